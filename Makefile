@@ -9,16 +9,18 @@
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make benchmark    start, steps, input, evaluation and clusters on this machine
 # make performance  the figures of docs/performance.md, on this machine (hours)
-# make promises    trains the demo, holds it to its limits, draws the README's picture
+# make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
+# make docs    builds the documentation as a site in site/; a dead link is an error
 # make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
-# make chaos   runs clusters on this machine and kills their tasks, see benchmarks/chaos.py
+# make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+INSTALLED_DOCS := $(VENV)/.installed-docs
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
@@ -30,7 +32,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
 KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
   ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-estimator-api test-numerics lint format protos benchmark published comparisons performance predicting promises chaos fuzz clean
+.PHONY: demo test test-estimator-api test-numerics lint format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -57,46 +59,47 @@ protos: $(INSTALLED_TEST)
 	$(BIN)/python -m protos.generate
 
 benchmark: $(INSTALLED)
-	$(BIN)/python -m benchmarks.run
-	$(BIN)/python -m benchmarks.detection
-	$(BIN)/python -m benchmarks.segmentation
-	$(BIN)/python -m benchmarks.inference
-	$(BIN)/python -m benchmarks.evaluations
-	$(BIN)/python -m benchmarks.clusters
+	$(BIN)/python -m benchmarks.training.run
+	$(BIN)/python -m benchmarks.training.detection
+	$(BIN)/python -m benchmarks.training.segmentation
+	$(BIN)/python -m benchmarks.serving.inference
+	$(BIN)/python -m benchmarks.serving.evaluations
+	$(BIN)/python -m benchmarks.clusters.modes
 
 published: $(INSTALLED)
-	$(BIN)/python -m benchmarks.published $(CONFIGS)
+	$(BIN)/python -m benchmarks.training.published $(CONFIGS)
 
 comparisons: $(INSTALLED_TEST)
-	$(BIN)/python -m benchmarks.coco_metrics
-	$(BIN)/python -m benchmarks.suppression
-	$(BIN)/python -m benchmarks.loss_curves
+	$(BIN)/python -m benchmarks.accuracy.coco_metrics
+	$(BIN)/python -m benchmarks.accuracy.suppression
+	$(BIN)/python -m benchmarks.accuracy.loss_curves
 
 performance: $(INSTALLED)
 	$(BIN)/python -m benchmarks.steps
-	$(BIN)/python -m benchmarks.bfloat16
-	$(BIN)/python -m benchmarks.bfloat16_ops
-	$(BIN)/python -m benchmarks.loss_curves
-	$(BIN)/python -m benchmarks.kernels
-	$(BIN)/python -m benchmarks.step_ops
-	$(BIN)/python -m benchmarks.input_pipeline
-	$(BIN)/python -m benchmarks.input_waiting
-	$(BIN)/python -m benchmarks.loops
-	$(BIN)/python -m benchmarks.run --phases --output=benchmark_phases.json
-	$(BIN)/python -m benchmarks.memory
-	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.experiments.bfloat16
+	$(BIN)/python -m benchmarks.experiments.bfloat16_ops
+	$(BIN)/python -m benchmarks.accuracy.loss_curves
+	$(BIN)/python -m benchmarks.input.stages
+	$(BIN)/python -m benchmarks.input.waiting
+	$(BIN)/python -m benchmarks.training.loops
+	$(BIN)/python -m benchmarks.training.run --phases --output=benchmark_phases.json
+	$(BIN)/python -m benchmarks.training.memory
+	$(BIN)/python -m benchmarks.serving.exports
 
 predicting: $(INSTALLED)
-	$(BIN)/python -m benchmarks.predicting
+	$(BIN)/python -m benchmarks.serving.predicting
 
 promises: $(INSTALLED)
-	$(BIN)/python -m benchmarks.demo --picture=docs/demo_detections.jpg
+	$(BIN)/python -m benchmarks.accuracy.demo --picture=docs/demo_detections.jpg
 
 chaos: $(INSTALLED)
-	$(BIN)/python -m benchmarks.chaos $(CHAOS)
+	$(BIN)/python -m tests.campaigns.chaos $(CHAOS)
 
 fuzz: $(INSTALLED)
 	$(BIN)/python -m benchmarks.fuzz $(FUZZ)
+
+docs: $(INSTALLED_DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV)
@@ -110,4 +113,8 @@ $(INSTALLED): setup.py | $(VENV)/bin/python
 
 $(INSTALLED_TEST): setup.py | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(INSTALLED)
+
+$(INSTALLED_DOCS): setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@ $(INSTALLED)

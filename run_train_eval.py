@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 if TYPE_CHECKING:
     from absl import flags
 
+    from model_fns.cli.run_options import RunOptions
+
 # Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
 _TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
@@ -61,31 +63,68 @@ _INSTEAD = {
 
 
 def modes_of_flags() -> Dict[str, Optional[Sequence[str]]]:
-    """Returns the modes that read each flag, by its name; None: all do."""
+    """Return the modes that read each flag, by its name; None: all do."""
     return {name: modes for modes, names in _FLAGS_OF_MODES for name in names.split()}
 
 
 def define_flags() -> flags.FlagValues:
-    """Defines the flags of the front door, apart from any other library's."""
+    """Define the flags of the front door, apart from any other library's."""
+    from absl import flags
+
+    values = flags.FlagValues()
+    _define_config_flags(values)
+    _define_model_flags(values)
+    _define_evaluation_flags(values)
+    _define_export_flags(values)
+    _define_device_flags(values)
+    _define_prediction_flags(values)
+    _boolean(values, 'check_all', 'Every record, not a sample.')
+    _define_logging_flags(values)
+    for name, modes in modes_of_flags().items():
+        if modes is not None:
+            values[name].help = f'[{", ".join(modes)}] {values[name].help}'
+    return values
+
+
+def _string(values: flags.FlagValues, name: str, text: str) -> None:
+    from absl import flags
+
+    flags.DEFINE_string(name, None, text, flag_values=values)
+
+
+def _boolean(values: flags.FlagValues, name: str, text: str, default: bool = False) -> None:
+    from absl import flags
+
+    flags.DEFINE_boolean(name, default, text, flag_values=values)
+
+
+def _integer(
+    values: flags.FlagValues, name: str, text: str, default: Optional[int], least: Optional[int]
+) -> None:
+    from absl import flags
+
+    flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=values)
+
+
+def _choice(
+    values: flags.FlagValues, name: str, text: str, known: Sequence[str], default: Optional[str]
+) -> None:
+    from absl import flags
+
+    flags.DEFINE_enum(name, default, known, text, flag_values=values)
+
+
+def _define_config_flags(values: flags.FlagValues) -> None:
+    """Define the flags of all modes: what to do, where, and with which config."""
     from absl import flags
 
     from estimator_lib.environment import MODES
 
-    values = flags.FlagValues()
-
-    def string(name: str, text: str, default: Optional[str] = None) -> None:
-        flags.DEFINE_string(name, default, text, flag_values=values)
-
-    def boolean(name: str, text: str) -> None:
-        flags.DEFINE_boolean(name, False, text, flag_values=values)
-
-    def integer(name: str, default: Optional[int], text: str, least: int = -1) -> None:
-        flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=values)
-
     flags.DEFINE_boolean('help', False, 'Shows this.', short_name='h', flag_values=values)
-    flags.DEFINE_enum('mode', MODES[0], MODES, 'What to do.', flag_values=values)
-    string('model_dir', 'Checkpoints, events, the as-run pipeline.config, exports.')
-    string(
+    _choice(values, 'mode', 'What to do.', MODES, MODES[0])
+    _string(values, 'model_dir', 'Checkpoints, events, the as-run pipeline.config, exports.')
+    _string(
+        values,
         'pipeline_config_path',
         'The pipeline config: a file, or builtin:NAME for one of the package (builtin: alone lists '
         'them). Left out: the one saved in model_dir, or beside the checkpoint; to train, else the '
@@ -104,151 +143,165 @@ def define_flags() -> flags.FlagValues:
         'fields: --set eval_input_reader.0.label_map_path=FILE; may repeat.',
         flag_values=values,
     )
-    integer('num_train_steps', None, 'Overrides train_config.num_steps.', 1)
-    string('checkpoint_path', 'The checkpoint; left out: one of model_dir, see which.')
-    flags.DEFINE_enum(
+    _integer(values, 'num_train_steps', 'Overrides train_config.num_steps.', None, 1)
+
+
+def _define_model_flags(values: flags.FlagValues) -> None:
+    """Define the flags that name a model: a checkpoint, an export or a file."""
+    _string(values, 'checkpoint_path', 'The checkpoint; left out: one of model_dir, see which.')
+    _choice(
+        values,
         'which',
-        None,
-        WHICH,
         'The checkpoint of model_dir: the latest, or the best that export_config.best has kept; '
         'left out: the latest, and the log says where the best is another one.',
-        flag_values=values,
+        WHICH,
+        None,
     )
-    string(
+    _string(
+        values,
         'model_file',
-        'A .tflite or .onnx file that an export has written, in place of a '
-        'checkpoint or a SavedModel.',
+        'A .tflite or .onnx file that an export has written, in place of a checkpoint or a '
+        'SavedModel.',
     )
-    string(
+    _string(
+        values,
+        'saved_model_dir',
+        'An exported model; left out: the checkpoint of checkpoint_path or model_dir.',
+    )
+    _string(
+        values,
+        'signature_name',
+        'One more name of the signature; or, to predict, the signature to call.',
+    )
+
+
+def _define_evaluation_flags(values: flags.FlagValues) -> None:
+    """Define the flags of evaluations."""
+    _string(
+        values,
         'checkpoint_dir',
         'Evaluate the checkpoints of this folder as they come, without training (--mode=evaluate: '
         'the latest one).',
     )
-    boolean('run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
-    integer(
+    _boolean(values, 'run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
+    _integer(
+        values,
         'max_eval_retries',
-        0,
         'With checkpoint_dir: how often the evaluation of a checkpoint that fails is tried again; '
         '-1: always.',
+        0,
+        -1,
     )
-    integer(
+    _integer(
+        values,
         'eval_timeout',
-        600,
         'With checkpoint_dir: seconds without a new checkpoint after which this ends.',
+        600,
         1,
     )
-    boolean(
+    _boolean(
+        values,
         'eval_training_data',
         'Evaluate on the training examples (as well, or alone with checkpoint_dir).',
     )
-    integer('sample_1_of_n_eval_examples', 1, 'Evaluate on every n-th example.', 1)
-    integer(
+    text = 'Evaluate on every n-th example.'
+    _integer(values, 'sample_1_of_n_eval_examples', text, 1, 1)
+    _integer(
+        values,
         'sample_1_of_n_eval_on_train_examples',
-        5,
         'With eval_training_data: evaluate on every n-th of them.',
+        5,
         1,
     )
-    string('export_dir', 'Where DIR/<timestamp>/ is written.')
-    flags.DEFINE_enum(
+
+
+def _define_export_flags(values: flags.FlagValues) -> None:
+    """Define the flags of exports."""
+    _string(values, 'export_dir', 'Where DIR/<timestamp>/ is written.')
+    _choice(
+        values,
         'format',
-        FORMATS[0],
+        'What is written; other files than SavedModels are run beside the network before they '
+        'stay.',
         FORMATS,
-        'What is written; other files than SavedModels are run beside the network before '
-        'they stay.',
-        flag_values=values,
+        FORMATS[0],
     )
-    flags.DEFINE_enum(
+    _choice(
+        values,
         'input_type',
-        None,
-        INPUT_TYPES,
         'What the server sends; left out: export_config.serving_input.',
-        flag_values=values,
+        INPUT_TYPES,
+        None,
     )
-    string('signature_name', 'One more name of the signature; or, to predict, which is asked.')
-    integer(
+    _integer(
+        values,
         'warmup_requests',
+        'How many requests TensorFlow Serving makes before it takes others (0 to 1000; needs '
+        'tensorflow-serving-api).',
         0,
-        'How many requests TensorFlow Serving makes before it takes others (0 to 1000; '
-        'needs tensorflow-serving-api).',
         0,
     )
-    _define_device_flags(values)
-    _define_prediction_flags(values)
-    boolean('check_all', 'Every record, not a sample.')
-    _define_logging_flags(values)
-    for name, modes in modes_of_flags().items():
-        if modes is not None:
-            values[name].help = f'[{", ".join(modes)}] {values[name].help}'
-    return values
 
 
 def _define_device_flags(values: flags.FlagValues) -> None:
-    """The flags of exports for small devices."""
-    from absl import flags
-
-    flags.DEFINE_enum(
+    """Define the flags of exports for small devices."""
+    _choice(
+        values,
         'quantize',
-        None,
+        'To tflite: the arithmetic; left out: none, or int8 where the model was trained for it '
+        '(graph_rewriter).',
         QUANTIZES,
-        'To tflite: the arithmetic; left out: none, or int8 where the model was trained for '
-        'it (graph_rewriter).',
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        'representative_examples',
-        100,
-        'To tflite as int8: how many images (of the training, else of the evaluation) the '
-        'ranges of activations are measured on.',
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        'max_detections',
         None,
-        "To tflite or onnx: rows of a detector's outputs; left out: max_total_detections.",
-        lower_bound=1,
-        flag_values=values,
     )
-    flags.DEFINE_boolean(
-        'fast_nms',
-        False,
-        'To tflite or onnx: suppression of all classes of a detector as one.',
-        flag_values=values,
+    _integer(
+        values,
+        'representative_examples',
+        'To tflite as int8: how many images (of the training, else of the evaluation) the ranges '
+        'of activations are measured on.',
+        100,
+        None,
+    )
+    _integer(
+        values,
+        'max_detections',
+        "To tflite or onnx: rows of a detector's outputs; left out: max_total_detections.",
+        None,
+        1,
+    )
+    _boolean(
+        values, 'fast_nms', 'To tflite or onnx: suppression of all classes of a detector as one.'
     )
 
 
 def _define_prediction_flags(values: flags.FlagValues) -> None:
-    """The flags of `--mode=predict`."""
+    """Define the flags of `--mode=predict`."""
     from absl import flags
 
-    def string(name: str, text: str) -> None:
-        flags.DEFINE_string(name, None, text, flag_values=values)
-
-    def choice(name: str, known: Sequence[str], text: str) -> None:
-        flags.DEFINE_enum(name, known[0], known, text, flag_values=values)
-
-    string(
-        'saved_model_dir',
-        'An exported model; left out: the checkpoint of checkpoint_path or model_dir.',
-    )
-    string(
+    _string(
+        values,
         'images',
         'An image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
     )
-    string('output_dir', 'Where predictions and pictures go.')
-    choice(
+    _string(values, 'output_dir', 'Where predictions and pictures go.')
+    _choice(
+        values,
         'output_format',
-        ('json', 'coco', 'csv', 'submission'),
         'Of the predictions; submission: text files as DOTA takes them, of rotated boxes.',
+        ('json', 'coco', 'csv', 'submission'),
+        'json',
     )
-    choice('on_error', ('skip', 'fail'), 'What a bad image does: it is listed at the end, or ends.')
-    choice('exif', ('apply', 'ignore'), 'Whether images are rotated as cameras say.')
-    string(
+    text = 'What a bad image does: it is listed at the end, or ends.'
+    _choice(values, 'on_error', text, ('skip', 'fail'), 'skip')
+    text = 'Whether images are rotated as cameras say.'
+    _choice(values, 'exif', text, ('apply', 'ignore'), 'apply')
+    _string(
+        values,
         'runner',
         'Run as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
         'DataflowRunner, SparkRunner ..',
     )
-    string('runner_options', "Flags of the runner, in quotes: '--direct_num_workers=2'.")
-    flags.DEFINE_boolean('raw', False, "The model's outputs too, as they are.", flag_values=values)
+    _string(values, 'runner_options', "Flags of the runner, in quotes: '--direct_num_workers=2'.")
+    _boolean(values, 'raw', "The model's outputs too, as they are.")
     flags.DEFINE_float(
         'score_threshold',
         None,
@@ -258,44 +311,24 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         lower_bound=0.0,
         flag_values=values,
     )
-    flags.DEFINE_integer(
-        'tile',
-        None,
-        'Cut larger images into squares of this side, and put what is found together.',
-        lower_bound=32,
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        'overlap',
-        200,
-        'Pixels that two tiles share; objects should not be longer.',
-        lower_bound=0,
-        flag_values=values,
-    )
-    flags.DEFINE_boolean(
-        'whole_image',
-        False,
-        'With --tile: look at the whole image too, for objects that fit in no tile.',
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        'top_k',
-        None,
-        'So many detections of an image, or classes, are written and drawn at most.',
-        lower_bound=1,
-        flag_values=values,
-    )
+    text = 'Cut larger images into squares of this side, and put what is found together.'
+    _integer(values, 'tile', text, None, 32)
+    text = 'Pixels that two tiles share; objects should not be longer.'
+    _integer(values, 'overlap', text, 200, 0)
+    text = 'With --tile: look at the whole image too, for objects that fit in no tile.'
+    _boolean(values, 'whole_image', text)
+    text = 'So many detections of an image, or classes, are written and drawn at most.'
+    _integer(values, 'top_k', text, None, 1)
 
 
 def _define_logging_flags(values: flags.FlagValues) -> None:
-    """Absl's flags of help and of the log, which job scripts have."""
+    """Define absl's flags of help and of the log, which job scripts have."""
     from absl import flags
 
     for name in ('helpfull', 'helpshort'):
-        flags.DEFINE_boolean(name, False, 'The same as --help.', flag_values=values)
+        _boolean(values, name, 'The same as --help.')
     for name in ('logtostderr', 'alsologtostderr'):
-        text = 'The log goes to standard error; it always does.'
-        flags.DEFINE_boolean(name, True, text, flag_values=values)
+        _boolean(values, name, 'The log goes to standard error; it always does.', default=True)
     flags.DEFINE_integer(
         'verbosity',
         0,
@@ -307,13 +340,13 @@ def _define_logging_flags(values: flags.FlagValues) -> None:
 
 
 def _log_level(values: flags.FlagValues) -> int:
-    """The level of `logging` that `--verbosity` asks for."""
+    """Return the level of `logging` that `--verbosity` asks for."""
     levels = {-3: logging.CRITICAL, -2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO}
     return levels.get(values.verbosity, logging.DEBUG)
 
 
 def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
-    """Parses the flags that were given.
+    """Parse the flags of a command line.
 
     Raises:
         errors.UserError: an unknown flag, a value of the wrong kind, something that is no flag, or
@@ -359,7 +392,7 @@ def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
 
 
 def _is_set(flag: flags.Flag) -> bool:
-    """Returns whether a flag was given, but not to turn it off (`--run_once=false`)."""
+    """Return whether a flag is present, but not to turn it off (`--run_once=false`)."""
     is_off = flag.value == '' or (not flag.value and flag.value == flag.default)
     return bool(flag.present) and not is_off
 
@@ -369,7 +402,7 @@ def _unusable(error: flags.Error) -> str:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Does what the command line says."""
+    """Do what the command line says."""
     from estimator_lib import environment, logs
 
     values = parse_flags(arguments)
@@ -382,17 +415,33 @@ def run(arguments: Sequence[str]) -> None:
     # Before TensorFlow is imported, which takes seconds.
     command = f'{environment.front_door_command()} {shlex.join(arguments[1:])}'
     logging.getLogger('estimator_lib').info('%s (%s)', command, environment.versions())
-    _import_front_door().run(values)
+    front_door = _import_front_door()
+    front_door.run(run_options(values))
+
+
+def run_options(values: flags.FlagValues) -> RunOptions:
+    """Return the parsed flags as the options of a run; imports TensorFlow."""
+    import dataclasses
+
+    from model_fns.cli.run_options import RunOptions
+
+    options = {field.name: values[field.name].value for field in dataclasses.fields(RunOptions)}
+    for name in ('config_override', 'set'):  # lists of flags that may repeat
+        options[name] = tuple(options[name])
+    return RunOptions(**options)
 
 
 def _import_front_door() -> types.ModuleType:
-    """With TensorFlow: looking for garbage takes a fifth of the time, and finds none."""
+    """Import the front door, and TensorFlow with it.
+
+    The garbage collector would take a fifth of the time, and finds nothing.
+    """
     from estimator_lib import environment
 
     collects = gc.isenabled()
     gc.disable()
     try:
-        with environment.without_setuptools():
+        with environment.bypass_setuptools():
             from model_fns.cli import front_door
     finally:
         if collects:
@@ -401,7 +450,7 @@ def _import_front_door() -> types.ModuleType:
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
-    """Runs, and exits with 0, 2 (what was given is wrong) or 143 (told to end: `Preempted`)."""
+    """Run, and exit with 0, 2 (bad usage, config or data) or 143 (told to end: `Preempted`)."""
     arguments = sys.argv if arguments is None else arguments
     try:
         from estimator_lib.errors import UserError

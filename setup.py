@@ -13,7 +13,7 @@ if not (3, 9) <= sys.version_info[:2] <= (3, 11):
 
 setup(
     name='vision-model-fns',
-    version='0.1.0',
+    version='0.2.0',
     description='A factory of tf.estimator model_fns for vision, driven by pipeline configs.',
     long_description=pathlib.Path(__file__).with_name('README.md').read_text(encoding='utf-8'),
     long_description_content_type='text/markdown',
@@ -54,6 +54,8 @@ setup(
             'onnx>=1.15,<1.19',
             'onnxruntime>=1.15',
         ],
+        # The documentation as a site, `make docs`.
+        'docs': ['mkdocs-material>=9.5,<10'],
         'test': [
             'pytest>=7',
             'pytest-xdist>=3',

@@ -1,4 +1,4 @@
-"""What is claimed about speed, as commands."""
+"""Measurements that the documentation quotes, as commands: a folder for each subject."""
 
 import os
 

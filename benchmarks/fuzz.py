@@ -40,7 +40,7 @@ class Report:
         return sum(n for (_, ended), n in self.counts.items() if ended == outcome)
 
     def lines(self) -> List[str]:
-        """A table, and totals."""
+        """Return a table, and totals."""
         names = sorted({name for name, _ in self.counts})
         rows = [
             f'{name:<12}' + ''.join(f'{self.counts[name, ended]:>10}' for ended in _OUTCOMES)
@@ -63,7 +63,7 @@ def run_cases(
     place: Optional[pathlib.Path] = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Runs cases in this process.
+    """Run cases in this process.
 
     Args:
         first: number of the first.
@@ -107,7 +107,7 @@ def _repeating(number: int, seed: int, names: Sequence[str]) -> str:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs the campaign that the command line asks for."""
+    """Run the campaign that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--cases', type=int, default=5000)
     parser.add_argument('--seed', type=int, default=1)
@@ -138,7 +138,7 @@ _PLACE = 'FUZZ_PLACE'  # names the file that says which case runs
 
 
 def _supervise(flags: argparse.Namespace) -> int:
-    """Runs the campaign in a process of its own, and says which case it died of, if it did."""
+    """Run the campaign in a process of its own, and say which case it died of, if it did."""
     with tempfile.TemporaryDirectory(prefix='fuzz-place-') as folder:
         place = os.path.join(folder, 'place')
         command = [sys.executable, '-m', 'benchmarks.fuzz', '--in_process', *sys.argv[1:]]

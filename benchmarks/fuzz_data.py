@@ -8,7 +8,8 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.export import artifacts, integrity, static_graph
+from estimator_lib.checkpoints import evaluated
+from estimator_lib.export import artifacts, static_graph
 from model_fns.datasets import codecs, id_pngs, records
 from model_fns.structures.images import image_header
 from model_fns.structures.label_map import LabelMap
@@ -170,13 +171,13 @@ CLUSTER = {
 
 
 def config_text(folder: pathlib.Path, kind: str) -> str:
-    """The pipeline config of one kind of task."""
+    """Return the pipeline config of one kind of task."""
     rest = _REST.format(folder=folder, kind=kind, steps=_STEPS.get(kind, ''))
     return f'model {{{_MODELS[kind]}}}{rest}'
 
 
 def example(kind: str, index: int) -> bytes:
-    """A record of one kind of task."""
+    """Return a record of one kind of task."""
     noise = np.random.RandomState(index).randint(0, 256, [SIZE, SIZE, 3]).astype(np.uint8)
     encoded = codecs.encode_png(noise)
     features = records.image_features(encoded, image_header(encoded), f'{index}.png', str(index))
@@ -210,7 +211,7 @@ def write_checkpoint(folder: pathlib.Path) -> None:
 
 
 def write_exports(folder: pathlib.Path) -> None:
-    """Writes a SavedModel, and `model.tflite` with its `export.json`."""
+    """Write a SavedModel, and `model.tflite` with its `export.json`."""
     saved_model = folder / 'saved_model'
     with tf.Graph().as_default(), tf1.Session() as session:
         image = tf1.placeholder(tf.float32, [1, 8, 8, 3], static_graph.INPUT)
@@ -221,7 +222,8 @@ def write_exports(folder: pathlib.Path) -> None:
     (folder / 'file').mkdir()
     path = folder / 'file' / 'model.tflite'
     path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(saved_model)).convert())
-    artifacts.write_json(str(path.with_name(artifacts.EXPORT_FILE)), integrity.describe(str(path)))
+    about = evaluated.to_json(artifacts.describe_file(str(path)))
+    path.with_name(artifacts.EXPORT_FILE).write_text(about)
 
 
 def write_all(folder: pathlib.Path) -> None:

@@ -28,7 +28,7 @@ _WORD = re.compile(r'[\w.+-]+')
 
 
 def spoil_bytes(generator: random.Random, content: bytes) -> bytes:
-    """Some bytes changed, left out, repeated or put in."""
+    """Return some bytes changed, left out, repeated or put in."""
     spoilt = bytearray(content)
     for _ in range(generator.randint(1, 4)):
         size = len(spoilt)
@@ -75,7 +75,7 @@ def spoil_text(generator: random.Random, text: str) -> bytes:
 
 
 def spoil_json(generator: random.Random, value: Any) -> bytes:
-    """Values of other kinds, keys left out, entries repeated; sometimes no JSON at all."""
+    """Return values of other kinds, keys left out, entries repeated; sometimes no JSON at all."""
     if generator.random() < 0.1:
         return spoil_text(generator, json.dumps(value))
     if generator.random() < 0.01:
@@ -99,7 +99,7 @@ def spoil_json(generator: random.Random, value: Any) -> bytes:
 
 
 def spoil_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
-    """A message with a few single fields at odd values, set ones and others."""
+    """Return a message with a few single fields at odd values, set ones and others."""
     message = copy.deepcopy(message)
     for _ in range(generator.randint(1, 3)):
         holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
@@ -138,7 +138,7 @@ def _odd_value(generator: random.Random, field: Any) -> Any:
 
 
 def _messages(message: message_lib.Message) -> List[message_lib.Message]:
-    """A message and all that are set in it."""
+    """Return a message and all that are set in it."""
     found = [message]
     for field, value in message.ListFields():
         if field.cpp_type == field.CPPTYPE_MESSAGE:

@@ -21,12 +21,24 @@ from benchmarks import fuzz_data
 from benchmarks.fuzz_mutations import spoil_bytes, spoil_json, spoil_message, spoil_text
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated, initial_values, restoring
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    evaluated,
+    fine_tuning,
+    initial_values,
+    model_dirs,
+)
 from estimator_lib.commands import check
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import artifacts, export_policies, exported_model, formats, integrity
+from estimator_lib.export import (
+    artifacts,
+    export_policies,
+    exported_file,
+    exported_model,
+    formats,
+)
 from model_fns.datasets import (
     coco,
     codecs,
@@ -267,7 +279,7 @@ class Targets:
         (folder / name).write_bytes(spoil_bytes(generator, (folder / name).read_bytes()))
         path = str(folder / 'model.tflite')
         writer = formats.writer_of_file(path)
-        integrity.check(path, writer.ends_process)
+        exported_file.check_content(path, writer.ends_process)
         writer.load(path)
 
     def saved_model(self, generator: random.Random) -> None:
@@ -285,7 +297,7 @@ class Targets:
         path.write_bytes(spoil_json(generator, fuzz_data.STATE))
         shutil.copy(path, self._folder / export_policies.BEST_FILE)
         export_policies.BestExporter(str(self._folder), str, 'accuracy', True).best_value()
-        evaluated.of_first_set(checkpoint_files.read_json(str(path)) or {})
+        evaluated.first_set(checkpoint_files.read_json(str(path)) or {})
 
     def runner(self, generator: random.Random) -> None:
         """`--runner` and `--runner_options`."""
@@ -329,17 +341,17 @@ class Targets:
                 tf1.get_variable('conv/weights', [3, 3, 3, 4]),
                 tf1.get_variable('conv/biases', [4]),
             ]
-            restoring.check_model_dir(str(folder), variables, complete=False)
+            model_dirs.check_model_dir(str(folder), variables, complete=False)
             named = generator.choice((folder, folder / 'model.ckpt-5'))
             named = checkpoint_files.resolve_checkpoint(str(named))
             train_config = train_pb2.TrainConfig(fine_tune_checkpoint=named)
             by_name = {variable.op.name: variable for variable in variables}
-            restoring.fine_tune_report(train_config, by_name)
+            fine_tuning.fine_tune_report(train_config, by_name)
             initial_values.load_values(session, named, by_name)
 
 
 def _spoil_example(generator: random.Random, content: bytes) -> bytes:
-    """A `tf.train.Example` with features of other kinds, odd values, or none."""
+    """Return a `tf.train.Example` with features of other kinds, odd values, or none."""
     example = tf.train.Example.FromString(content)
     features = example.features.feature
     for _ in range(generator.randint(1, 3)):

@@ -1,4 +1,4 @@
-"""What all measurements share: a quiet TensorFlow, stopwatches, processes, tables."""
+"""Parts that all measurements share: a quiet TensorFlow, stopwatches, processes, tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,12 +43,12 @@ class Clocks(NamedTuple):
 
 
 def clocks() -> Clocks:
-    """The time."""
+    """Return the time."""
     return Clocks(time.perf_counter(), time.process_time())
 
 
 def runs_per_second(session: Any, fetches: Any, runs: int) -> float:
-    """The rate of the second half of `2 * runs` runs of a session; the first warms up."""
+    """Return the rate of the second half of `2 * runs` runs of a session; the first warms up."""
     for index in range(2 * runs):
         if index == runs:
             started = time.perf_counter()
@@ -56,7 +57,7 @@ def runs_per_second(session: Any, fetches: Any, runs: int) -> float:
 
 
 def seconds_per_run(session: Any, fetches: Any, runs: int) -> Clocks:
-    """What one run of a session takes, by both clocks, the mean of some runs."""
+    """Return the mean time of a run of a session, by both clocks."""
     started = clocks()
     for _ in range(runs):
         session.run(fetches)
@@ -82,7 +83,7 @@ def engine_rate(config: Any, steps: int) -> float:
 
 
 def create_timer(steps: int) -> Any:
-    """A hook that times the second half of `2 * steps` steps."""
+    """Return a hook that times the second half of `2 * steps` steps."""
     import tensorflow as tf
 
     class Timer(tf.compat.v1.train.SessionRunHook):
@@ -100,7 +101,7 @@ def create_timer(steps: int) -> Any:
     return Timer()
 
 
-def on_threads(session_config: Any, threads: int) -> Any:
+def set_threads(session_config: Any, threads: int) -> Any:
     """Session options with a number of threads.
 
     What `tf.config.threading` says does not reach sessions that are given options. A process has
@@ -125,7 +126,7 @@ def training_session(
     Args:
         task: what is trained.
         config: `TrainEvalPipelineConfig`.
-        threads: see `on_threads`.
+        threads: see `set_threads`.
         input_fn: gives features and labels; None: those that the config's reader reads.
 
     Yields:
@@ -144,14 +145,14 @@ def training_session(
         spec = model_fn.create_model_fn(task, config)(
             features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
         )
-        session_config = on_threads(run_config.session_config, threads)
+        session_config = set_threads(run_config.session_config, threads)
         with tf1.Session(config=session_config) as session:
             initialize(session, spec.scaffold.init_feed_dict)
             yield session, spec
 
 
 def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:
-    """Gives all variables and tables of a session's graph their first values.
+    """Give all variables and tables of a session's graph their initial values.
 
     Args:
         session: of the graph.
@@ -196,10 +197,10 @@ class ProcessError(RuntimeError):
 
 
 def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = None) -> Any:
-    """Runs a module's command in a process of its own, whose memory nothing else has used.
+    """Run a module's command in a process of its own, whose memory nothing else has used.
 
     Args:
-        module: of this package, by its last name.
+        module: name of a module within this package, such as 'training.memory'.
         arguments: of the command.
         timeout: seconds that it may take; None: as many as it wants.
 
@@ -235,7 +236,7 @@ class Reached(NamedTuple):
 
 
 def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
-    """Trains a model by the front door, in a process and a folder of its own.
+    """Train a model by the front door, in a process and a folder of its own.
 
     Args:
         config_path: of the model.
@@ -275,6 +276,38 @@ def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
     return found
 
 
+def measure_start(config_path: str, repeats: int) -> Dict[str, float]:
+    """Measure seconds from process start to the first finished step, and the peak memory."""
+    first = [train_apart(config_path, ['--num_train_steps=2'])[1] for _ in range(repeats)]
+    return {
+        'start_to_first_step_seconds': statistics.median(one.seconds for one in first),
+        'peak_memory_mib': statistics.median(one.peak_memory_mib for one in first),
+    }
+
+
+def measure_input(config_path: str, batches: int) -> Dict[str, float]:
+    """Measure examples/s of the training input alone."""
+    import tensorflow as tf
+
+    from estimator_lib import config as config_lib
+    from estimator_lib import training
+    from estimator_lib.data import inputs
+    from model_fns import build_task
+
+    tf1 = tf.compat.v1
+    config = config_lib.load_pipeline_config(config_path)
+    task = build_task(config)
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        features, labels = training.train_input_fn(task, config)()
+        features, _ = inputs.pop_reader_state(features)
+        fetched = tf.group(*tf.nest.flatten([features, labels]))
+        with tf1.Session() as session:
+            initialize(session)
+            rate = runs_per_second(session, fetched, batches)
+    return {'input_examples_per_second': rate * config.train_config.batch_size}
+
+
 def peak_memory_mib(pid: Any = 'self') -> float:
     """High-water mark of a living process's resident memory, in MiB."""
     with open(f'/proc/{pid}/status') as status:
@@ -285,13 +318,13 @@ def peak_memory_mib(pid: Any = 'self') -> float:
 
 
 def forget_peak_memory() -> None:
-    """Lets `peak_memory_mib` of this process start again from what it holds now."""
+    """Let `peak_memory_mib` of this process start again from what it holds now."""
     with open('/proc/self/clear_refs', 'w') as file:
         file.write('5')
 
 
 def report(results: Mapping[str, Any], path: str) -> None:
-    """Prints a table, and writes the same as JSON."""
+    """Print a table, and write the same as JSON."""
     for name, value in results.items():
         print(f'{name:34s} {value:12.3f}' if isinstance(value, float) else f'{name:34s} {value}')
     with open(path, 'w') as file:

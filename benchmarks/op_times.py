@@ -1,4 +1,4 @@
-"""What the ops of a graph take, from TensorFlow's own trace of a session's runs."""
+"""Times of the ops of a graph, from TensorFlow's own trace of a session's runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def trace(
     warm_up: int = 2,
     feed: Optional[Mapping[Any, Any]] = None,
 ) -> Dict[Op, float]:
-    """Milliseconds of each op, the least of some runs.
+    """Return milliseconds of each op, the least of some runs.
 
     Args:
         session: of `tf.compat.v1`.
@@ -39,12 +39,12 @@ def trace(
         metadata = tf1.RunMetadata()
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         session.run(fetches, feed, options=options, run_metadata=metadata)
-        for op, milliseconds in _of_run(metadata).items():
+        for op, milliseconds in _run_times(metadata).items():
             least[op] = min(least.get(op, milliseconds), milliseconds)
     return least
 
 
-def _of_run(metadata: Any) -> Dict[Op, float]:
+def _run_times(metadata: Any) -> Dict[Op, float]:
     found: Dict[Op, float] = collections.defaultdict(float)
     for device in metadata.step_stats.dev_stats:
         for node in device.node_stats:
@@ -55,8 +55,8 @@ def _of_run(metadata: Any) -> Dict[Op, float]:
     return dict(found)
 
 
-def by_kind(ops: Mapping[Op, float]) -> Dict[str, Tuple[float, int]]:
-    """Milliseconds, and how many ops there are, of each kind, costliest first."""
+def sum_kinds(ops: Mapping[Op, float]) -> Dict[str, Tuple[float, int]]:
+    """Return milliseconds, and how many ops there are, of each kind, costliest first."""
     found: Dict[str, Tuple[float, int]] = {}
     for op, took in ops.items():
         total, count = found.get(op.kind, (0.0, 0))
@@ -65,5 +65,5 @@ def by_kind(ops: Mapping[Op, float]) -> Dict[str, Tuple[float, int]]:
 
 
 def costliest(ops: Mapping[Op, float], count: int = 10) -> Sequence[Tuple[Op, float]]:
-    """The ops that take longest."""
+    """Return the ops that take longest."""
     return sorted(ops.items(), key=lambda item: -item[1])[:count]

@@ -15,8 +15,8 @@ PUBLISHED = os.path.join(os.path.dirname(measuring.ROOT), 'shared', 'configs')
 _OF_A_CLUSTER = ('sync_replicas', 'replicas_to_aggregate', 'startup_delay_steps')
 
 
-def read_by(config: Any, records: str, label_map: str) -> None:
-    """Lets all readers of a config read the same records.
+def read_records(config: Any, records: str, label_map: str) -> None:
+    """Let all readers of a config read the same records.
 
     Args:
         config: `TrainEvalPipelineConfig`; changed in place.
@@ -29,8 +29,8 @@ def read_by(config: Any, records: str, label_map: str) -> None:
         reader.label_map_path = label_map
 
 
-def on_the_demo(config: Any) -> None:
-    """Lets all readers of a detector's config read the embedded demo's scenes; see `read_by`.
+def read_demo(config: Any) -> None:
+    """Let all readers of a detector's config read the embedded demo's scenes; see `read_records`.
 
     A model with fewer classes than the demo gets as many.
     """
@@ -38,7 +38,7 @@ def on_the_demo(config: Any) -> None:
     from model_fns.structures import label_map
 
     dataset = demo.demo_dataset()
-    read_by(config, dataset.pattern('scenes', 'train'), dataset.label_map)
+    read_records(config, dataset.pattern('scenes', 'train'), dataset.label_map)
     if config.model.WhichOneof('model') in ('ssd', 'faster_rcnn', 'center_net'):
         least = label_map.LabelMap.read(dataset.label_map).max_id
         model = getattr(config.model, config.model.WhichOneof('model'))
@@ -46,7 +46,7 @@ def on_the_demo(config: Any) -> None:
 
 
 def complete_records(config: Any, folder: str, count: int = 4) -> None:
-    """Lets all readers of a config read a few of their records with all that they load.
+    """Let all readers of a config read a few of their records with all that they load.
 
     Each box gets an ellipse as its mask, and keypoints at random places in it; each image random
     features of others, of which it has fewer than there is room for.
@@ -69,7 +69,7 @@ def complete_records(config: Any, folder: str, count: int = 4) -> None:
         for serialized in tf.data.TFRecordDataset(path_of_first).take(count).as_numpy_iterator():
             example = tf.train.Example.FromString(serialized)
             _add_loaded(example.features.feature, config)
-            record = _sequence_of(example) if as_sequences else example
+            record = _to_sequence(example) if as_sequences else example
             writer.write(record.SerializeToString())
     for each in (reader, *config.eval_input_reader):
         each.tf_record_input_reader.input_path[:] = [path]
@@ -78,7 +78,7 @@ def complete_records(config: Any, folder: str, count: int = 4) -> None:
 
 
 def _name_keypoints(config: Any, path: str) -> None:
-    """Gives the first class the name and the keypoints that a CenterNet and metrics look for.
+    """Give the first class the name and the keypoints that a CenterNet and metrics look for.
 
     Args:
         config: `TrainEvalPipelineConfig`; changed in place.
@@ -99,8 +99,8 @@ def _name_keypoints(config: Any, path: str) -> None:
         reader.label_map_path = path
 
 
-def _sequence_of(example: Any) -> Any:
-    """An example as a `tf.train.SequenceExample` of one frame."""
+def _to_sequence(example: Any) -> Any:
+    """Return an example as a `tf.train.SequenceExample` of one frame."""
     import tensorflow as tf
 
     from model_fns.detection.data import sequences
@@ -117,7 +117,7 @@ def _sequence_of(example: Any) -> Any:
 
 
 def _add_loaded(feature: Any, config: Any) -> None:
-    """Adds what the reader loads to the features of a record."""
+    """Add what the reader loads to the features of a record."""
     from estimator_lib.drawing import visualization
     from model_fns.structures import images
     from protos import input_reader_pb2
@@ -166,8 +166,8 @@ def _ellipse(box: Any, height: int, width: int) -> Any:
     return (rows[:, np.newaxis] ** 2 + columns**2 <= 1).astype(np.uint8)
 
 
-def on_one_machine(config: Any) -> None:
-    """Takes out of a config the checkpoint that it starts from, and the cluster it was made for.
+def clear_cluster(config: Any) -> None:
+    """Take out of a config the checkpoint that it starts from, and the cluster it was made for.
 
     Args:
         config: `TrainEvalPipelineConfig`; changed in place.

@@ -1,4 +1,4 @@
-"""One model of each kind on drawn data: what several benchmarks measure side by side."""
+"""One model of each kind on synthetic data, which several benchmarks measure side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tu
 
 import numpy as np
 
-from benchmarks import inference, pipelines
+from benchmarks import pipelines, scenes
+
+SEGMENTATION_SIZE = 513
+SEGMENTATION_CLASSES = 21
+_NUM_SEGMENTED = 24  # images
+_BLOCK = 27  # pixels: what is alike in an image
 
 _CLASSIFICATION = """
 model {{
@@ -30,6 +35,26 @@ train_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}
 eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}
 """
 
+_SEGMENTATION = """
+model {{
+  segmentation {{
+    num_classes: {num_classes} crop_height: {size} crop_width: {size}
+    backbone {{ name: "{backbone}" output_stride: 16 }}
+  }}
+}}
+train_config {{
+  batch_size: {batch_size}
+  num_steps: 30000
+  optimizer {{
+    momentum_optimizer {{
+      learning_rate {{ deeplab_learning_rate {{ base_learning_rate: 0.0001 }} }}
+    }}
+    use_moving_average: false
+  }}
+}}
+train_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}
+"""
+
 
 class Recipe(NamedTuple):
     """A model and the batch that it is measured with.
@@ -44,7 +69,7 @@ class Recipe(NamedTuple):
 
 
 def write_config(name: str, folder: str, batch_size: int = 0) -> str:
-    """The config of a recipe and its records.
+    """Write the config of a recipe and its records.
 
     Args:
         name: of the recipe.
@@ -62,10 +87,10 @@ def write_config(name: str, folder: str, batch_size: int = 0) -> str:
     return config_lib.save_pipeline_config(config, folder)
 
 
-def in_turns(
+def measure_alternating(
     names: List[str], sides: Iterable[str], turns: int, measure: Callable[[str, str], Any]
 ) -> Iterator[Tuple[str, str, Dict[str, List[Any]]]]:
-    """Measures sides of models one after the other, as often as there are turns.
+    """Measure sides of models one after the other, as often as there are turns.
 
     Args:
         names: of recipes.
@@ -90,7 +115,7 @@ def in_turns(
 
 
 def add_arguments(parser: Any, default: List[str]) -> None:
-    """`--models`, of a parser of the command line."""
+    """Add `--models` to a parser of the command line."""
     parser.add_argument(
         '--models',
         type=lambda text: _known(parser, text.split(',')),
@@ -107,7 +132,7 @@ def _known(parser: Any, names: List[str]) -> List[str]:
 
 
 def _detector(published: str, size: int = 0) -> Callable[[str], Any]:
-    """A published detector on drawn scenes, with inputs of a size; 0: of its own."""
+    """Return a writer of a published detector on scenes, with inputs of a size; 0: of its own."""
 
     def write(folder: str) -> Any:
         from estimator_lib import config as config_lib
@@ -116,12 +141,12 @@ def _detector(published: str, size: int = 0) -> Callable[[str], Any]:
         if not os.path.exists(source):
             raise SystemExit(f'{source} is not there: this benchmark measures published configs.')
         config = config_lib.load_pipeline_config(source)
-        paths = inference.write_records(folder, 64)
-        pipelines.on_one_machine(config)
-        pipelines.read_by(config, paths['records'], paths['label_map'])
+        paths = scenes.write_records(folder, 64)
+        pipelines.clear_cluster(config)
+        pipelines.read_records(config, paths['records'], paths['label_map'])
         config.ClearField('graph_rewriter')
         model = getattr(config.model, config.model.WhichOneof('model'))
-        model.num_classes = len(inference.CLASSES)
+        model.num_classes = len(scenes.CLASSES)
         if size:
             fixed = model.image_resizer.fixed_shape_resizer
             fixed.height = fixed.width = size
@@ -133,7 +158,7 @@ def _detector(published: str, size: int = 0) -> Callable[[str], Any]:
 
 
 def _classifier(backbone: str) -> Callable[[str], Any]:
-    """A classifier at 224 x 224 on random images."""
+    """Return a writer of a classifier at 224 x 224 on random images."""
 
     def write(folder: str) -> Any:
         from estimator_lib import config as config_lib
@@ -165,15 +190,62 @@ def _write_classified(path: str, count: int = 64) -> None:
             writer.write(records.serialize(features))
 
 
+def write_segmentation(folder: str, backbone: str, batch_size: int) -> str:
+    """Write the config of a DeepLab, and random records.
+
+    Args:
+        folder: for both.
+        backbone: name of a segmentation backbone.
+        batch_size: images of a training step.
+
+    Returns:
+        The path of the config.
+    """
+    records = os.path.join(folder, 'random.tfrecord')
+    _write_segmented(records)
+    path = os.path.join(folder, 'segmentation.config')
+    text = _SEGMENTATION.format(
+        num_classes=SEGMENTATION_CLASSES,
+        size=SEGMENTATION_SIZE,
+        backbone=backbone,
+        batch_size=batch_size,
+        records=records,
+    )
+    with open(path, 'w') as file:
+        file.write(text)
+    return path
+
+
+def _write_segmented(path: str) -> None:
+    """Write images of random blocks with noise as JPEG, and a random class for each block."""
+    import tensorflow as tf
+
+    from model_fns.datasets import codecs, id_pngs, records
+    from model_fns.structures import images
+
+    random = np.random.RandomState(0)
+    blocks = SEGMENTATION_SIZE // _BLOCK
+    with tf.io.TFRecordWriter(path) as writer, codecs.ImageCodec() as codec:
+        for index in range(_NUM_SEGMENTED):
+            colors = random.randint(0, 226, [blocks, blocks, 3])
+            classes = random.randint(0, SEGMENTATION_CLASSES, [blocks, blocks])
+            colors, classes = (
+                values.repeat(_BLOCK, 0).repeat(_BLOCK, 1) for values in (colors, classes)
+            )
+            noisy = (colors + random.randint(0, 30, colors.shape)).astype(np.uint8)
+            encoded = codec.encode_jpeg(noisy)
+            name = f'{index}.jpg'
+            features = records.image_features(encoded, images.image_header(encoded), name, name)
+            writer.write(records.serialize({**features, **id_pngs.class_features(classes)}))
+
+
 def _segmenter(backbone: str) -> Callable[[str], Any]:
-    """DeepLab at 513 x 513, see `segmentation`."""
+    """Return a writer of DeepLab at 513 x 513."""
 
     def write(folder: str) -> Any:
-        from benchmarks import segmentation  # which has a start to measure, by `run`
         from estimator_lib import config as config_lib
 
-        del folder
-        config = config_lib.load_pipeline_config(segmentation.write_config(backbone, 2))
+        config = config_lib.load_pipeline_config(write_segmentation(folder, backbone, 2))
         config.eval_input_reader.add().CopyFrom(config.train_input_reader)
         return config
 

@@ -3,8 +3,8 @@
     python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=2]
 
 The step is the engine's with all that it reads, in a plain session, see `benchmarks.recipes` for
-models and batches. Each side runs in a process of its own, in turns; the least of all is printed,
-by the clock and of the processor.
+models and batches. Each side runs in a process of its own, alternately; the least of all is
+printed, by the clock and of the processor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEPS = 3  # of each
 
 
 def measure_side(config: Any) -> measuring.Clocks:
-    """Seconds of a step in this process."""
+    """Return seconds of a step in this process."""
     from model_fns import build_task
 
     with measuring.training_session(build_task(config), config) as (session, spec):
@@ -40,14 +40,14 @@ def measure_side(config: Any) -> measuring.Clocks:
 
 
 def least(runs: List[measuring.Clocks]) -> measuring.Clocks:
-    """The least of each clock."""
+    """Return the least of each clock."""
     return measuring.Clocks(*map(min, zip(*runs)))
 
 
 def measure(names: List[str], turns: int) -> Dict[str, float]:
-    """Seconds of all sides, and bfloat16's by the clock over float32's."""
+    """Return seconds of all sides, and bfloat16's by the clock over float32's."""
     results: Dict[str, float] = {}
-    for name, _, found in recipes.in_turns(names, DTYPES, turns, _measure_apart):
+    for name, _, found in recipes.measure_alternating(names, DTYPES, turns, _measure_apart):
         for dtype, runs in found.items():
             results[f'{name}/{dtype}'], results[f'{name}/{dtype}_cpu'] = least(runs)
         results[f'{name}/ratio'] = results[f'{name}/bfloat16'] / results[f'{name}/float32']

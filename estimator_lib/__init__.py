@@ -1,4 +1,4 @@
-"""The engine: turns any task into a `tf.estimator` `model_fn` and runs it; knows no task."""
+"""The engine, which turns any task into a `tf.estimator` `model_fn` and runs it."""
 
 from estimator_lib import environment
 

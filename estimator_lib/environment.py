@@ -1,6 +1,6 @@
-"""Whether this Python and this TensorFlow can run the project, and how much memory there is.
+"""The versions of Python and TensorFlow, and the memory of the machine.
 
-The former is looked at before anything else.
+The versions are checked before anything else of the project is imported.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ TENSORFLOW = '2.15'
 # The names of this package and of its main command in `setup.py`.
 PACKAGE = 'vision-model-fns'
 FRONT_DOOR = 'run-train-eval'
-# What the front door does (`--mode`); the first is what it does unless told.
+# The modes of the front door (`--mode`), the default first.
 MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
-# The usual names of TensorFlow's distribution: asked for first, since that is fast.
+# The usual names of TensorFlow's distribution, which are looked up first because that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 
-# What limits the memory of a container, in the two versions of control groups.
+# The memory limit of a container, in the two versions of control groups.
 _MEMORY_LIMITS = (
     '/sys/fs/cgroup/memory.max',
     '/sys/fs/cgroup/memory/memory.limit_in_bytes',
@@ -32,21 +32,21 @@ _MEMORY_LIMITS = (
 
 
 def front_door_command() -> str:
-    """Returns the command that starts the front door: the script, where that is what runs."""
+    """Return the command that starts the front door: the script, if that is running."""
     script = sys.argv[0]
     return f'python {script}' if os.path.basename(script) == 'run_train_eval.py' else FRONT_DOOR
 
 
 def versions() -> str:
-    """Returns the versions of Python, TensorFlow and this package, in words."""
-    told = [f'Python {platform.python_version()}', f'TensorFlow {tensorflow_version()}']
+    """Describe the versions of Python, TensorFlow and this package."""
+    texts = [f'Python {platform.python_version()}', f'TensorFlow {tensorflow_version()}']
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        told.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
-    return ', '.join(told)
+        texts.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
+    return ', '.join(texts)
 
 
 def memory_bytes() -> int:
-    """Bytes of memory that this machine, or the container that this runs in, has."""
+    """Return the memory of this machine, or of the container that this runs in, in bytes."""
     sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
     for path in _MEMORY_LIMITS:
         with contextlib.suppress(OSError, ValueError), open(path) as file:
@@ -55,11 +55,11 @@ def memory_bytes() -> int:
 
 
 def check() -> None:
-    """Raises ImportError with one plain sentence where the versions do not fit.
+    """Raise ImportError with one plain sentence if the versions are not supported.
 
-    Reads TensorFlow's version without importing it, so that bad flags are answered at once. While
-    `python -m` looks for a program of this package nobody can catch the error: the sentence is
-    printed, and the status is 2.
+    TensorFlow's version is read without importing it, so that bad flags are reported at once. While
+    `python -m` looks for a program of this package no code can catch the error. The sentence is
+    then printed, and the exit status is 2.
     """
     problem = _problem()
     if problem and sys.argv[:1] == ['-m']:
@@ -79,37 +79,38 @@ def _problem() -> Optional[str]:
         )
     version = tensorflow_version()
     if version is None or not version.startswith(TENSORFLOW + '.'):
-        found = 'there is none here' if version is None else f'this is TensorFlow {version}'
+        present = 'there is none here' if version is None else f'this is TensorFlow {version}'
         return (
             f'This project needs TensorFlow {TENSORFLOW}, the last one with tf.estimator, and '
-            f'{found}: pip install "tensorflow=={TENSORFLOW}.*".'
+            f'{present}: pip install "tensorflow=={TENSORFLOW}.*".'
         )
     return None
 
 
 def tensorflow_version() -> Optional[str]:
-    """Returns the version that `import tensorflow` gives; None when there is no such module."""
+    """Return the version that `import tensorflow` gives; None if there is no such module."""
     for name in DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
     if importlib.util.find_spec('tensorflow') is None:
         return None
-    # A build of a vendor has a name of its own.
+    # The build of a vendor may have another name.
     for distribution in importlib.metadata.distributions():
         if 'tensorflow' in (distribution.read_text('top_level.txt') or '').split():
             return distribution.version
-    # A build from source may be on the path without a distribution: only the module knows.
+    # A build from source may be on the path without a distribution; only the module has its
+    # version.
     return getattr(importlib.import_module('tensorflow'), '__version__', None)
 
 
 @contextlib.contextmanager
-def without_setuptools() -> Iterator[None]:
-    """Inside, `import distutils` gives Python's own package, where it has one.
+def bypass_setuptools() -> Iterator[None]:
+    """Make `import distutils` in the block give Python's own package, where it has one.
 
-    TensorFlow's import asks `distutils` for one path. Setuptools puts its own copy in that place,
-    which brings the whole of setuptools along: 0.2 s of a start, for nothing.
+    TensorFlow's import needs one path of `distutils`. Setuptools replaces that package by its own
+    copy, which imports all of setuptools and takes 0.2 s of the start.
     """
-    hack = sys.modules.get('_distutils_hack')  # there is none where setuptools is not installed
+    hack = sys.modules.get('_distutils_hack')  # None if setuptools is not installed
     finder = getattr(hack, 'DISTUTILS_FINDER', None)
     if finder not in sys.meta_path or not importlib.machinery.PathFinder.find_spec('distutils'):
         yield

@@ -1,4 +1,4 @@
-"""The errors that are a user's to mend: one plain sentence each, exit status 2, no traceback."""
+"""Errors that a user can fix: one plain sentence each, exit status 2, no traceback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Any, Iterable, List, Optional, Sequence
 
-# What published configs, and those that a script is to fill, have in place of a path.
+# Texts in place of paths, in published configs and in those that a script has to complete.
 _PLACEHOLDERS = ('PATH_TO_BE_CONFIGURED', '${')
 _OUT_OF_MEMORY = re.compile(
     r'[^\n]*(OOM when|out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate)'
@@ -16,34 +16,34 @@ _OUT_OF_MEMORY = re.compile(
 
 
 class UserError(Exception):
-    """What was given is wrong: a config, a flag, data, a checkpoint, a cluster description.
+    """Error in the user's input: a config, a flag, data, a checkpoint, a cluster description.
 
-    The message says what is wrong, where, what was expected and the nearest valid thing. The front
-    door prints it and exits with status 2.
+    The message names the problem, its place, the expected value and the nearest valid one. The
+    front door prints it and exits with status 2.
     """
 
 
 class ConfigError(UserError, ValueError):
-    """A pipeline config that does not parse, or asks for what is not there."""
+    """Error in a pipeline config that does not parse, or cannot be used."""
 
 
 class DataError(UserError):
-    """Records, images, labels or label maps that cannot be used as they are."""
+    """Error in records, images, labels or label maps."""
 
 
 class CheckpointError(UserError):
-    """A checkpoint that does not exist, or does not fit the model."""
+    """Error for a checkpoint that does not exist, or does not fit the model."""
 
 
 class ClusterError(UserError):
-    """A `TF_CONFIG` that does not describe a cluster, or a cluster that cannot be reached."""
+    """Error for a `TF_CONFIG` without a valid cluster, or a cluster that cannot be reached."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message about an unknown name.
+    """Build the end of an error message about an unknown name.
 
     Args:
-        name: what was given.
+        name: the unknown name.
         known: the valid names.
 
     Returns:
@@ -56,18 +56,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` with the nearest known name, or a full stop."""
+    """Return `; did you mean 'x'?` with the nearest known name, or a full stop."""
     near = nearest(name, known)
     return f'; did you mean {near!r}?' if near else '.'
 
 
 def nearest(name: str, known: Iterable[str]) -> Optional[str]:
-    """The known name that `name` probably stands for; None where none is like it."""
+    """Return the known name that `name` probably stands for; None if none is similar."""
     return next(iter(_alike(name, known)), None)
 
 
 def nearest_first(name: str, known: Iterable[str]) -> List[str]:
-    """The known names, the ones most like `name` first, whatever the case of their letters."""
+    """Sort the known names by their similarity to `name`, ignoring case."""
     return sorted(sorted(known), key=lambda other: -_likeness(name, other))
 
 
@@ -80,14 +80,14 @@ def _likeness(name: str, other: str) -> float:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says in its first line; its type where it says nothing."""
+    """Return the first line of an error's message; its type if the message is empty."""
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def plain_message(error: Any) -> str:
-    """Returns the cause in the message of a `tf.errors.OpError`, without nodes and stack traces."""
+    """Return the cause in the message of a `tf.errors.OpError`, without nodes and stack traces."""
     lines = [line.strip() for line in error.message.split('\n') if line.strip()] or ['']
-    # The cause comes last, and names its node, or its node follows; what precedes are places.
+    # The lines before the cause are places. The cause names its node, or its node follows.
     causes = [line for line in lines if '[[{{node' in line and not line.startswith('[[')]
     nodes = [index for index, line in enumerate(lines) if index and line.startswith('[[{{node')]
     text = causes[0] if causes else lines[nodes[0] - 1 if nodes else -1]
@@ -98,31 +98,31 @@ def plain_message(error: Any) -> str:
 
 
 def out_of_memory(error: Exception, cause: str) -> Optional[UserError]:
-    """What to raise in place of an error which says that memory ran out; None for any other.
+    """Convert an error about a lack of memory to a `UserError`; return None for any other.
 
     Args:
-        error: of TensorFlow (a full disk is a `ResourceExhaustedError` as well) or Python.
-        cause: what takes the memory, and can be less.
+        error: an error of TensorFlow or Python. (`ResourceExhaustedError` may also be a full disk.)
+        cause: the setting that takes the memory, and can be lowered.
     """
-    found = _OUT_OF_MEMORY.search(f'{type(error).__name__}: {error}')
-    if found is None:
+    match = _OUT_OF_MEMORY.search(f'{type(error).__name__}: {error}')
+    if match is None:
         return None
-    what = found.group().strip()[:200]
+    what = match.group().strip()[:200]
     return UserError(f'out of memory ({what}); lower {cause}, or take a machine with more memory.')
 
 
 def placeholder_problem(value: str) -> str:
-    """What is wrong with a path that somebody, or a script, was to fill in; empty for any other."""
+    """Describe a path that is an unfilled placeholder; return '' for any other path."""
     if any(mark in value for mark in _PLACEHOLDERS):
         return f'{value!r} is a placeholder; expected a path of yours.'
     return ''
 
 
 def refuse_placeholder(flag: str, value: Optional[str]) -> None:
-    """Refuses such a path.
+    """Refuse a path that is an unfilled placeholder.
 
     Raises:
-        UserError: it is one; the message names the flag.
+        UserError: the path is a placeholder; the message names the flag.
     """
     problem = placeholder_problem(value or '')
     if problem:
@@ -130,6 +130,6 @@ def refuse_placeholder(flag: str, value: Optional[str]) -> None:
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
-    """A list for a sentence: the first `most` names, and how many more there are."""
+    """Join the first `most` names for a sentence, and say how many more there are."""
     rest = f' and {len(names) - most} more' if len(names) > most else ''
     return ', '.join(names[:most]) + rest

@@ -1,9 +1,9 @@
-"""Starts a whole cluster of the front door as processes of this machine.
+"""Launcher of a whole cluster of the front door as processes of this machine.
 
     python -m estimator_lib.launch_local --num_workers=2 --num_ps=1 --evaluator -- --model_dir=DIR
 
-What comes behind `--` is the command line of every task. Each line that a task writes is shown with
-the task's name in front; of progress lines only the chief's.
+The arguments after `--` are the command line of every task. Each line that a task writes is shown
+after the task's name; of progress lines, only the chief's are shown.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from estimator_lib.cluster.local_processes import build_addresses
 
 
 def create_parser() -> argparse.ArgumentParser:
-    """The launcher's own command line."""
+    """Create the parser of the launcher's own command line."""
     parser = argparse.ArgumentParser(
         prog='python -m estimator_lib.launch_local',
         description='Starts a whole cluster of the front door as processes of this machine.',
-        epilog='Behind -- comes the command line of every task: -- --model_dir=DIR ...',
+        epilog='The command line of every task follows after --: -- --model_dir=DIR ...',
     )
-    parser.add_argument('--num_workers', type=_count, default=1, help='beside the chief (1)')
+    parser.add_argument(
+        '--num_workers', type=_count, default=1, help='workers besides the chief (1)'
+    )
     parser.add_argument('--num_ps', type=_count, default=0, help='parameter servers (0)')
     parser.add_argument(
         '--chief',
@@ -38,15 +40,14 @@ def create_parser() -> argparse.ArgumentParser:
         type=_count,
         default=0,
         metavar='N',
-        help='start a task again up to N times that was killed or told to end, as a scheduler '
-        'would (0)',
+        help='restart a task that was killed or told to end up to N times, as a scheduler does (0)',
     )
     parser.add_argument(
         '--network',
         choices=('isolated', 'host'),
         default='isolated',
-        help='isolated: the tasks reach each other and nothing else, and nobody else reaches them '
-        '(Linux; a warning where the kernel does not allow it). host: that of this machine, which '
+        help='isolated: the tasks reach only each other, and nobody else reaches them (Linux; a '
+        'warning where the kernel does not allow it). host: the network of this machine, which '
         'paths like gs://... need; whoever reaches a port can run code in its task (isolated)',
     )
     return parser
@@ -59,7 +60,7 @@ def _count(text: str) -> int:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs, and exits with the status of `run`; 2 for a command line that makes no cluster."""
+    """Run the cluster, and exit with its status; 2 for an invalid command line."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     own, rest = arguments, []
     if '--' in arguments:
@@ -72,7 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     if not values.chief and not values.num_workers:
         parser.error('no chief and no workers: nobody trains.')
     if not rest:
-        parser.error('expected the command line of the tasks behind --, at least --model_dir=DIR.')
+        parser.error('expected the command line of the tasks after --, at least --model_dir=DIR.')
     if values.network == 'isolated':
         remote = local_network.remote_path(rest)
         if remote:

@@ -1,4 +1,4 @@
-"""What a run says, and how: our lines to standard error, TensorFlow's only when they warn."""
+"""Logging of a run: our lines go to standard error, TensorFlow's only if they are errors."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _LOGGERS = ('estimator_lib', 'model_fns')
 
 @contextlib.contextmanager
 def also_in_file(path: str) -> Iterator[None]:
-    """Appends what the run logs to a file as well, with dates.
+    """Append the log of the block to a file too, with dates.
 
     Args:
-        path: of the file. One that cannot be opened (on a remote file system) is not written.
+        path: path of the file. A file that cannot be opened, or is remote, is not written.
     """
     handler: logging.Handler = logging.NullHandler()
     with contextlib.suppress(OSError):
         if '://' not in path:
             os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
             handler = logging.FileHandler(path, encoding='utf-8')
-    handler.handleError = lambda record: None  # a full disk ends the run by what it saves
+    handler.handleError = lambda record: None  # on a full disk the error of saving ends the run
     handler.setFormatter(logging.Formatter('%(asctime)s %(levelname)s %(message)s'))
     for name in _LOGGERS:
         logging.getLogger(name).addHandler(handler)
@@ -38,30 +38,38 @@ def also_in_file(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def silenced(names: Sequence[str], level: int) -> Iterator[None]:
-    """Lets loggers say nothing below a level.
+    """Raise the level of loggers in the block.
 
     Args:
-        names: of the loggers.
-        level: the least that they say.
+        names: the names of the loggers.
+        level: the lowest level that they log.
     """
     loggers = [logging.getLogger(name) for name in names]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(level)
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(level)
     try:
         yield
     finally:
-        for one, before in zip(loggers, levels):
-            one.setLevel(before)
+        for logger, before in zip(loggers, levels):
+            logger.setLevel(before)
+
+
+def silence_tensorflow() -> None:
+    """Keep the log of TensorFlow's C++ off the terminal, unless the environment asks for it.
+
+    For programs, before they import TensorFlow: ten lines of the log are about its start.
+    """
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 
 def configure(level: int = logging.INFO) -> None:
-    """Sends the log of `estimator_lib` and `model_fns` to standard error, one plain line each.
+    """Send the log of `estimator_lib` and `model_fns` to standard error, one plain line each.
 
-    For programs, not libraries: the front door and the converter call it.
+    Programs call it, such as the front door and the converter; libraries do not.
 
     Args:
-        level: of our lines; at DEBUG TensorFlow's are shown too.
+        level: level of our lines; at DEBUG TensorFlow's lines are shown too.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))

@@ -15,14 +15,17 @@ from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
-    companions,
+    fine_tuning,
     initial_values,
-    restoring,
+    model_dirs,
+    model_variables,
+    ready_ops,
     savers,
 )
 from estimator_lib.data import batches, inputs
 from estimator_lib.distribution import (
     mixed_precision,
+    replica_values,
     run_configs,
     startup,
     strategies,
@@ -83,7 +86,7 @@ def create_model_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     graph_hook_fn: Optional[Callable[[], None]] = None,
 ) -> ModelFn:
-    """A `model_fn` that builds a task's graph for training, evaluation or prediction.
+    """Return a `model_fn` that builds a task's graph for training, evaluation or prediction.
 
     Args:
         task: what the network is, and what it is trained for.
@@ -111,7 +114,7 @@ def create_model_fn(
         if mode == ModeKeys.TRAIN:
             return create_step_fn(task, pipeline, graph_hook_fn)(features, labels, config).as_spec()
         if config is not None and config.model_dir:
-            checkpoint_files.require_listed(config.model_dir)
+            model_dirs.require_listed(config.model_dir)
         if mode == ModeKeys.EVAL:
             create_graph = evaluation.create_evaluation_fn(task, pipeline, graph_hook_fn)
             return evaluation.create_spec(task, pipeline, create_graph(features, labels))
@@ -140,7 +143,7 @@ def create_step_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     graph_hook_fn: Optional[Callable[[], None]] = None,
 ) -> StepFn:
-    """A function that builds a task's training step, for sessions and for functions.
+    """Return a function that builds a task's training step, for sessions and for functions.
 
     Args:
         task: see `create_model_fn`.
@@ -159,7 +162,7 @@ def create_step_fn(
         features, reader_state = inputs.pop_reader_state(features)
         features, labels = batches.named_features(features), batches.named_labels(labels)
         run_config = config or run_configs.create(distribution.alone(pipeline), tf1.ConfigProto())
-        plan = distribution.create_plan(pipeline, distribution.cluster_of(run_config))
+        plan = distribution.create_plan(pipeline, distribution.cluster_from_run_config(run_config))
         strategies.require(plan)
         distribution.require_own_batches(plan, task.across_replicas())
         losses, metrics = losses_lib.compute_training_losses(task, pipeline, plan, features, labels)
@@ -217,11 +220,11 @@ class _Training:
 
 
 def _train_step(training: _Training) -> TrainStep:
-    """The training graph: gradients applied, weights restored, hooks that watch."""
+    """Return the training graph: gradients applied, weights restored, hooks that watch."""
     task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
     loss = training.losses[losses_lib.TOTAL_LOSS]
-    mean_losses = exchange.mean_losses if exchange else strategies.mean_over_replicas
+    mean_losses = exchange.mean_losses if exchange else replica_values.mean_over_replicas
     losses = mean_losses(training.losses)
     global_step = tf1.train.get_or_create_global_step()
     learning_rate = learning_rates.create_learning_rate(
@@ -269,21 +272,21 @@ def _train_step(training: _Training) -> TrainStep:
 def _train_scaffold(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf.estimator.RunConfig
 ) -> tf1.train.Scaffold:
-    """Returns the one Saver, and where the initial values come from."""
+    """Return the one Saver, and where the initial values come from."""
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
-        variables = partitioned.whole(companions.with_model(tf1.get_default_graph()))
-        start = restoring.fine_tune_start(
+        variables = partitioned.whole(model_variables.with_companions(tf1.get_default_graph()))
+        start = fine_tuning.fine_tune_start(
             train_config,
-            checkpoint_maps.of_fine_tuning(task, variables, train_config, run_config.model_dir),
+            checkpoint_maps.fine_tuning_map(task, variables, train_config, run_config.model_dir),
             last_layer_scopes=task.last_layer_scopes(),
             model_dir=run_config.model_dir,
         )
     if run_config.model_dir:
         if run_config.is_chief:
             checkpoint_files.list_by_name(run_config.model_dir)
-        restoring.check_model_dir(run_config.model_dir, tf1.global_variables())
+        model_dirs.check_model_dir(run_config.model_dir, tf1.global_variables())
     saver = savers.create_saver(
         run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours
     )
@@ -294,7 +297,7 @@ def _train_scaffold(
         # The fine-tuning's own, where there is one: it forgets what it has fed.
         fed = start.setdefault('init_feed_dict', {})
         fed.update({**initial_values.unfolded_feed_dict(), **fed})
-        start.update(savers.always_ready())
+        start.update(ready_ops.always_ready())
     start['init_fn'] = initial_values.with_warm_started_averages(start.get('init_fn'))
     return tf1.train.Scaffold(saver=saver, **start)
 
@@ -358,7 +361,7 @@ def _training_hooks(
         non_finite.NonFiniteLossHook(
             losses,
             learning_rate,
-            strategies.all_of_this_process(training.features[SOURCE_ID]),
+            replica_values.gather_in_process(training.features[SOURCE_ID]),
             train_config.non_finite_loss_policy,
             is_finite=is_finite,
             max_skipped=train_config.max_skipped_steps,
@@ -391,7 +394,7 @@ def _predict_spec(
     features: Features,
     graph_hook_fn: Optional[Callable[[], None]],
 ) -> tf.estimator.EstimatorSpec:
-    """Returns the inference graph and its signature."""
+    """Return the inference graph and its signature."""
     predictions = task.predict(features, ModeKeys.PREDICT)
     task_checks.require_tensors(task, 'predict', predictions)
     if graph_hook_fn is not None:
@@ -409,6 +412,6 @@ def _predict_spec(
         },
         scaffold=tf1.train.Scaffold(
             saver=savers.create_inference_saver(config.eval_config.use_moving_averages, task),
-            **savers.always_ready(),
+            **ready_ops.always_ready(),
         ),
     )

@@ -1,4 +1,4 @@
-"""Parts that are found by name: a dict and a decorator."""
+"""Registries of parts by name: a dict and a decorator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Part = TypeVar('Part')
 
 
 class Registry(Generic[Part]):
-    """Named parts of one kind.
+    """Registry of the parts of one kind.
 
     Args:
-        kind: what the parts are, for error messages ("backbone").
+        kind: the kind of the parts in error messages, as "backbone".
     """
 
     def __init__(self, kind: str):
@@ -21,7 +21,7 @@ class Registry(Generic[Part]):
         self._parts: Dict[str, Part] = {}
 
     def register(self, name: str) -> Callable[[Part], Part]:
-        """A decorator that adds a part; the name must be new."""
+        """Return a decorator that adds a part; the name must be new."""
 
         def add(part: Part) -> Part:
             self.add(name, part)
@@ -30,24 +30,24 @@ class Registry(Generic[Part]):
         return add
 
     def add(self, name: str, part: Part) -> None:
-        """Adds a part under a new name.
+        """Add a part under a new name.
 
         Raises:
-            ValueError: the name is taken.
+            ValueError: the name is registered already.
         """
         if name in self._parts:
             raise ValueError(f'{self._kind} {name!r} is registered twice.')
         self._parts[name] = part
 
     def get(self, name: str, where: str = '') -> Part:
-        """The part of that name.
+        """Return the part of a name.
 
         Args:
-            name: its name.
-            where: the config field that named it, for the error message.
+            name: the name.
+            where: the config field with the name, for the error message.
 
         Raises:
-            errors.ConfigError: there is none; the message names the nearest.
+            errors.ConfigError: the name is unknown; the message suggests the nearest.
         """
         if name in self._parts:
             return self._parts[name]

@@ -1,4 +1,4 @@
-"""Driving an Estimator: train, evaluate, export, on one machine or as a task of a cluster."""
+"""Training, evaluation and export, on one machine or as a task of a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, logs, model_fn
-from estimator_lib.checkpoints import checkpoint_files, plain_paths
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, savers
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
@@ -23,8 +23,8 @@ from estimator_lib.evaluation import (
     scheduling,
     watching,
 )
-from estimator_lib.export import estimator_exporters, export_policies
-from estimator_lib.export.exporting import GraphHook
+from estimator_lib.export import export_policies
+from estimator_lib.export.writers import GraphHook
 from estimator_lib.function_loop import trainer
 from estimator_lib.hooks import preemption, progress
 from estimator_lib.task import Task
@@ -32,8 +32,6 @@ from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
-
-DEFAULT_SAVE_SECONDS = 600
 
 Metrics = Dict[str, Dict[str, float]]  # by evaluation set
 
@@ -46,16 +44,15 @@ def create_estimator(
     plan: Optional[distribution.Plan] = None,
     trains: bool = True,
 ) -> tf.estimator.Estimator:
-    """The Estimator of a task.
+    """Create the Estimator of a task.
 
     Args:
-        task: what it trains.
-        config: how; the cadence of checkpoints and summaries, the seed and the precision too.
-        model_dir: where checkpoints and events go.
-        graph_hook_fn: see `model_fn.create_model_fn`.
-        plan: on which devices, and with which other tasks, it trains; None: on one device, alone,
-            as evaluation and export do.
-        trains: False: it only evaluates and exports, in float32 whatever training computes in.
+        task: the task to train.
+        config: has the cadence of checkpoints and summaries, the seed and the precision.
+        model_dir: the folder of checkpoints and events.
+        graph_hook_fn: changes the graph, as in `model_fn.create_model_fn`.
+        plan: the distribution plan; None: one device, as in evaluation and export.
+        trains: False for an Estimator that only evaluates and exports, which it does in float32.
     """
     return tf.estimator.Estimator(
         model_fn.create_model_fn(task, config, graph_hook_fn),
@@ -70,13 +67,13 @@ def create_run_config(
     plan: Optional[distribution.Plan] = None,
     trains: bool = True,
 ) -> tf.estimator.RunConfig:
-    """Cadences, seed, session options and devices of a run.
+    """Create the config of a run: cadences, seed, session options and devices.
 
     Args:
-        config: how it trains.
-        model_dir: of the run; None: it has none.
-        plan: see `create_estimator`.
-        trains: see `create_estimator`.
+        config: the pipeline config.
+        model_dir: the folder of the run, or None.
+        plan: the distribution plan; None: one device.
+        trains: False for a run that only evaluates and exports.
     """
     train_config = config.train_config
     saves = train_config.checkpoints
@@ -84,7 +81,7 @@ def create_run_config(
     every = {
         'save_checkpoints_steps': saves.save_every_n_steps if by_steps else None,
         'save_checkpoints_secs': (
-            None if by_steps else saves.save_every_n_seconds or DEFAULT_SAVE_SECONDS
+            None if by_steps else saves.save_every_n_seconds or savers.DEFAULT_SAVE_SECONDS
         ),
     }
     return run_configs.create(
@@ -101,15 +98,15 @@ def create_run_config(
 
 
 def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
-    """Session options.
+    """Create the session options.
 
     Args:
-        use_bfloat16: compute in a half type where that is faster, see `mixed_precision`.
+        use_bfloat16: compute in a half type where `mixed_precision` says that it is faster.
     """
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.gpu_options.allow_growth = True
-    # Two rewrites that take a third of the time that a graph's preparation takes and give nothing
-    # here: one saves memory, which is not short; the other repeats what its neighbors do.
+    # These two rewrites take a third of the preparation of a graph and bring nothing here: one
+    # saves memory, which suffices, and the other repeats the work of its neighbors.
     rewrites = session_config.graph_options.rewrite_options
     rewrites.memory_optimization = rewrites.NO_MEM_OPT
     rewrites.disable_tfg_optimizer = True
@@ -130,21 +127,21 @@ def train_and_evaluate(
     saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = (),
     exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> Metrics:
-    """Trains until `train_config.num_steps`, evaluates on the way and at the end, and exports.
+    """Train until `train_config.num_steps`, evaluate on the way and at the end, and export.
 
-    A `model_dir` with checkpoints of the same model is resumed. Under `TF_CONFIG` it does what
-    this process's task of the cluster has to do.
+    A `model_dir` with checkpoints of the same model is resumed. Under `TF_CONFIG` this process does
+    the work of its task of the cluster.
 
     Args:
-        task: what to train.
-        config: how.
-        model_dir: where everything goes; made when it is not there.
+        task: the task to train.
+        config: the pipeline config.
+        model_dir: the folder of all files of the run; it is created if needed.
         evaluate: False to train only, whatever `eval_config.schedule` says.
-        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
-        graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
-        hooks: join the training of every worker. `docs/loops.md` says what `loop: TF_FUNCTION`
-            carries of them.
-        saving_listeners: told of the checkpoints of the chief, before the evaluations.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
+        graph_hook_fn: changes all graphs, as in `model_fn.create_model_fn`.
+        hooks: further hooks of the training of every worker; `docs/loops.md` says what they may do
+            under `loop: TF_FUNCTION`.
+        saving_listeners: listeners of the chief's checkpoints, called before the evaluations.
         exporters: called after each evaluation with the metrics of the first evaluation set, to
             write to `model_dir/export/<name>`.
 
@@ -152,10 +149,10 @@ def train_and_evaluate(
         The metrics of the last evaluation, by evaluation set; empty where there was none.
 
     Raises:
-        errors.UserError: config, data, checkpoint or cluster are not usable as they are, a hook
-            needs a session that there is not, or exporters would not be called or share a folder.
-        preemption.Preempted: inside of a `preemption_guard`, the process was told to end; the
-            checkpoint is saved.
+        errors.UserError: config, data, checkpoint or cluster cannot be used, a hook needs a session
+            where there is none, or exporters would not be called or share a folder.
+        preemption.Preempted: in a `preemption_guard`, the process was told to end; the checkpoint
+            is saved.
     """
     model_dir = plain_paths.plain_path(model_dir, create=True)
     task_of_cluster = distribution.read_tf_config()
@@ -171,13 +168,13 @@ def train_and_evaluate(
     if evaluate:
         task.check_evaluation()
     extensions = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
-    estimator_exporters.check(extensions.exporters, config.export_config, evaluate)
+    export_policies.check_exporters(extensions.exporters, config.export_config, evaluate)
     run = _Run(
         task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extensions
     )
     writes = task_of_cluster is None or task_of_cluster.is_chief
-    of_task = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
-    log_file = os.path.join(model_dir, f'log{of_task}.txt')
+    suffix = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
+    log_file = os.path.join(model_dir, f'log{suffix}.txt')
     with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file):
         if task_of_cluster is not None:
             return running.run_task(
@@ -196,7 +193,7 @@ def evaluate(
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
 ) -> Metrics:
-    """Evaluates one checkpoint, the latest of `model_dir` unless another is given.
+    """Evaluate one checkpoint, by default the latest of `model_dir`.
 
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
@@ -220,20 +217,20 @@ def evaluate_file(
     model_dir: Optional[str] = None,
     eval_training_data: int = 0,
 ) -> Metrics:
-    """Evaluates a `.tflite` or `.onnx` file that an export has written.
+    """Evaluate a `.tflite` or `.onnx` file that an export has written.
 
     Args:
-        task: of the model that the file is of.
-        config: how, and on which examples.
-        path: of the file.
-        model_dir: where events, pictures and `<file>.metrics.json` go; None: nowhere.
-        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
+        task: the task of the file's model.
+        config: has the evaluation sets and metrics.
+        path: the path of the file.
+        model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
 
     Returns:
-        The metrics, by evaluation set: those of a checkpoint but for losses.
+        The metrics of a checkpoint, without losses, by evaluation set.
 
     Raises:
-        errors.UserError: the file cannot be run, or is of another model than the task.
+        errors.UserError: the file cannot be run, or its model does not belong to the task.
     """
     return file_evaluation.evaluate_file(
         task,
@@ -258,23 +255,22 @@ def evaluate_checkpoints(
     idle_seconds: float = 600.0,
     graph_hook_fn: GraphHook = None,
 ) -> Metrics:
-    """Evaluates the checkpoints of a folder as another process writes them.
+    """Evaluate the checkpoints of a folder as another process writes them.
 
-    Ends with the checkpoint of step `train_config.num_steps`, or when none has come for a while.
+    Evaluation ends with the checkpoint of step `train_config.num_steps`, or when no new checkpoint
+    comes for `idle_seconds`.
 
     Args:
-        task: what is evaluated.
-        config: how.
-        model_dir: where events and metrics go.
-        checkpoint_dir: where the checkpoints come from. One that is deleted before it has been
-            evaluated is left out.
-        run_once: evaluate the latest checkpoint that is there, and end.
-        max_retries: how many more times the evaluation of a checkpoint that has failed is tried;
-            negative: for ever.
-        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
-        poll_seconds: between two looks into the folder, and between two tries.
-        idle_seconds: without a new checkpoint, after which this ends.
-        graph_hook_fn: see `model_fn.create_model_fn`.
+        task: the task of the model.
+        config: has the evaluation sets and metrics.
+        model_dir: the folder of events and metrics.
+        checkpoint_dir: the folder of the checkpoints. One that is deleted early is skipped.
+        run_once: True to evaluate only the present latest checkpoint.
+        max_retries: number of further attempts after a failure; negative: no limit.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
+        poll_seconds: seconds between two looks into the folder, and between two attempts.
+        idle_seconds: seconds without a new checkpoint after which evaluation ends.
+        graph_hook_fn: changes the graph, as in `model_fn.create_model_fn`.
 
     Returns:
         The metrics of the last evaluation, by evaluation set.
@@ -305,21 +301,21 @@ def evaluate_checkpoints(
 def prepared_model_dir(
     config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, writes: bool = True
 ) -> Iterator[None]:
-    """Inside, `model_dir` is there, writable, without leftovers of killed saves, and this run's.
+    """Check, clean and lock `model_dir` for the run in the block.
 
     Args:
-        config: its `fine_tune_checkpoint` must not be in the folder.
+        config: the pipeline config; its `fine_tune_checkpoint` must not be in the folder.
         model_dir: the folder.
-        writes: whether this process is the one that writes to it.
+        writes: whether this process writes to the folder.
 
     Raises:
-        errors.UserError: the folder cannot be written to, or not any more, or another run is
-            training in it.
+        errors.UserError: the folder cannot be written to, its disk becomes full, or another run
+            trains in it.
     """
-    checkpoint_files.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
+    model_dirs.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
     with checkpoint_files.explained_full_disk(model_dir), contextlib.ExitStack() as stack:
         if writes:
-            checkpoint_files.ensure_writable(model_dir)
+            model_dirs.ensure_writable(model_dir)
             stack.enter_context(run_lock.held(model_dir))
             checkpoint_files.clean_temporary(model_dir)
         yield
@@ -330,12 +326,12 @@ def train_input_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     plan: Optional[distribution.Plan] = None,
 ) -> inputs.RecordInput:
-    """The training examples, or those of them that this trainer of a cluster takes.
+    """Create the input function of training, with this worker's part of the examples.
 
     Args:
-        task: whose they are.
-        config: where they come from.
-        plan: see `create_estimator`.
+        task: decodes and augments the examples.
+        config: has the reader.
+        plan: the distribution plan; None: one device.
     """
     plan = plan or distribution.alone(config)
     return inputs.create_input_fn(
@@ -350,25 +346,25 @@ def train_input_fn(
 
 
 def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
-    """Returns one pass over the examples of the first `eval_input_reader`.
+    """Create the input function of one pass over the first `eval_input_reader`.
 
     Args:
-        task: whose they are.
-        config: where they come from.
+        task: decodes the examples.
+        config: has the reader.
 
     Raises:
-        errors.ConfigError: the config has none.
+        errors.ConfigError: the config has no `eval_input_reader`.
     """
     return evaluators.evaluation_sets(task, config)[0].input_fn
 
 
 class _ConfigSaver(tf.estimator.SessionRunHook):
-    """Saves the as-run config, and the task's files, once the graph is built.
+    """Hook that saves the as-run config and the task's files, once the graph is built.
 
-    The folder of another model has been refused by then, and keeps its own.
+    The folder of another model has been refused before, so its config is not overwritten.
     """
 
-    sees_each_step = True  # It looks at none, so calls may have several steps.
+    sees_each_step = True  # it fetches nothing, so calls may have several steps
 
     def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str):
         self._task = task
@@ -381,14 +377,14 @@ class _ConfigSaver(tf.estimator.SessionRunHook):
             checkpoint_files.write_atomically(os.path.join(self._model_dir, name), text)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends a run whose folder another one has taken."""
+        """End a run whose folder another run has taken over."""
         del run_context, run_values
         run_lock.require(self._model_dir)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Extensions:
-    """The parts of a run that a program adds, see `train_and_evaluate`."""
+    """Parts of a run that a program passes to `train_and_evaluate`."""
 
     hooks: Sequence[tf.estimator.SessionRunHook]
     saving_listeners: Sequence[tf.estimator.CheckpointSaverListener]
@@ -397,7 +393,7 @@ class _Extensions:
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """A training run: the arguments of `train_and_evaluate`, and its parts."""
+    """Training run: the arguments of `train_and_evaluate`, and the parts made of them."""
 
     task: Task
     config: pipeline_pb2.TrainEvalPipelineConfig
@@ -411,13 +407,13 @@ class _Run:
     def estimator(
         self, plan: Optional[distribution.Plan] = None, trains: bool = True
     ) -> tf.estimator.Estimator:
-        """See `create_estimator`."""
+        """Create the Estimator of the run."""
         return create_estimator(
             self.task, self.config, self.model_dir, self.graph_hook_fn, plan, trains
         )
 
     def trainer(self) -> Union[tf.estimator.Estimator, trainer.FunctionTrainer]:
-        """What trains in this process."""
+        """Create the trainer of this process."""
         if self.config.train_config.loop == train_pb2.ESTIMATOR:
             return self.estimator(self.plan)
         return trainer.FunctionTrainer(
@@ -427,7 +423,7 @@ class _Run:
         )
 
     def evaluator(self) -> Optional[evaluating.Evaluator]:
-        """The evaluator, with exports and early stopping; None where nothing is evaluated."""
+        """Create the evaluator, with exports and early stopping; None without evaluations."""
         if not self.evaluates:
             return None
         return evaluators.create_evaluator(
@@ -440,11 +436,11 @@ class _Run:
         )
 
     def schedule(self) -> scheduling.Schedule:
-        """When to evaluate, by what has been evaluated so far."""
+        """Create the schedule of evaluations, with the record of earlier starts."""
         return scheduling.Schedule(self.config.eval_config.schedule, self.model_dir)
 
     def train(self, evaluator: Optional[evaluating.Evaluator]) -> None:
-        """Trains on this machine; not a step where early stopping has ended the run before."""
+        """Train on this machine, unless early stopping has ended the run before."""
         listeners = list(self.extensions.saving_listeners)
         if evaluator is not None:
             listener = scheduling.EvaluationListener(evaluator, self.schedule(), self.model_dir)
@@ -468,7 +464,7 @@ class _Run:
         preemption.raise_if_requested()
 
     def finish(self, evaluator: Optional[evaluating.Evaluator]) -> Metrics:
-        """Makes the last evaluation and the final export."""
+        """Make the last evaluation and the final export."""
         checkpoint = checkpoint_files.resolve_checkpoint(self.model_dir)
         step = checkpoint_files.step_of(checkpoint)
         if evaluator is not None:
@@ -483,7 +479,7 @@ class _Run:
         return {}
 
     def cluster_parts(self) -> running.Parts:
-        """What the roles of a cluster do, each part made where its role needs it."""
+        """Return the parts for the roles of a cluster, created where a role needs them."""
         return running.Parts(
             create_trainer=self.trainer,
             create_input_fn=lambda: train_input_fn(self.task, self.config, self.plan),
@@ -492,5 +488,9 @@ class _Run:
             saving_listeners=self.extensions.saving_listeners,
             create_evaluator=self.evaluator if self.evaluates else None,
             finish=lambda: self.finish(self.evaluator()),
-            create_stopping=lambda: getattr(self.evaluator(), 'stopping', None),
+            create_stopping=lambda: (
+                evaluators.create_stopping(self.config, self.model_dir, self.eval_training_data)
+                if self.evaluates
+                else None
+            ),
         )

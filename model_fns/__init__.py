@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Type
 
 from estimator_lib import config as config_lib
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
-from model_fns import config_rules
+from protos import field_rules
 
 if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
@@ -65,7 +65,7 @@ def rules_of_task(config: PipelineConfig) -> ConfigRules:
         return external.config_rules(config)
     kind = task_class(config)
     if kind is None:
-        return config_rules.EVERY_TASK + ConfigRules(problems=(_no_task,))
+        return ConfigRules(problems=(_no_task,))
     return kind.config_rules(config)
 
 
@@ -118,9 +118,10 @@ def create_model_fn(
 def _no_task(config: PipelineConfig) -> List[Problem]:
     """What is said of a config that no task is for."""
     kind = config.model.WhichOneof('model')
+    rule = field_rules.get_rule(config.model.DESCRIPTOR.fields_by_name[kind]) if kind else None
     known = f'expected one of: {", ".join(sorted([*_TASKS, _EXTERNAL]))}.'
-    if kind in config_rules.UNAVAILABLE:
-        return []  # which is among the rules of every task
+    if rule is not None and rule.unsupported:
+        return []  # the reason is a problem already
     if kind:
         return [Problem(f'model.{kind}', f'there is no task for it; {known}')]
     held = 'is empty' if config.HasField('model') else 'is missing'

@@ -1,4 +1,4 @@
-"""Converts checkpoints between ours and those of TensorFlow 2's programs.
+"""Converter of checkpoints between our names and those of TensorFlow 2's programs.
 
     python -m model_fns.convert_checkpoint --pipeline_config_path=pipeline.config \
         --checkpoint_path=checkpoint/ckpt-0 --output_dir=converted
@@ -9,74 +9,17 @@ An object-based checkpoint becomes one that names variables by scope, and the ot
 
 from __future__ import annotations
 
-import argparse
-import logging
-import os
-import sys
 from typing import Optional, Sequence
 
-from estimator_lib import config as config_lib
-from estimator_lib import errors, logs
-from estimator_lib.commands import command_line, convert_checkpoint
-from model_fns import build_task
-from model_fns.cli import builtin_configs
-from model_fns.structures import label_map_files
-
-
-def create_parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = command_line.Parser(
-        prog='python -m model_fns.convert_checkpoint',
-        description='Converts a checkpoint between objects (TensorFlow 2) and scopes (ours).',
-    )
-    parser.add_argument(
-        '--pipeline_config_path',
-        help='the model: a file, or builtin:NAME; left out: the one saved beside the checkpoint',
-    )
-    parser.add_argument('--checkpoint_path', required=True, help='a checkpoint, or its folder')
-    parser.add_argument(
-        '--output_dir', required=True, help='where ckpt-0 or model.ckpt-<step> is written'
-    )
-    parser.add_argument(
-        '--set', action='append', default=[], help='one field of the config by its path; may repeat'
-    )
-    return parser
-
-
-def run(arguments: Optional[Sequence[str]] = None) -> str:
-    """Does what a command line says; returns the prefix of what was written.
-
-    Raises:
-        errors.UserError: what was given is wrong.
-    """
-    flags = create_parser().parse_args(arguments)
-    for name in ('pipeline_config_path', 'checkpoint_path', 'output_dir'):
-        errors.refuse_placeholder(f'--{name}', getattr(flags, name))
-    path = flags.pipeline_config_path
-    if not path:
-        is_folder = os.path.isdir(flags.checkpoint_path)
-        folder = flags.checkpoint_path if is_folder else os.path.dirname(flags.checkpoint_path)
-        path = config_lib.saved_pipeline_config(folder)
-    if not path:
-        raise errors.UserError(
-            f'--pipeline_config_path: there is no pipeline.config beside {flags.checkpoint_path}; '
-            'expected the config of the model.'
-        )
-    config = config_lib.load_pipeline_config(builtin_configs.resolve(path))
-    label_map_files.localize(config, [os.path.dirname(path)], only_names=True)
-    config = config_lib.apply_settings(config, flags.set)
-    task = build_task(config, 'export')
-    return convert_checkpoint.convert(task, config, flags.checkpoint_path, flags.output_dir)
+from estimator_lib import logs
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Runs, and exits with 2 when what was given is wrong."""
-    logs.configure(logging.INFO)
-    try:
-        print(run(arguments))
-    except errors.UserError as error:
-        print(f'error: {error}', file=sys.stderr)
-        sys.exit(2)
+    """Run the command; exit with 2 and one sentence where something is wrong."""
+    logs.silence_tensorflow()
+    from model_fns.cli import convert_checkpoint  # imports TensorFlow
+
+    convert_checkpoint.main(arguments)
 
 
 if __name__ == '__main__':

@@ -10,23 +10,18 @@ import types
 from typing import Type
 
 from estimator_lib import errors
-from estimator_lib.config import schema
-from estimator_lib.config.engine_rules import ENGINE
-from estimator_lib.config.rules import ALL, ConfigRules, PipelineConfig, names, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, problems_of
 from estimator_lib.task import Task
 
 _FIELD = 'model.external.task'
 _IDENTIFIER = r'[^\W\d]\w*'
 _SYNTAX = re.compile(rf'({_IDENTIFIER}(?:\.{_IDENTIFIER})*):({_IDENTIFIER})')
 
-_RULES = ConfigRules(
-    supported={'DetectionModel': names('external'), 'ExternalTask': ALL},
-    required={'ExternalTask': ('task',)},
-)
+_RULES = ConfigRules(supported={'DetectionModel': frozenset({'external'})})
 
 
 def load_task_class(config: PipelineConfig) -> Type[Task]:
-    """Imports the class that `model.external.task` names.
+    """Import the class that `model.external.task` names.
 
     Raises:
         errors.ConfigError: the name is malformed, nothing can be imported by it, or what it names
@@ -54,7 +49,7 @@ def load_task_class(config: PipelineConfig) -> Type[Task]:
 
 
 def config_rules(config: PipelineConfig) -> ConfigRules:
-    """Returns the rules of a config with `model.external`.
+    """Return the rules of a config with `model.external`.
 
     A field that neither the engine nor the rules of the task know is not supported. Where the task
     cannot be loaded, the reason is the problem.
@@ -65,18 +60,8 @@ def config_rules(config: PipelineConfig) -> ConfigRules:
         kind = load_task_class(config)
     except errors.ConfigError:
         return _RULES + ConfigRules(problems=(lambda config: problems_of(load_task_class, config),))
-    rules = _RULES + (kind.config_rules(config) or ConfigRules())
-    return rules + _refuse_unknown(ENGINE + rules, config.model.external.task)
-
-
-def _refuse_unknown(known: ConfigRules, task: str) -> ConfigRules:
-    reason = f'neither the engine nor {task} reads it'
-    unsupported = {}
-    for message in schema.reachable_messages(PipelineConfig.DESCRIPTOR):
-        name = schema.short_name(message)
-        fields = [field.name for field in message.fields if not known.support(name, field.name)]
-        unsupported[name] = dict.fromkeys(fields, reason)
-    return ConfigRules(unsupported=unsupported)
+    reason = f'neither the engine nor {config.model.external.task} reads it'
+    return _RULES + (kind.config_rules(config) or ConfigRules()) + ConfigRules(unlisted=reason)
 
 
 def _is_task(value: object) -> bool:
@@ -100,7 +85,7 @@ def _import(name: str) -> types.ModuleType:
 
 
 def _place(error: Exception) -> str:
-    """The line of the imported code that failed; empty where none of its lines ran."""
+    """Return the line of the imported code that failed; empty where none of its lines ran."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     frames = [frame for frame in frames if 'importlib' not in frame.filename]
     return f' in {frames[-1].filename}, line {frames[-1].lineno}' if frames else ''

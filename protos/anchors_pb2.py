@@ -12,25 +12,88 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14protos/anchors.proto\x12\x17object_detection.protos\"\x82\x03\n\x0f\x41nchorGenerator\x12M\n\x15grid_anchor_generator\x18\x01 \x01(\x0b\x32,.object_detection.protos.GridAnchorGeneratorH\x00\x12K\n\x14ssd_anchor_generator\x18\x02 \x01(\x0b\x32+.object_detection.protos.SsdAnchorGeneratorH\x00\x12Y\n\x1bmultiscale_anchor_generator\x18\x03 \x01(\x0b\x32\x32.object_detection.protos.MultiscaleAnchorGeneratorH\x00\x12^\n\x1e\x66lexible_grid_anchor_generator\x18\x04 \x01(\x0b\x32\x34.object_detection.protos.FlexibleGridAnchorGeneratorH\x00\x42\x18\n\x16\x61nchor_generator_oneof\"\x83\x03\n\x12SsdAnchorGenerator\x12\x15\n\nnum_layers\x18\x01 \x01(\x05:\x01\x36\x12\x16\n\tmin_scale\x18\x02 \x01(\x02:\x03\x30.2\x12\x17\n\tmax_scale\x18\x03 \x01(\x02:\x04\x30.95\x12\x0e\n\x06scales\x18\x0c \x03(\x02\x12\x15\n\raspect_ratios\x18\x04 \x03(\x02\x12*\n\x1finterpolated_scale_aspect_ratio\x18\r \x01(\x02:\x01\x31\x12*\n\x1creduce_boxes_in_lowest_layer\x18\x05 \x01(\x08:\x04true\x12\x1d\n\x12\x62\x61se_anchor_height\x18\x06 \x01(\x02:\x01\x31\x12\x1c\n\x11\x62\x61se_anchor_width\x18\x07 \x01(\x02:\x01\x31\x12\x15\n\rheight_stride\x18\x08 \x03(\x05\x12\x14\n\x0cwidth_stride\x18\t \x03(\x05\x12\x15\n\rheight_offset\x18\n \x03(\x05\x12\x14\n\x0cwidth_offset\x18\x0b \x03(\x05\x12\x0f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\"\xcb\x01\n\x19MultiscaleAnchorGenerator\x12\x14\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x12\x14\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x12\x17\n\x0c\x61nchor_scale\x18\x03 \x01(\x02:\x01\x34\x12\x15\n\raspect_ratios\x18\x04 \x03(\x02\x12\x1c\n\x11scales_per_octave\x18\x05 \x01(\x05:\x01\x32\x12#\n\x15normalize_coordinates\x18\x06 \x01(\x08:\x04true\x12\x0f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\"\xde\x01\n\x13GridAnchorGenerator\x12\x13\n\x06height\x18\x01 \x01(\x05:\x03\x32\x35\x36\x12\x12\n\x05width\x18\x02 \x01(\x05:\x03\x32\x35\x36\x12\x19\n\rheight_stride\x18\x03 \x01(\x05:\x02\x31\x36\x12\x18\n\x0cwidth_stride\x18\x04 \x01(\x05:\x02\x31\x36\x12\x18\n\rheight_offset\x18\x05 \x01(\x05:\x01\x30\x12\x17\n\x0cwidth_offset\x18\x06 \x01(\x05:\x01\x30\x12\x0e\n\x06scales\x18\x07 \x03(\x02\x12\x15\n\raspect_ratios\x18\x08 \x03(\x02\x12\x0f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\"\x8d\x01\n\x1b\x46lexibleGridAnchorGenerator\x12\x38\n\x0b\x61nchor_grid\x18\x01 \x03(\x0b\x32#.object_detection.protos.AnchorGrid\x12#\n\x15normalize_coordinates\x18\x02 \x01(\x08:\x04true\x12\x0f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\"\x97\x01\n\nAnchorGrid\x12\x12\n\nbase_sizes\x18\x01 \x03(\x02\x12\x15\n\raspect_ratios\x18\x02 \x03(\x02\x12\x15\n\rheight_stride\x18\x03 \x01(\r\x12\x14\n\x0cwidth_stride\x18\x04 \x01(\r\x12\x18\n\rheight_offset\x18\x05 \x01(\r:\x01\x30\x12\x17\n\x0cwidth_offset\x18\x06 \x01(\r:\x01\x30')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14protos/anchors.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\x88\x03\n\x0f\x41nchorGenerator\x12M\n\x15grid_anchor_generator\x18\x01 \x01(\x0b\x32,.vision_model_fns.protos.GridAnchorGeneratorH\x00\x12K\n\x14ssd_anchor_generator\x18\x02 \x01(\x0b\x32+.vision_model_fns.protos.SsdAnchorGeneratorH\x00\x12Y\n\x1bmultiscale_anchor_generator\x18\x03 \x01(\x0b\x32\x32.vision_model_fns.protos.MultiscaleAnchorGeneratorH\x00\x12^\n\x1e\x66lexible_grid_anchor_generator\x18\x04 \x01(\x0b\x32\x34.vision_model_fns.protos.FlexibleGridAnchorGeneratorH\x00\x42\x1e\n\x16\x61nchor_generator_oneof\x12\x04\x90\xf6\x18\x01\"\x90\x04\n\x12SsdAnchorGenerator\x12%\n\nnum_layers\x18\x01 \x01(\x05:\x01\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12!\n\tmin_scale\x18\x02 \x01(\x02:\x03\x30.2B\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\tmax_scale\x18\x03 \x01(\x02:\x04\x30.95B\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x19\n\x06scales\x18\x0c \x03(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12 \n\raspect_ratios\x18\x04 \x03(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x35\n\x1finterpolated_scale_aspect_ratio\x18\r \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12*\n\x1creduce_boxes_in_lowest_layer\x18\x05 \x01(\x08:\x04true\x12(\n\x12\x62\x61se_anchor_height\x18\x06 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\'\n\x11\x62\x61se_anchor_width\x18\x07 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12%\n\rheight_stride\x18\x08 \x03(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12$\n\x0cwidth_stride\x18\t \x03(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x15\n\rheight_offset\x18\n \x03(\x05\x12\x14\n\x0cwidth_offset\x18\x0b \x03(\x05\x12\x1f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\x42\x0e\x92\xf6\x18\n\r\xf9\x0f\xc9\xc0\x15\xf9\x0f\xc9@\"\xae\x02\n\x19MultiscaleAnchorGenerator\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x00\x00\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\xa0\x41\x12\"\n\x0c\x61nchor_scale\x18\x03 \x01(\x02:\x01\x34\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\raspect_ratios\x18\x04 \x03(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\x12,\n\x11scales_per_octave\x18\x05 \x01(\x05:\x01\x32\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12#\n\x15normalize_coordinates\x18\x06 \x01(\x08:\x04true\x12\x1f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\x42\x0e\x92\xf6\x18\n\r\xf9\x0f\xc9\xc0\x15\xf9\x0f\xc9@\"\xc8\x02\n\x13GridAnchorGenerator\x12#\n\x06height\x18\x01 \x01(\x05:\x03\x32\x35\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\"\n\x05width\x18\x02 \x01(\x05:\x03\x32\x35\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12)\n\rheight_stride\x18\x03 \x01(\x05:\x02\x31\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12(\n\x0cwidth_stride\x18\x04 \x01(\x05:\x02\x31\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x18\n\rheight_offset\x18\x05 \x01(\x05:\x01\x30\x12\x17\n\x0cwidth_offset\x18\x06 \x01(\x05:\x01\x30\x12\x1b\n\x06scales\x18\x07 \x03(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\x12\"\n\raspect_ratios\x18\x08 \x03(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\x12\x1f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\x42\x0e\x92\xf6\x18\n\r\xf9\x0f\xc9\xc0\x15\xf9\x0f\xc9@\"\xa5\x01\n\x1b\x46lexibleGridAnchorGenerator\x12@\n\x0b\x61nchor_grid\x18\x01 \x03(\x0b\x32#.vision_model_fns.protos.AnchorGridB\x06\x92\xf6\x18\x02\x30\x01\x12#\n\x15normalize_coordinates\x18\x02 \x01(\x08:\x04true\x12\x1f\n\x06\x61ngles\x18\xe8\x07 \x03(\x02\x42\x0e\x92\xf6\x18\n\r\xf9\x0f\xc9\xc0\x15\xf9\x0f\xc9@\"\xd5\x01\n\nAnchorGrid\x12\x1f\n\nbase_sizes\x18\x01 \x03(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\x12\"\n\raspect_ratios\x18\x02 \x03(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\x12\'\n\rheight_stride\x18\x03 \x01(\rB\x10\x92\xf6\x18\x0c\r\x00\x00\x80?\x15\x00@\x1c\x46\x30\x01\x12&\n\x0cwidth_stride\x18\x04 \x01(\rB\x10\x92\xf6\x18\x0c\r\x00\x00\x80?\x15\x00@\x1c\x46\x30\x01\x12\x18\n\rheight_offset\x18\x05 \x01(\r:\x01\x30\x12\x17\n\x0cwidth_offset\x18\x06 \x01(\r:\x01\x30')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.anchors_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_ANCHORGENERATOR']._serialized_start=50
-  _globals['_ANCHORGENERATOR']._serialized_end=436
-  _globals['_SSDANCHORGENERATOR']._serialized_start=439
-  _globals['_SSDANCHORGENERATOR']._serialized_end=826
-  _globals['_MULTISCALEANCHORGENERATOR']._serialized_start=829
-  _globals['_MULTISCALEANCHORGENERATOR']._serialized_end=1032
-  _globals['_GRIDANCHORGENERATOR']._serialized_start=1035
-  _globals['_GRIDANCHORGENERATOR']._serialized_end=1257
-  _globals['_FLEXIBLEGRIDANCHORGENERATOR']._serialized_start=1260
-  _globals['_FLEXIBLEGRIDANCHORGENERATOR']._serialized_end=1401
-  _globals['_ANCHORGRID']._serialized_start=1404
-  _globals['_ANCHORGRID']._serialized_end=1555
+  _globals['_ANCHORGENERATOR'].oneofs_by_name['anchor_generator_oneof']._options = None
+  _globals['_ANCHORGENERATOR'].oneofs_by_name['anchor_generator_oneof']._serialized_options = b'\220\366\030\001'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['num_layers']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['num_layers']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000zD'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['min_scale']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['min_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['max_scale']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['max_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['scales']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['scales']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['aspect_ratios']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['aspect_ratios']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['interpolated_scale_aspect_ratio']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['interpolated_scale_aspect_ratio']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['base_anchor_height']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['base_anchor_height']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['base_anchor_width']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['base_anchor_width']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['height_stride']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['height_stride']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['width_stride']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['width_stride']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['angles']._options = None
+  _globals['_SSDANCHORGENERATOR'].fields_by_name['angles']._serialized_options = b'\222\366\030\n\r\371\017\311\300\025\371\017\311@'
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['min_level']._options = None
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['min_level']._serialized_options = b'\222\366\030\025\r\000\000\000\000\025\000\000\240A*\tmax_level'
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['max_level']._options = None
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['max_level']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000\000\240A'
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['anchor_scale']._options = None
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['anchor_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['aspect_ratios']._options = None
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['aspect_ratios']._serialized_options = b'\222\366\030\007\035\000\000\000\0000\001'
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['scales_per_octave']._options = None
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['scales_per_octave']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000zD'
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['angles']._options = None
+  _globals['_MULTISCALEANCHORGENERATOR'].fields_by_name['angles']._serialized_options = b'\222\366\030\n\r\371\017\311\300\025\371\017\311@'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['height']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['height']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['width']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['width']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['height_stride']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['height_stride']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['width_stride']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['width_stride']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['scales']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['scales']._serialized_options = b'\222\366\030\007\035\000\000\000\0000\001'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['aspect_ratios']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['aspect_ratios']._serialized_options = b'\222\366\030\007\035\000\000\000\0000\001'
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['angles']._options = None
+  _globals['_GRIDANCHORGENERATOR'].fields_by_name['angles']._serialized_options = b'\222\366\030\n\r\371\017\311\300\025\371\017\311@'
+  _globals['_FLEXIBLEGRIDANCHORGENERATOR'].fields_by_name['anchor_grid']._options = None
+  _globals['_FLEXIBLEGRIDANCHORGENERATOR'].fields_by_name['anchor_grid']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_FLEXIBLEGRIDANCHORGENERATOR'].fields_by_name['angles']._options = None
+  _globals['_FLEXIBLEGRIDANCHORGENERATOR'].fields_by_name['angles']._serialized_options = b'\222\366\030\n\r\371\017\311\300\025\371\017\311@'
+  _globals['_ANCHORGRID'].fields_by_name['base_sizes']._options = None
+  _globals['_ANCHORGRID'].fields_by_name['base_sizes']._serialized_options = b'\222\366\030\007\035\000\000\000\0000\001'
+  _globals['_ANCHORGRID'].fields_by_name['aspect_ratios']._options = None
+  _globals['_ANCHORGRID'].fields_by_name['aspect_ratios']._serialized_options = b'\222\366\030\007\035\000\000\000\0000\001'
+  _globals['_ANCHORGRID'].fields_by_name['height_stride']._options = None
+  _globals['_ANCHORGRID'].fields_by_name['height_stride']._serialized_options = b'\222\366\030\014\r\000\000\200?\025\000@\034F0\001'
+  _globals['_ANCHORGRID'].fields_by_name['width_stride']._options = None
+  _globals['_ANCHORGRID'].fields_by_name['width_stride']._serialized_options = b'\222\366\030\014\r\000\000\200?\025\000@\034F0\001'
+  _globals['_ANCHORGENERATOR']._serialized_start=70
+  _globals['_ANCHORGENERATOR']._serialized_end=462
+  _globals['_SSDANCHORGENERATOR']._serialized_start=465
+  _globals['_SSDANCHORGENERATOR']._serialized_end=993
+  _globals['_MULTISCALEANCHORGENERATOR']._serialized_start=996
+  _globals['_MULTISCALEANCHORGENERATOR']._serialized_end=1298
+  _globals['_GRIDANCHORGENERATOR']._serialized_start=1301
+  _globals['_GRIDANCHORGENERATOR']._serialized_end=1629
+  _globals['_FLEXIBLEGRIDANCHORGENERATOR']._serialized_start=1632
+  _globals['_FLEXIBLEGRIDANCHORGENERATOR']._serialized_end=1797
+  _globals['_ANCHORGRID']._serialized_start=1800
+  _globals['_ANCHORGRID']._serialized_end=2013
 # @@protoc_insertion_point(module_scope)

@@ -12,15 +12,38 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/backbone.proto\x12\x17object_detection.protos\"\xa7\x02\n\x08\x42\x61\x63kbone\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1b\n\x10\x64\x65pth_multiplier\x18\x02 \x01(\x02:\x01\x31\x12\x11\n\tmin_depth\x18\x03 \x01(\r\x12\x18\n\routput_stride\x18\x04 \x01(\r:\x01\x30\x12\x14\n\x0cweight_decay\x18\x05 \x01(\x02\x12\x18\n\x10\x62\x61tch_norm_decay\x18\x06 \x01(\x02\x12\x1a\n\x12\x62\x61tch_norm_epsilon\x18\x07 \x01(\x02\x12\x12\n\nmulti_grid\x18\x08 \x03(\r\x12\x17\n\x0f\x63hannel_divisor\x18\t \x01(\r\x12\x1b\n\x13\x64rop_path_keep_prob\x18\n \x01(\x02\x12\x17\n\x0f\x64rop_path_steps\x18\x0b \x01(\r\x12\x14\n\x0cstem_filters\x18\x0c \x01(\r')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/backbone.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xc8\x03\n\x08\x42\x61\x63kbone\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x10\x64\x65pth_multiplier\x18\x02 \x01(\x02:\x01\x31\x42\x0e\x92\xf6\x18\n\x15\x00\x00\xc8\x42\x1d\x00\x00\x00\x00\x12!\n\tmin_depth\x18\x03 \x01(\rB\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00P\xc3G\x12(\n\routput_stride\x18\x04 \x01(\r:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00zD\x12\x1f\n\x0cweight_decay\x18\x05 \x01(\x02\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12(\n\x10\x62\x61tch_norm_decay\x18\x06 \x01(\x02\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00%\x00\x00\x80?\x12%\n\x12\x62\x61tch_norm_epsilon\x18\x07 \x01(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\nmulti_grid\x18\x08 \x03(\rB\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12\'\n\x0f\x63hannel_divisor\x18\t \x01(\rB\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00P\xc3G\x12+\n\x13\x64rop_path_keep_prob\x18\n \x01(\x02\x42\x0e\x92\xf6\x18\n\x15\x00\x00\x80?\x1d\x00\x00\x00\x00\x12\"\n\x0f\x64rop_path_steps\x18\x0b \x01(\rB\t\x92\xf6\x18\x05\r\x00\x00\x80?\x12$\n\x0cstem_filters\x18\x0c \x01(\rB\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00P\xc3G')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.backbone_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_BACKBONE']._serialized_start=51
-  _globals['_BACKBONE']._serialized_end=346
+  _globals['_BACKBONE'].fields_by_name['depth_multiplier']._options = None
+  _globals['_BACKBONE'].fields_by_name['depth_multiplier']._serialized_options = b'\222\366\030\n\025\000\000\310B\035\000\000\000\000'
+  _globals['_BACKBONE'].fields_by_name['min_depth']._options = None
+  _globals['_BACKBONE'].fields_by_name['min_depth']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000P\303G'
+  _globals['_BACKBONE'].fields_by_name['output_stride']._options = None
+  _globals['_BACKBONE'].fields_by_name['output_stride']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000\000zD'
+  _globals['_BACKBONE'].fields_by_name['weight_decay']._options = None
+  _globals['_BACKBONE'].fields_by_name['weight_decay']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_BACKBONE'].fields_by_name['batch_norm_decay']._options = None
+  _globals['_BACKBONE'].fields_by_name['batch_norm_decay']._serialized_options = b'\222\366\030\n\r\000\000\000\000%\000\000\200?'
+  _globals['_BACKBONE'].fields_by_name['batch_norm_epsilon']._options = None
+  _globals['_BACKBONE'].fields_by_name['batch_norm_epsilon']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_BACKBONE'].fields_by_name['multi_grid']._options = None
+  _globals['_BACKBONE'].fields_by_name['multi_grid']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000zD'
+  _globals['_BACKBONE'].fields_by_name['channel_divisor']._options = None
+  _globals['_BACKBONE'].fields_by_name['channel_divisor']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000P\303G'
+  _globals['_BACKBONE'].fields_by_name['drop_path_keep_prob']._options = None
+  _globals['_BACKBONE'].fields_by_name['drop_path_keep_prob']._serialized_options = b'\222\366\030\n\025\000\000\200?\035\000\000\000\000'
+  _globals['_BACKBONE'].fields_by_name['drop_path_steps']._options = None
+  _globals['_BACKBONE'].fields_by_name['drop_path_steps']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_BACKBONE'].fields_by_name['stem_filters']._options = None
+  _globals['_BACKBONE'].fields_by_name['stem_filters']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000P\303G'
+  _globals['_BACKBONE']._serialized_start=71
+  _globals['_BACKBONE']._serialized_end=527
 # @@protoc_insertion_point(module_scope)

@@ -12,29 +12,60 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/box_coding.proto\x12\x17object_detection.protos\"\x8f\x03\n\x08\x42oxCoder\x12L\n\x15\x66\x61ster_rcnn_box_coder\x18\x01 \x01(\x0b\x32+.object_detection.protos.FasterRcnnBoxCoderH\x00\x12L\n\x15mean_stddev_box_coder\x18\x02 \x01(\x0b\x32+.object_detection.protos.MeanStddevBoxCoderH\x00\x12\x43\n\x10square_box_coder\x18\x03 \x01(\x0b\x32\'.object_detection.protos.SquareBoxCoderH\x00\x12G\n\x12keypoint_box_coder\x18\x04 \x01(\x0b\x32).object_detection.protos.KeypointBoxCoderH\x00\x12\x46\n\x11rotated_box_coder\x18\xe8\x07 \x01(\x0b\x32(.object_detection.protos.RotatedBoxCoderH\x00\x42\x11\n\x0f\x62ox_coder_oneof\"o\n\x12\x46\x61sterRcnnBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\"\x84\x01\n\x10KeypointBoxCoder\x12\x15\n\rnum_keypoints\x18\x01 \x01(\x05\x12\x13\n\x07y_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x03 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x04 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x05 \x01(\x02:\x01\x35\"*\n\x12MeanStddevBoxCoder\x12\x14\n\x06stddev\x18\x01 \x01(\x02:\x04\x30.01\"S\n\x0eSquareBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0clength_scale\x18\x03 \x01(\x02:\x01\x35\"\xfd\x01\n\x0fRotatedBoxCoder\x12\x13\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\x12\x17\n\x0b\x61ngle_scale\x18\x05 \x01(\x02:\x02\x31\x30\x12J\n\nangle_wrap\x18\x06 \x01(\x0e\x32\x32.object_detection.protos.RotatedBoxCoder.AngleWrap:\x02PI\"*\n\tAngleWrap\x12\x08\n\x04NONE\x10\x00\x12\x06\n\x02PI\x10\x01\x12\x0b\n\x07HALF_PI\x10\x02*#\n\x07\x42oxType\x12\x0b\n\x07UPRIGHT\x10\x00\x12\x0b\n\x07ROTATED\x10\x01')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17protos/box_coding.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xc0\x03\n\x08\x42oxCoder\x12L\n\x15\x66\x61ster_rcnn_box_coder\x18\x01 \x01(\x0b\x32+.vision_model_fns.protos.FasterRcnnBoxCoderH\x00\x12L\n\x15mean_stddev_box_coder\x18\x02 \x01(\x0b\x32+.vision_model_fns.protos.MeanStddevBoxCoderH\x00\x12\x43\n\x10square_box_coder\x18\x03 \x01(\x0b\x32\'.vision_model_fns.protos.SquareBoxCoderH\x00\x12r\n\x12keypoint_box_coder\x18\x04 \x01(\x0b\x32).vision_model_fns.protos.KeypointBoxCoderB)\x92\xf6\x18%J#boxes are learned without keypointsH\x00\x12\x46\n\x11rotated_box_coder\x18\xe8\x07 \x01(\x0b\x32(.vision_model_fns.protos.RotatedBoxCoderH\x00\x42\x17\n\x0f\x62ox_coder_oneof\x12\x04\x90\xf6\x18\x01\"\x9b\x01\n\x12\x46\x61sterRcnnBoxCoder\x12\x1e\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x1e\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12!\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"\x84\x01\n\x10KeypointBoxCoder\x12\x15\n\rnum_keypoints\x18\x01 \x01(\x05\x12\x13\n\x07y_scale\x18\x02 \x01(\x02:\x02\x31\x30\x12\x13\n\x07x_scale\x18\x03 \x01(\x02:\x02\x31\x30\x12\x17\n\x0cheight_scale\x18\x04 \x01(\x02:\x01\x35\x12\x16\n\x0bwidth_scale\x18\x05 \x01(\x02:\x01\x35\"5\n\x12MeanStddevBoxCoder\x12\x1f\n\x06stddev\x18\x01 \x01(\x02:\x04\x30.01B\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"t\n\x0eSquareBoxCoder\x12\x1e\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x1e\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\x0clength_scale\x18\x03 \x01(\x02:\x01\x35\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"\xb4\x02\n\x0fRotatedBoxCoder\x12\x1e\n\x07y_scale\x18\x01 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x1e\n\x07x_scale\x18\x02 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\x0cheight_scale\x18\x03 \x01(\x02:\x01\x35\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12!\n\x0bwidth_scale\x18\x04 \x01(\x02:\x01\x35\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\"\n\x0b\x61ngle_scale\x18\x05 \x01(\x02:\x02\x31\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12J\n\nangle_wrap\x18\x06 \x01(\x0e\x32\x32.vision_model_fns.protos.RotatedBoxCoder.AngleWrap:\x02PI\"*\n\tAngleWrap\x12\x08\n\x04NONE\x10\x00\x12\x06\n\x02PI\x10\x01\x12\x0b\n\x07HALF_PI\x10\x02*#\n\x07\x42oxType\x12\x0b\n\x07UPRIGHT\x10\x00\x12\x0b\n\x07ROTATED\x10\x01')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.box_coding_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_BOXTYPE']._serialized_start=1087
-  _globals['_BOXTYPE']._serialized_end=1122
-  _globals['_BOXCODER']._serialized_start=53
-  _globals['_BOXCODER']._serialized_end=452
-  _globals['_FASTERRCNNBOXCODER']._serialized_start=454
-  _globals['_FASTERRCNNBOXCODER']._serialized_end=565
-  _globals['_KEYPOINTBOXCODER']._serialized_start=568
-  _globals['_KEYPOINTBOXCODER']._serialized_end=700
-  _globals['_MEANSTDDEVBOXCODER']._serialized_start=702
-  _globals['_MEANSTDDEVBOXCODER']._serialized_end=744
-  _globals['_SQUAREBOXCODER']._serialized_start=746
-  _globals['_SQUAREBOXCODER']._serialized_end=829
-  _globals['_ROTATEDBOXCODER']._serialized_start=832
-  _globals['_ROTATEDBOXCODER']._serialized_end=1085
-  _globals['_ROTATEDBOXCODER_ANGLEWRAP']._serialized_start=1043
-  _globals['_ROTATEDBOXCODER_ANGLEWRAP']._serialized_end=1085
+  _globals['_BOXCODER'].oneofs_by_name['box_coder_oneof']._options = None
+  _globals['_BOXCODER'].oneofs_by_name['box_coder_oneof']._serialized_options = b'\220\366\030\001'
+  _globals['_BOXCODER'].fields_by_name['keypoint_box_coder']._options = None
+  _globals['_BOXCODER'].fields_by_name['keypoint_box_coder']._serialized_options = b'\222\366\030%J#boxes are learned without keypoints'
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['y_scale']._options = None
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['y_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['x_scale']._options = None
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['x_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['height_scale']._options = None
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['height_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['width_scale']._options = None
+  _globals['_FASTERRCNNBOXCODER'].fields_by_name['width_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_MEANSTDDEVBOXCODER'].fields_by_name['stddev']._options = None
+  _globals['_MEANSTDDEVBOXCODER'].fields_by_name['stddev']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SQUAREBOXCODER'].fields_by_name['y_scale']._options = None
+  _globals['_SQUAREBOXCODER'].fields_by_name['y_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SQUAREBOXCODER'].fields_by_name['x_scale']._options = None
+  _globals['_SQUAREBOXCODER'].fields_by_name['x_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_SQUAREBOXCODER'].fields_by_name['length_scale']._options = None
+  _globals['_SQUAREBOXCODER'].fields_by_name['length_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_ROTATEDBOXCODER'].fields_by_name['y_scale']._options = None
+  _globals['_ROTATEDBOXCODER'].fields_by_name['y_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_ROTATEDBOXCODER'].fields_by_name['x_scale']._options = None
+  _globals['_ROTATEDBOXCODER'].fields_by_name['x_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_ROTATEDBOXCODER'].fields_by_name['height_scale']._options = None
+  _globals['_ROTATEDBOXCODER'].fields_by_name['height_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_ROTATEDBOXCODER'].fields_by_name['width_scale']._options = None
+  _globals['_ROTATEDBOXCODER'].fields_by_name['width_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_ROTATEDBOXCODER'].fields_by_name['angle_scale']._options = None
+  _globals['_ROTATEDBOXCODER'].fields_by_name['angle_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_BOXTYPE']._serialized_start=1300
+  _globals['_BOXTYPE']._serialized_end=1335
+  _globals['_BOXCODER']._serialized_start=73
+  _globals['_BOXCODER']._serialized_end=521
+  _globals['_FASTERRCNNBOXCODER']._serialized_start=524
+  _globals['_FASTERRCNNBOXCODER']._serialized_end=679
+  _globals['_KEYPOINTBOXCODER']._serialized_start=682
+  _globals['_KEYPOINTBOXCODER']._serialized_end=814
+  _globals['_MEANSTDDEVBOXCODER']._serialized_start=816
+  _globals['_MEANSTDDEVBOXCODER']._serialized_end=869
+  _globals['_SQUAREBOXCODER']._serialized_start=871
+  _globals['_SQUAREBOXCODER']._serialized_end=987
+  _globals['_ROTATEDBOXCODER']._serialized_start=990
+  _globals['_ROTATEDBOXCODER']._serialized_end=1298
+  _globals['_ROTATEDBOXCODER_ANGLEWRAP']._serialized_start=1256
+  _globals['_ROTATEDBOXCODER_ANGLEWRAP']._serialized_end=1298
 # @@protoc_insertion_point(module_scope)

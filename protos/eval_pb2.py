@@ -12,9 +12,10 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11protos/eval.proto\x12\x17object_detection.protos\"\x9f\x0b\n\nEvalConfig\x12\x15\n\nbatch_size\x18\x19 \x01(\r:\x01\x31\x12\x1e\n\x12num_visualizations\x18\x01 \x01(\r:\x02\x31\x30\x12\x1e\n\x0cnum_examples\x18\x02 \x01(\r:\x04\x35\x30\x30\x30\x42\x02\x18\x01\x12\x1f\n\x12\x65val_interval_secs\x18\x03 \x01(\r:\x03\x33\x30\x30\x12\x18\n\tmax_evals\x18\x04 \x01(\r:\x01\x30\x42\x02\x18\x01\x12\x19\n\nsave_graph\x18\x05 \x01(\x08:\x05\x66\x61lse\x12\"\n\x18visualization_export_dir\x18\x06 \x01(\t:\x00\x12\x15\n\x0b\x65val_master\x18\x07 \x01(\t:\x00\x12\x13\n\x0bmetrics_set\x18\x08 \x03(\t\x12J\n\x14parameterized_metric\x18\x1f \x03(\x0b\x32,.object_detection.protos.ParameterizedMetric\x12\x15\n\x0b\x65xport_path\x18\t \x01(\t:\x00\x12!\n\x12ignore_groundtruth\x18\n \x01(\x08:\x05\x66\x61lse\x12\"\n\x13use_moving_averages\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\"\n\x13\x65val_instance_masks\x18\x0c \x01(\x08:\x05\x66\x61lse\x12 \n\x13min_score_threshold\x18\r \x01(\x02:\x03\x30.5\x12&\n\x1amax_num_boxes_to_visualize\x18\x0e \x01(\x05:\x02\x32\x30\x12\x1a\n\x0bskip_scores\x18\x0f \x01(\x08:\x05\x66\x61lse\x12\x1a\n\x0bskip_labels\x18\x10 \x01(\x08:\x05\x66\x61lse\x12*\n\x1bvisualize_groundtruth_boxes\x18\x11 \x01(\x08:\x05\x66\x61lse\x12\x32\n#groundtruth_box_visualization_color\x18\x12 \x01(\t:\x05\x62lack\x12\x35\n&keep_image_id_for_visualization_export\x18\x13 \x01(\x08:\x05\x66\x61lse\x12$\n\x16retain_original_images\x18\x17 \x01(\x08:\x04true\x12+\n\x1cinclude_metrics_per_category\x18\x18 \x01(\x08:\x05\x66\x61lse\x12\'\n\x18\x61ll_metrics_per_category\x18# \x01(\x08:\x05\x66\x61lse\x12R\n\x10super_categories\x18\" \x03(\x0b\x32\x38.object_detection.protos.EvalConfig.SuperCategoriesEntry\x12\x1d\n\x12recall_lower_bound\x18\x1a \x01(\x02:\x01\x30\x12\x1d\n\x12recall_upper_bound\x18\x1b \x01(\x02:\x01\x31\x12\x38\n)retain_original_image_additional_channels\x18\x1c \x01(\x08:\x05\x66\x61lse\x12\x1e\n\x0f\x66orce_no_resize\x18\x1d \x01(\x08:\x05\x66\x61lse\x12%\n\x16use_dummy_loss_in_eval\x18\x1e \x01(\x08:\x05\x66\x61lse\x12<\n\rkeypoint_edge\x18  \x03(\x0b\x32%.object_detection.protos.KeypointEdge\x12\x33\n$skip_predictions_for_unlabeled_class\x18! \x01(\x08:\x05\x66\x61lse\x12\x33\n%image_classes_field_map_empty_to_ones\x18$ \x01(\x08:\x04true\x12>\n\x08schedule\x18\xe8\x07 \x01(\x0b\x32+.object_detection.protos.EvaluationSchedule\x1a\x36\n\x14SuperCategoriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"|\n\x13ParameterizedMetric\x12M\n\x15\x63oco_keypoint_metrics\x18\x01 \x01(\x0b\x32,.object_detection.protos.CocoKeypointMetricsH\x00\x42\x16\n\x14parameterized_metric\"\xd3\x01\n\x13\x43ocoKeypointMetrics\x12\x13\n\x0b\x63lass_label\x18\x01 \x01(\t\x12i\n\x18keypoint_label_to_sigmas\x18\x02 \x03(\x0b\x32G.object_detection.protos.CocoKeypointMetrics.KeypointLabelToSigmasEntry\x1a<\n\x1aKeypointLabelToSigmasEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"*\n\x0cKeypointEdge\x12\r\n\x05start\x18\x01 \x01(\x05\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x05\"\x83\x01\n\x12\x45valuationSchedule\x12\x15\n\x07\x65nabled\x18\x01 \x01(\x08:\x04true\x12\x1e\n\x13start_delay_seconds\x18\x02 \x01(\r:\x01\x30\x12\x1b\n\x10throttle_seconds\x18\x03 \x01(\r:\x01\x30\x12\x19\n\x0ethrottle_steps\x18\x04 \x01(\r:\x01\x30')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x11protos/eval.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xbd\x1b\n\nEvalConfig\x12%\n\nbatch_size\x18\x19 \x01(\r:\x01\x31\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12.\n\x12num_visualizations\x18\x01 \x01(\r:\x02\x31\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00$tI\x12\'\n\x0cnum_examples\x18\x02 \x01(\r:\x04\x35\x30\x30\x30\x42\x0b\x18\x01\x92\xf6\x18\x05\r\x00\x00\x80?\x12U\n\x12\x65val_interval_secs\x18\x03 \x01(\r:\x03\x33\x30\x30\x42\x34\x92\xf6\x18\x30\x42.eval_config.schedule says when a run evaluates\x12\x45\n\tmax_evals\x18\x04 \x01(\r:\x01\x30\x42/\x18\x01\x92\xf6\x18)B\'a run evaluates until its training ends\x12\x42\n\nsave_graph\x18\x05 \x01(\x08:\x05\x66\x61lseB\'\x92\xf6\x18#B!the graph is always in the events\x12<\n\x18visualization_export_dir\x18\x06 \x01(\t:\x00\x42\x18\x92\xf6\x18\x14:\x12num_visualizations\x12L\n\x0b\x65val_master\x18\x07 \x01(\t:\x00\x42\x35\x92\xf6\x18\x31J/TF_CONFIG says what a process does in a cluster\x12|\n\x0bmetrics_set\x18\x08 \x03(\tBg\x92\xf6\x18\x63JVclassification and segmentation have one set of metrics each, which is always reportedZ\tdetection\x12\x9a\x01\n\x14parameterized_metric\x18\x1f \x03(\x0b\x32,.vision_model_fns.protos.ParameterizedMetricBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12J\n\x0b\x65xport_path\x18\t \x01(\t:\x00\x42\x33\x92\xf6\x18/J-metrics are written to model_dir/metrics.json\x12W\n\x12ignore_groundtruth\x18\n \x01(\x08:\x05\x66\x61lseB4\x92\xf6\x18\x30J.an evaluation needs the labels of its examples\x12\"\n\x13use_moving_averages\x18\x0b \x01(\x08:\x05\x66\x61lse\x12r\n\x13\x65val_instance_masks\x18\x0c \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12z\n\x13min_score_threshold\x18\r \x01(\x02:\x03\x30.5BX\x92\xf6\x18T\r\x00\x00\x00\x00\x15\x00\x00\x80?B=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\x80\x01\n\x1amax_num_boxes_to_visualize\x18\x0e \x01(\x05:\x02\x32\x30\x42X\x92\xf6\x18T\r\x00\x00\x00\x00\x15\x00$tIB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12j\n\x0bskip_scores\x18\x0f \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12j\n\x0bskip_labels\x18\x10 \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12z\n\x1bvisualize_groundtruth_boxes\x18\x11 \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\x82\x01\n#groundtruth_box_visualization_color\x18\x12 \x01(\t:\x05\x62lackBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12o\n&keep_image_id_for_visualization_export\x18\x13 \x01(\x08:\x05\x66\x61lseB8\x92\xf6\x18\x34\x42\x32\x65xported pictures always have the id in their name\x12^\n\x16retain_original_images\x18\x17 \x01(\x08:\x04trueB8\x92\xf6\x18\x34\x42\x32what pictures are drawn on is kept as it is needed\x12k\n\x1cinclude_metrics_per_category\x18\x18 \x01(\x08:\x05\x66\x61lseB>\x92\xf6\x18:B-the accuracy of each class is always reportedZ\tdetection\x12w\n\x18\x61ll_metrics_per_category\x18# \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\xab\x01\n\x10super_categories\x18\" \x03(\x0b\x32\x38.vision_model_fns.protos.EvalConfig.SuperCategoriesEntryBW\x92\xf6\x18SJFclassification and segmentation have no metrics over groups of classesZ\tdetection\x12\x8b\x01\n\x12recall_lower_bound\x18\x1a \x01(\x02:\x01\x30\x42l\x92\xf6\x18h\r\x00\x00\x00\x00\x15\x00\x00\x80?*\x12recall_upper_boundB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12w\n\x12recall_upper_bound\x18\x1b \x01(\x02:\x01\x31\x42X\x92\xf6\x18T\r\x00\x00\x00\x00\x15\x00\x00\x80?B=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\\\n)retain_original_image_additional_channels\x18\x1c \x01(\x08:\x05\x66\x61lseB\"\x92\xf6\x18\x1e\x42\x1aimages have three channelsZ\x00\x12\x63\n\x0f\x66orce_no_resize\x18\x1d \x01(\x08:\x05\x66\x61lseBC\x92\xf6\x18?J;networks are evaluated at the size that they are trained atZ\x00\x12O\n\x16use_dummy_loss_in_eval\x18\x1e \x01(\x08:\x05\x66\x61lseB(\x92\xf6\x18$J\"evaluation always reports the loss\x12\x8c\x01\n\rkeypoint_edge\x18  \x03(\x0b\x32%.vision_model_fns.protos.KeypointEdgeBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\x83\x01\n$skip_predictions_for_unlabeled_class\x18! \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\x83\x01\n%image_classes_field_map_empty_to_ones\x18$ \x01(\x08:\x04trueBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12>\n\x08schedule\x18\xe8\x07 \x01(\x0b\x32+.vision_model_fns.protos.EvaluationSchedule\x1a\x36\n\x14SuperCategoriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"|\n\x13ParameterizedMetric\x12M\n\x15\x63oco_keypoint_metrics\x18\x01 \x01(\x0b\x32,.vision_model_fns.protos.CocoKeypointMetricsH\x00\x42\x16\n\x14parameterized_metric\"\xd3\x01\n\x13\x43ocoKeypointMetrics\x12\x13\n\x0b\x63lass_label\x18\x01 \x01(\t\x12i\n\x18keypoint_label_to_sigmas\x18\x02 \x03(\x0b\x32G.vision_model_fns.protos.CocoKeypointMetrics.KeypointLabelToSigmasEntry\x1a<\n\x1aKeypointLabelToSigmasEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"J\n\x0cKeypointEdge\x12\x1d\n\x05start\x18\x01 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00$tI\x12\x1b\n\x03\x65nd\x18\x02 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00$tI\"\x83\x01\n\x12\x45valuationSchedule\x12\x15\n\x07\x65nabled\x18\x01 \x01(\x08:\x04true\x12\x1e\n\x13start_delay_seconds\x18\x02 \x01(\r:\x01\x30\x12\x1b\n\x10throttle_seconds\x18\x03 \x01(\r:\x01\x30\x12\x19\n\x0ethrottle_steps\x18\x04 \x01(\r:\x01\x30')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,24 +24,88 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_EVALCONFIG_SUPERCATEGORIESENTRY']._options = None
   _globals['_EVALCONFIG_SUPERCATEGORIESENTRY']._serialized_options = b'8\001'
+  _globals['_EVALCONFIG'].fields_by_name['batch_size']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['batch_size']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000$tI'
+  _globals['_EVALCONFIG'].fields_by_name['num_visualizations']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['num_visualizations']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000$tI'
   _globals['_EVALCONFIG'].fields_by_name['num_examples']._options = None
-  _globals['_EVALCONFIG'].fields_by_name['num_examples']._serialized_options = b'\030\001'
+  _globals['_EVALCONFIG'].fields_by_name['num_examples']._serialized_options = b'\030\001\222\366\030\005\r\000\000\200?'
+  _globals['_EVALCONFIG'].fields_by_name['eval_interval_secs']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['eval_interval_secs']._serialized_options = b'\222\366\0300B.eval_config.schedule says when a run evaluates'
   _globals['_EVALCONFIG'].fields_by_name['max_evals']._options = None
-  _globals['_EVALCONFIG'].fields_by_name['max_evals']._serialized_options = b'\030\001'
+  _globals['_EVALCONFIG'].fields_by_name['max_evals']._serialized_options = b'\030\001\222\366\030)B\'a run evaluates until its training ends'
+  _globals['_EVALCONFIG'].fields_by_name['save_graph']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['save_graph']._serialized_options = b'\222\366\030#B!the graph is always in the events'
+  _globals['_EVALCONFIG'].fields_by_name['visualization_export_dir']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['visualization_export_dir']._serialized_options = b'\222\366\030\024:\022num_visualizations'
+  _globals['_EVALCONFIG'].fields_by_name['eval_master']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['eval_master']._serialized_options = b'\222\366\0301J/TF_CONFIG says what a process does in a cluster'
+  _globals['_EVALCONFIG'].fields_by_name['metrics_set']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['metrics_set']._serialized_options = b'\222\366\030cJVclassification and segmentation have one set of metrics each, which is always reportedZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['parameterized_metric']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['parameterized_metric']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['export_path']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['export_path']._serialized_options = b'\222\366\030/J-metrics are written to model_dir/metrics.json'
+  _globals['_EVALCONFIG'].fields_by_name['ignore_groundtruth']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['ignore_groundtruth']._serialized_options = b'\222\366\0300J.an evaluation needs the labels of its examples'
+  _globals['_EVALCONFIG'].fields_by_name['eval_instance_masks']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['eval_instance_masks']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['min_score_threshold']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['min_score_threshold']._serialized_options = b'\222\366\030T\r\000\000\000\000\025\000\000\200?B=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['max_num_boxes_to_visualize']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['max_num_boxes_to_visualize']._serialized_options = b'\222\366\030T\r\000\000\000\000\025\000$tIB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['skip_scores']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['skip_scores']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['skip_labels']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['skip_labels']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['visualize_groundtruth_boxes']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['visualize_groundtruth_boxes']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['groundtruth_box_visualization_color']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['groundtruth_box_visualization_color']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['keep_image_id_for_visualization_export']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['keep_image_id_for_visualization_export']._serialized_options = b'\222\366\0304B2exported pictures always have the id in their name'
+  _globals['_EVALCONFIG'].fields_by_name['retain_original_images']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['retain_original_images']._serialized_options = b'\222\366\0304B2what pictures are drawn on is kept as it is needed'
+  _globals['_EVALCONFIG'].fields_by_name['include_metrics_per_category']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['include_metrics_per_category']._serialized_options = b'\222\366\030:B-the accuracy of each class is always reportedZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['all_metrics_per_category']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['all_metrics_per_category']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['super_categories']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['super_categories']._serialized_options = b'\222\366\030SJFclassification and segmentation have no metrics over groups of classesZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['recall_lower_bound']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['recall_lower_bound']._serialized_options = b'\222\366\030h\r\000\000\000\000\025\000\000\200?*\022recall_upper_boundB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['recall_upper_bound']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['recall_upper_bound']._serialized_options = b'\222\366\030T\r\000\000\000\000\025\000\000\200?B=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['retain_original_image_additional_channels']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['retain_original_image_additional_channels']._serialized_options = b'\222\366\030\036B\032images have three channelsZ\000'
+  _globals['_EVALCONFIG'].fields_by_name['force_no_resize']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['force_no_resize']._serialized_options = b'\222\366\030?J;networks are evaluated at the size that they are trained atZ\000'
+  _globals['_EVALCONFIG'].fields_by_name['use_dummy_loss_in_eval']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['use_dummy_loss_in_eval']._serialized_options = b'\222\366\030$J\"evaluation always reports the loss'
+  _globals['_EVALCONFIG'].fields_by_name['keypoint_edge']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['keypoint_edge']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['skip_predictions_for_unlabeled_class']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['skip_predictions_for_unlabeled_class']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_EVALCONFIG'].fields_by_name['image_classes_field_map_empty_to_ones']._options = None
+  _globals['_EVALCONFIG'].fields_by_name['image_classes_field_map_empty_to_ones']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
   _globals['_COCOKEYPOINTMETRICS_KEYPOINTLABELTOSIGMASENTRY']._options = None
   _globals['_COCOKEYPOINTMETRICS_KEYPOINTLABELTOSIGMASENTRY']._serialized_options = b'8\001'
-  _globals['_EVALCONFIG']._serialized_start=47
-  _globals['_EVALCONFIG']._serialized_end=1486
-  _globals['_EVALCONFIG_SUPERCATEGORIESENTRY']._serialized_start=1432
-  _globals['_EVALCONFIG_SUPERCATEGORIESENTRY']._serialized_end=1486
-  _globals['_PARAMETERIZEDMETRIC']._serialized_start=1488
-  _globals['_PARAMETERIZEDMETRIC']._serialized_end=1612
-  _globals['_COCOKEYPOINTMETRICS']._serialized_start=1615
-  _globals['_COCOKEYPOINTMETRICS']._serialized_end=1826
-  _globals['_COCOKEYPOINTMETRICS_KEYPOINTLABELTOSIGMASENTRY']._serialized_start=1766
-  _globals['_COCOKEYPOINTMETRICS_KEYPOINTLABELTOSIGMASENTRY']._serialized_end=1826
-  _globals['_KEYPOINTEDGE']._serialized_start=1828
-  _globals['_KEYPOINTEDGE']._serialized_end=1870
-  _globals['_EVALUATIONSCHEDULE']._serialized_start=1873
-  _globals['_EVALUATIONSCHEDULE']._serialized_end=2004
+  _globals['_KEYPOINTEDGE'].fields_by_name['start']._options = None
+  _globals['_KEYPOINTEDGE'].fields_by_name['start']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000$tI'
+  _globals['_KEYPOINTEDGE'].fields_by_name['end']._options = None
+  _globals['_KEYPOINTEDGE'].fields_by_name['end']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000$tI'
+  _globals['_EVALCONFIG']._serialized_start=67
+  _globals['_EVALCONFIG']._serialized_end=3584
+  _globals['_EVALCONFIG_SUPERCATEGORIESENTRY']._serialized_start=3530
+  _globals['_EVALCONFIG_SUPERCATEGORIESENTRY']._serialized_end=3584
+  _globals['_PARAMETERIZEDMETRIC']._serialized_start=3586
+  _globals['_PARAMETERIZEDMETRIC']._serialized_end=3710
+  _globals['_COCOKEYPOINTMETRICS']._serialized_start=3713
+  _globals['_COCOKEYPOINTMETRICS']._serialized_end=3924
+  _globals['_COCOKEYPOINTMETRICS_KEYPOINTLABELTOSIGMASENTRY']._serialized_start=3864
+  _globals['_COCOKEYPOINTMETRICS_KEYPOINTLABELTOSIGMASENTRY']._serialized_end=3924
+  _globals['_KEYPOINTEDGE']._serialized_start=3926
+  _globals['_KEYPOINTEDGE']._serialized_end=4000
+  _globals['_EVALUATIONSCHEDULE']._serialized_start=4003
+  _globals['_EVALUATIONSCHEDULE']._serialized_end=4134
 # @@protoc_insertion_point(module_scope)

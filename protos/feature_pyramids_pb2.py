@@ -12,17 +12,32 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/feature_pyramids.proto\x12\x17object_detection.protos\"i\n\x16\x46\x65\x61turePyramidNetworks\x12\x14\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x12\x14\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x12#\n\x16\x61\x64\x64itional_layer_depth\x18\x03 \x01(\x05:\x03\x32\x35\x36\"\xa6\x01\n#BidirectionalFeaturePyramidNetworks\x12\x14\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x12\x14\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x12\x16\n\x0enum_iterations\x18\x03 \x01(\x05\x12\x13\n\x0bnum_filters\x18\x04 \x01(\x05\x12&\n\x0e\x63ombine_method\x18\x05 \x01(\t:\x0e\x66\x61st_attention')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/feature_pyramids.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xa4\x01\n\x16\x46\x65\x61turePyramidNetworks\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x80?\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00\xa0\x41\x12\x33\n\x16\x61\x64\x64itional_layer_depth\x18\x03 \x01(\x05:\x03\x32\x35\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00P\xc3G\"\xf1\x01\n#BidirectionalFeaturePyramidNetworks\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x80?\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00\xa0\x41\x12&\n\x0enum_iterations\x18\x03 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00zD\x12#\n\x0bnum_filters\x18\x04 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00P\xc3G\x12&\n\x0e\x63ombine_method\x18\x05 \x01(\t:\x0e\x66\x61st_attention')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.feature_pyramids_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_FEATUREPYRAMIDNETWORKS']._serialized_start=58
-  _globals['_FEATUREPYRAMIDNETWORKS']._serialized_end=163
-  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_start=166
-  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_end=332
+  _globals['_FEATUREPYRAMIDNETWORKS'].fields_by_name['min_level']._options = None
+  _globals['_FEATUREPYRAMIDNETWORKS'].fields_by_name['min_level']._serialized_options = b'\222\366\030\025\r\000\000\200?\025\000\000\240A*\tmax_level'
+  _globals['_FEATUREPYRAMIDNETWORKS'].fields_by_name['max_level']._options = None
+  _globals['_FEATUREPYRAMIDNETWORKS'].fields_by_name['max_level']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000\240A'
+  _globals['_FEATUREPYRAMIDNETWORKS'].fields_by_name['additional_layer_depth']._options = None
+  _globals['_FEATUREPYRAMIDNETWORKS'].fields_by_name['additional_layer_depth']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000P\303G'
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['min_level']._options = None
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['min_level']._serialized_options = b'\222\366\030\025\r\000\000\200?\025\000\000\240A*\tmax_level'
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['max_level']._options = None
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['max_level']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000\240A'
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['num_iterations']._options = None
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['num_iterations']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000\000zD'
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['num_filters']._options = None
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['num_filters']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000P\303G'
+  _globals['_FEATUREPYRAMIDNETWORKS']._serialized_start=79
+  _globals['_FEATUREPYRAMIDNETWORKS']._serialized_end=243
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_start=246
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_end=487
 # @@protoc_insertion_point(module_scope)

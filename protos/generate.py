@@ -26,7 +26,7 @@ PAGE = _ROOT / 'docs' / 'config.md'
 
 
 def missing_generator() -> Optional[str]:
-    """What keeps the modules from being generated; None when nothing does."""
+    """Return what keeps the modules from being generated; None when nothing does."""
     try:
         version = importlib.metadata.version('grpcio-tools')
     except importlib.metadata.PackageNotFoundError:
@@ -40,7 +40,7 @@ def missing_generator() -> Optional[str]:
 
 
 def generate(output: pathlib.Path) -> None:
-    """Writes `protos/*_pb2.py` into a folder.
+    """Write `protos/*_pb2.py` into a folder.
 
     Args:
         output: an existing folder; the modules go to its subfolder `protos`.
@@ -53,7 +53,7 @@ def generate(output: pathlib.Path) -> None:
 
 
 def page() -> str:
-    """The text of `docs/config.md`.
+    """Return the text of `docs/config.md`.
 
     Raises:
         RuntimeError: see `generate`.
@@ -72,13 +72,16 @@ def _protoc(options: Sequence[str]) -> None:
     # Its own package, needed for nothing else.
     from grpc_tools import protoc
 
+    # The published messages that `rules.proto` extends come with the generator.
+    includes = pathlib.Path(protoc.__file__).parent / '_proto'
     sources = sorted(str(path.relative_to(_ROOT)) for path in _FOLDER.glob('*.proto'))
-    if protoc.main(['protoc', f'--proto_path={_ROOT}', *options, *sources]) != 0:
+    paths = [f'--proto_path={_ROOT}', f'--proto_path={includes}']
+    if protoc.main(['protoc', *paths, *options, *sources]) != 0:
         raise RuntimeError('protoc refused the .proto files.')
 
 
 def main() -> int:
-    """Generates the modules and the page in place."""
+    """Generate the modules and the page in place."""
     try:
         generate(_ROOT)
         PAGE.write_text(page(), encoding='utf-8')

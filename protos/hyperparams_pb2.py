@@ -12,39 +12,66 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/hyperparams.proto\x12\x17object_detection.protos\"\xe5\x04\n\x0bHyperparams\x12\x39\n\x02op\x18\x01 \x01(\x0e\x32\'.object_detection.protos.Hyperparams.Op:\x04\x43ONV\x12\x39\n\x0bregularizer\x18\x02 \x01(\x0b\x32$.object_detection.protos.Regularizer\x12\x39\n\x0binitializer\x18\x03 \x01(\x0b\x32$.object_detection.protos.Initializer\x12I\n\nactivation\x18\x04 \x01(\x0e\x32/.object_detection.protos.Hyperparams.Activation:\x04RELU\x12\x38\n\nbatch_norm\x18\x05 \x01(\x0b\x32\".object_detection.protos.BatchNormH\x00\x12=\n\x0fsync_batch_norm\x18\t \x01(\x0b\x32\".object_detection.protos.BatchNormH\x00\x12\x38\n\ngroup_norm\x18\x07 \x01(\x0b\x32\".object_detection.protos.GroupNormH\x00\x12#\n\x14regularize_depthwise\x18\x06 \x01(\x08:\x05\x66\x61lse\x12\x1d\n\x0e\x66orce_use_bias\x18\x08 \x01(\x08:\x05\x66\x61lse\"7\n\nActivation\x12\x08\n\x04NONE\x10\x00\x12\x08\n\x04RELU\x10\x01\x12\n\n\x06RELU_6\x10\x02\x12\t\n\x05SWISH\x10\x03\"\x16\n\x02Op\x12\x08\n\x04\x43ONV\x10\x01\x12\x06\n\x02\x46\x43\x10\x02\x42\x12\n\x10normalizer_oneof\"\xa6\x01\n\x0bRegularizer\x12@\n\x0el1_regularizer\x18\x01 \x01(\x0b\x32&.object_detection.protos.L1RegularizerH\x00\x12@\n\x0el2_regularizer\x18\x02 \x01(\x0b\x32&.object_detection.protos.L2RegularizerH\x00\x42\x13\n\x11regularizer_oneof\"\"\n\rL1Regularizer\x12\x11\n\x06weight\x18\x01 \x01(\x02:\x01\x31\"\"\n\rL2Regularizer\x12\x11\n\x06weight\x18\x01 \x01(\x02:\x01\x31\"\xd8\x02\n\x0bInitializer\x12[\n\x1ctruncated_normal_initializer\x18\x01 \x01(\x0b\x32\x33.object_detection.protos.TruncatedNormalInitializerH\x00\x12[\n\x1cvariance_scaling_initializer\x18\x02 \x01(\x0b\x32\x33.object_detection.protos.VarianceScalingInitializerH\x00\x12U\n\x19random_normal_initializer\x18\x03 \x01(\x0b\x32\x30.object_detection.protos.RandomNormalInitializerH\x00\x12#\n\x19keras_initializer_by_name\x18\x04 \x01(\tH\x00\x42\x13\n\x11initializer_oneof\"@\n\x1aTruncatedNormalInitializer\x12\x0f\n\x04mean\x18\x01 \x01(\x02:\x01\x30\x12\x11\n\x06stddev\x18\x02 \x01(\x02:\x01\x31\"\xc5\x01\n\x1aVarianceScalingInitializer\x12\x11\n\x06\x66\x61\x63tor\x18\x01 \x01(\x02:\x01\x32\x12\x16\n\x07uniform\x18\x02 \x01(\x08:\x05\x66\x61lse\x12N\n\x04mode\x18\x03 \x01(\x0e\x32\x38.object_detection.protos.VarianceScalingInitializer.Mode:\x06\x46\x41N_IN\",\n\x04Mode\x12\n\n\x06\x46\x41N_IN\x10\x00\x12\x0b\n\x07\x46\x41N_OUT\x10\x01\x12\x0b\n\x07\x46\x41N_AVG\x10\x02\"=\n\x17RandomNormalInitializer\x12\x0f\n\x04mean\x18\x01 \x01(\x02:\x01\x30\x12\x11\n\x06stddev\x18\x02 \x01(\x02:\x01\x31\"z\n\tBatchNorm\x12\x14\n\x05\x64\x65\x63\x61y\x18\x01 \x01(\x02:\x05\x30.999\x12\x14\n\x06\x63\x65nter\x18\x02 \x01(\x08:\x04true\x12\x14\n\x05scale\x18\x03 \x01(\x08:\x05\x66\x61lse\x12\x16\n\x07\x65psilon\x18\x04 \x01(\x02:\x05\x30.001\x12\x13\n\x05train\x18\x05 \x01(\x08:\x04true\"\x0b\n\tGroupNorm')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/hyperparams.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xa9\x06\n\x0bHyperparams\x12~\n\x02op\x18\x01 \x01(\x0e\x32\'.vision_model_fns.protos.Hyperparams.Op:\x04\x43ONVBC\x92\xf6\x18?J*the layers are convolutions; expected CONVR\x04\x43ONVZ\x0b\x66\x61ster_rcnn\x12\x39\n\x0bregularizer\x18\x02 \x01(\x0b\x32$.vision_model_fns.protos.Regularizer\x12\x41\n\x0binitializer\x18\x03 \x01(\x0b\x32$.vision_model_fns.protos.InitializerB\x06\x92\xf6\x18\x02\x30\x01\x12I\n\nactivation\x18\x04 \x01(\x0e\x32/.vision_model_fns.protos.Hyperparams.Activation:\x04RELU\x12\x38\n\nbatch_norm\x18\x05 \x01(\x0b\x32\".vision_model_fns.protos.BatchNormH\x00\x12=\n\x0fsync_batch_norm\x18\t \x01(\x0b\x32\".vision_model_fns.protos.BatchNormH\x00\x12s\n\ngroup_norm\x18\x07 \x01(\x0b\x32\".vision_model_fns.protos.GroupNormB9\x92\xf6\x18\x35J3use batch_norm, with train: false for small batchesH\x00\x12_\n\x14regularize_depthwise\x18\x06 \x01(\x08:\x05\x66\x61lseB:\x92\xf6\x18\x36\x42\x34\x64\x65pthwise weights are always penalised as others are\x12\x1d\n\x0e\x66orce_use_bias\x18\x08 \x01(\x08:\x05\x66\x61lse\"7\n\nActivation\x12\x08\n\x04NONE\x10\x00\x12\x08\n\x04RELU\x10\x01\x12\n\n\x06RELU_6\x10\x02\x12\t\n\x05SWISH\x10\x03\"\x16\n\x02Op\x12\x08\n\x04\x43ONV\x10\x01\x12\x06\n\x02\x46\x43\x10\x02\x42\x12\n\x10normalizer_oneof\"\xac\x01\n\x0bRegularizer\x12@\n\x0el1_regularizer\x18\x01 \x01(\x0b\x32&.vision_model_fns.protos.L1RegularizerH\x00\x12@\n\x0el2_regularizer\x18\x02 \x01(\x0b\x32&.vision_model_fns.protos.L2RegularizerH\x00\x42\x19\n\x11regularizer_oneof\x12\x04\x90\xf6\x18\x01\"-\n\rL1Regularizer\x12\x1c\n\x06weight\x18\x01 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\"-\n\rL2Regularizer\x12\x1c\n\x06weight\x18\x01 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\"\xde\x02\n\x0bInitializer\x12[\n\x1ctruncated_normal_initializer\x18\x01 \x01(\x0b\x32\x33.vision_model_fns.protos.TruncatedNormalInitializerH\x00\x12[\n\x1cvariance_scaling_initializer\x18\x02 \x01(\x0b\x32\x33.vision_model_fns.protos.VarianceScalingInitializerH\x00\x12U\n\x19random_normal_initializer\x18\x03 \x01(\x0b\x32\x30.vision_model_fns.protos.RandomNormalInitializerH\x00\x12#\n\x19keras_initializer_by_name\x18\x04 \x01(\tH\x00\x42\x19\n\x11initializer_oneof\x12\x04\x90\xf6\x18\x01\"K\n\x1aTruncatedNormalInitializer\x12\x0f\n\x04mean\x18\x01 \x01(\x02:\x01\x30\x12\x1c\n\x06stddev\x18\x02 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\"\xd0\x01\n\x1aVarianceScalingInitializer\x12\x1c\n\x06\x66\x61\x63tor\x18\x01 \x01(\x02:\x01\x32\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x16\n\x07uniform\x18\x02 \x01(\x08:\x05\x66\x61lse\x12N\n\x04mode\x18\x03 \x01(\x0e\x32\x38.vision_model_fns.protos.VarianceScalingInitializer.Mode:\x06\x46\x41N_IN\",\n\x04Mode\x12\n\n\x06\x46\x41N_IN\x10\x00\x12\x0b\n\x07\x46\x41N_OUT\x10\x01\x12\x0b\n\x07\x46\x41N_AVG\x10\x02\"H\n\x17RandomNormalInitializer\x12\x0f\n\x04mean\x18\x01 \x01(\x02:\x01\x30\x12\x1c\n\x06stddev\x18\x02 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\"\x95\x01\n\tBatchNorm\x12$\n\x05\x64\x65\x63\x61y\x18\x01 \x01(\x02:\x05\x30.999B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00%\x00\x00\x80?\x12\x14\n\x06\x63\x65nter\x18\x02 \x01(\x08:\x04true\x12\x14\n\x05scale\x18\x03 \x01(\x08:\x05\x66\x61lse\x12!\n\x07\x65psilon\x18\x04 \x01(\x02:\x05\x30.001B\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x13\n\x05train\x18\x05 \x01(\x08:\x04true\"\x0b\n\tGroupNorm')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.hyperparams_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_HYPERPARAMS']._serialized_start=54
-  _globals['_HYPERPARAMS']._serialized_end=667
-  _globals['_HYPERPARAMS_ACTIVATION']._serialized_start=568
-  _globals['_HYPERPARAMS_ACTIVATION']._serialized_end=623
-  _globals['_HYPERPARAMS_OP']._serialized_start=625
-  _globals['_HYPERPARAMS_OP']._serialized_end=647
-  _globals['_REGULARIZER']._serialized_start=670
-  _globals['_REGULARIZER']._serialized_end=836
-  _globals['_L1REGULARIZER']._serialized_start=838
-  _globals['_L1REGULARIZER']._serialized_end=872
-  _globals['_L2REGULARIZER']._serialized_start=874
-  _globals['_L2REGULARIZER']._serialized_end=908
-  _globals['_INITIALIZER']._serialized_start=911
-  _globals['_INITIALIZER']._serialized_end=1255
-  _globals['_TRUNCATEDNORMALINITIALIZER']._serialized_start=1257
-  _globals['_TRUNCATEDNORMALINITIALIZER']._serialized_end=1321
-  _globals['_VARIANCESCALINGINITIALIZER']._serialized_start=1324
-  _globals['_VARIANCESCALINGINITIALIZER']._serialized_end=1521
-  _globals['_VARIANCESCALINGINITIALIZER_MODE']._serialized_start=1477
-  _globals['_VARIANCESCALINGINITIALIZER_MODE']._serialized_end=1521
-  _globals['_RANDOMNORMALINITIALIZER']._serialized_start=1523
-  _globals['_RANDOMNORMALINITIALIZER']._serialized_end=1584
-  _globals['_BATCHNORM']._serialized_start=1586
-  _globals['_BATCHNORM']._serialized_end=1708
-  _globals['_GROUPNORM']._serialized_start=1710
-  _globals['_GROUPNORM']._serialized_end=1721
+  _globals['_HYPERPARAMS'].fields_by_name['op']._options = None
+  _globals['_HYPERPARAMS'].fields_by_name['op']._serialized_options = b'\222\366\030?J*the layers are convolutions; expected CONVR\004CONVZ\013faster_rcnn'
+  _globals['_HYPERPARAMS'].fields_by_name['initializer']._options = None
+  _globals['_HYPERPARAMS'].fields_by_name['initializer']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_HYPERPARAMS'].fields_by_name['group_norm']._options = None
+  _globals['_HYPERPARAMS'].fields_by_name['group_norm']._serialized_options = b'\222\366\0305J3use batch_norm, with train: false for small batches'
+  _globals['_HYPERPARAMS'].fields_by_name['regularize_depthwise']._options = None
+  _globals['_HYPERPARAMS'].fields_by_name['regularize_depthwise']._serialized_options = b'\222\366\0306B4depthwise weights are always penalised as others are'
+  _globals['_REGULARIZER'].oneofs_by_name['regularizer_oneof']._options = None
+  _globals['_REGULARIZER'].oneofs_by_name['regularizer_oneof']._serialized_options = b'\220\366\030\001'
+  _globals['_L1REGULARIZER'].fields_by_name['weight']._options = None
+  _globals['_L1REGULARIZER'].fields_by_name['weight']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_L2REGULARIZER'].fields_by_name['weight']._options = None
+  _globals['_L2REGULARIZER'].fields_by_name['weight']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_INITIALIZER'].oneofs_by_name['initializer_oneof']._options = None
+  _globals['_INITIALIZER'].oneofs_by_name['initializer_oneof']._serialized_options = b'\220\366\030\001'
+  _globals['_TRUNCATEDNORMALINITIALIZER'].fields_by_name['stddev']._options = None
+  _globals['_TRUNCATEDNORMALINITIALIZER'].fields_by_name['stddev']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_VARIANCESCALINGINITIALIZER'].fields_by_name['factor']._options = None
+  _globals['_VARIANCESCALINGINITIALIZER'].fields_by_name['factor']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_RANDOMNORMALINITIALIZER'].fields_by_name['stddev']._options = None
+  _globals['_RANDOMNORMALINITIALIZER'].fields_by_name['stddev']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_BATCHNORM'].fields_by_name['decay']._options = None
+  _globals['_BATCHNORM'].fields_by_name['decay']._serialized_options = b'\222\366\030\n\r\000\000\000\000%\000\000\200?'
+  _globals['_BATCHNORM'].fields_by_name['epsilon']._options = None
+  _globals['_BATCHNORM'].fields_by_name['epsilon']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_HYPERPARAMS']._serialized_start=74
+  _globals['_HYPERPARAMS']._serialized_end=883
+  _globals['_HYPERPARAMS_ACTIVATION']._serialized_start=784
+  _globals['_HYPERPARAMS_ACTIVATION']._serialized_end=839
+  _globals['_HYPERPARAMS_OP']._serialized_start=841
+  _globals['_HYPERPARAMS_OP']._serialized_end=863
+  _globals['_REGULARIZER']._serialized_start=886
+  _globals['_REGULARIZER']._serialized_end=1058
+  _globals['_L1REGULARIZER']._serialized_start=1060
+  _globals['_L1REGULARIZER']._serialized_end=1105
+  _globals['_L2REGULARIZER']._serialized_start=1107
+  _globals['_L2REGULARIZER']._serialized_end=1152
+  _globals['_INITIALIZER']._serialized_start=1155
+  _globals['_INITIALIZER']._serialized_end=1505
+  _globals['_TRUNCATEDNORMALINITIALIZER']._serialized_start=1507
+  _globals['_TRUNCATEDNORMALINITIALIZER']._serialized_end=1582
+  _globals['_VARIANCESCALINGINITIALIZER']._serialized_start=1585
+  _globals['_VARIANCESCALINGINITIALIZER']._serialized_end=1793
+  _globals['_VARIANCESCALINGINITIALIZER_MODE']._serialized_start=1749
+  _globals['_VARIANCESCALINGINITIALIZER_MODE']._serialized_end=1793
+  _globals['_RANDOMNORMALINITIALIZER']._serialized_start=1795
+  _globals['_RANDOMNORMALINITIALIZER']._serialized_end=1867
+  _globals['_BATCHNORM']._serialized_start=1870
+  _globals['_BATCHNORM']._serialized_end=2019
+  _globals['_GROUPNORM']._serialized_start=2021
+  _globals['_GROUPNORM']._serialized_end=2032
 # @@protoc_insertion_point(module_scope)

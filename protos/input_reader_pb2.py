@@ -12,37 +12,100 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/input_reader.proto\x12\x17object_detection.protos\"\xd4\x0e\n\x0bInputReader\x12\x0e\n\x04name\x18\x17 \x01(\t:\x00\x12\x18\n\x0elabel_map_path\x18\x01 \x01(\t:\x00\x12\x15\n\x07shuffle\x18\x02 \x01(\x08:\x04true\x12!\n\x13shuffle_buffer_size\x18\x0b \x01(\r:\x04\x32\x30\x34\x38\x12*\n\x1d\x66ilenames_shuffle_buffer_size\x18\x0c \x01(\r:\x03\x31\x30\x30\x12\x15\n\nnum_epochs\x18\x05 \x01(\r:\x01\x30\x12!\n\x16sample_1_of_n_examples\x18\x16 \x01(\r:\x01\x31\x12\x17\n\x0bnum_readers\x18\x06 \x01(\r:\x02\x36\x34\x12\x1f\n\x14num_parallel_batches\x18\x13 \x01(\r:\x01\x38\x12\x1f\n\x14num_prefetch_batches\x18\x14 \x01(\x05:\x01\x32\x12 \n\x0equeue_capacity\x18\x03 \x01(\r:\x04\x32\x30\x30\x30\x42\x02\x18\x01\x12#\n\x11min_after_dequeue\x18\x04 \x01(\r:\x04\x31\x30\x30\x30\x42\x02\x18\x01\x12\x1d\n\x11read_block_length\x18\x0f \x01(\r:\x02\x33\x32\x12\x1e\n\rprefetch_size\x18\r \x01(\r:\x03\x35\x31\x32\x42\x02\x18\x01\x12&\n\x16num_parallel_map_calls\x18\x0e \x01(\r:\x02\x36\x34\x42\x02\x18\x01\x12\x1c\n\x0e\x64rop_remainder\x18# \x01(\x08:\x04true\x12\"\n\x17num_additional_channels\x18\x12 \x01(\x05:\x01\x30\x12\x18\n\rnum_keypoints\x18\x10 \x01(\r:\x01\x30\x12\x1c\n\x14keypoint_type_weight\x18\x1a \x03(\x02\x12 \n\x13max_number_of_boxes\x18\x15 \x01(\x05:\x03\x31\x30\x30\x12%\n\x16load_multiclass_scores\x18\x18 \x01(\x08:\x05\x66\x61lse\x12$\n\x15load_context_features\x18\x19 \x01(\x08:\x05\x66\x61lse\x12%\n\x16load_context_image_ids\x18$ \x01(\x08:\x05\x66\x61lse\x12\"\n\x13load_instance_masks\x18\x07 \x01(\x08:\x05\x66\x61lse\x12M\n\tmask_type\x18\n \x01(\x0e\x32).object_detection.protos.InstanceMaskType:\x0fNUMERICAL_MASKS\x12\x1e\n\x0fload_dense_pose\x18\x1f \x01(\x08:\x05\x66\x61lse\x12\x1c\n\rload_track_id\x18! \x01(\x08:\x05\x66\x61lse\x12+\n\x1cload_keypoint_depth_features\x18% \x01(\x08:\x05\x66\x61lse\x12\x1f\n\x10use_display_name\x18\x11 \x01(\x08:\x05\x66\x61lse\x12 \n\x11include_source_id\x18\x1b \x01(\x08:\x05\x66\x61lse\x12\x42\n\ninput_type\x18\x1e \x01(\x0e\x32\".object_detection.protos.InputType:\nTF_EXAMPLE\x12\x17\n\x0b\x66rame_index\x18  \x01(\x05:\x02-1\x12%\n\x16use_keypoint_label_map\x18& \x01(\x08:\x05\x66\x61lse\x12N\n\x16tf_record_input_reader\x18\x08 \x01(\x0b\x32,.object_detection.protos.TFRecordInputReaderH\x00\x12M\n\x15\x65xternal_input_reader\x18\t \x01(\x0b\x32,.object_detection.protos.ExternalInputReaderH\x00\x12$\n\x1csample_from_datasets_weights\x18\" \x03(\x02\x12&\n\x17\x65xpand_labels_hierarchy\x18\x1d \x01(\x08:\x05\x66\x61lse\x12R\n\x15\x63orrupt_record_policy\x18\xe8\x07 \x01(\x0e\x32,.object_detection.protos.CorruptRecordPolicy:\x04\x46\x41IL\x12\x1b\n\x12\x65xamples_per_batch\x18\xe9\x07 \x03(\r\x12@\n\x05\x63\x61\x63he\x18\xea\x07 \x01(\x0e\x32*.object_detection.protos.InputReader.Cache:\x04NONE\x12$\n\x10max_image_pixels\x18\xeb\x07 \x01(\r:\t178000000\x12\x1f\n\x13\x63\x61\x63he_max_megabytes\x18\xec\x07 \x01(\r:\x01\x30\x12\x17\n\x0c\x63\x61\x63he_folder\x18\xed\x07 \x01(\t:\x00\x12\x44\n\rignored_boxes\x18\xf2\x07 \x03(\x0e\x32,.object_detection.protos.InputReader.BoxFlag\"1\n\x07\x42oxFlag\x12\t\n\x05\x43ROWD\x10\x00\x12\r\n\tDIFFICULT\x10\x01\x12\x0c\n\x08GROUP_OF\x10\x02\"4\n\x05\x43\x61\x63he\x12\x08\n\x04NONE\x10\x00\x12\x0b\n\x07RECORDS\x10\x01\x12\n\n\x06MEMORY\x10\x02\x12\x08\n\x04\x46ILE\x10\x03\x42\x0e\n\x0cinput_reader\")\n\x13TFRecordInputReader\x12\x12\n\ninput_path\x18\x01 \x03(\t\"\x1c\n\x13\x45xternalInputReader*\x05\x08\x01\x10\xe8\x07*C\n\x10InstanceMaskType\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x13\n\x0fNUMERICAL_MASKS\x10\x01\x12\r\n\tPNG_MASKS\x10\x02*G\n\tInputType\x12\x11\n\rINPUT_DEFAULT\x10\x00\x12\x0e\n\nTF_EXAMPLE\x10\x01\x12\x17\n\x13TF_SEQUENCE_EXAMPLE\x10\x02*)\n\x13\x43orruptRecordPolicy\x12\x08\n\x04\x46\x41IL\x10\x00\x12\x08\n\x04SKIP\x10\x01')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19protos/input_reader.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xa7\x1d\n\x0bInputReader\x12\x0e\n\x04name\x18\x17 \x01(\t:\x00\x12\x18\n\x0elabel_map_path\x18\x01 \x01(\t:\x00\x12\x15\n\x07shuffle\x18\x02 \x01(\x08:\x04true\x12:\n\x13shuffle_buffer_size\x18\x0b \x01(\r:\x04\x32\x30\x34\x38\x42\x17\x92\xf6\x18\x13\r\x00\x00\x00\x00\x15\x00$tI:\x07shuffle\x12\x43\n\x1d\x66ilenames_shuffle_buffer_size\x18\x0c \x01(\r:\x03\x31\x30\x30\x42\x17\x92\xf6\x18\x13\r\x00\x00\x00\x00\x15\x00$tI:\x07shuffle\x12\x15\n\nnum_epochs\x18\x05 \x01(\r:\x01\x30\x12,\n\x16sample_1_of_n_examples\x18\x16 \x01(\r:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\x12\'\n\x0bnum_readers\x18\x06 \x01(\r:\x02\x36\x34\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12/\n\x14num_parallel_batches\x18\x13 \x01(\r:\x01\x38\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12/\n\x14num_prefetch_batches\x18\x14 \x01(\x05:\x01\x32\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00zD\x12h\n\x0equeue_capacity\x18\x03 \x01(\r:\x04\x32\x30\x30\x30\x42J\x18\x01\x92\xf6\x18\x44\x42\x42there are no queues: the input pipeline feeds the network directly\x12k\n\x11min_after_dequeue\x18\x04 \x01(\r:\x04\x31\x30\x30\x30\x42J\x18\x01\x92\xf6\x18\x44\x42\x42there are no queues: the input pipeline feeds the network directly\x12-\n\x11read_block_length\x18\x0f \x01(\r:\x02\x33\x32\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12^\n\rprefetch_size\x18\r \x01(\r:\x03\x35\x31\x32\x42\x42\x18\x01\x92\xf6\x18<B:the input pipeline chooses its own parallelism and buffers\x12\x66\n\x16num_parallel_map_calls\x18\x0e \x01(\r:\x02\x36\x34\x42\x42\x18\x01\x92\xf6\x18<B:the input pipeline chooses its own parallelism and buffers\x12\x1c\n\x0e\x64rop_remainder\x18# \x01(\x08:\x04true\x12\x46\n\x17num_additional_channels\x18\x12 \x01(\x05:\x01\x30\x42\"\x92\xf6\x18\x1eJ\x1aimages have three channelsZ\x00\x12r\n\rnum_keypoints\x18\x10 \x01(\r:\x01\x30\x42X\x92\xf6\x18T\r\x00\x00\x00\x00\x15\x00\x00zDB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12S\n\x14keypoint_type_weight\x18\x1a \x03(\x02\x42\x35\x92\xf6\x18\x31\x42-as published no loss of keypoints looks at itZ\x00\x12z\n\x13max_number_of_boxes\x18\x15 \x01(\x05:\x03\x31\x30\x30\x42X\x92\xf6\x18T\r\x00\x00\x80?\x15\x00$tIB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12T\n\x16load_multiclass_scores\x18\x18 \x01(\x08:\x05\x66\x61lseB-\x92\xf6\x18)J%the classes of boxes are their labelsZ\x00\x12x\n\x15load_context_features\x18\x19 \x01(\x08:\x05\x66\x61lseBR\x92\xf6\x18NBAfeatures of other images are for model.faster_rcnn.context_configZ\tdetection\x12`\n\x16load_context_image_ids\x18$ \x01(\x08:\x05\x66\x61lseB9\x92\xf6\x18\x35J1nothing depends on which images features are fromZ\x00\x12r\n\x13load_instance_masks\x18\x07 \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12\x9d\x01\n\tmask_type\x18\n \x01(\x0e\x32).vision_model_fns.protos.InstanceMaskType:\x0fNUMERICAL_MASKSBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12U\n\x0fload_dense_pose\x18\x1f \x01(\x08:\x05\x66\x61lseB5\x92\xf6\x18\x31J-objects have no tracks, depth or surface hereZ\x00\x12S\n\rload_track_id\x18! \x01(\x08:\x05\x66\x61lseB5\x92\xf6\x18\x31J-objects have no tracks, depth or surface hereZ\x00\x12\x62\n\x1cload_keypoint_depth_features\x18% \x01(\x08:\x05\x66\x61lseB5\x92\xf6\x18\x31J-objects have no tracks, depth or surface hereZ\x00\x12l\n\x10use_display_name\x18\x11 \x01(\x08:\x05\x66\x61lseBK\x92\xf6\x18GB:pictures show the display name of a class where it has oneZ\tdetection\x12\x46\n\x11include_source_id\x18\x1b \x01(\x08:\x05\x66\x61lseB$\x92\xf6\x18 B\x1e\x65xamples always carry their id\x12\xb3\x01\n\ninput_type\x18\x1e \x01(\x0e\x32\".vision_model_fns.protos.InputType:\nTF_EXAMPLEBo\x92\xf6\x18kJCsequences of images are for detection; records are tf.train.ExampleR\rINPUT_DEFAULTR\nTF_EXAMPLEZ\tdetection\x12\x93\x01\n\x0b\x66rame_index\x18  \x01(\x05:\x02-1Bz\x92\xf6\x18v\r\x00\x00\x80\xbf:\x1finput_type: TF_SEQUENCE_EXAMPLEBCsequences of images are for detection; records are tf.train.ExampleZ\tdetection\x12u\n\x16use_keypoint_label_map\x18& \x01(\x08:\x05\x66\x61lseBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12N\n\x16tf_record_input_reader\x18\x08 \x01(\x0b\x32,.vision_model_fns.protos.TFRecordInputReaderH\x00\x12\x91\x01\n\x15\x65xternal_input_reader\x18\t \x01(\x0b\x32,.vision_model_fns.protos.ExternalInputReaderBB\x92\xf6\x18>J<records are read from TFRecord files: tf_record_input_readerH\x00\x12/\n\x1csample_from_datasets_weights\x18\" \x03(\x02\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12N\n\x17\x65xpand_labels_hierarchy\x18\x1d \x01(\x08:\x05\x66\x61lseB&\x92\xf6\x18\"J\x1elabel hierarchies are not readZ\x00\x12R\n\x15\x63orrupt_record_policy\x18\xe8\x07 \x01(\x0e\x32,.vision_model_fns.protos.CorruptRecordPolicy:\x04\x46\x41IL\x12\x1b\n\x12\x65xamples_per_batch\x18\xe9\x07 \x03(\r\x12@\n\x05\x63\x61\x63he\x18\xea\x07 \x01(\x0e\x32*.vision_model_fns.protos.InputReader.Cache:\x04NONE\x12/\n\x10max_image_pixels\x18\xeb\x07 \x01(\r:\t178000000B\t\x92\xf6\x18\x05\r\x00\x00\x80?\x12\x39\n\x13\x63\x61\x63he_max_megabytes\x18\xec\x07 \x01(\r:\x01\x30\x42\x18\x92\xf6\x18\x14:\x12\x63\x61\x63he: MEMORY|FILE\x12*\n\x0c\x63\x61\x63he_folder\x18\xed\x07 \x01(\t:\x00\x42\x11\x92\xf6\x18\r:\x0b\x63\x61\x63he: FILE\x12\x94\x01\n\rignored_boxes\x18\xf2\x07 \x03(\x0e\x32,.vision_model_fns.protos.InputReader.BoxFlagBN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\"1\n\x07\x42oxFlag\x12\t\n\x05\x43ROWD\x10\x00\x12\r\n\tDIFFICULT\x10\x01\x12\x0c\n\x08GROUP_OF\x10\x02\"4\n\x05\x43\x61\x63he\x12\x08\n\x04NONE\x10\x00\x12\x0b\n\x07RECORDS\x10\x01\x12\n\n\x06MEMORY\x10\x02\x12\x08\n\x04\x46ILE\x10\x03\x42\x0e\n\x0cinput_reader\")\n\x13TFRecordInputReader\x12\x12\n\ninput_path\x18\x01 \x03(\t\"\x1c\n\x13\x45xternalInputReader*\x05\x08\x01\x10\xe8\x07*C\n\x10InstanceMaskType\x12\x0b\n\x07\x44\x45\x46\x41ULT\x10\x00\x12\x13\n\x0fNUMERICAL_MASKS\x10\x01\x12\r\n\tPNG_MASKS\x10\x02*G\n\tInputType\x12\x11\n\rINPUT_DEFAULT\x10\x00\x12\x0e\n\nTF_EXAMPLE\x10\x01\x12\x17\n\x13TF_SEQUENCE_EXAMPLE\x10\x02*)\n\x13\x43orruptRecordPolicy\x12\x08\n\x04\x46\x41IL\x10\x00\x12\x08\n\x04SKIP\x10\x01')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.input_reader_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
+  _globals['_INPUTREADER'].fields_by_name['shuffle_buffer_size']._options = None
+  _globals['_INPUTREADER'].fields_by_name['shuffle_buffer_size']._serialized_options = b'\222\366\030\023\r\000\000\000\000\025\000$tI:\007shuffle'
+  _globals['_INPUTREADER'].fields_by_name['filenames_shuffle_buffer_size']._options = None
+  _globals['_INPUTREADER'].fields_by_name['filenames_shuffle_buffer_size']._serialized_options = b'\222\366\030\023\r\000\000\000\000\025\000$tI:\007shuffle'
+  _globals['_INPUTREADER'].fields_by_name['sample_1_of_n_examples']._options = None
+  _globals['_INPUTREADER'].fields_by_name['sample_1_of_n_examples']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_INPUTREADER'].fields_by_name['num_readers']._options = None
+  _globals['_INPUTREADER'].fields_by_name['num_readers']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000zD'
+  _globals['_INPUTREADER'].fields_by_name['num_parallel_batches']._options = None
+  _globals['_INPUTREADER'].fields_by_name['num_parallel_batches']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000zD'
+  _globals['_INPUTREADER'].fields_by_name['num_prefetch_batches']._options = None
+  _globals['_INPUTREADER'].fields_by_name['num_prefetch_batches']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000\000zD'
   _globals['_INPUTREADER'].fields_by_name['queue_capacity']._options = None
-  _globals['_INPUTREADER'].fields_by_name['queue_capacity']._serialized_options = b'\030\001'
+  _globals['_INPUTREADER'].fields_by_name['queue_capacity']._serialized_options = b'\030\001\222\366\030DBBthere are no queues: the input pipeline feeds the network directly'
   _globals['_INPUTREADER'].fields_by_name['min_after_dequeue']._options = None
-  _globals['_INPUTREADER'].fields_by_name['min_after_dequeue']._serialized_options = b'\030\001'
+  _globals['_INPUTREADER'].fields_by_name['min_after_dequeue']._serialized_options = b'\030\001\222\366\030DBBthere are no queues: the input pipeline feeds the network directly'
+  _globals['_INPUTREADER'].fields_by_name['read_block_length']._options = None
+  _globals['_INPUTREADER'].fields_by_name['read_block_length']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000$tI'
   _globals['_INPUTREADER'].fields_by_name['prefetch_size']._options = None
-  _globals['_INPUTREADER'].fields_by_name['prefetch_size']._serialized_options = b'\030\001'
+  _globals['_INPUTREADER'].fields_by_name['prefetch_size']._serialized_options = b'\030\001\222\366\030<B:the input pipeline chooses its own parallelism and buffers'
   _globals['_INPUTREADER'].fields_by_name['num_parallel_map_calls']._options = None
-  _globals['_INPUTREADER'].fields_by_name['num_parallel_map_calls']._serialized_options = b'\030\001'
-  _globals['_INSTANCEMASKTYPE']._serialized_start=2006
-  _globals['_INSTANCEMASKTYPE']._serialized_end=2073
-  _globals['_INPUTTYPE']._serialized_start=2075
-  _globals['_INPUTTYPE']._serialized_end=2146
-  _globals['_CORRUPTRECORDPOLICY']._serialized_start=2148
-  _globals['_CORRUPTRECORDPOLICY']._serialized_end=2189
-  _globals['_INPUTREADER']._serialized_start=55
-  _globals['_INPUTREADER']._serialized_end=1931
-  _globals['_INPUTREADER_BOXFLAG']._serialized_start=1812
-  _globals['_INPUTREADER_BOXFLAG']._serialized_end=1861
-  _globals['_INPUTREADER_CACHE']._serialized_start=1863
-  _globals['_INPUTREADER_CACHE']._serialized_end=1915
-  _globals['_TFRECORDINPUTREADER']._serialized_start=1933
-  _globals['_TFRECORDINPUTREADER']._serialized_end=1974
-  _globals['_EXTERNALINPUTREADER']._serialized_start=1976
-  _globals['_EXTERNALINPUTREADER']._serialized_end=2004
+  _globals['_INPUTREADER'].fields_by_name['num_parallel_map_calls']._serialized_options = b'\030\001\222\366\030<B:the input pipeline chooses its own parallelism and buffers'
+  _globals['_INPUTREADER'].fields_by_name['num_additional_channels']._options = None
+  _globals['_INPUTREADER'].fields_by_name['num_additional_channels']._serialized_options = b'\222\366\030\036J\032images have three channelsZ\000'
+  _globals['_INPUTREADER'].fields_by_name['num_keypoints']._options = None
+  _globals['_INPUTREADER'].fields_by_name['num_keypoints']._serialized_options = b'\222\366\030T\r\000\000\000\000\025\000\000zDB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['keypoint_type_weight']._options = None
+  _globals['_INPUTREADER'].fields_by_name['keypoint_type_weight']._serialized_options = b'\222\366\0301B-as published no loss of keypoints looks at itZ\000'
+  _globals['_INPUTREADER'].fields_by_name['max_number_of_boxes']._options = None
+  _globals['_INPUTREADER'].fields_by_name['max_number_of_boxes']._serialized_options = b'\222\366\030T\r\000\000\200?\025\000$tIB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['load_multiclass_scores']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_multiclass_scores']._serialized_options = b'\222\366\030)J%the classes of boxes are their labelsZ\000'
+  _globals['_INPUTREADER'].fields_by_name['load_context_features']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_context_features']._serialized_options = b'\222\366\030NBAfeatures of other images are for model.faster_rcnn.context_configZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['load_context_image_ids']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_context_image_ids']._serialized_options = b'\222\366\0305J1nothing depends on which images features are fromZ\000'
+  _globals['_INPUTREADER'].fields_by_name['load_instance_masks']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_instance_masks']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['mask_type']._options = None
+  _globals['_INPUTREADER'].fields_by_name['mask_type']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['load_dense_pose']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_dense_pose']._serialized_options = b'\222\366\0301J-objects have no tracks, depth or surface hereZ\000'
+  _globals['_INPUTREADER'].fields_by_name['load_track_id']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_track_id']._serialized_options = b'\222\366\0301J-objects have no tracks, depth or surface hereZ\000'
+  _globals['_INPUTREADER'].fields_by_name['load_keypoint_depth_features']._options = None
+  _globals['_INPUTREADER'].fields_by_name['load_keypoint_depth_features']._serialized_options = b'\222\366\0301J-objects have no tracks, depth or surface hereZ\000'
+  _globals['_INPUTREADER'].fields_by_name['use_display_name']._options = None
+  _globals['_INPUTREADER'].fields_by_name['use_display_name']._serialized_options = b'\222\366\030GB:pictures show the display name of a class where it has oneZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['include_source_id']._options = None
+  _globals['_INPUTREADER'].fields_by_name['include_source_id']._serialized_options = b'\222\366\030 B\036examples always carry their id'
+  _globals['_INPUTREADER'].fields_by_name['input_type']._options = None
+  _globals['_INPUTREADER'].fields_by_name['input_type']._serialized_options = b'\222\366\030kJCsequences of images are for detection; records are tf.train.ExampleR\rINPUT_DEFAULTR\nTF_EXAMPLEZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['frame_index']._options = None
+  _globals['_INPUTREADER'].fields_by_name['frame_index']._serialized_options = b'\222\366\030v\r\000\000\200\277:\037input_type: TF_SEQUENCE_EXAMPLEBCsequences of images are for detection; records are tf.train.ExampleZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['use_keypoint_label_map']._options = None
+  _globals['_INPUTREADER'].fields_by_name['use_keypoint_label_map']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_INPUTREADER'].fields_by_name['external_input_reader']._options = None
+  _globals['_INPUTREADER'].fields_by_name['external_input_reader']._serialized_options = b'\222\366\030>J<records are read from TFRecord files: tf_record_input_reader'
+  _globals['_INPUTREADER'].fields_by_name['sample_from_datasets_weights']._options = None
+  _globals['_INPUTREADER'].fields_by_name['sample_from_datasets_weights']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_INPUTREADER'].fields_by_name['expand_labels_hierarchy']._options = None
+  _globals['_INPUTREADER'].fields_by_name['expand_labels_hierarchy']._serialized_options = b'\222\366\030\"J\036label hierarchies are not readZ\000'
+  _globals['_INPUTREADER'].fields_by_name['max_image_pixels']._options = None
+  _globals['_INPUTREADER'].fields_by_name['max_image_pixels']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_INPUTREADER'].fields_by_name['cache_max_megabytes']._options = None
+  _globals['_INPUTREADER'].fields_by_name['cache_max_megabytes']._serialized_options = b'\222\366\030\024:\022cache: MEMORY|FILE'
+  _globals['_INPUTREADER'].fields_by_name['cache_folder']._options = None
+  _globals['_INPUTREADER'].fields_by_name['cache_folder']._serialized_options = b'\222\366\030\r:\013cache: FILE'
+  _globals['_INPUTREADER'].fields_by_name['ignored_boxes']._options = None
+  _globals['_INPUTREADER'].fields_by_name['ignored_boxes']._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_INSTANCEMASKTYPE']._serialized_start=3901
+  _globals['_INSTANCEMASKTYPE']._serialized_end=3968
+  _globals['_INPUTTYPE']._serialized_start=3970
+  _globals['_INPUTTYPE']._serialized_end=4041
+  _globals['_CORRUPTRECORDPOLICY']._serialized_start=4043
+  _globals['_CORRUPTRECORDPOLICY']._serialized_end=4084
+  _globals['_INPUTREADER']._serialized_start=75
+  _globals['_INPUTREADER']._serialized_end=3826
+  _globals['_INPUTREADER_BOXFLAG']._serialized_start=3707
+  _globals['_INPUTREADER_BOXFLAG']._serialized_end=3756
+  _globals['_INPUTREADER_CACHE']._serialized_start=3758
+  _globals['_INPUTREADER_CACHE']._serialized_end=3810
+  _globals['_TFRECORDINPUTREADER']._serialized_start=3828
+  _globals['_TFRECORDINPUTREADER']._serialized_end=3869
+  _globals['_EXTERNALINPUTREADER']._serialized_start=3871
+  _globals['_EXTERNALINPUTREADER']._serialized_end=3899
 # @@protoc_insertion_point(module_scope)

@@ -15,21 +15,38 @@ _sym_db = _symbol_database.Default()
 from protos import center_net_pb2 as protos_dot_center__net__pb2
 from protos import classification_pb2 as protos_dot_classification__pb2
 from protos import faster_rcnn_pb2 as protos_dot_faster__rcnn__pb2
+from protos import rules_pb2 as protos_dot_rules__pb2
 from protos import segmentation_pb2 as protos_dot_segmentation__pb2
 from protos import ssd_pb2 as protos_dot_ssd__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/model.proto\x12\x17object_detection.protos\x1a\x17protos/center_net.proto\x1a\x1bprotos/classification.proto\x1a\x18protos/faster_rcnn.proto\x1a\x19protos/segmentation.proto\x1a\x10protos/ssd.proto\"\xc6\x03\n\x0e\x44\x65tectionModel\x12:\n\x0b\x66\x61ster_rcnn\x18\x01 \x01(\x0b\x32#.object_detection.protos.FasterRcnnH\x00\x12+\n\x03ssd\x18\x02 \x01(\x0b\x32\x1c.object_detection.protos.SsdH\x00\x12H\n\x12\x65xperimental_model\x18\x03 \x01(\x0b\x32*.object_detection.protos.ExperimentalModelH\x00\x12\x38\n\ncenter_net\x18\x04 \x01(\x0b\x32\".object_detection.protos.CenterNetH\x00\x12\x42\n\x0e\x63lassification\x18\xe8\x07 \x01(\x0b\x32\'.object_detection.protos.ClassificationH\x00\x12>\n\x0csegmentation\x18\xe9\x07 \x01(\x0b\x32%.object_detection.protos.SegmentationH\x00\x12:\n\x08\x65xternal\x18\xea\x07 \x01(\x0b\x32%.object_detection.protos.ExternalTaskH\x00\x42\x07\n\x05model\",\n\x0c\x45xternalTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0e\n\x06\x63onfig\x18\x02 \x01(\t\"!\n\x11\x45xperimentalModel\x12\x0c\n\x04name\x18\x01 \x01(\t')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/model.proto\x12\x17vision_model_fns.protos\x1a\x17protos/center_net.proto\x1a\x1bprotos/classification.proto\x1a\x18protos/faster_rcnn.proto\x1a\x12protos/rules.proto\x1a\x19protos/segmentation.proto\x1a\x10protos/ssd.proto\"\xf2\x04\n\x0e\x44\x65tectionModel\x12M\n\x0b\x66\x61ster_rcnn\x18\x01 \x01(\x0b\x32#.vision_model_fns.protos.FasterRcnnB\x11\x92\xf6\x18\rZ\x0b\x66\x61ster_rcnnH\x00\x12\x36\n\x03ssd\x18\x02 \x01(\x0b\x32\x1c.vision_model_fns.protos.SsdB\t\x92\xf6\x18\x05Z\x03ssdH\x00\x12\x89\x01\n\x12\x65xperimental_model\x18\x03 \x01(\x0b\x32*.vision_model_fns.protos.ExperimentalModelB?\x92\xf6\x18;J9experimental models are made in code; there are none hereH\x00\x12J\n\ncenter_net\x18\x04 \x01(\x0b\x32\".vision_model_fns.protos.CenterNetB\x10\x92\xf6\x18\x0cZ\ncenter_netH\x00\x12X\n\x0e\x63lassification\x18\xe8\x07 \x01(\x0b\x32\'.vision_model_fns.protos.ClassificationB\x14\x92\xf6\x18\x10Z\x0e\x63lassificationH\x00\x12R\n\x0csegmentation\x18\xe9\x07 \x01(\x0b\x32%.vision_model_fns.protos.SegmentationB\x12\x92\xf6\x18\x0eZ\x0csegmentationH\x00\x12J\n\x08\x65xternal\x18\xea\x07 \x01(\x0b\x32%.vision_model_fns.protos.ExternalTaskB\x0e\x92\xf6\x18\nZ\x08\x65xternalH\x00\x42\x07\n\x05model\"4\n\x0c\x45xternalTask\x12\x14\n\x04task\x18\x01 \x01(\tB\x06\x92\xf6\x18\x02\x30\x01\x12\x0e\n\x06\x63onfig\x18\x02 \x01(\t\"!\n\x11\x45xperimentalModel\x12\x0c\n\x04name\x18\x01 \x01(\t')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.model_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_DETECTIONMODEL']._serialized_start=173
-  _globals['_DETECTIONMODEL']._serialized_end=627
-  _globals['_EXTERNALTASK']._serialized_start=629
-  _globals['_EXTERNALTASK']._serialized_end=673
-  _globals['_EXPERIMENTALMODEL']._serialized_start=675
-  _globals['_EXPERIMENTALMODEL']._serialized_end=708
+  _globals['_DETECTIONMODEL'].fields_by_name['faster_rcnn']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['faster_rcnn']._serialized_options = b'\222\366\030\rZ\013faster_rcnn'
+  _globals['_DETECTIONMODEL'].fields_by_name['ssd']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['ssd']._serialized_options = b'\222\366\030\005Z\003ssd'
+  _globals['_DETECTIONMODEL'].fields_by_name['experimental_model']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['experimental_model']._serialized_options = b'\222\366\030;J9experimental models are made in code; there are none here'
+  _globals['_DETECTIONMODEL'].fields_by_name['center_net']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['center_net']._serialized_options = b'\222\366\030\014Z\ncenter_net'
+  _globals['_DETECTIONMODEL'].fields_by_name['classification']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['classification']._serialized_options = b'\222\366\030\020Z\016classification'
+  _globals['_DETECTIONMODEL'].fields_by_name['segmentation']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['segmentation']._serialized_options = b'\222\366\030\016Z\014segmentation'
+  _globals['_DETECTIONMODEL'].fields_by_name['external']._options = None
+  _globals['_DETECTIONMODEL'].fields_by_name['external']._serialized_options = b'\222\366\030\nZ\010external'
+  _globals['_EXTERNALTASK'].fields_by_name['task']._options = None
+  _globals['_EXTERNALTASK'].fields_by_name['task']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_DETECTIONMODEL']._serialized_start=193
+  _globals['_DETECTIONMODEL']._serialized_end=819
+  _globals['_EXTERNALTASK']._serialized_start=821
+  _globals['_EXTERNALTASK']._serialized_end=873
+  _globals['_EXPERIMENTALMODEL']._serialized_start=875
+  _globals['_EXPERIMENTALMODEL']._serialized_end=908
 # @@protoc_insertion_point(module_scope)

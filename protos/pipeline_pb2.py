@@ -17,16 +17,19 @@ from protos import export_pb2 as protos_dot_export__pb2
 from protos import graph_rewriter_pb2 as protos_dot_graph__rewriter__pb2
 from protos import input_reader_pb2 as protos_dot_input__reader__pb2
 from protos import model_pb2 as protos_dot_model__pb2
+from protos import rules_pb2 as protos_dot_rules__pb2
 from protos import train_pb2 as protos_dot_train__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/pipeline.proto\x12\x17object_detection.protos\x1a\x11protos/eval.proto\x1a\x13protos/export.proto\x1a\x1bprotos/graph_rewriter.proto\x1a\x19protos/input_reader.proto\x1a\x12protos/model.proto\x1a\x12protos/train.proto\"\xd4\x03\n\x17TrainEvalPipelineConfig\x12\x36\n\x05model\x18\x01 \x01(\x0b\x32\'.object_detection.protos.DetectionModel\x12:\n\x0ctrain_config\x18\x02 \x01(\x0b\x32$.object_detection.protos.TrainConfig\x12@\n\x12train_input_reader\x18\x03 \x01(\x0b\x32$.object_detection.protos.InputReader\x12\x38\n\x0b\x65val_config\x18\x04 \x01(\x0b\x32#.object_detection.protos.EvalConfig\x12?\n\x11\x65val_input_reader\x18\x05 \x03(\x0b\x32$.object_detection.protos.InputReader\x12>\n\x0egraph_rewriter\x18\x06 \x01(\x0b\x32&.object_detection.protos.GraphRewriter\x12=\n\rexport_config\x18\xe8\x07 \x01(\x0b\x32%.object_detection.protos.ExportConfig*\t\x08\xd0\x0f\x10\x80\x80\x80\x80\x02')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15protos/pipeline.proto\x12\x17vision_model_fns.protos\x1a\x11protos/eval.proto\x1a\x13protos/export.proto\x1a\x1bprotos/graph_rewriter.proto\x1a\x19protos/input_reader.proto\x1a\x12protos/model.proto\x1a\x12protos/rules.proto\x1a\x12protos/train.proto\"\xfb\x03\n\x17TrainEvalPipelineConfig\x12\x36\n\x05model\x18\x01 \x01(\x0b\x32\'.vision_model_fns.protos.DetectionModel\x12:\n\x0ctrain_config\x18\x02 \x01(\x0b\x32$.vision_model_fns.protos.TrainConfig\x12@\n\x12train_input_reader\x18\x03 \x01(\x0b\x32$.vision_model_fns.protos.InputReader\x12\x38\n\x0b\x65val_config\x18\x04 \x01(\x0b\x32#.vision_model_fns.protos.EvalConfig\x12?\n\x11\x65val_input_reader\x18\x05 \x03(\x0b\x32$.vision_model_fns.protos.InputReader\x12\x65\n\x0egraph_rewriter\x18\x06 \x01(\x0b\x32&.vision_model_fns.protos.GraphRewriterB%\x92\xf6\x18!Z\x1f\x63lassification segmentation ssd\x12=\n\rexport_config\x18\xe8\x07 \x01(\x0b\x32%.vision_model_fns.protos.ExportConfig*\t\x08\xd0\x0f\x10\x80\x80\x80\x80\x02')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.pipeline_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_TRAINEVALPIPELINECONFIG']._serialized_start=187
-  _globals['_TRAINEVALPIPELINECONFIG']._serialized_end=655
+  _globals['_TRAINEVALPIPELINECONFIG'].fields_by_name['graph_rewriter']._options = None
+  _globals['_TRAINEVALPIPELINECONFIG'].fields_by_name['graph_rewriter']._serialized_options = b'\222\366\030!Z\037classification segmentation ssd'
+  _globals['_TRAINEVALPIPELINECONFIG']._serialized_start=207
+  _globals['_TRAINEVALPIPELINECONFIG']._serialized_end=714
 # @@protoc_insertion_point(module_scope)

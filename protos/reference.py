@@ -1,9 +1,9 @@
-"""The page that documents the config, `docs/config.md`, out of the comments of the `.proto` files.
+"""The page that documents the config, `docs/config.md`, out of the `.proto` files.
 
     python -m protos.generate
 
-Documented are the fields that are beyond the published schema (their numbers are from 1000 up), the
-messages that only these reach, and the behavior that the config decides.
+It has each field with its default, its rule (the option `(rule)`) and its comment, and the behavior
+that the config decides.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import dataclasses
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from google.protobuf import descriptor_pb2
+
+from protos import field_rules, rules_pb2
 
 FIRST_OF_OURS = 1000
 ROOT = 'TrainEvalPipelineConfig'
@@ -38,15 +40,15 @@ BEHAVIORS: Sequence[Tuple[str, Sequence[str]]] = (
     ('Jobs on a cluster', ('ClusterConfig',)),
 )
 
-_TITLE = """# The pipeline config: what is beyond the published schema
+_TITLE = """# The pipeline config
 
-Written by `python -m protos.generate` out of the comments in `protos/*.proto`; edit those.
+Written by `python -m protos.generate` out of `protos/*.proto`; edit those.
 
 A pipeline config is protobuf text. The fields of the TF1 Object Detection API keep their names,
-numbers, defaults and meaning, and are described in `protos/*.proto`. Here are the fields that it
-does not have (their numbers are from 1000 up), the messages that these reach, and the behavior
-that people ask for first. A field is set in the file, by `--set PATH=VALUE`, or by
-`--config_override TEXT`.
+numbers, defaults and meaning; numbers from 1000 up are of fields that it does not have. A field is
+set in the file, by `--set PATH=VALUE`, or by `--config_override TEXT`. The rule of a field says
+what it may be set to and when it has an effect; `--mode=check` lists what a config breaks, and
+checks across fields besides.
 """
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -71,24 +73,31 @@ class Field:
         name: of the field.
         number: in the schema.
         comment: what the `.proto` file says of it.
-        type_name: a scalar's name, or the full name of a message or enum.
-        repeated: whether it is a list.
+        type_name: a scalar's name, or the name of a message or enum; of a map that of its values.
+        kind: a word before the type: `list of`, `map to`; empty for a single value.
         default: as text; empty where none is written.
         oneof: the name of the oneof that it is a member of; empty where it is of none.
+        rule: its rule.
     """
 
     name: str
     number: int
     comment: str
     type_name: str
-    repeated: bool
+    kind: str
     default: str
     oneof: str
+    rule: rules_pb2.Rule
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is beyond the published schema."""
+        """Return whether it is beyond the published schema."""
         return self.number >= FIRST_OF_OURS
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether it is an error for all models."""
+        return bool(self.rule.unsupported) and not (self.rule.only_for or self.rule.values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,20 +125,26 @@ class Schema:
     messages: Mapping[str, Message]
     enums: Mapping[str, Sequence[Tuple[str, str]]]
 
-    def paths(self) -> Dict[str, str]:
-        """The shortest path to each message that the root reaches: `train_config.optimizer`."""
+    def paths(self, with_refused: bool = True) -> Dict[str, str]:
+        """Return the shortest path to each message of a config: `train_config.optimizer`.
+
+        Args:
+            with_refused: whether paths may lead through fields that are an error for all models.
+        """
         paths = {ROOT: ''}
         waiting = collections.deque([ROOT])
         while waiting:
             name = waiting.popleft()
             for field in self.messages[name].fields:
+                if field.is_refused and not with_refused:
+                    continue
                 if field.type_name in self.messages and field.type_name not in paths:
                     paths[field.type_name] = f'{paths[name]}.{field.name}'.lstrip('.')
                     waiting.append(field.type_name)
         return paths
 
     def own_messages(self) -> List[str]:
-        """The messages that are reached by fields of ours alone, in the order of their paths."""
+        """Return the messages that are reached by fields of ours alone, by their paths."""
         published = self._published()
         return [name for name in self.paths() if name not in published]
 
@@ -145,7 +160,7 @@ class Schema:
 
 
 def read_schema(files: descriptor_pb2.FileDescriptorSet) -> Schema:
-    """The schema out of descriptors that have their source's comments."""
+    """Return the schema out of descriptors that have their source's comments."""
     messages: Dict[str, Message] = {}
     enums: Dict[str, Sequence[Tuple[str, str]]] = {}
     for file in files.file:
@@ -172,13 +187,15 @@ def _add_message(
     place: _Place,
     comments: _Comments,
 ) -> None:
-    """Adds a message and those that are declared in it."""
+    """Add a message and those that are declared in it."""
     fields = [
         _read_field(field, message, comments.get((*place, _FIELDS, index), ''))
         for index, field in enumerate(message.field)
     ]
     messages[name] = Message(comments.get(place, ''), tuple(fields))
     for index, nested in enumerate(message.nested_type):
+        if nested.options.map_entry:
+            continue
         inside = (*place, _NESTED_MESSAGES, index)
         _add_message(messages, enums, nested, f'{name}.{nested.name}', inside, comments)
     for index, enum in enumerate(message.enum_type):
@@ -187,15 +204,20 @@ def _add_message(
 
 
 def _read_field(field: _Field, message: descriptor_pb2.DescriptorProto, comment: str) -> Field:
+    entries = {entry.name: entry for entry in message.nested_type if entry.options.map_entry}
+    entry = entries.get(field.type_name.rpartition('.')[2])
+    held = entry.field[1] if entry else field
+    kind = 'list of ' if field.label == _Field.LABEL_REPEATED else ''
     return Field(
         name=field.name,
         number=field.number,
         comment=comment,
-        # `.object_detection.protos.Ssd.MaskHead`
-        type_name=_SCALARS.get(field.type) or '.'.join(field.type_name.split('.')[3:]),
-        repeated=field.label == _Field.LABEL_REPEATED,
+        # `.vision_model_fns.protos.Ssd.MaskHead`
+        type_name=_SCALARS.get(held.type) or '.'.join(held.type_name.split('.')[3:]),
+        kind=f'map from `{_SCALARS[entry.field[0].type]}` to ' if entry else kind,
         default=field.default_value,
         oneof=message.oneof_decl[field.oneof_index].name if field.HasField('oneof_index') else '',
+        rule=field.options.Extensions[rules_pb2.rule],
     )
 
 
@@ -209,27 +231,24 @@ def _enum_values(
 
 
 def render(schema: Schema) -> str:
-    """The page."""
-    own = schema.own_messages()
-    paths = schema.paths()
+    """Return the page."""
+    paths, supported = schema.paths(), schema.paths(with_refused=False)
     lines = [_TITLE, '## What a run does', '']
     for number, (title, names) in enumerate(BEHAVIORS, start=1):
         lines += [f'### {number}. {title}', '', *_behavior(schema, paths, names)]
-    lines += ['## Fields of ours in published messages', '']
-    for name, path in paths.items():
-        fields = [field for field in schema.messages[name].fields if field.is_ours]
-        if fields and name not in own:
-            lines += [f'### {_heading(name, path)}', '', *_table(schema, fields)]
-    lines += ['## Messages of ours', '']
-    for name in own:
+    lines += ['## Fields', '']
+    for name, path in sorted(paths.items(), key=lambda item: item[1]):
         message = schema.messages[name]
-        lines += [f'### {_heading(name, paths[name])}', '', message.comment, '']
+        lines += [f'### {_heading(name, path)}', '']
+        lines += [message.comment, ''] if message.comment else []
+        if name not in supported:
+            lines += ['It is a part of what is not supported.', '']
         lines += _table(schema, message.fields) if message.fields else []
     return '\n'.join(lines).rstrip() + '\n'
 
 
 def _behavior(schema: Schema, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
-    """What a run does, and the fields that decide it."""
+    """Yield what a run does, and the fields that decide it."""
     decided: List[str] = []
     for name in names:
         message, _, last = name.rpartition('.')
@@ -254,25 +273,51 @@ def _heading(name: str, path: str) -> str:
 
 
 def _table(schema: Schema, fields: Sequence[Field]) -> List[str]:
-    lines = ['| field | type | default | what it does |', '| --- | --- | --- | --- |']
+    lines = ['| field | type | default | rule | what it does |', '| --- | --- | --- | --- | --- |']
     for field in fields:
         default = f'`{field.default}`' if field.default else ''
-        meaning = _meaning(schema, field).replace('|', '\\|')
-        lines.append(
-            f'| `{field.name}` = {field.number} | {_type(field)} | {default} | {meaning} |'
-        )
+        cells = [
+            f'`{field.name}` = {field.number}',
+            _type(field),
+            default,
+            _describe_rule(field.rule),
+            _meaning(schema, field),
+        ]
+        lines.append('| ' + ' | '.join(cell.replace('|', '\\|') for cell in cells) + ' |')
     return [*lines, '']
 
 
 def _type(field: Field) -> str:
-    kind = f'`{field.type_name}`'
-    if field.repeated:
-        return f'list of {kind}'
+    kind = f'{field.kind}`{field.type_name}`'
     return f'{kind}, one of `{field.oneof}`' if field.oneof else kind
 
 
+def _describe_rule(rule: rules_pb2.Rule) -> str:
+    """Return what a field may be set to and when it has an effect, in words."""
+    parts = ['required'] if rule.required else []
+    allowed = field_rules.to_range(rule)
+    if allowed is not None:
+        parts.append(str(allowed))
+    if rule.not_above:
+        parts.append(f'at most `{rule.not_above}`')
+    if rule.requires:
+        parts.append(f'no effect without `{rule.requires}`')
+    models = ', '.join(f'`{word}`' for word in rule.only_for.split())
+    others = ''
+    if models:
+        others = 'for others '
+        parts.append(f'{"any value" if rule.values else "only"} for {models}')
+    if rule.values:
+        parts.append(f'{others}only {" or ".join(f"`{value}`" for value in rule.values)}')
+    elif rule.unsupported:
+        parts.append(f'{others}not supported: {rule.unsupported}')
+    elif rule.ignored:
+        parts.append(f'{others}no effect: {rule.ignored}')
+    return '; '.join(parts)
+
+
 def _meaning(schema: Schema, field: Field) -> str:
-    """What is said of a field; of an enum also what is said of each value."""
+    """Return what is said of a field; of an enum also what is said of each value."""
     values: Optional[Sequence[Tuple[str, str]]] = schema.enums.get(field.type_name)
     if values is None:
         return field.comment

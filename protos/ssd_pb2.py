@@ -20,20 +20,69 @@ from protos import hyperparams_pb2 as protos_dot_hyperparams__pb2
 from protos import image_resizer_pb2 as protos_dot_image__resizer__pb2
 from protos import losses_pb2 as protos_dot_losses__pb2
 from protos import post_processing_pb2 as protos_dot_post__processing__pb2
+from protos import rules_pb2 as protos_dot_rules__pb2
 from protos import target_assignment_pb2 as protos_dot_target__assignment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10protos/ssd.proto\x12\x17object_detection.protos\x1a\x14protos/anchors.proto\x1a\x17protos/box_coding.proto\x1a\x1bprotos/box_predictors.proto\x1a\x1dprotos/feature_pyramids.proto\x1a\x18protos/hyperparams.proto\x1a\x1aprotos/image_resizer.proto\x1a\x13protos/losses.proto\x1a\x1cprotos/post_processing.proto\x1a\x1eprotos/target_assignment.proto\"\x9a\x0c\n\x03Ssd\x12\x13\n\x0bnum_classes\x18\x01 \x01(\x05\x12<\n\rimage_resizer\x18\x02 \x01(\x0b\x32%.object_detection.protos.ImageResizer\x12G\n\x11\x66\x65\x61ture_extractor\x18\x03 \x01(\x0b\x32,.object_detection.protos.SsdFeatureExtractor\x12\x34\n\tbox_coder\x18\x04 \x01(\x0b\x32!.object_detection.protos.BoxCoder\x12\x31\n\x07matcher\x18\x05 \x01(\x0b\x32 .object_detection.protos.Matcher\x12R\n\x15similarity_calculator\x18\x06 \x01(\x0b\x32\x33.object_detection.protos.RegionSimilarityCalculator\x12)\n\x1a\x65ncode_background_as_zeros\x18\x0c \x01(\x08:\x05\x66\x61lse\x12 \n\x15negative_class_weight\x18\r \x01(\x02:\x01\x31\x12<\n\rbox_predictor\x18\x07 \x01(\x0b\x32%.object_detection.protos.BoxPredictor\x12\x42\n\x10\x61nchor_generator\x18\x08 \x01(\x0b\x32(.object_detection.protos.AnchorGenerator\x12@\n\x0fpost_processing\x18\t \x01(\x0b\x32\'.object_detection.protos.PostProcessing\x12+\n\x1dnormalize_loss_by_num_matches\x18\n \x01(\x08:\x04true\x12-\n\x1enormalize_loc_loss_by_codesize\x18\x0e \x01(\x08:\x05\x66\x61lse\x12+\n\x04loss\x18\x0b \x01(\x0b\x32\x1d.object_detection.protos.Loss\x12\x1f\n\x10\x66reeze_batchnorm\x18\x10 \x01(\x08:\x05\x66\x61lse\x12\'\n\x18inplace_batchnorm_update\x18\x0f \x01(\x08:\x05\x66\x61lse\x12\"\n\x14\x61\x64\x64_background_class\x18\x15 \x01(\x08:\x04true\x12(\n\x19\x65xplicit_background_class\x18\x18 \x01(\x08:\x05\x66\x61lse\x12)\n\x1ause_confidences_as_targets\x18\x16 \x01(\x08:\x05\x66\x61lse\x12\"\n\x17implicit_example_weight\x18\x17 \x01(\x02:\x01\x31\x12\x33\n$return_raw_detections_during_predict\x18\x1a \x01(\x08:\x05\x66\x61lse\x12?\n\x10mask_head_config\x18\x19 \x01(\x0b\x32%.object_detection.protos.Ssd.MaskHead\x12<\n\x08\x62ox_type\x18\xe8\x07 \x01(\x0e\x32 .object_detection.protos.BoxType:\x07UPRIGHT\x1a\x84\x03\n\x08MaskHead\x12\x17\n\x0bmask_height\x18\x01 \x01(\x05:\x02\x31\x35\x12\x16\n\nmask_width\x18\x02 \x01(\x05:\x02\x31\x35\x12&\n\x18masks_are_class_agnostic\x18\x03 \x01(\x08:\x04true\x12\'\n\x1amask_prediction_conv_depth\x18\x04 \x01(\x05:\x03\x32\x35\x36\x12*\n\x1fmask_prediction_num_conv_layers\x18\x05 \x01(\x05:\x01\x32\x12+\n\x1c\x63onvolve_then_upsample_masks\x18\x06 \x01(\x08:\x05\x66\x61lse\x12\x1b\n\x10mask_loss_weight\x18\x07 \x01(\x02:\x01\x35\x12!\n\x15mask_loss_sample_size\x18\x08 \x01(\x05:\x02\x31\x36\x12>\n\x10\x63onv_hyperparams\x18\t \x01(\x0b\x32$.object_detection.protos.Hyperparams\x12\x1d\n\x11initial_crop_size\x18\n \x01(\x05:\x02\x31\x35\"\xe5\x04\n\x13SsdFeatureExtractor\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x1b\n\x10\x64\x65pth_multiplier\x18\x02 \x01(\x02:\x01\x31\x12\x15\n\tmin_depth\x18\x03 \x01(\x05:\x02\x31\x36\x12>\n\x10\x63onv_hyperparams\x18\x04 \x01(\x0b\x32$.object_detection.protos.Hyperparams\x12:\n+override_base_feature_extractor_hyperparams\x18\t \x01(\x08:\x05\x66\x61lse\x12\x1a\n\x0fpad_to_multiple\x18\x05 \x01(\x05:\x01\x31\x12#\n\x14use_explicit_padding\x18\x07 \x01(\x08:\x05\x66\x61lse\x12\x1c\n\ruse_depthwise\x18\x08 \x01(\x08:\x05\x66\x61lse\x12>\n\x03\x66pn\x18\n \x01(\x0b\x32/.object_detection.protos.FeaturePyramidNetworksH\x00\x12M\n\x05\x62ifpn\x18\x13 \x01(\x0b\x32<.object_detection.protos.BidirectionalFeaturePyramidNetworksH\x00\x12\x34\n%replace_preprocessor_with_placeholder\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\x15\n\nnum_layers\x18\x0c \x01(\x05:\x01\x36\x12\x1e\n\x16spaghettinet_arch_name\x18\x14 \x01(\t\x12\x1c\n\x13\x64rop_path_keep_prob\x18\xe8\x07 \x01(\x02\x42\x17\n\x15\x66\x65\x61ture_pyramid_oneof')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10protos/ssd.proto\x12\x17vision_model_fns.protos\x1a\x14protos/anchors.proto\x1a\x17protos/box_coding.proto\x1a\x1bprotos/box_predictors.proto\x1a\x1dprotos/feature_pyramids.proto\x1a\x18protos/hyperparams.proto\x1a\x1aprotos/image_resizer.proto\x1a\x13protos/losses.proto\x1a\x1cprotos/post_processing.proto\x1a\x12protos/rules.proto\x1a\x1eprotos/target_assignment.proto\"\xcd\x0e\n\x03Ssd\x12%\n\x0bnum_classes\x18\x01 \x01(\x05\x42\x10\x92\xf6\x18\x0c\r\x00\x00\x80?\x15\x00$tI0\x01\x12\x44\n\rimage_resizer\x18\x02 \x01(\x0b\x32%.vision_model_fns.protos.ImageResizerB\x06\x92\xf6\x18\x02\x30\x01\x12O\n\x11\x66\x65\x61ture_extractor\x18\x03 \x01(\x0b\x32,.vision_model_fns.protos.SsdFeatureExtractorB\x06\x92\xf6\x18\x02\x30\x01\x12<\n\tbox_coder\x18\x04 \x01(\x0b\x32!.vision_model_fns.protos.BoxCoderB\x06\x92\xf6\x18\x02\x30\x01\x12\x39\n\x07matcher\x18\x05 \x01(\x0b\x32 .vision_model_fns.protos.MatcherB\x06\x92\xf6\x18\x02\x30\x01\x12Z\n\x15similarity_calculator\x18\x06 \x01(\x0b\x32\x33.vision_model_fns.protos.RegionSimilarityCalculatorB\x06\x92\xf6\x18\x02\x30\x01\x12)\n\x1a\x65ncode_background_as_zeros\x18\x0c \x01(\x08:\x05\x66\x61lse\x12+\n\x15negative_class_weight\x18\r \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\x44\n\rbox_predictor\x18\x07 \x01(\x0b\x32%.vision_model_fns.protos.BoxPredictorB\x06\x92\xf6\x18\x02\x30\x01\x12J\n\x10\x61nchor_generator\x18\x08 \x01(\x0b\x32(.vision_model_fns.protos.AnchorGeneratorB\x06\x92\xf6\x18\x02\x30\x01\x12@\n\x0fpost_processing\x18\t \x01(\x0b\x32\'.vision_model_fns.protos.PostProcessing\x12+\n\x1dnormalize_loss_by_num_matches\x18\n \x01(\x08:\x04true\x12-\n\x1enormalize_loc_loss_by_codesize\x18\x0e \x01(\x08:\x05\x66\x61lse\x12\x33\n\x04loss\x18\x0b \x01(\x0b\x32\x1d.vision_model_fns.protos.LossB\x06\x92\xf6\x18\x02\x30\x01\x12\x1f\n\x10\x66reeze_batchnorm\x18\x10 \x01(\x08:\x05\x66\x61lse\x12\'\n\x18inplace_batchnorm_update\x18\x0f \x01(\x08:\x05\x66\x61lse\x12\"\n\x14\x61\x64\x64_background_class\x18\x15 \x01(\x08:\x04true\x12H\n\x19\x65xplicit_background_class\x18\x18 \x01(\x08:\x05\x66\x61lseB\x1e\x92\xf6\x18\x1aJ\x18use add_background_class\x12\x44\n\x1ause_confidences_as_targets\x18\x16 \x01(\x08:\x05\x66\x61lseB\x19\x92\xf6\x18\x15J\x13targets are one-hot\x12\x66\n\x17implicit_example_weight\x18\x17 \x01(\x02:\x01\x31\x42\x42\x92\xf6\x18>B<it is for use_confidences_as_targets, which is not available\x12\x66\n$return_raw_detections_during_predict\x18\x1a \x01(\x08:\x05\x66\x61lseB1\x92\xf6\x18-B+raw detections are always among the outputs\x12\x63\n\x10mask_head_config\x18\x19 \x01(\x0b\x32%.vision_model_fns.protos.Ssd.MaskHeadB\"\x92\xf6\x18\x1eJ\x1cmasks need a two-stage model\x12<\n\x08\x62ox_type\x18\xe8\x07 \x01(\x0e\x32 .vision_model_fns.protos.BoxType:\x07UPRIGHT\x1a\x84\x03\n\x08MaskHead\x12\x17\n\x0bmask_height\x18\x01 \x01(\x05:\x02\x31\x35\x12\x16\n\nmask_width\x18\x02 \x01(\x05:\x02\x31\x35\x12&\n\x18masks_are_class_agnostic\x18\x03 \x01(\x08:\x04true\x12\'\n\x1amask_prediction_conv_depth\x18\x04 \x01(\x05:\x03\x32\x35\x36\x12*\n\x1fmask_prediction_num_conv_layers\x18\x05 \x01(\x05:\x01\x32\x12+\n\x1c\x63onvolve_then_upsample_masks\x18\x06 \x01(\x08:\x05\x66\x61lse\x12\x1b\n\x10mask_loss_weight\x18\x07 \x01(\x02:\x01\x35\x12!\n\x15mask_loss_sample_size\x18\x08 \x01(\x05:\x02\x31\x36\x12>\n\x10\x63onv_hyperparams\x18\t \x01(\x0b\x32$.vision_model_fns.protos.Hyperparams\x12\x1d\n\x11initial_crop_size\x18\n \x01(\x05:\x02\x31\x35\"\xcc\x06\n\x13SsdFeatureExtractor\x12\x14\n\x04type\x18\x01 \x01(\tB\x06\x92\xf6\x18\x02\x30\x01\x12+\n\x10\x64\x65pth_multiplier\x18\x02 \x01(\x02:\x01\x31\x42\x0e\x92\xf6\x18\n\x15\x00\x00\xc8\x42\x1d\x00\x00\x00\x00\x12%\n\tmin_depth\x18\x03 \x01(\x05:\x02\x31\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00P\xc3G\x12\x46\n\x10\x63onv_hyperparams\x18\x04 \x01(\x0b\x32$.vision_model_fns.protos.HyperparamsB\x06\x92\xf6\x18\x02\x30\x01\x12:\n+override_base_feature_extractor_hyperparams\x18\t \x01(\x08:\x05\x66\x61lse\x12*\n\x0fpad_to_multiple\x18\x05 \x01(\x05:\x01\x31\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12#\n\x14use_explicit_padding\x18\x07 \x01(\x08:\x05\x66\x61lse\x12\x1c\n\ruse_depthwise\x18\x08 \x01(\x08:\x05\x66\x61lse\x12>\n\x03\x66pn\x18\n \x01(\x0b\x32/.vision_model_fns.protos.FeaturePyramidNetworksH\x00\x12M\n\x05\x62ifpn\x18\x13 \x01(\x0b\x32<.vision_model_fns.protos.BidirectionalFeaturePyramidNetworksH\x00\x12u\n%replace_preprocessor_with_placeholder\x18\x0b \x01(\x08:\x05\x66\x61lseB?\x92\xf6\x18;J9images are always preprocessed as the network was trained\x12%\n\nnum_layers\x18\x0c \x01(\x05:\x01\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12\x64\n\x16spaghettinet_arch_name\x18\x14 \x01(\tBD\x92\xf6\x18@J>it belongs to the SpaghettiNet models, which are not available\x12,\n\x13\x64rop_path_keep_prob\x18\xe8\x07 \x01(\x02\x42\x0e\x92\xf6\x18\n\x15\x00\x00\x80?\x1d\x00\x00\x00\x00\x42\x17\n\x15\x66\x65\x61ture_pyramid_oneof')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.ssd_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_SSD']._serialized_start=290
-  _globals['_SSD']._serialized_end=1852
-  _globals['_SSD_MASKHEAD']._serialized_start=1464
-  _globals['_SSD_MASKHEAD']._serialized_end=1852
-  _globals['_SSDFEATUREEXTRACTOR']._serialized_start=1855
-  _globals['_SSDFEATUREEXTRACTOR']._serialized_end=2468
+  _globals['_SSD'].fields_by_name['num_classes']._options = None
+  _globals['_SSD'].fields_by_name['num_classes']._serialized_options = b'\222\366\030\014\r\000\000\200?\025\000$tI0\001'
+  _globals['_SSD'].fields_by_name['image_resizer']._options = None
+  _globals['_SSD'].fields_by_name['image_resizer']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['feature_extractor']._options = None
+  _globals['_SSD'].fields_by_name['feature_extractor']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['box_coder']._options = None
+  _globals['_SSD'].fields_by_name['box_coder']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['matcher']._options = None
+  _globals['_SSD'].fields_by_name['matcher']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['similarity_calculator']._options = None
+  _globals['_SSD'].fields_by_name['similarity_calculator']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['negative_class_weight']._options = None
+  _globals['_SSD'].fields_by_name['negative_class_weight']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_SSD'].fields_by_name['box_predictor']._options = None
+  _globals['_SSD'].fields_by_name['box_predictor']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['anchor_generator']._options = None
+  _globals['_SSD'].fields_by_name['anchor_generator']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['loss']._options = None
+  _globals['_SSD'].fields_by_name['loss']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSD'].fields_by_name['explicit_background_class']._options = None
+  _globals['_SSD'].fields_by_name['explicit_background_class']._serialized_options = b'\222\366\030\032J\030use add_background_class'
+  _globals['_SSD'].fields_by_name['use_confidences_as_targets']._options = None
+  _globals['_SSD'].fields_by_name['use_confidences_as_targets']._serialized_options = b'\222\366\030\025J\023targets are one-hot'
+  _globals['_SSD'].fields_by_name['implicit_example_weight']._options = None
+  _globals['_SSD'].fields_by_name['implicit_example_weight']._serialized_options = b'\222\366\030>B<it is for use_confidences_as_targets, which is not available'
+  _globals['_SSD'].fields_by_name['return_raw_detections_during_predict']._options = None
+  _globals['_SSD'].fields_by_name['return_raw_detections_during_predict']._serialized_options = b'\222\366\030-B+raw detections are always among the outputs'
+  _globals['_SSD'].fields_by_name['mask_head_config']._options = None
+  _globals['_SSD'].fields_by_name['mask_head_config']._serialized_options = b'\222\366\030\036J\034masks need a two-stage model'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['type']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['type']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['depth_multiplier']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['depth_multiplier']._serialized_options = b'\222\366\030\n\025\000\000\310B\035\000\000\000\000'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['min_depth']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['min_depth']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000P\303G'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['conv_hyperparams']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['conv_hyperparams']._serialized_options = b'\222\366\030\0020\001'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['pad_to_multiple']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['pad_to_multiple']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['replace_preprocessor_with_placeholder']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['replace_preprocessor_with_placeholder']._serialized_options = b'\222\366\030;J9images are always preprocessed as the network was trained'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['num_layers']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['num_layers']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000\000zD'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['spaghettinet_arch_name']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['spaghettinet_arch_name']._serialized_options = b'\222\366\030@J>it belongs to the SpaghettiNet models, which are not available'
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['drop_path_keep_prob']._options = None
+  _globals['_SSDFEATUREEXTRACTOR'].fields_by_name['drop_path_keep_prob']._serialized_options = b'\222\366\030\n\025\000\000\200?\035\000\000\000\000'
+  _globals['_SSD']._serialized_start=310
+  _globals['_SSD']._serialized_end=2179
+  _globals['_SSD_MASKHEAD']._serialized_start=1791
+  _globals['_SSD_MASKHEAD']._serialized_end=2179
+  _globals['_SSDFEATUREEXTRACTOR']._serialized_start=2182
+  _globals['_SSDFEATUREEXTRACTOR']._serialized_end=3026
 # @@protoc_insertion_point(module_scope)

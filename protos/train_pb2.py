@@ -15,43 +15,110 @@ _sym_db = _symbol_database.Default()
 from protos import augmentation_pb2 as protos_dot_augmentation__pb2
 from protos import cluster_pb2 as protos_dot_cluster__pb2
 from protos import optimizer_pb2 as protos_dot_optimizer__pb2
+from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/train.proto\x12\x17object_detection.protos\x1a\x19protos/augmentation.proto\x1a\x14protos/cluster.proto\x1a\x16protos/optimizer.proto\"\x9a\x11\n\x0bTrainConfig\x12\x16\n\nbatch_size\x18\x01 \x01(\r:\x02\x33\x32\x12M\n\x19\x64\x61ta_augmentation_options\x18\x02 \x03(\x0b\x32*.object_detection.protos.PreprocessingStep\x12\x1c\n\rsync_replicas\x18\x03 \x01(\x08:\x05\x66\x61lse\x12,\n\x1dkeep_checkpoint_every_n_hours\x18\x04 \x01(\x02:\x05\x31\x30\x30\x30\x30\x12\x35\n\toptimizer\x18\x05 \x01(\x0b\x32\".object_detection.protos.Optimizer\x12$\n\x19gradient_clipping_by_norm\x18\x06 \x01(\x02:\x01\x30\x12\x1e\n\x14\x66ine_tune_checkpoint\x18\x07 \x01(\t:\x00\x12#\n\x19\x66ine_tune_checkpoint_type\x18\x16 \x01(\t:\x00\x12T\n\x1c\x66ine_tune_checkpoint_version\x18\x1c \x01(\x0e\x32*.object_detection.protos.CheckpointVersion:\x02V1\x12,\n\x19\x66rom_detection_checkpoint\x18\x08 \x01(\x08:\x05\x66\x61lseB\x02\x18\x01\x12\x31\n\"load_all_detection_checkpoint_vars\x18\x13 \x01(\x08:\x05\x66\x61lse\x12\x38\n*run_fine_tune_checkpoint_dummy_computation\x18\x1e \x01(\x08:\x04true\x12\x14\n\tnum_steps\x18\t \x01(\r:\x01\x30\x12\x1f\n\x13startup_delay_steps\x18\n \x01(\x02:\x02\x31\x35\x12\x1f\n\x14\x62ias_grad_multiplier\x18\x0b \x01(\x02:\x01\x30\x12\"\n\x1aupdate_trainable_variables\x18\x19 \x03(\t\x12\x18\n\x10\x66reeze_variables\x18\x0c \x03(\t\x12 \n\x15replicas_to_aggregate\x18\r \x01(\x05:\x01\x31\x12%\n\x14\x62\x61tch_queue_capacity\x18\x0e \x01(\x05:\x03\x31\x35\x30\x42\x02\x18\x01\x12&\n\x17num_batch_queue_threads\x18\x0f \x01(\x05:\x01\x38\x42\x02\x18\x01\x12&\n\x17prefetch_queue_capacity\x18\x10 \x01(\x05:\x01\x35\x42\x02\x18\x01\x12)\n\x1amerge_multiple_label_boxes\x18\x11 \x01(\x08:\x05\x66\x61lse\x12$\n\x15use_multiclass_scores\x18\x18 \x01(\x08:\x05\x66\x61lse\x12%\n\x17\x61\x64\x64_regularization_loss\x18\x12 \x01(\x08:\x04true\x12$\n\x13max_number_of_boxes\x18\x14 \x01(\x05:\x03\x31\x30\x30\x42\x02\x18\x01\x12\'\n\x19unpad_groundtruth_tensors\x18\x15 \x01(\x08:\x04true\x12%\n\x16retain_original_images\x18\x17 \x01(\x08:\x05\x66\x61lse\x12\x1b\n\x0cuse_bfloat16\x18\x1a \x01(\x08:\x05\x66\x61lse\x12\"\n\x13summarize_gradients\x18\x1b \x01(\x08:\x05\x66\x61lse\x12?\n\x0b\x63heckpoints\x18\xe8\x07 \x01(\x0b\x32).object_detection.protos.CheckpointConfig\x12:\n\x08progress\x18\xe9\x07 \x01(\x0b\x32\'.object_detection.protos.ProgressConfig\x12\\\n\x16non_finite_loss_policy\x18\xea\x07 \x01(\x0e\x32,.object_detection.protos.NonFiniteLossPolicy:\rSTOP_TRAINING\x12J\n\x14gradient_multipliers\x18\xeb\x07 \x03(\x0b\x32+.object_detection.protos.GradientMultiplier\x12*\n\x1elast_layer_gradient_multiplier\x18\xec\x07 \x01(\x02:\x01\x31\x12\x17\n\x0brandom_seed\x18\xed\x07 \x01(\r:\x01\x31\x12?\n\x0e\x65\x61rly_stopping\x18\xee\x07 \x01(\x0b\x32&.object_detection.protos.EarlyStopping\x12\x38\n\x07\x63luster\x18\xef\x07 \x01(\x0b\x32&.object_detection.protos.ClusterConfig\x12\"\n\x19\x63heckpoint_exclude_scopes\x18\xf0\x07 \x03(\t\x12\x19\n\x10trainable_scopes\x18\xf1\x07 \x03(\t\x12\'\n\x18ignore_missing_variables\x18\xf2\x07 \x01(\x08:\x04true\x12$\n\x15initialize_last_layer\x18\xf3\x07 \x01(\x08:\x04true\x12R\n\x11gradient_clipping\x18\xf4\x07 \x01(\x0e\x32).object_detection.protos.GradientClipping:\x0bGLOBAL_NORM\x12\x1e\n\x11max_skipped_steps\x18\xf5\x07 \x01(\r:\x02\x31\x30\x12\"\n\x19\x63heckpoint_include_scopes\x18\xf6\x07 \x03(\t\x12\x42\n\x10\x63heckpoint_names\x18\xf7\x07 \x03(\x0b\x32\'.object_detection.protos.CheckpointName\x12!\n\x15min_restored_fraction\x18\xf8\x07 \x01(\x02:\x01\x30\x12?\n\x04loop\x18\xf9\x07 \x01(\x0e\x32%.object_detection.protos.TrainingLoop:\tESTIMATOR\x12\x1a\n\x0esteps_per_call\x18\xfa\x07 \x01(\r:\x01\x30\x12\x16\n\nloss_scale\x18\xfb\x07 \x01(\x02:\x01\x30\"p\n\x10\x43heckpointConfig\x12\x1c\n\x12save_every_n_steps\x18\x01 \x01(\rH\x00\x12\x1e\n\x14save_every_n_seconds\x18\x02 \x01(\rH\x00\x12\x13\n\x08keep_max\x18\x03 \x01(\r:\x01\x35\x42\t\n\x07\x63\x61\x64\x65nce\"\xaf\x01\n\x0eProgressConfig\x12\x19\n\revery_n_steps\x18\x01 \x01(\r:\x02\x31\x30\x12\"\n\x15summary_every_n_steps\x18\x02 \x01(\r:\x03\x31\x30\x30\x12\x17\n\x0cprofile_step\x18\x03 \x01(\r:\x01\x30\x12\"\n\x13summarize_variables\x18\x04 \x01(\x08:\x05\x66\x61lse\x12!\n\x16pictures_every_n_steps\x18\x05 \x01(\r:\x01\x30\"E\n\x12GradientMultiplier\x12\x18\n\x10variable_pattern\x18\x01 \x01(\t\x12\x15\n\nmultiplier\x18\x02 \x01(\x02:\x01\x31\"0\n\x0e\x43heckpointName\x12\x10\n\x08variable\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x8d\x01\n\rEarlyStopping\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\x1e\n\x10higher_is_better\x18\x02 \x01(\x08:\x04true\x12 \n\x14patience_evaluations\x18\x03 \x01(\r:\x02\x31\x30\x12\x14\n\tmin_delta\x18\x04 \x01(\x02:\x01\x30\x12\x14\n\tmin_steps\x18\x05 \x01(\r:\x01\x30*0\n\x11\x43heckpointVersion\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x06\n\x02V1\x10\x01\x12\x06\n\x02V2\x10\x02*.\n\x0cTrainingLoop\x12\r\n\tESTIMATOR\x10\x00\x12\x0f\n\x0bTF_FUNCTION\x10\x01*A\n\x13NonFiniteLossPolicy\x12\x11\n\rSTOP_TRAINING\x10\x00\x12\x08\n\x04WARN\x10\x01\x12\r\n\tSKIP_STEP\x10\x02*:\n\x10GradientClipping\x12\x0f\n\x0bGLOBAL_NORM\x10\x00\x12\x15\n\x11NORM_PER_VARIABLE\x10\x01')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/train.proto\x12\x17vision_model_fns.protos\x1a\x19protos/augmentation.proto\x1a\x14protos/cluster.proto\x1a\x16protos/optimizer.proto\x1a\x12protos/rules.proto\"\xfd\x1b\n\x0bTrainConfig\x12&\n\nbatch_size\x18\x01 \x01(\r:\x02\x33\x32\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12\xf3\x01\n\x19\x64\x61ta_augmentation_options\x18\x02 \x03(\x0b\x32*.vision_model_fns.protos.PreprocessingStepB\xa3\x01\x92\xf6\x18\x9e\x01J\x90\x01images are varied by the preprocessing of the model (model.classification.preprocessing, a family; model.segmentation.preprocessing, its fields)Z\tdetection\x12\x1c\n\rsync_replicas\x18\x03 \x01(\x08:\x05\x66\x61lse\x12\x37\n\x1dkeep_checkpoint_every_n_hours\x18\x04 \x01(\x02:\x05\x31\x30\x30\x30\x30\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x35\n\toptimizer\x18\x05 \x01(\x0b\x32\".vision_model_fns.protos.Optimizer\x12/\n\x19gradient_clipping_by_norm\x18\x06 \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\x1e\n\x14\x66ine_tune_checkpoint\x18\x07 \x01(\t:\x00\x12?\n\x19\x66ine_tune_checkpoint_type\x18\x16 \x01(\t:\x00\x42\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12p\n\x1c\x66ine_tune_checkpoint_version\x18\x1c \x01(\x0e\x32*.vision_model_fns.protos.CheckpointVersion:\x02V1B\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12\x46\n\x19\x66rom_detection_checkpoint\x18\x08 \x01(\x08:\x05\x66\x61lseB\x1c\x18\x01\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12\xab\x01\n\"load_all_detection_checkpoint_vars\x18\x13 \x01(\x08:\x05\x66\x61lseBx\x92\xf6\x18t:\x14\x66ine_tune_checkpointBQa classifier takes what it has in common with a checkpoint, which is the backboneZ\tdetection\x12\x8a\x01\n*run_fine_tune_checkpoint_dummy_computation\x18\x1e \x01(\x08:\x04trueBP\x92\xf6\x18LBJit is for checkpoints of TensorFlow 2; these are restored by variable name\x12\x14\n\tnum_steps\x18\t \x01(\r:\x01\x30\x12*\n\x13startup_delay_steps\x18\n \x01(\x02:\x02\x31\x35\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12*\n\x14\x62ias_grad_multiplier\x18\x0b \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\"\n\x1aupdate_trainable_variables\x18\x19 \x03(\t\x12\x18\n\x10\x66reeze_variables\x18\x0c \x03(\t\x12 \n\x15replicas_to_aggregate\x18\r \x01(\x05:\x01\x31\x12m\n\x14\x62\x61tch_queue_capacity\x18\x0e \x01(\x05:\x03\x31\x35\x30\x42J\x18\x01\x92\xf6\x18\x44\x42\x42there are no queues: the input pipeline feeds the network directly\x12n\n\x17num_batch_queue_threads\x18\x0f \x01(\x05:\x01\x38\x42J\x18\x01\x92\xf6\x18\x44\x42\x42there are no queues: the input pipeline feeds the network directly\x12n\n\x17prefetch_queue_capacity\x18\x10 \x01(\x05:\x01\x35\x42J\x18\x01\x92\xf6\x18\x44\x42\x42there are no queues: the input pipeline feeds the network directly\x12I\n\x1amerge_multiple_label_boxes\x18\x11 \x01(\x08:\x05\x66\x61lseB\x1e\x92\xf6\x18\x1aJ\x16\x65\x61\x63h box has one classZ\x00\x12S\n\x15use_multiclass_scores\x18\x18 \x01(\x08:\x05\x66\x61lseB-\x92\xf6\x18)J%the classes of boxes are their labelsZ\x00\x12%\n\x17\x61\x64\x64_regularization_loss\x18\x12 \x01(\x08:\x04true\x12|\n\x13max_number_of_boxes\x18\x14 \x01(\x05:\x03\x31\x30\x30\x42Z\x18\x01\x92\xf6\x18T\r\x00\x00\x80?\x15\x00$tIB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12j\n\x19unpad_groundtruth_tensors\x18\x15 \x01(\x08:\x04trueBA\x92\xf6\x18=B9padding never counts, and is cut off where that is fasterZ\x00\x12_\n\x16retain_original_images\x18\x17 \x01(\x08:\x05\x66\x61lseB8\x92\xf6\x18\x34\x42\x32what pictures are drawn on is kept as it is needed\x12\x1b\n\x0cuse_bfloat16\x18\x1a \x01(\x08:\x05\x66\x61lse\x12H\n\x13summarize_gradients\x18\x1b \x01(\x08:\x05\x66\x61lseB$\x92\xf6\x18 :\x1eprogress.summary_every_n_steps\x12?\n\x0b\x63heckpoints\x18\xe8\x07 \x01(\x0b\x32).vision_model_fns.protos.CheckpointConfig\x12:\n\x08progress\x18\xe9\x07 \x01(\x0b\x32\'.vision_model_fns.protos.ProgressConfig\x12\\\n\x16non_finite_loss_policy\x18\xea\x07 \x01(\x0e\x32,.vision_model_fns.protos.NonFiniteLossPolicy:\rSTOP_TRAINING\x12J\n\x14gradient_multipliers\x18\xeb\x07 \x03(\x0b\x32+.vision_model_fns.protos.GradientMultiplier\x12\x35\n\x1elast_layer_gradient_multiplier\x18\xec\x07 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\x17\n\x0brandom_seed\x18\xed\x07 \x01(\r:\x01\x31\x12?\n\x0e\x65\x61rly_stopping\x18\xee\x07 \x01(\x0b\x32&.vision_model_fns.protos.EarlyStopping\x12\x38\n\x07\x63luster\x18\xef\x07 \x01(\x0b\x32&.vision_model_fns.protos.ClusterConfig\x12>\n\x19\x63heckpoint_exclude_scopes\x18\xf0\x07 \x03(\tB\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12\x19\n\x10trainable_scopes\x18\xf1\x07 \x03(\t\x12\x43\n\x18ignore_missing_variables\x18\xf2\x07 \x01(\x08:\x04trueB\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12@\n\x15initialize_last_layer\x18\xf3\x07 \x01(\x08:\x04trueB\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12s\n\x11gradient_clipping\x18\xf4\x07 \x01(\x0e\x32).vision_model_fns.protos.GradientClipping:\x0bGLOBAL_NORMB\x1f\x92\xf6\x18\x1b:\x19gradient_clipping_by_norm\x12L\n\x11max_skipped_steps\x18\xf5\x07 \x01(\r:\x02\x31\x30\x42,\x92\xf6\x18(\r\x00\x00\x80?:!non_finite_loss_policy: SKIP_STEP\x12>\n\x19\x63heckpoint_include_scopes\x18\xf6\x07 \x03(\tB\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12^\n\x10\x63heckpoint_names\x18\xf7\x07 \x03(\x0b\x32\'.vision_model_fns.protos.CheckpointNameB\x1a\x92\xf6\x18\x16:\x14\x66ine_tune_checkpoint\x12G\n\x15min_restored_fraction\x18\xf8\x07 \x01(\x02:\x01\x30\x42$\x92\xf6\x18 \r\x00\x00\x00\x00\x15\x00\x00\x80?:\x14\x66ine_tune_checkpoint\x12?\n\x04loop\x18\xf9\x07 \x01(\x0e\x32%.vision_model_fns.protos.TrainingLoop:\tESTIMATOR\x12\x33\n\x0esteps_per_call\x18\xfa\x07 \x01(\r:\x01\x30\x42\x17\x92\xf6\x18\x13:\x11loop: TF_FUNCTION\x12/\n\nloss_scale\x18\xfb\x07 \x01(\x02:\x01\x30\x42\x17\x92\xf6\x18\x13\r\x00\x00\x00\x00:\x0cuse_bfloat16\"\x86\x01\n\x10\x43heckpointConfig\x12\'\n\x12save_every_n_steps\x18\x01 \x01(\rB\t\x92\xf6\x18\x05\r\x00\x00\x80?H\x00\x12)\n\x14save_every_n_seconds\x18\x02 \x01(\rB\t\x92\xf6\x18\x05\r\x00\x00\x80?H\x00\x12\x13\n\x08keep_max\x18\x03 \x01(\r:\x01\x35\x42\t\n\x07\x63\x61\x64\x65nce\"\xd7\x01\n\x0eProgressConfig\x12$\n\revery_n_steps\x18\x01 \x01(\r:\x02\x31\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\x12\"\n\x15summary_every_n_steps\x18\x02 \x01(\r:\x03\x31\x30\x30\x12\x17\n\x0cprofile_step\x18\x03 \x01(\r:\x01\x30\x12?\n\x13summarize_variables\x18\x04 \x01(\x08:\x05\x66\x61lseB\x1b\x92\xf6\x18\x17:\x15summary_every_n_steps\x12!\n\x16pictures_every_n_steps\x18\x05 \x01(\r:\x01\x30\"P\n\x12GradientMultiplier\x12\x18\n\x10variable_pattern\x18\x01 \x01(\t\x12 \n\nmultiplier\x18\x02 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\"0\n\x0e\x43heckpointName\x12\x10\n\x08variable\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xa3\x01\n\rEarlyStopping\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\x1e\n\x10higher_is_better\x18\x02 \x01(\x08:\x04true\x12+\n\x14patience_evaluations\x18\x03 \x01(\r:\x02\x31\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\x12\x1f\n\tmin_delta\x18\x04 \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\x14\n\tmin_steps\x18\x05 \x01(\r:\x01\x30*0\n\x11\x43heckpointVersion\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x06\n\x02V1\x10\x01\x12\x06\n\x02V2\x10\x02*.\n\x0cTrainingLoop\x12\r\n\tESTIMATOR\x10\x00\x12\x0f\n\x0bTF_FUNCTION\x10\x01*A\n\x13NonFiniteLossPolicy\x12\x11\n\rSTOP_TRAINING\x10\x00\x12\x08\n\x04WARN\x10\x01\x12\r\n\tSKIP_STEP\x10\x02*:\n\x10GradientClipping\x12\x0f\n\x0bGLOBAL_NORM\x10\x00\x12\x15\n\x11NORM_PER_VARIABLE\x10\x01')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.train_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['batch_size']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['batch_size']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000$tI'
+  _globals['_TRAINCONFIG'].fields_by_name['data_augmentation_options']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['data_augmentation_options']._serialized_options = b'\222\366\030\236\001J\220\001images are varied by the preprocessing of the model (model.classification.preprocessing, a family; model.segmentation.preprocessing, its fields)Z\tdetection'
+  _globals['_TRAINCONFIG'].fields_by_name['keep_checkpoint_every_n_hours']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['keep_checkpoint_every_n_hours']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
+  _globals['_TRAINCONFIG'].fields_by_name['gradient_clipping_by_norm']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['gradient_clipping_by_norm']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_TRAINCONFIG'].fields_by_name['fine_tune_checkpoint_type']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['fine_tune_checkpoint_type']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['fine_tune_checkpoint_version']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['fine_tune_checkpoint_version']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
   _globals['_TRAINCONFIG'].fields_by_name['from_detection_checkpoint']._options = None
-  _globals['_TRAINCONFIG'].fields_by_name['from_detection_checkpoint']._serialized_options = b'\030\001'
+  _globals['_TRAINCONFIG'].fields_by_name['from_detection_checkpoint']._serialized_options = b'\030\001\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['load_all_detection_checkpoint_vars']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['load_all_detection_checkpoint_vars']._serialized_options = b'\222\366\030t:\024fine_tune_checkpointBQa classifier takes what it has in common with a checkpoint, which is the backboneZ\tdetection'
+  _globals['_TRAINCONFIG'].fields_by_name['run_fine_tune_checkpoint_dummy_computation']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['run_fine_tune_checkpoint_dummy_computation']._serialized_options = b'\222\366\030LBJit is for checkpoints of TensorFlow 2; these are restored by variable name'
+  _globals['_TRAINCONFIG'].fields_by_name['startup_delay_steps']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['startup_delay_steps']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_TRAINCONFIG'].fields_by_name['bias_grad_multiplier']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['bias_grad_multiplier']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
   _globals['_TRAINCONFIG'].fields_by_name['batch_queue_capacity']._options = None
-  _globals['_TRAINCONFIG'].fields_by_name['batch_queue_capacity']._serialized_options = b'\030\001'
+  _globals['_TRAINCONFIG'].fields_by_name['batch_queue_capacity']._serialized_options = b'\030\001\222\366\030DBBthere are no queues: the input pipeline feeds the network directly'
   _globals['_TRAINCONFIG'].fields_by_name['num_batch_queue_threads']._options = None
-  _globals['_TRAINCONFIG'].fields_by_name['num_batch_queue_threads']._serialized_options = b'\030\001'
+  _globals['_TRAINCONFIG'].fields_by_name['num_batch_queue_threads']._serialized_options = b'\030\001\222\366\030DBBthere are no queues: the input pipeline feeds the network directly'
   _globals['_TRAINCONFIG'].fields_by_name['prefetch_queue_capacity']._options = None
-  _globals['_TRAINCONFIG'].fields_by_name['prefetch_queue_capacity']._serialized_options = b'\030\001'
+  _globals['_TRAINCONFIG'].fields_by_name['prefetch_queue_capacity']._serialized_options = b'\030\001\222\366\030DBBthere are no queues: the input pipeline feeds the network directly'
+  _globals['_TRAINCONFIG'].fields_by_name['merge_multiple_label_boxes']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['merge_multiple_label_boxes']._serialized_options = b'\222\366\030\032J\026each box has one classZ\000'
+  _globals['_TRAINCONFIG'].fields_by_name['use_multiclass_scores']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['use_multiclass_scores']._serialized_options = b'\222\366\030)J%the classes of boxes are their labelsZ\000'
   _globals['_TRAINCONFIG'].fields_by_name['max_number_of_boxes']._options = None
-  _globals['_TRAINCONFIG'].fields_by_name['max_number_of_boxes']._serialized_options = b'\030\001'
-  _globals['_CHECKPOINTVERSION']._serialized_start=2882
-  _globals['_CHECKPOINTVERSION']._serialized_end=2930
-  _globals['_TRAININGLOOP']._serialized_start=2932
-  _globals['_TRAININGLOOP']._serialized_end=2978
-  _globals['_NONFINITELOSSPOLICY']._serialized_start=2980
-  _globals['_NONFINITELOSSPOLICY']._serialized_end=3045
-  _globals['_GRADIENTCLIPPING']._serialized_start=3047
-  _globals['_GRADIENTCLIPPING']._serialized_end=3105
-  _globals['_TRAINCONFIG']._serialized_start=121
-  _globals['_TRAINCONFIG']._serialized_end=2323
-  _globals['_CHECKPOINTCONFIG']._serialized_start=2325
-  _globals['_CHECKPOINTCONFIG']._serialized_end=2437
-  _globals['_PROGRESSCONFIG']._serialized_start=2440
-  _globals['_PROGRESSCONFIG']._serialized_end=2615
-  _globals['_GRADIENTMULTIPLIER']._serialized_start=2617
-  _globals['_GRADIENTMULTIPLIER']._serialized_end=2686
-  _globals['_CHECKPOINTNAME']._serialized_start=2688
-  _globals['_CHECKPOINTNAME']._serialized_end=2736
-  _globals['_EARLYSTOPPING']._serialized_start=2739
-  _globals['_EARLYSTOPPING']._serialized_end=2880
+  _globals['_TRAINCONFIG'].fields_by_name['max_number_of_boxes']._serialized_options = b'\030\001\222\366\030T\r\000\000\200?\025\000$tIB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_TRAINCONFIG'].fields_by_name['unpad_groundtruth_tensors']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['unpad_groundtruth_tensors']._serialized_options = b'\222\366\030=B9padding never counts, and is cut off where that is fasterZ\000'
+  _globals['_TRAINCONFIG'].fields_by_name['retain_original_images']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['retain_original_images']._serialized_options = b'\222\366\0304B2what pictures are drawn on is kept as it is needed'
+  _globals['_TRAINCONFIG'].fields_by_name['summarize_gradients']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['summarize_gradients']._serialized_options = b'\222\366\030 :\036progress.summary_every_n_steps'
+  _globals['_TRAINCONFIG'].fields_by_name['last_layer_gradient_multiplier']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['last_layer_gradient_multiplier']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_TRAINCONFIG'].fields_by_name['checkpoint_exclude_scopes']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['checkpoint_exclude_scopes']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['ignore_missing_variables']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['ignore_missing_variables']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['initialize_last_layer']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['initialize_last_layer']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['gradient_clipping']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['gradient_clipping']._serialized_options = b'\222\366\030\033:\031gradient_clipping_by_norm'
+  _globals['_TRAINCONFIG'].fields_by_name['max_skipped_steps']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['max_skipped_steps']._serialized_options = b'\222\366\030(\r\000\000\200?:!non_finite_loss_policy: SKIP_STEP'
+  _globals['_TRAINCONFIG'].fields_by_name['checkpoint_include_scopes']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['checkpoint_include_scopes']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['checkpoint_names']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['checkpoint_names']._serialized_options = b'\222\366\030\026:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['min_restored_fraction']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['min_restored_fraction']._serialized_options = b'\222\366\030 \r\000\000\000\000\025\000\000\200?:\024fine_tune_checkpoint'
+  _globals['_TRAINCONFIG'].fields_by_name['steps_per_call']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['steps_per_call']._serialized_options = b'\222\366\030\023:\021loop: TF_FUNCTION'
+  _globals['_TRAINCONFIG'].fields_by_name['loss_scale']._options = None
+  _globals['_TRAINCONFIG'].fields_by_name['loss_scale']._serialized_options = b'\222\366\030\023\r\000\000\000\000:\014use_bfloat16'
+  _globals['_CHECKPOINTCONFIG'].fields_by_name['save_every_n_steps']._options = None
+  _globals['_CHECKPOINTCONFIG'].fields_by_name['save_every_n_steps']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_CHECKPOINTCONFIG'].fields_by_name['save_every_n_seconds']._options = None
+  _globals['_CHECKPOINTCONFIG'].fields_by_name['save_every_n_seconds']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_PROGRESSCONFIG'].fields_by_name['every_n_steps']._options = None
+  _globals['_PROGRESSCONFIG'].fields_by_name['every_n_steps']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_PROGRESSCONFIG'].fields_by_name['summarize_variables']._options = None
+  _globals['_PROGRESSCONFIG'].fields_by_name['summarize_variables']._serialized_options = b'\222\366\030\027:\025summary_every_n_steps'
+  _globals['_GRADIENTMULTIPLIER'].fields_by_name['multiplier']._options = None
+  _globals['_GRADIENTMULTIPLIER'].fields_by_name['multiplier']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_EARLYSTOPPING'].fields_by_name['patience_evaluations']._options = None
+  _globals['_EARLYSTOPPING'].fields_by_name['patience_evaluations']._serialized_options = b'\222\366\030\005\r\000\000\200?'
+  _globals['_EARLYSTOPPING'].fields_by_name['min_delta']._options = None
+  _globals['_EARLYSTOPPING'].fields_by_name['min_delta']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_CHECKPOINTVERSION']._serialized_start=4377
+  _globals['_CHECKPOINTVERSION']._serialized_end=4425
+  _globals['_TRAININGLOOP']._serialized_start=4427
+  _globals['_TRAININGLOOP']._serialized_end=4473
+  _globals['_NONFINITELOSSPOLICY']._serialized_start=4475
+  _globals['_NONFINITELOSSPOLICY']._serialized_end=4540
+  _globals['_GRADIENTCLIPPING']._serialized_start=4542
+  _globals['_GRADIENTCLIPPING']._serialized_end=4600
+  _globals['_TRAINCONFIG']._serialized_start=141
+  _globals['_TRAINCONFIG']._serialized_end=3722
+  _globals['_CHECKPOINTCONFIG']._serialized_start=3725
+  _globals['_CHECKPOINTCONFIG']._serialized_end=3859
+  _globals['_PROGRESSCONFIG']._serialized_start=3862
+  _globals['_PROGRESSCONFIG']._serialized_end=4077
+  _globals['_GRADIENTMULTIPLIER']._serialized_start=4079
+  _globals['_GRADIENTMULTIPLIER']._serialized_end=4159
+  _globals['_CHECKPOINTNAME']._serialized_start=4161
+  _globals['_CHECKPOINTNAME']._serialized_end=4209
+  _globals['_EARLYSTOPPING']._serialized_start=4212
+  _globals['_EARLYSTOPPING']._serialized_end=4375
 # @@protoc_insertion_point(module_scope)

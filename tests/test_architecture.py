@@ -13,8 +13,10 @@ from tools.architecture import floors, imported_modules, rooms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_FLOORS = 9
-MOST_ROOT_MODULES = 8
-PACKAGES = ('run_train_eval', 'model_fns', 'estimator_lib', 'protos')
+MOST_ROOT_MODULES = 9
+MOST_FILES_ON_A_PATH = 19
+MOST_LINES = 500
+PACKAGES = architecture.PACKAGES
 TASKS = ('classification', 'detection', 'segmentation')
 
 
@@ -53,9 +55,72 @@ def test_floors_by_hand():
         floors({'a': {'b'}, 'b': {'a'}})
 
 
+def test_imports_for_the_type_checker_do_not_count(tmp_path):
+    path = tmp_path / 'a.py'
+    path.write_text(
+        'import typing\n'
+        'from typing import TYPE_CHECKING\n'
+        'if TYPE_CHECKING:\n'
+        '    import hidden\n'
+        'else:\n'
+        '    import other\n'
+        'if typing.TYPE_CHECKING:\n'
+        '    from hidden import too\n'
+        'def function():\n'
+        '    if True:\n'
+        '        import late\n'
+    )
+    assert set(imported_modules(path)) == {
+        'typing',
+        'typing.TYPE_CHECKING',
+        'other',
+        'late',
+    }
+
+
+def test_longest_path_by_hand(tmp_path):
+    sources = {
+        'top': 'from package import low\nimport package.middle\n',
+        'package': 'from package.low import name\n',
+        'package.middle': 'def late():\n    from package import name\n',
+        'package.low': 'import os\nfrom typing import List\n',
+        'package.aside': 'from __future__ import annotations\n',
+    }
+    files = {}
+    for module, text in sources.items():
+        files[module] = tmp_path / f'{module}.py'
+        files[module].write_text(text)
+    graph = architecture.file_graph(files)
+    assert graph == {
+        'top': {'package.low', 'package.middle'},
+        'package': {'package.low'},
+        'package.middle': {'package'},
+        'package.low': set(),
+        'package.aside': set(),
+    }
+    path = ['top', 'package.middle', 'package', 'package.low']
+    assert architecture.longest_path(graph) == path
+
+
+def test_longest_path_of_imports():
+    files = architecture.source_files()
+    assert {'run_train_eval', 'model_fns', 'estimator_lib.task', 'protos.train_pb2'} <= set(files)
+    path = architecture.longest_path(architecture.file_graph(files))
+    assert len(path) <= MOST_FILES_ON_A_PATH, '\n'.join(path)
+
+
 @pytest.mark.parametrize('folder', list(packages()), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_circle_of_rooms(folder):
     floors(rooms(folder))
+
+
+def test_benchmarks_have_no_circle_and_need_no_tests():
+    folder = ROOT / 'benchmarks'
+    for each in (folder, *(path.parent for path in folder.rglob('*/__init__.py'))):
+        floors(rooms(each))
+    for path in folder.rglob('*.py'):
+        imported = {module.split('.')[0] for module in imported_modules(path)}
+        assert 'tests' not in imported, path
 
 
 def test_engine_is_no_tower():
@@ -75,8 +140,39 @@ def test_no_folder_is_a_crowd(folder):
     assert len(modules) <= 22, f'{len(modules)} modules side by side'
 
 
+def test_no_file_is_too_long():
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in sources()}
+    assert not {path: lines for path, lines in lengths.items() if lines >= MOST_LINES}
+
+
 def test_drawing_is_of_the_code_as_it_is():
     assert architecture.DRAWING.read_text() == architecture.draw(), 'python -m tools.architecture'
+
+
+def test_arrows_that_a_longer_path_implies_are_left_out():
+    graph = {'a': {'b', 'c', 'd'}, 'b': {'c'}, 'c': set(), 'd': set()}
+    assert architecture.direct_imports(graph) == {
+        'a': {'b', 'd'},
+        'b': {'c'},
+        'c': set(),
+        'd': set(),
+    }
+
+
+def test_no_text_is_wider_than_its_box():
+    widest = 8.5  # pixels of a letter at 13 pixels
+    drawing = architecture.DRAWING.read_text()
+    boxes = re.findall(
+        r'<rect x="(\d+)" y="\d+" width="(\d+)".*\n<text x="(\d+)".*"middle">(\w+|the schema)<',
+        drawing,
+    )
+    names = [name for package in architecture.DRAWN for name in rooms(ROOT / package)]
+    assert sorted(name for *_, name in boxes) == sorted([*names, 'the schema'])
+    for left, width, middle, name in boxes:
+        assert len(name) * widest < int(width) and int(middle) == int(left) + int(width) // 2
+    arrows = drawing.count('<line')
+    graphs = [architecture.direct_imports(rooms(ROOT / package)) for package in architecture.DRAWN]
+    assert arrows == 2 + sum(len(others) for graph in graphs for others in graph.values())
 
 
 def test_plan_as_built_names_every_room():
@@ -107,7 +203,8 @@ def defines_nothing(path):
 
 def mirror(path):
     """The test file of a source file: `test_a.py` for `a.py`, and for `a/__init__.py` inside."""
-    name = path.parent.name if path.name == '__init__.py' else path.stem
+    of_folder = path.name in ('__init__.py', '__main__.py')
+    name = path.parent.name if of_folder else path.stem
     return ROOT / 'tests' / path.relative_to(ROOT).parent / f'test_{name}.py'
 
 

@@ -1,5 +1,6 @@
 """Models far from where they were trained: moved exports and runs, published configs."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -11,6 +12,18 @@ from tests import tiny_data
 from tests.test_run_train_eval import front_door, latest
 
 COLORS = set(tiny_data.COLORS)
+FORMATS = [
+    'saved_model',
+    'frozen_graph',
+    'tflite',
+    pytest.param(
+        'onnx',
+        marks=pytest.mark.skipif(
+            not all(map(importlib.util.find_spec, ('tf2onnx', 'onnx', 'onnxruntime'))),
+            reason='the packages of the extra [onnx] are not installed',
+        ),
+    ),
+]
 
 
 @pytest.fixture(scope='module')
@@ -26,6 +39,15 @@ def trained(tmp_path_factory):
     for name in ('label_map.pbtxt', 'train.tfrecord'):
         (data / name).unlink()
     return model_dir
+
+
+@pytest.fixture(scope='module')
+def evaluated(trained, tmp_path_factory):
+    """The same run, whose checkpoint was evaluated."""
+    moved = tmp_path_factory.mktemp('evaluated') / 'run'
+    shutil.copytree(trained, moved)
+    assert front_door('--mode=evaluate', f'--model_dir={moved}') == 0
+    return moved
 
 
 @pytest.fixture(scope='module')
@@ -58,6 +80,26 @@ def test_an_export_is_moved_and_run_elsewhere(trained, image, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     prediction = predicted('--saved_model_dir=elsewhere/model', image, tmp_path / 'out')
     assert names(prediction) == COLORS
+
+
+@pytest.mark.parametrize('name', FORMATS)
+def test_all_formats_have_the_files_of_the_page(evaluated, tmp_path, name):
+    """What `docs/deployment.md` says of every export."""
+    flags = [f'--model_dir={evaluated}', f'--export_dir={tmp_path}', f'--format={name}']
+    assert front_door('--mode=export', *flags) == 0
+    folder = latest(tmp_path)
+    folder = folder / 'assets.extra' if name == 'saved_model' else folder
+    assert {
+        'labels.txt',
+        'label_map.pbtxt',
+        'pipeline.config',
+        'metrics.json',
+        'export.json',
+    } <= set(os.listdir(folder))
+    assert (folder / 'labels.txt').read_text().split() == list(tiny_data.COLORS)
+    metrics = json.loads((folder / 'metrics.json').read_text())
+    assert metrics == json.loads((evaluated / 'metrics.json').read_text())
+    assert json.loads((folder / 'export.json').read_text())['format'] == name
 
 
 def test_an_export_keeps_its_names_where_its_paths_mean_another_file(trained, image, tmp_path):

@@ -255,6 +255,8 @@ def test_what_the_loop_does_not_carry_is_refused_by_name(curve, mode, tmp_path):
     settings = ['train_config.loop=TF_FUNCTION', f'train_config.cluster.mode={mode}']
     config = config_lib.load_pipeline_config(f'{curve}/pipeline.config', settings=settings)
     task = build_task(config, 'train')
-    expected = 'CLONES .*, which that loop does not carry' if mode == 'CLONES' else 'for a cluster'
+    expected = (
+        'CLONES .*, which that loop does not support' if mode == 'CLONES' else 'for a cluster'
+    )
     with pytest.raises(errors.ConfigError, match=expected):
         training.train_and_evaluate(task, config, str(tmp_path), evaluate=False)

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import run_train_eval
-from estimator_lib.export import formats
+from estimator_lib.export import formats, serving
 from tests import tiny_data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -233,7 +233,7 @@ def test_a_tflite_file_answers_as_the_estimator_does(trained, tmp_path):
 @pytest.mark.parametrize(
     ('flags', 'said'),
     [
-        (['--format=tflite', '--input_type=tf_example'], '--input_type=tf_example is of --format='),
+        (['--format=tflite', '--input_type=tf_example'], '--input_type is of --format=saved_model'),
         (
             ['--format=tflite', '--warmup_requests=3'],
             '--warmup_requests is of --format=saved_model',
@@ -243,8 +243,8 @@ def test_a_tflite_file_answers_as_the_estimator_does(trained, tmp_path):
             ['--format=tflite', '--quantize=int8', '--representative_examples=0'],
             '--representative_examples=0: ranges are measured on images; expected 1',
         ),
-        (['--quantize=int8'], '--quantize is of files for small devices (--format=tflite'),
-        (['--format=frozen_graph', '--fast_nms'], '--fast_nms is of files for small devices'),
+        (['--quantize=int8'], '--quantize is of --format=tflite or --format=onnx; leave it out'),
+        (['--format=frozen_graph', '--fast_nms'], '--fast_nms is of --format=tflite or --format'),
         (
             ['--format=tflight'],
             '--format=tflight: value should be one of <saved_model|frozen_graph',
@@ -261,10 +261,12 @@ def test_what_an_export_does_not_have(trained, tmp_path, capsys, flags, said):
 
 
 def test_the_formats_of_the_front_door_are_those_that_there_are():
-    known = ['saved_model', 'frozen_graph', *formats.WRITERS]
-    assert list(run_train_eval.FORMATS) == known
-    kinds = {kind for writer in formats.WRITERS.values() for kind in writer.quantizes}
-    assert set(run_train_eval.QUANTIZES) == kinds
+    assert list(run_train_eval.FORMATS) == list(formats.WRITERS)
+    writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
+    assert set(run_train_eval.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
+    assert set(run_train_eval.INPUT_TYPES) == set(serving.SERVING_INPUTS)
+    modes = run_train_eval.modes_of_flags()
+    assert all('export' in modes[name] for name in formats.option_names())
 
 
 def test_predict_writes_numbers_and_pictures(trained, tmp_path):

@@ -14,7 +14,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from estimator_lib.export import serving
 from tests import tiny_data, tiny_detection
-from tests.estimator_lib.export import test_warmup
+from tests.estimator_lib.export import test_saved_model
 from tests.test_run_train_eval import front_door, latest
 
 tf1 = tf.compat.v1
@@ -163,7 +163,7 @@ def test_a_detector_answers_with_the_published_names(stub):
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_warm_up_requests_are_answered(stub, models, kind):
-    requests = list(test_warmup.requests_in(models[kind] / WARMUP_FILE))
+    requests = list(test_saved_model.requests_in(models[kind] / WARMUP_FILE))
     assert len(requests) == 2
     for request in requests:
         request.model_spec.name = kind

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.checkpoints import companions
-from estimator_lib.export import formats, samples, static_graph, writers
+from estimator_lib.checkpoints import model_variables
+from estimator_lib.export import device_files, formats, samples, static_graph
 from tests.model_fns.segmentation import tiny_networks
 
 tf1 = tf.compat.v1
@@ -33,7 +33,7 @@ def save(task, prefix, lively=True, steps=0):
             session.run([one.initializer for one in heads])
         for _ in range(steps):
             session.run(predictions)
-        variables = companions.with_model(tf1.get_default_graph())
+        variables = model_variables.with_companions(tf1.get_default_graph())
         return tf1.train.Saver(variables).save(session, str(prefix), write_meta_graph=False)
 
 
@@ -59,7 +59,7 @@ class Served:
             features = task.serving_features(self._images)
             predictions = task.predict(features, tf.estimator.ModeKeys.PREDICT)
             self._outputs = task.export_outputs(task.postprocess(predictions, features))
-            variables = companions.with_model(self._session.graph)
+            variables = model_variables.with_companions(self._session.graph)
             tf1.train.Saver(variables).restore(self._session, checkpoint)
 
     def __call__(self, image):
@@ -80,13 +80,13 @@ class Deployed:
         format_name='tflite',
         **options,
     ):
-        writer = formats.writer(format_name)
+        writer = formats.create_writer(format_name)
         self.deployable = task.deployable(writer.ops, options)
         self.graph = static_graph.build(self.deployable, config, checkpoint)
         path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)
-        writer.write(self.graph, path, quantize, representative)
-        self.file: writers.FileModel = writer.load(path)
+        writer.convert(self.graph, path, quantize, representative)
+        self.file: device_files.FileModel = writer.load(path)
         self._task = task
 
     def pixels(self, image):

@@ -51,7 +51,7 @@ _ERRNOS = (*_FULL, errno.EACCES, errno.EIO)
 
 
 def resolve_checkpoint(path: str, where: str = '') -> str:
-    """The prefix of the checkpoint that a path means.
+    """Return the prefix of the checkpoint that a path means.
 
     Args:
         path: a prefix (`model.ckpt-100`), a folder (its latest checkpoint), or one of the files of
@@ -77,7 +77,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
 
 
 def latest_checkpoint(folder: str) -> Optional[str]:
-    """Returns the prefix of the latest checkpoint that `folder/checkpoint` lists; None: none is.
+    """Return the prefix of the latest checkpoint that `folder/checkpoint` lists; None: none is.
 
     Raises:
         errors.CheckpointError: the latest one that is listed is not there.
@@ -97,7 +97,7 @@ def latest_checkpoint(folder: str) -> Optional[str]:
 
 
 def list_by_name(folder: str) -> None:
-    """Corrects the list of a folder that was moved or copied, which has paths of where it was.
+    """Correct the list of a folder that was moved or copied, which has paths of where it was.
 
     `latest_checkpoint` needs no correction. TensorFlow's sessions look into the list themselves.
     Only for the process that saves.
@@ -120,28 +120,8 @@ def list_by_name(folder: str) -> None:
     )
 
 
-def require_listed(folder: str) -> None:
-    """Refuses a moved folder in which TensorFlow, unlike `latest_checkpoint`, finds nothing.
-
-    An Estimator has then decided to evaluate or predict with initial values. The list is corrected
-    for the next call.
-
-    Raises:
-        errors.CheckpointError: the folder is such a one.
-    """
-    prefix = latest_checkpoint(folder)
-    if prefix is None or tf.train.latest_checkpoint(folder) is not None:
-        return
-    list_by_name(folder)
-    raise errors.CheckpointError(
-        f'{folder} was moved: its list of checkpoints named files that are not there, so that '
-        f'tf.estimator would use initial values. The list has been corrected, and its latest is '
-        f'{prefix}: call again.'
-    )
-
-
 def step_of(prefix: str) -> int:
-    """The global step at which a checkpoint was written, by its name or, failing that, content.
+    """Return the global step of a checkpoint, by its name or, failing that, by its content.
 
     The numbers of object-based checkpoints count them: their step is in their content.
     """
@@ -157,13 +137,13 @@ def step_of(prefix: str) -> int:
 
 
 def latest_step(model_dir: str) -> int:
-    """The global step of the latest checkpoint of a folder; 0 when there is none."""
+    """Return the global step of the latest checkpoint of a folder; 0 when there is none."""
     prefix = latest_checkpoint(model_dir)
     return 0 if prefix is None else step_of(prefix)
 
 
 def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
-    """A reader of a checkpoint.
+    """Return a reader of a checkpoint.
 
     Raises:
         errors.CheckpointError: it is not one, or it is corrupt.
@@ -178,34 +158,16 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
 
 
 def checkpoint_shapes(prefix: str) -> Dict[str, List[int]]:
-    """Shape by name, of all that a checkpoint holds."""
+    """Return shape by name, of all that a checkpoint holds."""
     return open_checkpoint(prefix).get_variable_to_shape_map()
-
-
-def ensure_writable(model_dir: str) -> None:
-    """Makes a folder, and makes sure that files can be written to it.
-
-    Raises:
-        errors.UserError: they cannot.
-    """
-    probe = os.path.join(model_dir, f'.writable-{uuid.uuid4().hex}')
-    try:
-        tf.io.gfile.makedirs(model_dir)
-        with tf.io.gfile.GFile(probe, 'w') as file:
-            file.write('')
-        tf.io.gfile.remove(probe)
-    except (tf.errors.OpError, OSError) as error:
-        raise errors.UserError(
-            f'model_dir {model_dir} cannot be written to: {errors.first_line(error)}'
-        ) from error
 
 
 @contextlib.contextmanager
 def explained_read(prefix: str) -> Iterator[None]:
-    """Turns the error of a checkpoint whose values cannot be read into one plain sentence.
+    """Turn the error of a checkpoint whose values cannot be read into one plain sentence.
 
     Raises:
-        errors.CheckpointError: the message names the newest other one, and how to go on from it.
+        errors.CheckpointError: the message names the newest other one, and how to resume from it.
     """
     try:
         yield
@@ -227,7 +189,7 @@ def explained_read(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained_write(model_dir: str) -> Iterator[None]:
-    """Turns the error of a checkpoint that cannot be written into one plain sentence.
+    """Turn the error of a checkpoint that cannot be written into one plain sentence.
 
     Args:
         model_dir: where it was to be written.
@@ -250,7 +212,7 @@ def explained_write(model_dir: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained_full_disk(model_dir: str) -> Iterator[None]:
-    """Turns any error that says that nothing more can be written into one plain sentence.
+    """Turn any error that says that nothing more can be written into one plain sentence.
 
     For all that a run writes beside checkpoints: events, metrics, exports.
 
@@ -272,7 +234,7 @@ def explained_full_disk(model_dir: str) -> Iterator[None]:
 
 
 def _file_system_reason(error: Exception, numbers: Sequence[int] = _ERRNOS) -> Optional[str]:
-    """What the file system says, out of a message about nodes of a graph."""
+    """Return the file system's part of a message about nodes of a graph; None: it has none."""
     return next((text for text in map(os.strerror, numbers) if text in str(error)), None)
 
 
@@ -287,7 +249,7 @@ def _last_good(model_dir: str) -> str:
 
 
 def clean_temporary(model_dir: str) -> List[str]:
-    """Removes what saves left behind whose process was killed.
+    """Remove what saves left behind whose process was killed.
 
     A checkpoint that was whole by then, but not listed yet, is listed; so are all whole ones where
     the list is missing or cannot be read. Only for the process that saves, before it does.
@@ -313,11 +275,11 @@ def clean_temporary(model_dir: str) -> List[str]:
 
 
 def _list_newest(model_dir: str) -> None:
-    """Makes the newest whole checkpoint the latest one, when it is not but should be.
+    """Make the newest whole checkpoint the latest one, when it is not but should be.
 
     Either its save was killed before it was listed: its index is then newer than the list; not so
     where somebody has changed the list by hand, to go back to an earlier checkpoint. Or there is no
-    list that can be read: a run would silently begin anew.
+    list that can be read: a run would silently start from scratch.
     """
     whole = [path for path in _prefixes_in(model_dir) if _STEP.search(path) and _is_whole(path)]
     if not whole:
@@ -343,7 +305,7 @@ def _list_newest(model_dir: str) -> None:
 
 
 def _read_list(folder: str, as_written: bool = False) -> Optional[Any]:
-    """Returns the `CheckpointState` in `folder/checkpoint`; None where it is missing or empty.
+    """Return the `CheckpointState` in `folder/checkpoint`; None where it is missing or empty.
 
     Args:
         folder: the folder.
@@ -368,7 +330,7 @@ def _prefer_own(folder: str, prefix: str) -> str:
 
 
 def _write_list(folder: str, prefixes: Sequence[str]) -> None:
-    """Lists checkpoints in a folder, by their names in it, the latest one last."""
+    """List checkpoints in a folder, by their names in it, the latest one last."""
     names = [os.path.relpath(prefix, folder) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
@@ -384,7 +346,7 @@ def _is_whole(prefix: str) -> bool:
 
 
 def keep_copy(prefix: str, folder: str) -> str:
-    """Makes a copy of a checkpoint the only one of a folder.
+    """Make a copy of a checkpoint the only one of a folder.
 
     Whoever reads the folder meanwhile, or after a kill at any moment, finds the one that was there
     before or this one, whole.
@@ -411,26 +373,8 @@ def keep_copy(prefix: str, folder: str) -> str:
     return os.path.join(folder, name)
 
 
-def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
-    """Refuses a `fine_tune_checkpoint` inside `model_dir`.
-
-    Raises:
-        errors.CheckpointError: it is: the run would find it, and resume from it instead.
-    """
-    if not fine_tune_checkpoint:
-        return
-    ours = os.path.realpath(model_dir)
-    theirs = os.path.realpath(fine_tune_checkpoint)
-    if ours in (theirs, os.path.dirname(theirs)):
-        raise errors.CheckpointError(
-            f'train_config.fine_tune_checkpoint: {fine_tune_checkpoint} is in model_dir itself '
-            f'({model_dir}), whose checkpoints are resumed from; use another model_dir to start '
-            'anew from it, or leave the field out to resume.'
-        )
-
-
 def write_atomically(path: str, text: str) -> None:
-    """Writes a file so that whoever opens it finds the old text or the new one, whole.
+    """Write a file so that whoever opens it finds the old text or the new one, whole.
 
     Raises:
         errors.UserError: there is a folder of that name.
@@ -444,7 +388,7 @@ def write_atomically(path: str, text: str) -> None:
 
 
 def read_json(path: str) -> Optional[Dict[str, Any]]:
-    """The object in a JSON file; None when there is no such file.
+    """Return the object in a JSON file; None when there is no such file.
 
     Raises:
         errors.DataError: there is something else in it.
@@ -465,7 +409,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
 
 
 def read_state(path: str) -> Dict[str, Any]:
-    """What a state file holds; nothing where it is missing or damaged, and is to begin anew."""
+    """Return the content of a state file; empty where the file is missing or corrupt."""
     try:
         return read_json(path) or {}
     except errors.DataError as error:
@@ -484,7 +428,7 @@ def _exists(prefix: str) -> bool:
 
 
 def _prefixes_in(folder: str) -> List[str]:
-    """The checkpoints whose index is in a folder, in the order of their steps."""
+    """Return the checkpoints whose index is in a folder, in the order of their steps."""
     names = [path[: -len('.index')] for path in tf.io.gfile.glob(os.path.join(folder, '*.index'))]
 
     def order(prefix: str) -> Tuple[int, str]:
@@ -500,7 +444,7 @@ def _newest_unlisted(folder: str) -> Optional[str]:
 
 
 def _near(path: str) -> str:
-    """The end of a message about a checkpoint that is not there."""
+    """Return the end of a message about a checkpoint that is not there."""
     folder = os.path.dirname(path) or '.'
     if not tf.io.gfile.isdir(folder):
         return f'; the folder {folder} does not exist.'
@@ -511,7 +455,7 @@ def _near(path: str) -> str:
 
 
 def _check_shards(prefix: str, place: str) -> None:
-    """Names the data file that an incompletely copied checkpoint lacks."""
+    """Name the data file that an incompletely copied checkpoint lacks."""
     index_exists = tf.io.gfile.exists(prefix + '.index')
     start = prefix + '.data' if index_exists else prefix
     shards = [_SHARD.search(path) for path in tf.io.gfile.glob(start + '-?????-of-?????')]

@@ -1,4 +1,4 @@
-"""What the variables of a task's model are called in a checkpoint, of whichever kind it is.
+"""Names of a model's variables in checkpoints of either kind.
 
 A checkpoint names variables by their scope, as ours do and those of TensorFlow 1, or by the objects
 that held them, see `object_graphs`. The task knows both names; the file says which are needed.
@@ -19,26 +19,26 @@ from estimator_lib.checkpoints.checkpoint_files import (
 )
 from estimator_lib.optimization import moving_averages
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task import Task
+from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from protos import train_pb2
 
 FIELD = 'train_config.fine_tune_checkpoint'
 
 
 def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
-    """What `fine_tune_checkpoint` was trained for; '' when the config does not say."""
+    """Return the task that `fine_tune_checkpoint` was trained for; empty: unknown."""
     if train_config.fine_tune_checkpoint_type:
         return train_config.fine_tune_checkpoint_type
     return 'detection' if train_config.from_detection_checkpoint else ''
 
 
-def of_fine_tuning(
-    task: Task,
+def fine_tuning_map(
+    task: CheckpointMapping,
     variables: Sequence[tf.Variable],
     train_config: train_pb2.TrainConfig,
     model_dir: Optional[str] = None,
 ) -> Mapping[str, tf.Variable]:
-    """The variables that `train_config.fine_tune_checkpoint` is to set, by their name in it.
+    """Return the variables that `train_config.fine_tune_checkpoint` is to set, by their name in it.
 
     Args:
         task: whose model it is.
@@ -47,7 +47,7 @@ def of_fine_tuning(
         model_dir: a checkpoint in it wins: the other one is not looked at.
 
     Returns:
-        What `restoring.fine_tune_start` takes; empty where the run resumes.
+        Variables for `fine_tuning.fine_tune_start`; empty where the run resumes.
 
     Raises:
         errors.CheckpointError: there is no such checkpoint; it is of another version than the
@@ -66,13 +66,13 @@ def of_fine_tuning(
     return task.restore_map(variables, kind)
 
 
-def of_inference(
-    task: Optional[Task],
+def inference_map(
+    task: Optional[CheckpointMapping],
     variables: Sequence[tf.Variable],
     prefix: str,
     use_moving_averages: bool = False,
 ) -> Dict[str, tf.Variable]:
-    """All variables of a model by their name in a checkpoint of the same model.
+    """Return all variables of a model by their name in a checkpoint of the same model.
 
     Args:
         task: whose model it is; None: one whose checkpoints all name variables by scope.
@@ -98,7 +98,7 @@ def of_inference(
 
 
 def _paths(
-    task: Task, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
+    task: CheckpointMapping, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
 ) -> Mapping[str, tf.Variable]:
     paths = task.object_paths(variables, kind)
     if not paths:
@@ -109,7 +109,7 @@ def _paths(
     return paths
 
 
-def _refuse_foreign(task: Task, prefix: str) -> None:
+def _refuse_foreign(task: CheckpointMapping, prefix: str) -> None:
     sentence = task.foreign_checkpoint(checkpoint_shapes(prefix).keys())
     if sentence:
         raise errors.CheckpointError(f'{prefix} {sentence}')
@@ -118,7 +118,7 @@ def _refuse_foreign(task: Task, prefix: str) -> None:
 def _require_version(
     train_config: train_pb2.TrainConfig, prefix: str, is_object_based: bool
 ) -> None:
-    """Refuses a checkpoint of another version than the one that the config has, if it has one."""
+    """Refuse a checkpoint of another version than the one that the config has, if it has one."""
     field = 'fine_tune_checkpoint_version'
     actual = train_pb2.V2 if is_object_based else train_pb2.V1
     if train_config.HasField(field) and train_config.fine_tune_checkpoint_version != actual:

@@ -1,12 +1,11 @@
-"""What an evaluation of a checkpoint came to: `metrics.json` in the checkpoint's folder."""
+"""Metrics of a checkpoint's evaluation: `metrics.json` in the checkpoint's folder."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import Any, Dict, Mapping
-
-import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files
 
@@ -15,44 +14,89 @@ _STEP = 'global_step'
 
 
 def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
-    """Writes `metrics.json`.
+    """Write `metrics.json`.
+
+    A metric that is NaN, of an evaluation with nothing to find, or infinite is null in the file.
 
     Args:
-        folder: where to.
+        folder: of the checkpoint.
         step: the global step of the checkpoint.
         metrics: by evaluation set; the first one comes first in the file too.
     """
     by_set = {name: dict(sorted(values.items())) for name, values in metrics.items()}
     checkpoint_files.write_atomically(
-        os.path.join(folder, METRICS_FILE),
-        json.dumps({_STEP: step, **by_set}, indent=2) + '\n',
+        os.path.join(folder, METRICS_FILE), to_json({_STEP: step, **by_set})
     )
 
 
 def read(checkpoint: str) -> Dict[str, Any]:
-    """The content of `metrics.json` beside a checkpoint.
+    """Return what `read_file` returns of `metrics.json` beside a checkpoint.
 
     Args:
         checkpoint: its prefix.
 
     Returns:
-        Its JSON; empty where there is none, or where it is of another step.
+        Empty also where the file is of another step.
     """
-    path = os.path.join(os.path.dirname(checkpoint), METRICS_FILE)
+    content = read_file(os.path.join(os.path.dirname(checkpoint), METRICS_FILE))
+    return content if content.get(_STEP) == checkpoint_files.step_of(checkpoint) else {}
+
+
+def read_file(path: str) -> Dict[str, Any]:
+    """Return the content of a `metrics.json`.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        Its JSON, without metrics that are no number; empty where there is no file.
+    """
     content = checkpoint_files.read_state(path)
-    if content and content.get(_STEP) == checkpoint_files.step_of(checkpoint):
-        return content
-    return {}
+    return {
+        name: _numbers(value) if isinstance(value, Mapping) else value
+        for name, value in content.items()
+    }
 
 
 def copy(checkpoint: str, folder: str) -> None:
-    """Copies what `read` finds to another folder; nothing where it finds nothing."""
-    if read(checkpoint):
-        source = os.path.join(os.path.dirname(checkpoint), METRICS_FILE)
-        tf.io.gfile.copy(source, os.path.join(folder, METRICS_FILE), overwrite=True)
+    """Write what `read` returns to another folder; nothing where it is empty."""
+    content = read(checkpoint)
+    if content:
+        checkpoint_files.write_atomically(os.path.join(folder, METRICS_FILE), to_json(content))
 
 
-def of_first_set(content: Mapping[str, Any]) -> Dict[str, float]:
-    """The metrics of the first evaluation set, from the content of a `metrics.json`."""
+def first_set(content: Mapping[str, Any]) -> Dict[str, float]:
+    """Return the metrics of the first evaluation set.
+
+    Args:
+        content: from `read` or `read_file`.
+    """
     sets = [values for values in content.values() if isinstance(values, Mapping)]
     return dict(sets[0]) if sets else {}
+
+
+def to_json(values: Mapping[str, Any]) -> str:
+    """Return values as the text of a JSON file.
+
+    JSON has no NaN and no infinity: these numbers become null.
+    """
+    return json.dumps(_replace_nan(values), indent=2, allow_nan=False) + '\n'
+
+
+def _replace_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _replace_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_replace_nan(each) for each in value]
+    return value
+
+
+def _numbers(metrics: Mapping[str, Any]) -> Dict[str, float]:
+    """Return the metrics that are finite. Earlier versions wrote NaN, which Python reads."""
+    return {
+        name: value
+        for name, value in _replace_nan(metrics).items()
+        if isinstance(value, (int, float))
+    }

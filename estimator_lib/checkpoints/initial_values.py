@@ -37,7 +37,7 @@ def load_values(
     with_moving_averages: bool = False,
     max_bytes: int = MAX_FED_BYTES,
 ) -> None:
-    """Sets variables from a checkpoint.
+    """Set variables from a checkpoint.
 
     Args:
         session: where the variables live (or what stands in for one, see `function_loop`); its
@@ -62,7 +62,7 @@ def load_values(
 
 
 def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[tf.Tensor, Any]:
-    """What to feed the current graph's init op, so that it sets variables from a checkpoint.
+    """Return values to feed to the current graph's init op, to set variables from a checkpoint.
 
     That costs no run of its own, nor the drawing of random values that are then replaced. Moving
     averages that the graph keeps of these variables start from the same values.
@@ -96,7 +96,7 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
 def with_warm_started_averages(
     init_fn: Optional[InitFn] = None,
 ) -> Optional[InitFn]:
-    """Returns an `init_fn` that lets averages of warm-started variables start from their values.
+    """Return an `init_fn` that lets averages of warm-started variables start from their values.
 
     `tf.estimator.WarmStartSettings` replace the initializers of variables after the `model_fn`.
     Moving averages, which were created with the former ones, would remember random values.
@@ -134,7 +134,7 @@ def with_warm_started_averages(
 
 
 def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
-    """What to feed the current graph's init op so that no first value stays in memory beside it.
+    """Return values to feed to the init op, so that no initial value stays in memory twice.
 
     Left alone, TensorFlow computes what depends on constants alone once, when it optimizes the init
     op's graph, and a session keeps that graph with its constants. That holds for tensors of one
@@ -143,7 +143,7 @@ def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
     that memory, would be copied by their first update.
 
     Returns:
-        The numbers and seeds that first values are made of, by the constants that they are; empty
+        The numbers and seeds that initial values are made of, by the constants that they are; empty
         where variables are eager.
     """
     feed: Dict[tf.Tensor, np.ndarray] = {}
@@ -155,7 +155,7 @@ def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
 
 
 def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
-    """The numbers that a tensor is filled with, and the seeds that it is drawn by."""
+    """Return the numbers that a tensor is filled with, and the seeds that it is drawn by."""
     found: Dict[tf.Tensor, np.ndarray] = {}
     for op in gradients.ancestors([start]):
         wanted = 'value' if op.type == 'Fill' else 'seed' if op.type.startswith('Stateless') else ''
@@ -170,7 +170,7 @@ def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
 def _settings(
     prefix: str, restore_map: Mapping[str, tf.Variable], graph: Optional[tf.Graph]
 ) -> Iterator[Setting]:
-    """What is to be set; with a graph, the moving averages in it as well."""
+    """Yield the values to set; with a graph, those of its moving averages as well."""
     averages = {} if graph is None else _moving_averages(graph)
     reader = open_checkpoint(prefix)
     for name, variable in restore_map.items():
@@ -182,7 +182,7 @@ def _settings(
             if variable_name(part) in averages:
                 variables.append(averages[variable_name(part)])
             targets = [target for one in variables for target in partitioned.components(one)]
-            yield partitioned.part_of(value, part), targets
+            yield partitioned.take_slice(value, part), targets
 
 
 def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:
@@ -191,7 +191,7 @@ def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:
 
 
 def _portions(settings: Iterable[Feeding], max_bytes: int) -> Iterator[List[Feeding]]:
-    """Settings that fit into one run: of limited size, and no tensor fed two values."""
+    """Yield settings that fit into one run: of limited size, and no tensor fed two values."""
     portion: List[Feeding] = []
     fed, size = set(), 0
     for value, targets in settings:
@@ -211,12 +211,12 @@ def _component_initializers(variable: tf.Variable) -> List[tf.Operation]:
 
 
 def _start(initializer: tf.Operation) -> tf.Tensor:
-    """The tensor that an initializer assigns."""
+    """Return the tensor that an initializer assigns."""
     return initializer.inputs[1]
 
 
 def _moving_averages(graph: tf.Graph) -> Dict[str, tf.Variable]:
-    """The moving averages that a graph keeps, by the name of the variable that they are of."""
+    """Return the moving averages that a graph keeps, by the name of their variable."""
     ending = f'/{MOVING_AVERAGE}'
     variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     by_name = {variable_name(variable): variable for variable in variables}

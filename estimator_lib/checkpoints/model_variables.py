@@ -8,7 +8,7 @@ from typing import FrozenSet, Iterator, List
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2
 
-from estimator_lib.checkpoints import companions
+from estimator_lib import graph_state
 from estimator_lib.optimization.partitioned import variable_name
 
 tf1 = tf.compat.v1
@@ -16,7 +16,7 @@ tf1 = tf.compat.v1
 
 @contextlib.contextmanager
 def collected() -> Iterator[None]:
-    """Adds the global variables that are created inside to the graph's `MODEL_VARIABLES`.
+    """Add the global variables that are created inside to the graph's `MODEL_VARIABLES`.
 
     So a task need not add them itself. Not the global step, nor companions of the model.
     """
@@ -24,15 +24,25 @@ def collected() -> Iterator[None]:
     yield
     graph = tf1.get_default_graph()
     known = {variable.ref() for variable in graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)}
-    apart = companions.all_names(graph) | {tf1.GraphKeys.GLOBAL_STEP}
+    apart = graph_state.companion_names(graph) | {tf1.GraphKeys.GLOBAL_STEP}
     for variable in tf1.global_variables():
         is_new = variable.ref() not in before | known
         if is_new and variable_name(variable) not in apart:
             tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, variable)
 
 
+def with_companions(graph: tf.Graph) -> List[tf.Variable]:
+    """Return the variables of the model in a graph, then its companions."""
+    names = graph_state.companion_names(graph)
+    known = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    return [
+        *graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES),
+        *(variable for variable in known if variable_name(variable) in names),
+    ]
+
+
 def restorable(graph: tf.Graph) -> List[tf.Variable]:
-    """Returns the variables of a graph without a train op that a checkpoint has to give.
+    """Return the variables of a graph without a train op that a checkpoint has to give.
 
     All of its global variables but the global step, which published checkpoints need not have.
     """
@@ -44,7 +54,7 @@ def restorable(graph: tf.Graph) -> List[tf.Variable]:
 
 
 def saved_names(prefix: str, default: FrozenSet[str]) -> FrozenSet[str]:
-    """Returns the names of the `MODEL_VARIABLES` of the graph that wrote a checkpoint.
+    """Return the names of the `MODEL_VARIABLES` of the graph that wrote a checkpoint.
 
     Args:
         prefix: of the checkpoint.

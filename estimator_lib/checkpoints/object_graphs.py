@@ -65,11 +65,11 @@ class ObjectGraph:
             )
 
     def roots(self) -> List[str]:
-        """The names of the edges from the root, sorted."""
+        """Return the names of the edges from the root, sorted."""
         return sorted(self._edges[_ROOT])
 
     def key_of(self, path: str, slot: Optional[str] = None) -> Optional[str]:
-        """The key of a variable's value; None where no such path leads to a variable.
+        """Return the key of a variable's value; None where no such path leads to a variable.
 
         Args:
             path: see the module.
@@ -85,7 +85,7 @@ class ObjectGraph:
         return None if node is None else self._keys[node]
 
     def keyed(self, paths: Mapping[str, Held], slot: Optional[str] = None) -> Dict[str, Held]:
-        """What is held by path, by key; by path where that leads to nothing.
+        """Return what is held by path by its key; by path where that leads to nothing.
 
         Args:
             paths: variables, say, by path.
@@ -96,12 +96,26 @@ class ObjectGraph:
 
 
 def is_object_based(names: Iterable[str]) -> bool:
-    """Whether a checkpoint with these names is one."""
+    """Return True for the names of an object-based checkpoint."""
     return GRAPH_KEY in names
 
 
+def hint(names: Iterable[str]) -> str:
+    """Return a sentence about an object-based checkpoint for a message; empty for any other.
+
+    Args:
+        names: of all that the checkpoint holds.
+    """
+    if any(name.endswith(ENDING) for name in names):
+        return (
+            ' It is an object-based checkpoint of TensorFlow 2, which names variables by the '
+            'Python objects that held them.'
+        )
+    return ''
+
+
 def read(prefix: str) -> Optional[ObjectGraph]:
-    """The graph of a checkpoint's objects; None for one that names variables by scope.
+    """Return the graph of a checkpoint's objects; None for one that names variables by scope.
 
     Raises:
         errors.CheckpointError: it is corrupt.
@@ -122,7 +136,7 @@ def read(prefix: str) -> Optional[ObjectGraph]:
 
 
 def write(values: Mapping[str, Any], folder: str, number: int = 0) -> str:
-    """Writes an object-based checkpoint `folder/ckpt-<number>`, and lists it as the latest.
+    """Write an object-based checkpoint `folder/ckpt-<number>`, and list it as the latest.
 
     Not to be called while a graph is the default one.
 
@@ -146,10 +160,10 @@ def write(values: Mapping[str, Any], folder: str, number: int = 0) -> str:
 
 
 def escaped(name: str) -> str:
-    """The name of an edge as it stands in keys."""
+    """Return the name of an edge as it stands in keys."""
     return name.replace('.', '..').replace('/', '.S')
 
 
 def unescaped(name: str) -> str:
-    """The name of an edge from what stands in keys."""
+    """Return the name of an edge from what stands in keys."""
     return '.'.join(part.replace('.S', '/') for part in name.split('..'))

@@ -14,6 +14,7 @@ from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional
 
 import tensorflow as tf
 
+from estimator_lib.checkpoints.checkpoint_files import READER_SCOPE
 from estimator_lib.optimization import loss_scale, partitioned
 
 Shape = Tuple[int, ...]
@@ -49,13 +50,13 @@ class Entry:
 
     @property
     def parameters(self) -> int:
-        """How many numbers it holds."""
+        """Return the number of parameters."""
         return math.prod(self.shape)
 
 
 @dataclasses.dataclass(frozen=True)
 class RestoreReport:
-    """What a restore does to each variable, and what of the checkpoint is left over.
+    """Report of a restore: its effect on each variable, and the rest of the checkpoint.
 
     Attributes:
         source: the checkpoint.
@@ -64,8 +65,8 @@ class RestoreReport:
         mismatched: wanted, and of another shape there.
         excluded: not wanted by the user's choice.
         unused: in the checkpoint, wanted by no variable.
-        fresh: how many variables beside the model are not in the checkpoint and begin anew, by what
-            they are called; see `companions`.
+        fresh: the number of companion variables that are not in the checkpoint and keep their
+            initial values, by their kind; see `graph_state.add_companion`.
     """
 
     source: str
@@ -78,11 +79,11 @@ class RestoreReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every wanted variable was loaded."""
+        """Return True where every wanted variable was loaded."""
         return not self.missing and not self.mismatched
 
     def only(self, chosen: Callable[[str], bool]) -> RestoreReport:
-        """The same of some variables alone, chosen by their names."""
+        """Return the same of some variables alone, chosen by their names."""
         groups = {
             name: tuple(entry for entry in getattr(self, name) if chosen(entry.name))
             for name in _TITLES
@@ -91,7 +92,7 @@ class RestoreReport:
 
     @property
     def restored_fraction(self) -> float:
-        """The part of the wanted parameters that was loaded, in [0, 1]."""
+        """Return the part of the wanted parameters that was loaded, in [0, 1]."""
         loaded = sum(entry.parameters for entry in self.loaded)
         lost = sum(entry.parameters for entry in self.missing + self.mismatched)
         return loaded / max(1, loaded + lost)
@@ -105,7 +106,7 @@ class RestoreReport:
         return '\n'.join([*lines, self.sections(max_rows)]).rstrip()
 
     def sections(self, max_rows: int = MAX_ROWS) -> str:
-        """The names in each group that was not loaded, at most `max_rows` of each."""
+        """Return the names in each group that was not loaded, at most `max_rows` of each."""
         lines: List[str] = []
         for name, title in list(_TITLES.items())[1:]:
             lines += _section(title, getattr(self, name), max_rows)
@@ -122,7 +123,7 @@ _TITLES = {
 
 
 def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
-    """Whether a variable belongs to a training run rather than to the model.
+    """Return True for a variable of a training run that is not one of the model.
 
     Args:
         name: of the variable, without `:0`.
@@ -133,6 +134,11 @@ def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
     return of_step or name.rpartition('/')[0] in known
 
 
+def may_start_fresh(name: str) -> bool:
+    """Return True for a reader's position and the loss scale, which a checkpoint may lack."""
+    return name.startswith(f'{READER_SCOPE}/') or loss_scale.is_of_loss_scale(name)
+
+
 def match(
     shapes: Mapping[str, Sequence[int]],
     restore_map: Mapping[str, tf.Variable],
@@ -141,7 +147,7 @@ def match(
     list_run: bool = False,
     companions: Mapping[str, Collection[str]] = types.MappingProxyType({}),
 ) -> RestoreReport:
-    """Sorts variables by whether a checkpoint can set them.
+    """Sort variables by whether a checkpoint can set them.
 
     Args:
         shapes: shape by name, of all that the checkpoint holds.
@@ -184,7 +190,7 @@ def match(
 def differences(
     shapes: Mapping[str, Sequence[int]], variables: Mapping[str, tf.Variable]
 ) -> Tuple[RestoreReport, RestoreReport]:
-    """How a checkpoint differs from a graph that is to resume from it.
+    """Compare a checkpoint with a graph that is to resume from it.
 
     Args:
         shapes: shape by name, of all that the checkpoint holds.
@@ -202,7 +208,7 @@ def differences(
 
 
 def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tuple[str, str, int]]:
-    """The prefixes by which most wanted names differ from names that are there.
+    """Return the prefixes by which most wanted names differ from names that are there.
 
     For wanted `Net/conv/weights` and found `Extractor/Net/conv/weights`: `('', 'Extractor/', 1)`.
 
@@ -227,6 +233,27 @@ def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tup
     return off, on, count
 
 
+def averages_hint(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return advice on a checkpoint that has averages in place of the missing variables.
+
+    Args:
+        report: of the restore.
+        shapes: shape by name, of all that the checkpoint holds.
+
+    Returns:
+        A sentence; empty where the checkpoint has no such averages.
+    """
+    ending = f'/{partitioned.MOVING_AVERAGE}'
+    count = sum(entry.checkpoint_name + ending in shapes for entry in report.missing)
+    if not count:
+        return ''
+    return (
+        f' It holds the moving averages ({ending}) of {count} of them without the variables: '
+        'evaluate and export with eval_config.use_moving_averages: true; fine-tune with '
+        f"train_config.checkpoint_names {{ variable: '*' name: '*{ending}' }}."
+    )
+
+
 def _group_of(entry: Entry, excluded: Callable[[str], bool]) -> str:
     if excluded(entry.name):
         return 'excluded'
@@ -240,7 +267,7 @@ def _tail(name: str) -> str:
 
 
 def _prefixes(wanted: str, found: str) -> Tuple[str, str]:
-    """What remains of two names before the longest part that ends both."""
+    """Return what remains of two names before the longest part that ends both."""
     ours, theirs = wanted.split('/'), found.split('/')
     while ours and theirs and ours[-1] == theirs[-1]:
         ours.pop()
@@ -253,7 +280,7 @@ def _totals(entries: Sequence[Entry]) -> Tuple[str, str]:
 
 
 def _section(title: str, entries: Sequence[Entry], max_rows: int) -> List[str]:
-    """A heading and a row for each entry; nothing when there are none."""
+    """Return a heading and a row for each entry; nothing when there are none."""
     if not entries:
         return []
     variables, parameters = _totals(entries)
@@ -273,7 +300,7 @@ def _row(entry: Entry) -> Tuple[str, ...]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> List[str]:
-    """Rows as lines with columns of one width, two spaces in."""
+    """Return rows as lines with columns of one width, two spaces in."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         '  '

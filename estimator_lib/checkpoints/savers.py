@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Sequence
+from typing import Any, FrozenSet, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, graph_state
 from estimator_lib.checkpoints import (
     checkpoint_maps,
-    companions,
     model_variables,
+    object_graphs,
+    ready_ops,
     restore_report,
-    restoring,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
     OBJECT_STEP,
@@ -28,16 +28,19 @@ from estimator_lib.checkpoints.checkpoint_files import (
 from estimator_lib.checkpoints.initial_values import load_values
 from estimator_lib.optimization import moving_averages, partitioned
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task import Task
+from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
+
+# Between two checkpoints, where the config names neither seconds nor steps.
+DEFAULT_SAVE_SECONDS = 600
 
 
 def create_saver(
     keep_max: Optional[int] = None, keep_every_n_hours: float = 10000.0
 ) -> tf1.train.Saver:
-    """Creates the one `Saver` of a training graph: of all its variables, sharded over its devices.
+    """Create the one `Saver` of a training graph: of all its variables, sharded over its devices.
 
     Call it at the end of the `model_fn`: a variable that is created later, by a session hook, keeps
     its initial value where a checkpoint does not have it.
@@ -66,9 +69,9 @@ def create_saver(
 
 
 def create_inference_saver(
-    use_moving_averages: bool = False, task: Optional[Task] = None
+    use_moving_averages: bool = False, task: Optional[CheckpointMapping] = None
 ) -> tf1.train.Saver:
-    """Creates the `Saver` of an evaluation or inference graph.
+    """Create the `Saver` of an evaluation or inference graph.
 
     It reads all global variables of the graph, each of which the checkpoint must have; the global
     step only where the checkpoint has one: those of other programs need not, nor have optimizer
@@ -84,33 +87,36 @@ def create_inference_saver(
     return saver
 
 
-def always_ready() -> Dict[str, tf.Tensor]:
-    """Returns what a `Scaffold` asks to know whether its variables have values: they have.
+def require_fit(prefix: str, variables: Mapping[str, tf.Variable]) -> None:
+    """Refuse a checkpoint that lacks variables, or has them in another shape.
 
-    A process on its own has set or restored all of them itself, and a checkpoint that lacks one
-    is refused when it is restored. The default, an op for each variable to ask and a preparation of
-    the graph for each of two questions, takes half a second of each start of a detector.
+    What else it holds does not matter.
 
-    Returns:
-        `ready_op` and `ready_for_local_init_op`: string [0], the names of variables without value.
-        Nothing under a strategy: an Estimator's `if` on these tensors fails in its replicas, where
-        AutoGraph takes it for a condition on their values.
+    Args:
+        prefix: the checkpoint.
+        variables: what is needed, by its name in the checkpoint.
+
+    Raises:
+        errors.CheckpointError: the message has a table of what differs.
     """
-    if tf.distribute.has_strategy():
-        return {}
-    nothing = tf.constant([], tf.string, [0], name='variables_without_value')
-    return {'ready_op': nothing, 'ready_for_local_init_op': nothing}
+    shapes = checkpoint_shapes(prefix)
+    found = restore_report.match(shapes, variables, prefix)
+    if not found.is_complete:
+        raise errors.CheckpointError(
+            f'{prefix} is not a checkpoint of this model.{object_graphs.hint(shapes)}'
+            f'{restore_report.averages_hint(found, shapes)}\n{found.table()}'
+        )
 
 
 class _InferenceSaver(tf1.train.Saver):
     """A `Saver` that reads checkpoints by `checkpoint_maps`; see `create_inference_saver`."""
 
     use_moving_averages = False
-    task: Optional[Task] = None
+    task: Optional[CheckpointMapping] = None
     _averages: Mapping[Any, str] = {}
 
     def build(self) -> None:
-        """Adds the ops that save to the graph, which a restore does not need."""
+        """Add the ops that save to the graph, which a restore does not need."""
         if self.saver_def is None:
             variables: Any = tf1.global_variables()
             if self._averages:
@@ -133,10 +139,10 @@ class _InferenceSaver(tf1.train.Saver):
     def restore(self, sess: tf1.Session, save_path: str) -> None:
         shapes = checkpoint_shapes(save_path)
         _require_companions(save_path, shapes, sess.graph)
-        wanted = checkpoint_maps.of_inference(
+        wanted = checkpoint_maps.inference_map(
             self.task, model_variables.restorable(sess.graph), save_path, self.use_moving_averages
         )
-        restoring.require_fit(save_path, wanted)
+        require_fit(save_path, wanted)
         self._averages = {
             variable.ref(): name
             for name, variable in wanted.items()
@@ -170,7 +176,7 @@ class _ResumingSaver(tf1.train.Saver):
             return super().save(sess, save_path, *args, **options)
 
     def restore(self, sess: tf1.Session, save_path: str) -> None:
-        live, step = _live_step(sess), step_of(save_path)
+        live, step = ready_ops.live_step(sess), step_of(save_path)
         if live is not None and live >= step:
             log.info('the parameter servers are at step %d: nothing to restore', live)
             return
@@ -199,22 +205,12 @@ class _ResumingSaver(tf1.train.Saver):
             super().restore(sess, save_path)
 
     def _may_start_fresh(self, name: str) -> bool:
-        return restoring.may_start_fresh(name) or name not in self.known
-
-
-def _live_step(session: tf1.Session) -> Optional[int]:
-    """Returns the global step of parameter servers whose variables all have values; else None."""
-    graph = session.graph
-    step = tf1.train.get_global_step(graph)
-    questions = graph.get_collection(tf1.GraphKeys.READY_OP)
-    if step is None or '/job:ps' not in step.device or not questions:
-        return None
-    return None if len(session.run(questions[0])) else int(session.run(step))
+        return restore_report.may_start_fresh(name) or name not in self.known
 
 
 def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:
-    """Refuses a checkpoint of the same model that was trained without its companions."""
-    for kind, names in companions.names_by_kind(graph).items():
+    """Refuse a checkpoint of the same model that was trained without its companions."""
+    for kind, names in graph_state.companions_by_kind(graph).items():
         missing = sorted(names - shapes.keys())
         if missing:
             raise errors.CheckpointError(

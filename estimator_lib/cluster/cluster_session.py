@@ -1,4 +1,4 @@
-"""What the other tasks of a cluster learn of a training session, and what it learns of them."""
+"""The link between a training session and the other tasks of its cluster."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ log = logging.getLogger('estimator_lib')
 
 
 class ClusterSessionHook(global_steps.GlobalStepHook):
-    """Reports where the session is, and ends it when it is told that it should end.
+    """Hook that reports the progress of a session, and ends the session on request.
 
     Args:
-        session_opened: called with the global step when a session begins, also one that replaces
-            another that was lost; it may raise.
+        session_opened: called with the global step when a session begins, also when the session
+            replaces a lost one; it may raise.
         step_done: called with the global step after each step.
-        should_end: whether to end the session, asked after each step.
+        should_end: returns whether to end the session; called after each step.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class ClusterSessionHook(global_steps.GlobalStepHook):
         self._should_end = should_end
 
     def session_begun(self) -> None:
-        """Report where the session begins."""
+        """Report the global step at which the session begins."""
         self._session_opened(self.step)
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Report the step; ends the session when it should."""
+        """Report the step, and end the session when it should end."""
         del run_values
         self._step_done(self.step)
         if self._should_end():

@@ -1,8 +1,8 @@
-"""How the trainers of a cluster stop after the same step.
+"""A stop of all trainers of a cluster after the same step.
 
-Where trainers wait for each other (collectives, synchronised gradients) one that leaves alone makes
-the others hang. So any of them may ask for the end, the chief answers with a step that none has
-reached yet, and all stop there; the two messages are files in a folder that all of them see.
+Trainers that wait for each other (collectives, synchronized gradients) hang when one of them leaves
+alone. So any of them may request a stop. The chief answers with a step that no trainer has reached
+yet, and all trainers stop there. The request and the answer are files in a folder that all share.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import tensorflow as tf
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.hooks import global_steps, preemption
 
-# The reason whose end is that of a process that was told to end, on every task.
+# Where this is the reason, every task ends as a process does that was told to end (status 143).
 PREEMPTION = 'preemption'
-# Of so many the rate of the steps is told.
+# The rate of the steps is estimated from this many looks.
 _LOOKS = 6
 
 
 class StopAgreement:
     """The request to stop, and the chief's answer.
 
-    Made once in the life of a process: what an earlier run has left is forgotten then, while the
-    sessions of this process, which may be lost and opened again, share what was said since.
+    A process makes one agreement. Its constructor discards the files of an earlier run. All
+    sessions of the process share the agreement, also when a session is lost and opened again.
 
     Args:
         folder: a folder that all trainers see.
@@ -47,22 +47,22 @@ class StopAgreement:
                 tf.io.gfile.remove(path)
 
     def ask(self, reason: str) -> None:
-        """Any task: asks for the end; again, where a chief that was started anew forgot it."""
+        """Request a stop; repeat the request when a restarted chief has deleted it."""
         if self.asked() is None:
             checkpoint_files.write_atomically(self._request, json.dumps({'reason': reason}))
 
     def asked(self) -> Optional[str]:
-        """Return the reason that a task has given for the end; None before one has."""
+        """Return the reason of the requested stop; None before any request."""
         request = checkpoint_files.read_json(self._request)
         return request['reason'] if request else None
 
     def answer(self, step: int, reason: str) -> None:
-        """The chief: says after which step all stop."""
+        """Write the step after which all trainers stop. Only the chief answers."""
         answer = {'step': step, 'reason': reason, 'id': uuid.uuid4().hex}
         checkpoint_files.write_atomically(self._answer, json.dumps(answer))
 
     def agreed(self) -> Optional[Tuple[int, str]]:
-        """Step and reason; None before the chief has answered."""
+        """Return the agreed step and the reason; None before the chief has answered."""
         answer = checkpoint_files.read_json(self._answer)
         if answer is None or answer == self._leftover:
             return None
@@ -70,16 +70,16 @@ class StopAgreement:
 
 
 class AgreedStopHook(global_steps.GlobalStepHook):
-    """Stops this trainer when all do; in a cluster it takes the place of `PreemptionHook`.
+    """Hook that stops all trainers after the same step; replaces `PreemptionHook` in a cluster.
 
     Args:
-        agreement: on the step.
-        reasons: whether to stop after a step, by reason; asked every so often, beside whether this
-            process has been told to end.
-        every_n_seconds: between two looks at reasons and files.
-        margin_seconds: how far in the future the chief puts the last step, in time; more than it
-            takes for all others to look.
-        nobody_answers: whether the chief is gone; who is not the chief then stops at once.
+        agreement: the files by which the trainers agree on the step.
+        reasons: by reason, a function of the global step that returns whether to stop. A request to
+            end this process is always a reason.
+        every_n_seconds: seconds between two looks at the reasons and files.
+        margin_seconds: seconds from the chief's answer to the last step; longer than all others
+            need to look.
+        nobody_answers: returns whether the chief is gone; another trainer then stops at once.
     """
 
     def __init__(
@@ -101,38 +101,38 @@ class AgreedStopHook(global_steps.GlobalStepHook):
 
     @property
     def reason(self) -> Optional[str]:
-        """Why all have agreed to stop; None while they have not."""
+        """The reason of the agreed stop; None before the agreement."""
         return None if self._agreed is None else self._agreed[1]
 
     def session_begun(self) -> None:
-        """From here on a signal waits for the end of a step."""
+        """Make signals wait for the end of a step."""
         preemption.wait_for_step(True)
         self._next_look = time.monotonic()
         self._looks.clear()
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Look, asks, answers, and stops after the agreed step."""
+        """Request or answer a stop from time to time, and stop after the agreed step."""
         del run_values
         if self._agreed is None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + self._every_n_seconds
             self._looks.append((time.monotonic(), self.step))
             self._look()
-        if self._is_over():
+        if self._reached_last_step():
             run_context.request_stop()
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """The session has ended: a signal need not wait any more.
+        """Handle signals at once again, as the session has ended.
 
-        Where steps come in calls, all stop after the call in which the first one does; one that has
-        not looked since the answer learns here what it was.
+        Where steps come in calls, all trainers stop after the call in which the first one stops. A
+        trainer that has not looked since the answer reads the answer here.
         """
         del session
         self._agreed = self._agreed or self._agreement.agreed()
-        self._is_over()
+        self._reached_last_step()
         preemption.wait_for_step(False)
 
-    def _is_over(self) -> bool:
-        """Whether the agreed step is reached; a signal of another task is then this one's too."""
+    def _reached_last_step(self) -> bool:
+        """Return whether the agreed step is reached; note a signal that another task got."""
         if self._agreed is None or self.step < self._agreed[0]:
             return False
         if self._agreed[1] == PREEMPTION:
@@ -146,7 +146,7 @@ class AgreedStopHook(global_steps.GlobalStepHook):
         reason = next((name for name, wants in self._reasons.items() if wants(self.step)), None)
         if self._agreement.is_chief:
             reason = reason or self._agreement.asked()
-            # Before the second look it does not know how fast the steps are.
+            # The rate of the steps is known from the second look on.
             if reason is not None and len(self._looks) > 1:
                 self._agreement.answer(self.step + self._margin_steps(), reason)
         elif reason is not None:
@@ -156,7 +156,8 @@ class AgreedStopHook(global_steps.GlobalStepHook):
             self._agreed = self.step, reason
 
     def _margin_steps(self) -> int:
-        """By the fastest of the last intervals: in others one may have waited for the others."""
+        """Return the steps of `margin_seconds` at the highest rate of the last intervals."""
+        # In a slower interval this trainer may have waited for others.
         looks = list(self._looks)
         rate = max(
             (step - earlier_step) / max(1e-3, now - earlier)

@@ -32,8 +32,8 @@ def evaluate_until_finished(
 ) -> Dict[str, Dict[str, float]]:
     """Evaluate until the job is finished, its last checkpoint included.
 
-    What early stopping makes of the evaluations is in a file, which the chief reads. An evaluation
-    that an earlier start of this task was killed in is made first.
+    Early stopping writes its decision to a file, which the chief reads. An evaluation during which
+    an earlier start of this task was killed comes first.
 
     Returns:
         The metrics of the last evaluation, by evaluation set.
@@ -48,20 +48,20 @@ def evaluate_until_finished(
         _evaluate(job, evaluator, pending, overdue)
     while True:
         supervisor.raise_verdict()
-        # In this order: a finished job has its last checkpoint.
+        # The state is read before the checkpoint: a finished job has written its last checkpoint.
         finished = job.state.finished()
         checkpoint = watching.latest(job.model_dir)
         if finished is not None and checkpoint is not None:
             return _evaluate_last(evaluator, pending, checkpoint)
         step = 0 if checkpoint is None else checkpoint_files.step_of(checkpoint)
         if checkpoint is not None and pending.is_due(step):
-            supervisor.heart.at_step(step)
+            supervisor.heart.note_step(step)
             _evaluate(job, evaluator, pending, checkpoint)
         time.sleep(POLL_SECONDS)
 
 
 def _interrupted(job: Job, schedule: scheduling.Schedule) -> Optional[str]:
-    """The checkpoint of an evaluation that an earlier start was killed in, where it still is."""
+    """Return the checkpoint whose evaluation was interrupted by a kill; None if it is gone."""
     name = f'model.ckpt-{schedule.interrupted}'
     paths = [os.path.join(folder, name) for folder in (_held_folder(job), job.model_dir)]
     return next((path for path in paths if watching.exists(path)), None)
@@ -70,7 +70,7 @@ def _interrupted(job: Job, schedule: scheduling.Schedule) -> Optional[str]:
 def _evaluate(
     job: Job, evaluator: evaluating.Evaluator, schedule: scheduling.Schedule, checkpoint: str
 ) -> None:
-    """Evaluate a checkpoint, which may be deleted in the meantime: it is then left out."""
+    """Evaluate a checkpoint; warn and skip it when it is deleted in the meantime."""
     step = checkpoint_files.step_of(checkpoint)
     try:
         with _held(checkpoint, _held_folder(job)) as held, schedule.evaluating(step):
@@ -89,9 +89,9 @@ def _held_folder(job: Job) -> str:
 
 @contextlib.contextmanager
 def _held(checkpoint: str, folder: str) -> Iterator[str]:
-    """Keep the files of a checkpoint, which the chief deletes when it has written newer ones.
+    """Keep the files of a checkpoint while the block runs, even if the chief deletes them.
 
-    They get a second name, where the file system allows that; it takes no space and no time.
+    The files get hard links, where the file system has them; that takes no space and no time.
 
     Yields:
         The prefix to read from.
@@ -99,12 +99,12 @@ def _held(checkpoint: str, folder: str) -> Iterator[str]:
     held = os.path.join(folder, os.path.basename(checkpoint))
     try:
         if held != checkpoint and tf.io.gfile.isdir(folder):
-            tf.io.gfile.rmtree(folder)  # of an evaluator that was killed
+            tf.io.gfile.rmtree(folder)  # left by an evaluator that was killed
         os.makedirs(folder)
-        # The index last: who finds it finds the others.
+        # The index comes last: where it exists the other files exist too.
         for path in sorted(tf.io.gfile.glob(checkpoint + '.*'), key=lambda name: 'index' in name):
             os.link(path, held + path[len(checkpoint) :])
-    except OSError:  # no second names on this file system; or it is the held one already
+    except OSError:  # no hard links on this file system, or the files are the links already
         held = checkpoint
     try:
         yield held
@@ -116,7 +116,7 @@ def _held(checkpoint: str, folder: str) -> Iterator[str]:
 def _evaluate_last(
     evaluator: evaluating.Evaluator, schedule: scheduling.Schedule, checkpoint: str
 ) -> Dict[str, Dict[str, float]]:
-    """The last evaluation and the final export; not again when an earlier start has made them."""
+    """Make the last evaluation and the final export, unless an earlier start has made them."""
     step = checkpoint_files.step_of(checkpoint)
     if schedule.was_final(step):
         log.info('the last checkpoint, step %d, has been evaluated before', step)

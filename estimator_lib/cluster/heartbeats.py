@@ -1,7 +1,7 @@
-"""Signs of life: each task of a job writes one, and looks at those of others.
+"""Signs of life: each task of a job writes a heartbeat, and reads those of the others.
 
-A heartbeat is a small file in `model_dir/cluster`, which its task replaces every few seconds. Who
-looks does not compare clocks of two machines: a task is alive when its file changes.
+A heartbeat is a small file in `model_dir/cluster`, which its task replaces every few seconds. The
+reader does not compare the clocks of two machines: a task is alive when its file changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVALUATING = 'evaluating'
 ENDED = 'ended'
 
 LEAST_SECONDS = 2.0
-# A shared file system gets at most about so many heartbeats a second.
+# A shared file system gets at most about this many heartbeats a second.
 MOST_PER_SECOND = 50.0
 # Beats that a task may miss before it is said to be silent.
 MISSED = 5
@@ -32,27 +32,27 @@ LEAST_SILENT_SECONDS = 15.0
 
 
 def beat_seconds(num_tasks: int) -> float:
-    """Return seconds between two heartbeats of one task."""
+    """Return the seconds between two heartbeats of one task."""
     return max(LEAST_SECONDS, num_tasks / MOST_PER_SECOND)
 
 
 def silent_seconds(num_tasks: int) -> float:
-    """Without a heartbeat for this long, a task is said to be silent."""
+    """Return the seconds without a heartbeat after which a task counts as silent."""
     return max(LEAST_SILENT_SECONDS, MISSED * beat_seconds(num_tasks))
 
 
 class Heart:
-    """This task's heartbeat.
+    """The heartbeat of this task.
 
     Args:
-        folder: of the heartbeats.
-        name: of this task, `worker:1`.
+        folder: the folder of the heartbeats.
+        name: the name of this task, as `worker:1`.
     """
 
     def __init__(self, folder: str, name: str):
         self.name = name
-        self.identity = uuid.uuid4().hex  # of this start of the task
-        self._path = path_of(folder, name)
+        self.identity = uuid.uuid4().hex  # differs for each start of the task
+        self._path = heartbeat_path(folder, name)
         self._lock = threading.Lock()
         self._content: Dict[str, Any] = {
             'task': name,
@@ -66,15 +66,15 @@ class Heart:
 
     @property
     def state(self) -> str:
-        """What this task does."""
+        """The current activity of this task: `STARTING`, `TRAINING` and so on."""
         return self._content['state']
 
-    def at_step(self, step: int) -> None:
-        """Take note of the global step; the next beat tells it."""
+    def note_step(self, step: int) -> None:
+        """Note the global step for the next heartbeat."""
         self._content['step'] = step
 
     def tell(self, state: str, **more: Any) -> None:
-        """Say at once what this task does now."""
+        """Write the new activity of this task at once."""
         self._content.update(state=state, **more)
         self.beat()
 
@@ -90,15 +90,15 @@ class Watch:
     """The heartbeats of other tasks.
 
     Args:
-        folder: of the heartbeats.
-        names: of the tasks to look at.
-        silent_after: seconds.
+        folder: the folder of the heartbeats.
+        names: the names of the tasks to watch.
+        silent_after: seconds without a heartbeat after which a task counts as silent.
     """
 
     def __init__(self, folder: str, names: Sequence[str], silent_after: float):
         self.names: List[str] = list(names)
         self.silent_after = silent_after
-        self._paths = {name: path_of(folder, name) for name in names}
+        self._paths = {name: heartbeat_path(folder, name) for name in names}
         self._seen = {name: job_state.read_state(path) for name, path in self._paths.items()}
         now = time.monotonic()
         self._changed = dict.fromkeys(names, now)
@@ -114,29 +114,29 @@ class Watch:
                 self._alive[name] = True
 
     def silence(self, name: str) -> float:
-        """Seconds since a task's last heartbeat; since this watch began when there was none."""
+        """Return the seconds since the last heartbeat of a task, or since this watch began."""
         return time.monotonic() - self._changed[name]
 
     def is_alive(self, name: str) -> bool:
-        """Return whether a task has been heard of since this watch began, and is not silent."""
+        """Return whether a task has sent a heartbeat since this watch began, and is not silent."""
         return self._alive[name] and self.silence(name) < self.silent_after
 
     def was_alive(self, name: str) -> bool:
-        """Return whether a task has been heard of since this watch began."""
+        """Return whether a task has sent a heartbeat since this watch began."""
         return self._alive[name]
 
     def last(self, name: str) -> Mapping[str, Any]:
-        """What a task's heartbeat says, of this run or an earlier one; empty: there is none."""
+        """Return the last heartbeat of a task, of this or an earlier run; empty if none."""
         return self._seen[name] or {}
 
     def state(self, name: str) -> Optional[str]:
-        """What a task does that is alive, or has ended since this watch began."""
+        """Return the activity of a task that is alive or has ended since this watch began."""
         if not self._alive[name]:
             return None
         state = self.last(name).get('state')
         return state if state == ENDED or self.is_alive(name) else None
 
 
-def path_of(folder: str, name: str) -> str:
-    """Return the file of a task's heartbeat."""
+def heartbeat_path(folder: str, name: str) -> str:
+    """Return the path of a task's heartbeat file."""
     return os.path.join(folder, f'heartbeat_{name.replace(":", "_")}.json')

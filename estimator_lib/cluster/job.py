@@ -1,4 +1,4 @@
-"""One job as one of its tasks sees it: who the others are, and which of them it needs."""
+"""One job as one of its tasks sees it: the other tasks, and those of them that it needs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ EVALUATOR = f'{EVALUATOR_ROLE}:0'
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A job that this process is a task of.
+    """A job of which this process is a task.
 
     Attributes:
-        cluster: its tasks.
-        train_config: what it does.
-        model_dir: which all its tasks see.
-        state: what its tasks tell each other about its end.
+        cluster: the tasks of the job.
+        train_config: the training that the job does.
+        model_dir: the folder that all tasks share.
+        state: the files by which the tasks tell each other about the end of the job.
     """
 
     cluster: Cluster
@@ -33,27 +33,27 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of this task."""
+        """The name of this task."""
         return self.cluster.name
 
     @property
     def role(self) -> str:
-        """Of this task."""
+        """The role of this task."""
         return self.cluster.role
 
     @property
     def trains(self) -> bool:
-        """Whether this task runs training steps."""
+        """True if this task runs training steps."""
         return self.role not in (SERVER_ROLE, EVALUATOR_ROLE)
 
     @property
     def wait_timeout_seconds(self) -> float:
-        """A task that has waited this long for another gives up."""
+        """The seconds after which a task stops waiting for another one."""
         return float(self.train_config.cluster.wait_timeout_seconds)
 
     @property
     def is_all_reduce(self) -> bool:
-        """Whether the workers exchange gradients among themselves."""
+        """True if the workers exchange gradients among themselves."""
         return not self.servers and len(self.workers) > 1
 
     @property
@@ -93,7 +93,7 @@ class Job:
 
     @property
     def _waits_for_all(self) -> bool:
-        """Whether a step of synchronised replicas takes the gradients of all workers."""
+        """True if a step of synchronized replicas takes the gradients of all workers."""
         config = self.train_config
         mode = config.cluster.mode
         is_synchronous = config.sync_replicas or (
@@ -105,12 +105,12 @@ class Job:
         return is_synchronous and not has_backups
 
     def address(self, name: str) -> str:
-        """`host:port` of a task."""
+        """Return the `host:port` of a task."""
         role, _, index = name.partition(':')
         return self.cluster.addresses[role][int(index)]
 
-    def not_listening(self, names: List[str]) -> List[str]:
-        """Those of some tasks that take no connections: they have not started, or are gone."""
+    def unreachable(self, names: List[str]) -> List[str]:
+        """Return those of the given tasks that accept no connections, with their addresses."""
         return [
             f'{name} ({self.address(name)})'
             for name in names

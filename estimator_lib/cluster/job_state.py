@@ -1,4 +1,4 @@
-"""How a job ends, and how all of its tasks come to know: files in `model_dir/cluster`."""
+"""The end of a job, as files in `model_dir/cluster` tell it to all of its tasks."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ FOLDER = 'cluster'  # in model_dir
 FINISHED_FILE = 'finished.json'
 FAILED_FILE = 'failed.json'
 
-# Schedulers take a status of 128 and more for "start it again", and less for "broken"; 138 is the
-# one that is left to programs.
+# Schedulers restart a task that ends with a status of 128 or more; a lower status means "broken".
+# 138 is the status of SIGUSR1, which is left to programs.
 PEER_LOST_STATUS = 138
 
 
 class PeerLost(SystemExit):
-    """Another task is gone, and this one cannot go on: all are to be started again.
+    """Exit because another task is gone: all tasks have to be started again.
 
     Args:
-        message: who is gone.
+        message: says which task is gone.
     """
 
     def __init__(self, message: str):
@@ -42,14 +42,14 @@ class PeerLost(SystemExit):
 
 
 class JobState:
-    """What the tasks of a job tell each other about its end.
+    """The files by which the tasks of a job tell each other about its end.
 
-    A finished job is one that has reached what its config asks for: asked for more steps, the same
-    folder holds a job that is not finished.
+    A job is finished when it has reached the goal of its config. When the config asks for more
+    steps later, the job in the same folder is not finished.
 
     Args:
-        model_dir: of the job.
-        train_config: what it is to reach.
+        model_dir: the folder of the job.
+        train_config: the goal of the job.
     """
 
     def __init__(self, model_dir: str, train_config: train_pb2.TrainConfig):
@@ -66,15 +66,15 @@ class JobState:
         finished = read_state(self._finished)
         if finished is None or finished.get('goal') != self._goal:
             return None
-        # Who deletes the checkpoints wants to train anew.
+        # A user who has deleted the checkpoints wants to train from scratch.
         step = int(finished['step'])
         return step if checkpoint_files.latest_step(self._model_dir) >= step else None
 
     def write_finished(self, reason: str) -> None:
-        """The chief: says that the job is finished, with the latest checkpoint.
+        """Write that the job is finished, with its latest checkpoint. Only the chief does so.
 
         Args:
-            reason: `num_steps`, or what ended it before.
+            reason: `num_steps`, or the reason of an earlier end.
         """
         step = checkpoint_files.latest_step(self._model_dir)
         write_state(self._finished, {'step': step, 'reason': reason, 'goal': self._goal})
@@ -83,26 +83,26 @@ class JobState:
         log.info('the job is finished: step %d (%s)', step, reason)
 
     def failure(self) -> Optional[str]:
-        """`worker:1: the message`, when a task has failed since this one started."""
+        """Return `worker:1: the message` if a task has failed since this one started."""
         failed = read_state(self._failed)
         if failed is None or failed == self._leftover:
             return None
         return f'{failed.get("task")}: {failed.get("message")}'
 
     def write_failed(self, task: str, message: str, identity: str) -> None:
-        """Any task: says that it has failed in a way that a restart does not mend.
+        """Write that a task has failed in a way that a restart does not fix.
 
         Args:
-            task: its name.
-            message: why.
-            identity: of this start of the task.
+            task: the name of the task.
+            message: the error.
+            identity: the identity of this start of the task.
         """
         if self.failure() is None:
             write_state(self._failed, {'task': task, 'message': message, 'identity': identity})
 
 
 def read_state(path: str) -> Optional[Mapping[str, Any]]:
-    """What a state file says; None when it is not there, or not readable at this moment."""
+    """Read a state file; return None if it is missing or cannot be read at this moment."""
     try:
         return checkpoint_files.read_json(path)
     except (tf.errors.OpError, OSError, errors.DataError):
@@ -110,9 +110,9 @@ def read_state(path: str) -> Optional[Mapping[str, Any]]:
 
 
 def write_state(path: str, content: Mapping[str, Any]) -> None:
-    """Write a state file; a folder that cannot be written to is only warned about.
+    """Write a state file, or log a warning where the folder cannot be written to.
 
-    What matters more, a checkpoint, has its own error for that.
+    Checkpoints, which matter more, raise an error of their own in that case.
     """
     try:
         checkpoint_files.write_atomically(path, json.dumps(content))
@@ -124,11 +124,11 @@ def leave_now(status: int, message: str) -> None:
     """End the process from any thread, whatever the main thread is doing.
 
     Args:
-        status: of the process.
-        message: what is said about it; empty: nothing.
+        status: the exit status of the process.
+        message: a message for standard error; empty for none.
     """
     if message:
-        # Not by `logging`, whose lock another thread may hold for ever.
+        # `logging` is no use here: another thread may hold its lock forever.
         os.write(2, f'{"error: " if status else ""}{message}\n'.encode())
     sys.stdout.flush()
     os._exit(status)

@@ -1,4 +1,4 @@
-"""Running a local cluster in the foreground: the lines of all its tasks, and how it ends."""
+"""A local cluster in the foreground: the lines of all its tasks, and its end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _PROGRESS = re.compile(r'(^|\s)step \d+(/\d+)?\s')
 
 
 class Console:
-    """Shows the lines of all tasks, and the chief's progress.
+    """Display of the lines of all tasks, and of the chief's progress.
 
     Args:
-        chief: its name.
-        stream: to write to; on a terminal, progress is one line that changes.
+        chief: the name of the chief.
+        width: the width of the column of names.
+        stream: the stream to write to; on a terminal, progress is one line that changes.
     """
 
     def __init__(self, chief: str, width: int, stream: TextIO):
@@ -34,11 +35,11 @@ class Console:
         self._lines: queue.SimpleQueue = queue.SimpleQueue()
 
     def put(self, name: str, line: str) -> None:
-        """Take a line; from any thread."""
+        """Take a line; may be called from any thread."""
         self._lines.put((name, line))
 
     def show(self) -> None:
-        """Write what has come."""
+        """Write the lines that have come."""
         while not self._lines.empty():
             name, line = self._lines.get()
             is_progress = _PROGRESS.search(line) is not None
@@ -52,7 +53,7 @@ class Console:
         self._stream.flush()
 
     def close(self) -> None:
-        """Write the rest, and leave the terminal in order."""
+        """Write the remaining lines, and end the progress line."""
         self.show()
         if self._status:
             self._stream.write('\n')
@@ -75,47 +76,47 @@ def run(
     """Run a cluster until all its tasks have ended, or one has failed.
 
     Args:
-        addresses: of the tasks, by role.
-        command: that every task runs.
-        restart: see `LocalCluster`.
-        stream: where the lines of the tasks go.
+        addresses: the addresses of the tasks, by role.
+        command: the command that every task runs.
+        restart: how often a task that was killed is started again; see `LocalCluster`.
+        stream: receives the lines of the tasks.
 
     Returns:
-        The exit status: 0 when all tasks have ended with 0; that of the task that failed; 143 or
-        130 after SIGTERM or Ctrl-C.
+        The exit status: 0 when all tasks have ended with 0, else the status of the task that
+        failed; 143 after SIGTERM and 130 after Ctrl-C.
     """
     names = [f'{role}:{index}' for role in addresses for index in range(len(addresses[role]))]
     chief = next((name for name in names if name.startswith(('chief', 'master'))), 'worker:0')
     console = Console(chief, max(map(len, names)), stream)
     cluster = LocalCluster(addresses, command, console.put, restart)
-    told = _Told()
+    signals = _StopSignals()
     console.put('launcher', f'{", ".join(names)}: {shlex.join(command)}')
     cluster.start()
     failed: Optional[Tuple[str, int]] = None
     try:
-        while cluster.running and failed is None and told.number is None:
+        while cluster.running and failed is None and signals.number is None:
             failed = cluster.poll()
             console.show()
             time.sleep(POLL_SECONDS)
     finally:
         if failed is not None:
             console.put('launcher', f'{failed[0]} has ended with status {failed[1]}: all end')
-        elif told.number is not None:
-            console.put('launcher', f'{signal.Signals(told.number).name}: all end')
+        elif signals.number is not None:
+            console.put('launcher', f'{signal.Signals(signals.number).name}: all end')
         stopper = threading.Thread(target=cluster.stop)
         stopper.start()
         while stopper.is_alive():
             console.show()
             stopper.join(POLL_SECONDS)
         console.close()
-        told.restore()
+        signals.restore()
     if failed is not None:
         return failed[1]
-    return 0 if told.number is None else 128 + told.number
+    return 0 if signals.number is None else 128 + signals.number
 
 
-class _Told:
-    """Notes SIGTERM and Ctrl-C."""
+class _StopSignals:
+    """Handlers that note SIGTERM and Ctrl-C."""
 
     def __init__(self):
         self.number: Optional[int] = None

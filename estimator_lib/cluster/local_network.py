@@ -1,7 +1,7 @@
-"""A network namespace for the tasks of a local cluster, with nothing but the loopback; Linux only.
+"""A network namespace for the tasks of a local cluster, with only the loopback; Linux only.
 
-TensorFlow's servers listen on all interfaces and run what anybody asks them to: without it, the
-ports of a local cluster are an open door to everybody who reaches the machine.
+TensorFlow's servers listen on all interfaces and run any graph that they are sent. Without a
+namespace, everybody who reaches the machine can run code through the ports of a local cluster.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _CLONE_NEWNET = 0x40000000
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
 _LOOPBACK = '127.0.0.1'
-# A comment of a config may have a link in it, and file:// is on this machine.
+# A comment in a config may contain a link. A file:// path is on this machine.
 _COMMENT = re.compile(r'#[^\n]*')
 _REMOTE = re.compile(r'\b(?!file:)[a-z][a-z0-9]*://[^\s\'"]*')
 
 
 def isolate() -> None:
-    """Move this process, and those that it starts from now on, into a network of their own.
+    """Move this process, and all that it starts from now on, into their own network.
 
-    The process must have one thread. Without root it moves into a user namespace as well, in which
-    it has the same user id, and the rights to files that it had.
+    The process must have one thread. Without root rights it also enters a user namespace, where it
+    keeps its user id and its rights to files.
 
     Raises:
-        OSError: the kernel does not allow it; nothing has changed.
+        OSError: the kernel does not allow it; the process is unchanged.
     """
     if sys.platform != 'linux':
         raise OSError(errno.ENOSYS, f'{sys.platform} has no network namespaces')
-    # There is no way back from half of it, so another process tries first.
+    # A process cannot undo half of the move, so a child process tries first.
     child = os.fork()
     if child == 0:
         number = errno.EIO
@@ -54,7 +54,7 @@ def isolate() -> None:
 
 
 def _attempt() -> int:
-    """The number of the error that entering ends with, or using what was entered; 0 for none."""
+    """Enter the network and use it; return the number of the error, or 0."""
     try:
         _enter()
         with socket.socket() as server, socket.socket() as client:
@@ -69,7 +69,7 @@ def _attempt() -> int:
 def _enter() -> None:
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    # Root keeps its own user namespace, and with it the right to the files of others.
+    # Root keeps its user namespace, and so its rights to the files of other users.
     if libc.unshare(_CLONE_NEWNET | (_CLONE_NEWUSER if user else 0)):
         raise OSError(ctypes.get_errno(), 'unshare')
     if user:
@@ -82,22 +82,26 @@ def _enter() -> None:
 
 
 def remote_path(arguments: Sequence[str]) -> Optional[str]:
-    """Return the first path of another machine (`gs://...`) in a command line of the front door.
+    """Return the first path of another machine (`gs://...`) in a command line; None if none.
 
     Args:
-        arguments: the command line. The files that it names, as a config, are searched as well,
-            and the config that a run has saved in a folder that it names.
+        arguments: a command line of the front door. The files that it names, as a config, are
+            searched too, and so are the configs that runs have saved in the folders it names.
     """
     for argument in arguments:
         value = argument.partition('=')[2] or argument
-        for text in (argument, _text_of(value), _text_of(os.path.join(value, 'pipeline.config'))):
-            found = _REMOTE.search(_COMMENT.sub('', text))
-            if found:
-                return found.group()
+        for text in (
+            argument,
+            _read_text(value),
+            _read_text(os.path.join(value, 'pipeline.config')),
+        ):
+            match = _REMOTE.search(_COMMENT.sub('', text))
+            if match:
+                return match.group()
     return None
 
 
-def _text_of(path: str, most: int = 1 << 20) -> str:
+def _read_text(path: str, most: int = 1 << 20) -> str:
     try:
         with open(path, errors='replace') as file:
             return file.read(most)

@@ -17,8 +17,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 Addresses = Mapping[str, Sequence[str]]
 
 HOST = '127.0.0.1'
-# How long tasks may take to end after SIGTERM, before SIGKILL: the workers first, the parameter
-# servers when these have ended.
+# Seconds from SIGTERM to SIGKILL: the workers are stopped first, then the parameter servers.
 WORKERS_SECONDS = 30.0
 SERVERS_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -31,13 +30,13 @@ _PR_SET_PDEATHSIG = 1
 def build_addresses(
     *, num_workers: int, num_ps: int, chief: bool = True, evaluator: bool = False
 ) -> Dict[str, List[str]]:
-    """Addresses with free ports for the tasks of a cluster.
+    """Build addresses with free ports for the tasks of a cluster.
 
     Args:
-        num_workers: beside the chief.
-        num_ps: parameter servers.
-        chief: False for a cluster of nothing but workers.
-        evaluator: whether there is one.
+        num_workers: number of workers without the chief.
+        num_ps: number of parameter servers.
+        chief: False for a cluster whose chief is worker 0.
+        evaluator: whether the cluster has an evaluator.
     """
     counts = {
         'chief': int(chief),
@@ -54,10 +53,10 @@ def build_addresses(
 
 
 def free_ports(count: int) -> List[int]:
-    """Ports of the loopback that nobody listens at.
+    """Return free ports of the loopback.
 
-    They are outside of the range from which the kernel takes the ports of outgoing connections: a
-    task that is started again finds its port free.
+    They are outside the range from which the kernel takes ports for outgoing connections: so a task
+    that is started again finds its port free.
     """
     ports: List[int] = []
     for port in _candidates():
@@ -88,15 +87,13 @@ class Task:
     """One process of a cluster.
 
     Args:
-        name: `worker:1`.
-        command: how it is started.
-        environment: of the process.
-        output: gets (name, line) for each line that it writes; None in place of the line at the
-            end of its output.
+        name: the name of the task, as `worker:1`.
+        command: the command line of the process.
+        environment: the environment of the process.
+        output: called with (name, line) for each line that the process writes.
 
     Attributes:
-        restarts: how often it was started again.
-        status: of the process when it has ended: negative for a signal.
+        restarts: number of times that the process was started again.
     """
 
     def __init__(
@@ -116,16 +113,16 @@ class Task:
 
     @property
     def role(self) -> str:
-        """`worker`."""
+        """The role of the task, as `worker`."""
         return self.name.partition(':')[0]
 
     @property
     def pid(self) -> int:
-        """Of the process, ended or not."""
+        """The id of the process, whether it has ended or not."""
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start the process, or start it again."""
         self.restarts += 1
         self._process = subprocess.Popen(
             self._command,
@@ -143,7 +140,7 @@ class Task:
         self._reader.start()
 
     def poll(self) -> Optional[int]:
-        """The status of the process as a shell gives it (137 for SIGKILL); None while it runs."""
+        """Return the status as a shell gives it (137 for SIGKILL); None while the process runs."""
         status = self._process.poll()
         if status is None:
             return None
@@ -165,12 +162,12 @@ class LocalCluster:
     """The tasks of a cluster as processes of this machine.
 
     Args:
-        addresses: of the tasks, by role.
-        command: that every task runs.
-        output: see `Task`; called from threads.
+        addresses: the addresses of the tasks, by role.
+        command: the command that every task runs.
+        output: called with (name, line) for each line of a task, from several threads.
         restart: how often a task that was killed or told to end is started again, as a scheduler
-            would.
-        environment: in place of this process's own.
+            does.
+        environment: the environment of the tasks; None for that of this process.
     """
 
     def __init__(
@@ -209,7 +206,7 @@ class LocalCluster:
         return next(task for task in self.tasks if task.name == name)
 
     def poll(self) -> Optional[Tuple[str, int]]:
-        """Look at all tasks, and start those again that are to be.
+        """Look at all tasks, and restart those that a scheduler would restart.
 
         Returns:
             Name and status of a task that has failed for good; None while none has.
@@ -235,7 +232,7 @@ class LocalCluster:
         return [task for task in self.tasks if task.name not in self.ended]
 
     def stop(self) -> None:
-        """End all tasks: SIGTERM, SIGKILL after a deadline; parameter servers last."""
+        """End all tasks by SIGTERM, then SIGKILL after a deadline; parameter servers last."""
         others = [task for task in self.running if task.role != _SERVER_ROLE]
         self._stop(others, WORKERS_SECONDS)
         self._stop(self.running, SERVERS_SECONDS)
@@ -267,12 +264,12 @@ class LocalCluster:
 
 
 def tf_config(addresses: Addresses, role: str, index: int) -> str:
-    """`TF_CONFIG` of one task."""
+    """Build the `TF_CONFIG` of one task."""
     cluster = {name: list(tasks) for name, tasks in addresses.items()}
     return json.dumps({'cluster': cluster, 'task': {'type': role, 'index': index}})
 
 
 def _end_with_parent() -> None:
-    """In the child: told to end when the launcher is killed; Linux only."""
+    """Ask the kernel to end this child when the launcher is killed; Linux only."""
     if sys.platform == 'linux':
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A parameter server: holds variables until the job is finished, and then ends by itself."""
+"""A parameter server: it holds variables until the job is finished, and then ends by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 _LOOK_SECONDS = 0.5
-# What a worker may need to leave when the job is finished, or to save when a server is to end.
+# Time for workers to leave a finished job, or to save when a server is told to end.
 _LEAVING_SECONDS = 15.0
 
 
@@ -26,12 +26,12 @@ def start_server(job: Job, session_config: tf1.ConfigProto) -> tf1.train.Server:
     """Start TensorFlow's server of this task, by which the tasks reach each other's devices.
 
     Raises:
-        errors.ClusterError: its port is taken.
+        errors.ClusterError: another process has the port.
     """
     spec: Dict[str, List[str]] = {
         role: list(tasks)
         for role, tasks in job.cluster.addresses.items()
-        if role != EVALUATOR_ROLE  # which no task talks to
+        if role != EVALUATOR_ROLE  # no task talks to the evaluator
     }
     require_free_address(job)
     try:
@@ -49,7 +49,7 @@ def require_free_address(job: Job) -> None:
     """Refuse an address of this task that another process has.
 
     Raises:
-        errors.ClusterError: one listens there.
+        errors.ClusterError: another process listens there.
     """
     address = job.address(job.name)
     if waiting.is_listening(address):
@@ -64,7 +64,7 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
 
     Raises:
         errors.ClusterError: the job has failed, or its chief is silent for too long.
-        preemption.Preempted: told to end; the workers have been asked to save and end before.
+        preemption.Preempted: this task was told to end; the workers have been asked to save first.
     """
     server = start_server(job, session_config)
     supervisor.heart.tell(heartbeats.SERVING)
@@ -80,18 +80,18 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
         )
         _wait_for_workers(job, supervisor)
         raise
-    del server  # served until here
+    del server  # TensorFlow's server stops when nothing refers to it
 
 
 def _wait_for_workers(job: Job, supervisor: Supervisor) -> None:
-    """Serve those who are about to leave; not one that has died without a word.
+    """Wait until all workers have left, or their time is over.
 
-    Its last heartbeat says for some time yet that it trains, but nobody listens at its address.
+    A worker that was killed is not waited for: its last heartbeat still says that it trains, but
+    nobody listens at its address.
     """
     deadline = time.monotonic() + _LEAVING_SECONDS
     while time.monotonic() < deadline and any(
-        supervisor.watch.state(name) not in (None, heartbeats.ENDED)
-        and not job.not_listening([name])
+        supervisor.watch.state(name) not in (None, heartbeats.ENDED) and not job.unreachable([name])
         for name in job.workers
     ):
         time.sleep(_LOOK_SECONDS)

@@ -1,8 +1,8 @@
 """The rendezvous of the workers of an all-reduce job: they begin together.
 
-A collective step needs every worker, and one that was started again cannot join the steps of the
-others. So the chief waits until all workers wait, and writes down which start of each it has seen;
-they begin when they find themselves there.
+A collective step needs every worker, and a worker that was started again cannot join the steps of
+the others. So the chief waits until all workers wait, and lists the identity of each. A worker
+begins when it finds its own identity in the list.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MEMBERS_FILE = 'members.json'
 
 
 def join(job: Job, supervisor: Supervisor) -> bool:
-    """Wait for all workers, and tell the supervisor who they are.
+    """Wait for all workers, and give their identities to the supervisor.
 
     Returns:
         False when the job is finished already.
 
     Raises:
-        errors.ClusterError: some have not come in time.
+        errors.ClusterError: some workers have not come in time.
     """
     path = os.path.join(job.state.folder, MEMBERS_FILE)
     supervisor.heart.tell(heartbeats.WAITING)
@@ -36,7 +36,7 @@ def join(job: Job, supervisor: Supervisor) -> bool:
 
     def not_waiting() -> List[str]:
         others = [name for name in job.workers if name != job.name]
-        return [one for one in others if supervisor.watch.state(one) != heartbeats.WAITING]
+        return [name for name in others if supervisor.watch.state(name) != heartbeats.WAITING]
 
     def not_listed() -> List[str]:
         members.update((job_state.read_state(path) or {}).get('members', {}))

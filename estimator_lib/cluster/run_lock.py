@@ -1,9 +1,9 @@
-"""One training run in a folder at a time: it holds a lock there, and others are refused.
+"""The lock of a training run: a folder has one run at a time, and others are refused.
 
-The lock is a file that says who holds it. One whose process runs no more is taken over at once by a
-run of the same machine; that of another machine, where it has not changed for some seconds: its
-owner replaces it all the time. This takes no more of a file system than that a file which is there
-is not created again, and that files can be renamed.
+The lock is a file that names its owner, who replaces the file every few seconds. A new run takes
+the lock of a dead owner: on the same machine when the owner's process is gone, on another machine
+when the file does not change for some seconds. The file system only needs exclusive creation of
+files and renaming.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LOCK_FILE = 'run.lock'  # in model_dir
 _USER_ERROR_STATUS = 2
 
 
-_lost: Dict[str, str] = {}  # why this process has a folder no more, by the folder
+_lost: Dict[str, str] = {}  # by folder that this process has lost: the error message
 
 
 def require(model_dir: str) -> None:
     """End a run that has lost the lock of its folder.
 
     Raises:
-        errors.UserError: it has; the message has the process id and host of the other run.
+        errors.UserError: the lock is lost; the message names the other run's process id and host.
     """
     if model_dir in _lost:
         raise errors.UserError(_lost[model_dir])
@@ -47,17 +47,17 @@ def require(model_dir: str) -> None:
 
 @contextlib.contextmanager
 def held(model_dir: str) -> Iterator[None]:
-    """Inside, this process holds the lock of a folder.
+    """Hold the lock of a folder while the block runs.
 
-    A process that loses it all the same, because it was stopped for so long that another machine
-    took it for dead, ends: two runs would overwrite each other's checkpoints. Where the process is
-    a user's program, without a `preemption_guard`, `require` ends the run.
+    A process can lose the lock: when it was stopped for so long that another machine took it for
+    dead. It then ends, as two runs would overwrite each other's checkpoints. In a user's program,
+    which has no `preemption_guard`, `require` ends the run instead.
 
     Args:
-        model_dir: the folder; it is there, and can be written to.
+        model_dir: the folder, which exists and can be written to.
 
     Raises:
-        errors.UserError: another run holds it; the message has its process id and host.
+        errors.UserError: another run holds the lock; the message has its process id and host.
     """
     lock = _Lock(model_dir)
     lock.take()
@@ -82,33 +82,33 @@ class _Lock:
         self._content: Dict[str, Any] = {
             'host': socket.gethostname(),
             'pid': os.getpid(),
-            'started': _start_of(os.getpid()),
+            'started': _process_start(os.getpid()),
             'machine': _machine(),
             'since': time.strftime('%Y-%m-%d %H:%M:%S'),
             'token': uuid.uuid4().hex,
         }
 
     def take(self) -> None:
-        """Take the lock, also that of an owner that has died."""
+        """Take the lock, even from an owner that has died."""
         while not self._create(self._path):
             text = _read(self._path)
             if text is None:  # released just now
                 continue
-            owner = _parsed(text)
+            owner = _parse_owner(text)
             if self._is_alive(owner, text):
                 raise errors.UserError(
                     f'model_dir {self._model_dir}: another run trains there, process '
                     f'{owner.get("pid")} on host {owner.get("host")}, since {owner.get("since")}; '
-                    'expected: it ends first, or another model_dir.'
+                    'expected: that run ends first, or another model_dir.'
                 )
-            if self._take_over(text):
-                log.info('%s: the run that held it has died; this one has it now', self._path)
+            if self._replace_dead(text):
+                log.info('%s: its owner has died; this run takes the lock', self._path)
                 return
 
     def keep(self, stopped: threading.Event) -> None:
-        """Replace the lock every few seconds, until another run has it."""
+        """Replace the lock file every few seconds, until another run owns it."""
         while not stopped.wait(heartbeats.LEAST_SECONDS):
-            owner = _parsed(_read(self._path) or '')
+            owner = _parse_owner(_read(self._path) or '')
             if owner and not self._is_own(owner):
                 _lost[self._model_dir] = message = (
                     f'model_dir {self._model_dir}: this run was silent for so long that process '
@@ -121,17 +121,17 @@ class _Lock:
             job_state.write_state(self._path, self._content)
 
     def release(self) -> None:
-        """Give the lock up."""
-        if self._is_own(_parsed(_read(self._path) or '')):
+        """Remove the lock file if this process owns it."""
+        if self._is_own(_parse_owner(_read(self._path) or '')):
             _remove(self._path)
 
     def _is_own(self, owner: Dict[str, Any]) -> bool:
         return owner.get('token') == self._content['token']
 
     def _create(self, path: str) -> bool:
-        """Return whether a file was not there, and is this process's now."""
+        """Create the file exclusively; return whether it is this process's now."""
         text = json.dumps(self._content)
-        if '://' in path:  # where no file is created exclusively
+        if '://' in path:  # remote file systems have no exclusive creation
             if tf.io.gfile.exists(path):
                 return False
             checkpoint_files.write_atomically(path, text)
@@ -144,7 +144,7 @@ class _Lock:
         return True
 
     def _is_alive(self, owner: Dict[str, Any], text: str) -> bool:
-        """Whether the owner of a lock runs; waits where only a change of the lock can show it."""
+        """Return whether the owner runs; wait for a change of the lock of another machine."""
         if owner.get('machine') == self._content['machine']:
             return _runs(owner)
         log.info(
@@ -159,21 +159,24 @@ class _Lock:
             time.sleep(waiting.POLL_SECONDS)
             now = _read(self._path)
             if now != text:
-                return bool(owner) and _parsed(now or '').get('token') == owner.get('token')
+                return bool(owner) and _parse_owner(now or '').get('token') == owner.get('token')
         return False
 
-    def _take_over(self, text: str) -> bool:
-        """Replace the lock, if it is still the one that was looked at.
+    def _replace_dead(self, text: str) -> bool:
+        """Replace a dead owner's lock, and return whether this process did.
 
-        Of several runs that want to, the one does that creates a second file, named by the lock's
-        text: what is replaced is what all of them found dead.
+        Several runs may find the same lock dead. The one that creates a claim file, named by a hash
+        of the lock's text, replaces the lock.
+
+        Args:
+            text: the content of the dead lock; a lock that has changed since is not replaced.
         """
         claim = f'{self._path}.{hashlib.sha256(text.encode()).hexdigest()[:32]}'
         deadline = time.monotonic() + heartbeats.LEAST_SILENT_SECONDS
         while not self._create(claim):
             if _read(self._path) != text:
                 return False
-            if time.monotonic() >= deadline:  # whoever created it was killed right then
+            if time.monotonic() >= deadline:  # the run that created the claim was killed
                 _remove(claim)
             time.sleep(waiting.POLL_SECONDS)
         try:
@@ -191,7 +194,7 @@ def _remove(path: str) -> None:
 
 
 def _read(path: str) -> Optional[str]:
-    """What is in a file, '' where it cannot be read; None when it is not there."""
+    """Read a file; return '' if it cannot be read and None if it does not exist."""
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
             return file.read().decode(errors='replace')
@@ -201,8 +204,8 @@ def _read(path: str) -> Optional[str]:
         return ''
 
 
-def _parsed(text: str) -> Dict[str, Any]:
-    """Who a lock says that holds it; nothing where it is not whole."""
+def _parse_owner(text: str) -> Dict[str, Any]:
+    """Parse the owner out of the text of a lock; return {} for a malformed text."""
     try:
         owner = json.loads(text)
     except (ValueError, RecursionError):
@@ -211,28 +214,28 @@ def _parsed(text: str) -> Dict[str, Any]:
 
 
 def _machine() -> str:
-    """Return the same in two processes that can see each other by their ids, and in no others."""
+    """Return an id that two processes share if and only if they see each other's process ids."""
     try:
         with open('/proc/sys/kernel/random/boot_id') as file:
             boot = file.read().strip()
         return f'{socket.gethostname()} {boot} {os.readlink("/proc/self/ns/pid")}'
     except OSError:
-        return uuid.uuid4().hex  # not Linux: nobody is known to be on this machine
+        return uuid.uuid4().hex  # not Linux: no other process is known to be on this machine
 
 
 def _runs(owner: Dict[str, Any]) -> bool:
-    """Return whether an owner's process runs, and is not another one that has got its id."""
+    """Return whether the owner's process runs, and its id is not that of a later process."""
     try:
         os.kill(owner['pid'], 0)
-    except PermissionError:  # another user's, which /proc may not show
-        return _start_of(owner['pid']) in (owner.get('started'), None)
+    except PermissionError:  # a process of another user, which /proc may hide
+        return _process_start(owner['pid']) in (owner.get('started'), None)
     except (ProcessLookupError, OverflowError):
         return False
-    return _start_of(owner['pid']) == owner.get('started')
+    return _process_start(owner['pid']) == owner.get('started')
 
 
-def _start_of(pid: int) -> Optional[str]:
-    """When a process started, in clock ticks since the boot; None for one that runs no more."""
+def _process_start(pid: int) -> Optional[str]:
+    """Return the start of a process in clock ticks since boot; None if it does not run."""
     try:
         with open(f'/proc/{pid}/stat') as file:
             fields = file.read().rpartition(')')[2].split()

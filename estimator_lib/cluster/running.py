@@ -1,4 +1,4 @@
-"""What a process does as a task of a cluster, from its start to its end."""
+"""The work of a process as a task of a cluster, from its start to its end."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ Metrics = Dict[str, Dict[str, float]]
 # Kubernetes kills 30 s after it has told a task to end.
 DEADLINE_SECONDS = 20.0
 EARLY_STOPPING = 'early_stopping'
-# Attempts to train, one after the other, in which not a step was made.
+# Limit of consecutive attempts to train that end before the first step.
 _MOST_ATTEMPTS = 20
 _ATTEMPT_SECONDS = 2.0
-# What a session raises when a parameter server is gone, or not what it was. FailedPrecondition:
-# it has been started again, and its variables are not set yet.
+# Errors of a session whose parameter server is gone or was restarted. FailedPrecondition: the
+# server has been started again, and its variables are not initialized yet.
 _SERVER_LOSS = (
     tf.errors.AbortedError,
     tf.errors.UnavailableError,
@@ -66,18 +66,19 @@ class Trainer(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """Parts of the work of a task, each made when its role needs it.
+    """Parts of the work of a task; a function creates a part when the role of the task needs it.
 
     Attributes:
-        create_trainer: of the workers; the strategy of those without sessions is made with it.
-        create_input_fn: of the workers.
-        chief_hooks: of the chief's training.
-        create_evaluator: of the checkpoints of the job; None when nothing is evaluated.
-        finish: what the chief of a job without evaluator does in the end: the last evaluation and
-            the final export. Returns the metrics.
-        create_stopping: what decides about early stopping; None where nothing does.
-        hooks: of the training of every worker.
-        saving_listeners: told of the chief's checkpoints.
+        create_trainer: creates a worker's trainer, with its strategy where it uses no session.
+        create_input_fn: creates the input function of a worker.
+        chief_hooks: the hooks of the chief's training.
+        create_evaluator: creates the evaluator of the job's checkpoints; None when nothing is
+            evaluated.
+        finish: makes the last evaluation and the final export, and returns the metrics. The chief
+            of a job without an evaluator calls it.
+        create_stopping: creates the early stopping; it returns None without early stopping.
+        hooks: the hooks of the training of every worker.
+        saving_listeners: listeners of the chief's checkpoints.
     """
 
     create_trainer: Callable[[], Trainer]
@@ -100,41 +101,41 @@ def run_task(
     """Do the work of this process's task until the job is finished.
 
     Args:
-        cluster: the tasks, and which this is.
-        config: of the job.
-        model_dir: which all tasks see.
-        session_config: of the servers.
-        parts: of the work.
+        cluster: all tasks, and the index of this one.
+        config: the config of the job.
+        model_dir: the folder that all tasks share.
+        session_config: the config of TensorFlow's servers.
+        parts: the parts of the work.
 
     Returns:
-        The metrics of the last evaluation, of the task that made one.
+        The metrics of the last evaluation; empty if this task made none.
 
     Raises:
-        errors.ClusterError: another task has failed, or was waited for too long.
+        errors.ClusterError: another task has failed, or has not come in time.
         job_state.PeerLost: the job is to be started again.
-        preemption.Preempted: told to end; the chief has saved.
+        preemption.Preempted: this task was told to end; the chief has saved a checkpoint.
     """
     job = Job(
         cluster, config.train_config, model_dir, job_state.JobState(model_dir, config.train_config)
     )
     preemption.end_process_within(DEADLINE_SECONDS)
-    with _supervised(job) as it:
+    with _supervised(job) as supervisor:
         if cluster.role == SERVER_ROLE:
-            parameter_server.serve(job, it, session_config)
+            parameter_server.serve(job, supervisor, session_config)
         elif job.trains:
-            return _Worker(job, it, session_config, parts).run()
+            return _Worker(job, supervisor, session_config, parts).run()
         elif parts.create_evaluator is not None:
             return evaluator_task.evaluate_until_finished(
-                job, it, parts.create_evaluator(), config.eval_config.schedule
+                job, supervisor, parts.create_evaluator(), config.eval_config.schedule
             )
         else:
-            log.info('nothing is to be evaluated: the evaluator ends')
+            log.info('the config asks for no evaluation: the evaluator ends')
         return {}
 
 
 @contextlib.contextmanager
 def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
-    """Tell the other tasks that this one runs, and how it has ended."""
+    """Tell the other tasks that this one runs, and its exit status in the end."""
     supervisor = supervision.Supervisor(job)
     supervisor.start()
     status = 1
@@ -154,7 +155,7 @@ def _supervised(job: Job) -> Iterator[supervision.Supervisor]:
 
 
 class _Worker:
-    """The chief, or another worker."""
+    """The work of the chief, or of another worker."""
 
     def __init__(
         self,
@@ -174,20 +175,20 @@ class _Worker:
         self._agreement = coordinated_stop.StopAgreement(job.state.folder, self._is_chief)
 
     def run(self) -> Metrics:
-        """Train, and ends the job where this is the chief."""
+        """Train, and end the job where this is the chief."""
         reason = 'num_steps'
         if self._job.state.finished() is None:
             train = self._train_all_reduce if self._job.is_all_reduce else self._train
             reason = self._ended_before() or train() or reason
         elif not self._is_chief:
             log.info('the job is finished: %s has nothing to do', self._job.name)
-        # What ended the session may be a signal or a verdict.
+        # A signal or a verdict may have ended the session.
         preemption.raise_if_requested()
         self._supervisor.raise_verdict()
         return self._finish(reason) if self._is_chief else {}
 
     def _ended_before(self) -> Optional[str]:
-        """The chief: why an earlier start has ended the training; None when it is to go on."""
+        """Return the reason if early stopping ended an earlier start; None for other workers."""
         if not self._is_chief:
             return None
         self._stopping = self._parts.create_stopping()
@@ -200,14 +201,14 @@ class _Worker:
             self._job.state.write_finished(reason)
         if self._parts.create_evaluator is not None and self._supervisor.has_evaluator():
             return {}
-        log.info('no evaluator: the chief does what comes at the end')
+        log.info('no evaluator: the chief makes the last evaluation and the final export')
         return self._parts.finish()
 
     def _train(self) -> Optional[str]:
-        """With parameter servers: once, and again after each loss of one.
+        """Train with parameter servers, and start again each time that one is lost.
 
         Returns:
-            Why training has ended before its last step; None when it has not.
+            The reason if training has ended before its last step, else None.
         """
         server = None
         while True:
@@ -230,8 +231,8 @@ class _Worker:
                 self._supervisor.raise_verdict()
                 if self._attempts >= _MOST_ATTEMPTS:
                     raise errors.ClusterError(
-                        f'{self._job.name} has opened {self._attempts} sessions, one after the '
-                        'other, and not made a step; expected: all tasks run the same config and '
+                        f'{self._job.name} has opened {self._attempts} sessions in '
+                        'succession without a step; expected: all tasks run the same config and '
                         'the same version of this program. The last error: '
                         f'{errors.first_line(error)}'
                     ) from error
@@ -243,7 +244,7 @@ class _Worker:
                 time.sleep(_ATTEMPT_SECONDS)
 
     def _wait(self) -> bool:
-        """Wait for who is needed to begin; False when the job is finished."""
+        """Wait for the tasks needed to begin; return False when the job is finished."""
         self._supervisor.heart.tell(heartbeats.WAITING)
         job = self._job
 
@@ -257,14 +258,14 @@ class _Worker:
 
         options = {'timeout_seconds': job.wait_timeout_seconds, 'give_up': give_up}
         ready = waiting.wait_for(
-            lambda: job.not_listening(job.servers), who=job.name, until='to listen', **options
+            lambda: job.unreachable(job.servers), who=job.name, until='to listen', **options
         )
         if self._is_chief or not ready:
             return ready
         return waiting.wait_for(idle_chief, who=job.name, until='to train', **options)
 
     def _train_all_reduce(self) -> Optional[str]:
-        """Return all workers together; when one is lost all end, to be started again together."""
+        """Train with all workers together; when one is lost, all end and are started again."""
         parameter_server.require_free_address(self._job)
         if not rendezvous.join(self._job, self._supervisor):
             return None
@@ -278,9 +279,9 @@ class _Worker:
         return stop.reason
 
     def _train_together(self, hooks: List[tf.estimator.SessionRunHook]) -> None:
-        """Train among the workers that have come."""
+        """Train with the workers that have come to the rendezvous."""
         max_steps = self._job.train_config.num_steps or None
-        trainer = self._parts.create_trainer()  # A strategy in eager TensorFlow comes first.
+        trainer = self._parts.create_trainer()  # before the input: it may create an eager strategy
         input_fn = self._parts.create_input_fn()
         if not isinstance(trainer, tf.estimator.Estimator):
             trainer.train(
@@ -292,12 +293,12 @@ class _Worker:
             return
         trainer = _add_listeners(trainer, self._saving_listeners())
         train_spec = tf.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks)
-        # Not used by a worker, but no TrainSpec goes without.
+        # A worker does not evaluate, but `train_and_evaluate` requires an EvalSpec.
         eval_spec = tf.estimator.EvalSpec(input_fn)
         tf.estimator.train_and_evaluate(trainer, train_spec, eval_spec)
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
-        """Give the supervisor the time to find out whether another worker is gone."""
+        """Wait until the supervisor can tell whether another worker is gone."""
         log.warning('%s: %s', self._job.name, errors.first_line(error))
         deadline = time.monotonic() + 3 * heartbeats.LEAST_SECONDS
         while time.monotonic() < deadline:
@@ -319,8 +320,8 @@ class _Worker:
             self._step_done,
             should_end=lambda: self._supervisor.verdict is not None,
         )
-        of_chief = self._parts.chief_hooks if self._is_chief else ()
-        return [own, stop, *of_chief, *self._parts.hooks]
+        chief_hooks = self._parts.chief_hooks if self._is_chief else ()
+        return [own, stop, *chief_hooks, *self._parts.hooks]
 
     def _saving_listeners(self) -> Sequence[tf.estimator.CheckpointSaverListener]:
         return self._parts.saving_listeners if self._is_chief else ()
@@ -329,8 +330,8 @@ class _Worker:
         self._sessions += 1
         if self._job.is_all_reduce and self._sessions > 1:
             raise job_state.PeerLost(
-                'a worker of the all-reduce job is gone: all are started again together, and go '
-                'on from the last checkpoint.'
+                'a worker of the all-reduce job is gone: all are started again together, and '
+                'resume from the last checkpoint.'
             )
         self._supervisor.heart.tell(heartbeats.TRAINING, step=step)
         again = '' if self._sessions == 1 else f' again (session {self._sessions})'
@@ -338,14 +339,14 @@ class _Worker:
 
     def _step_done(self, step: int) -> None:
         self._attempts = 0
-        self._supervisor.heart.at_step(step)
+        self._supervisor.heart.note_step(step)
 
 
 def _add_listeners(
     estimator: tf.estimator.Estimator,
     listeners: Sequence[tf.estimator.CheckpointSaverListener],
 ) -> tf.estimator.Estimator:
-    """Return an Estimator whose saver hook tells the listeners.
+    """Return an Estimator whose saver hook calls the listeners.
 
     Under all-reduce TensorFlow drops the listeners of a `TrainSpec`.
     """

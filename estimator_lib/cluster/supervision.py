@@ -1,9 +1,9 @@
-"""What goes on beside a task's work: its heartbeat, and an eye on the job and the other tasks.
+"""The supervisor of a task: a thread that sends its heartbeat and watches the other tasks.
 
-The main thread may be inside a training step that never ends, so this is a thread. It finds a
-verdict, which the main thread acts on where it can (a hook asks for the end, a loop raises); when
-it does not in time, the thread ends the process, or says so where a user's program has no
-`preemption_guard`.
+A thread is needed because the main thread may hang inside a training step. When the task has to
+end, the thread sets a verdict. The main thread acts on it where it can: a hook requests the stop,
+or a loop raises. When the main thread does not react in time, the thread ends the process; in a
+user's program, which has no `preemption_guard`, it only logs an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = logging.getLogger('estimator_lib')
 
 LOOK_SECONDS = 1.0
 REPORT_SECONDS = 30.0
-# How long the main thread has to act on a verdict.
+# Seconds that the main thread has to act on a verdict.
 GRACE_SECONDS = 15.0
 PEER_LOST_GRACE_SECONDS = 3.0
-# A worker of a finished job has left by then, or hangs in a step that nobody answers any more.
+# A worker that has not left a finished job after this time hangs in a step without an answer.
 FINISHED_GRACE_SECONDS = 20.0
 _USER_ERROR_STATUS = 2
 _TOLD_TO_END_STATUS = 143
@@ -34,12 +34,12 @@ _TOLD_TO_END_STATUS = 143
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """Why this task is to end.
+    """A decision that this task has to end.
 
     Attributes:
-        status: of the process.
-        message: why.
-        since: when that was found, by the monotonic clock.
+        status: the exit status of the process.
+        message: the reason.
+        since: the time of the decision on the monotonic clock, in seconds.
     """
 
     status: int
@@ -48,14 +48,14 @@ class Verdict:
 
 
 class Supervisor:
-    """The thread, and what it has found.
+    """The supervising thread, and its verdict.
 
     Args:
-        job: which this process is a task of.
+        job: the job of which this process is a task.
 
     Attributes:
-        heart: this task's heartbeat.
-        watch: those of the others.
+        heart: the heartbeat of this task.
+        watch: the heartbeats of the other tasks.
         members: after the rendezvous of an all-reduce job, the identity of each worker.
     """
 
@@ -78,23 +78,23 @@ class Supervisor:
         self._thread = threading.Thread(target=self._run, name='supervisor', daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Send the first heartbeat, and start the thread."""
         self.heart.beat()
         self._thread.start()
 
     def stop(self, status: int) -> None:
-        """End, and tells the others with what status this task does."""
+        """Stop the thread, and tell the other tasks the exit status of this one."""
         self._stopped.set()
         self._thread.join()
         self.heart.tell(heartbeats.ENDED, status=status)
 
     @property
     def verdict(self) -> Optional[Verdict]:
-        """Why this task is to end; None when it need not."""
+        """The decision that this task has to end; None while it may continue."""
         return self._verdict
 
     def raise_verdict(self) -> None:
-        """End the task here, when it is to end.
+        """Raise the verdict as an error, if there is one.
 
         Raises:
             errors.ClusterError: the job has failed, or another task is silent for too long.
@@ -119,7 +119,7 @@ class Supervisor:
             self._enforce(now)
 
     def _report_silence(self, now: float) -> None:
-        # The chief's lines are read most; the others say what they suffer from.
+        # Users read the chief's lines, so it reports all tasks; others report those they need.
         names = self.watch.names if self._job.cluster.is_chief else self._job.needed
         for name in names:
             silent = self.watch.silence(name)
@@ -134,7 +134,7 @@ class Supervisor:
                 log.warning('%s has not answered for %.0f s%s', name, silent, place)
 
     def _is_expected(self, name: str) -> bool:
-        """Whether the silence of a task is worth a line; at first it may only be starting."""
+        """Return whether a task should answer by now, and is not merely starting."""
         if self.watch.was_alive(name):
             return True
         has_run = bool(self.watch.last(name))
@@ -157,14 +157,14 @@ class Supervisor:
             if silent >= self._job.wait_timeout_seconds:
                 self._find(
                     status,
-                    f'{self._job.name} cannot go on without {name}, which has not answered for '
+                    f'{self._job.name} cannot continue without {name}, which has not answered for '
                     f'{silent:.0f} s, longer than train_config.cluster.wait_timeout_seconds.',
                     now,
                 )
                 return
 
     def _judge_members(self, now: float) -> None:
-        """Whether a worker of an all-reduce job is gone: the others then hang in their step."""
+        """Find a lost worker of an all-reduce job: the other workers hang in their step."""
         for name, identity in self.members.items():
             if name == self._job.name:
                 continue
@@ -180,17 +180,17 @@ class Supervisor:
 
     def _is_gone(self, name: str, now: float) -> bool:
         """Return whether nobody has listened at a worker's address for some seconds."""
-        if self.heart.state != heartbeats.TRAINING or not self._job.not_listening([name]):
+        if self.heart.state != heartbeats.TRAINING or not self._job.unreachable([name]):
             self._unreachable_since.pop(name, None)
             return False
-        # Twice: one that has just ended in good order has said so by then.
+        # Two intervals: a worker that has ended normally has written so by then.
         return now - self._unreachable_since.setdefault(name, now) >= 2 * self._beat_seconds
 
     def _lost(self, name: str, what: str, now: float) -> None:
         self._find(
             job_state.PEER_LOST_STATUS,
-            f'{name} {what}: the workers of an all-reduce job are started again together, and go '
-            'on from the last checkpoint.',
+            f'{name} {what}: the workers of an all-reduce job are started again together, and '
+            'resume from the last checkpoint.',
             now,
         )
 
@@ -199,7 +199,7 @@ class Supervisor:
             self._verdict = Verdict(status, message, now)
 
     def _enforce(self, now: float) -> None:
-        """End the process when the main thread does not."""
+        """End the process when the main thread has not acted on the verdict in time."""
         verdict = self._verdict
         if verdict is not None:
             is_lost = verdict.status == job_state.PEER_LOST_STATUS
@@ -212,10 +212,13 @@ class Supervisor:
             self._leave_finished(now)
 
     def _leave_without_servers(self) -> None:
-        """Told to end without parameter servers, there is nothing that could be saved."""
+        """End a process that was told to end when a parameter server is gone.
+
+        Without the server there is nothing to save.
+        """
         if self.heart.state != heartbeats.TRAINING or not preemption.noticed():
             return
-        gone = self._job.not_listening(self._job.servers)
+        gone = self._job.unreachable(self._job.servers)
         if gone:
             message = f'told to end, and {", ".join(gone)} is gone: the last checkpoint stays'
             self._leave(_TOLD_TO_END_STATUS, message)
@@ -236,7 +239,7 @@ class Supervisor:
         elif not self._has_said_to_leave:
             self._has_said_to_leave = True
             log.error(
-                '%s is to end, and its training step does not: %s',
+                '%s has to end, but its training step does not return: %s',
                 self._job.name,
                 message or 'done',
             )

@@ -1,4 +1,4 @@
-"""Waiting for other tasks: never in silence, never for ever."""
+"""Waiting for other tasks, with progress messages and a timeout."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def wait_for(
 
     Args:
         missing: the names of the tasks that are still waited for.
-        who: waits.
-        until: what these are expected to do: `to listen`.
-        timeout_seconds: after which it is an error.
-        give_up: whether there is no need to wait any more; it may raise.
+        who: the name of the task that waits.
+        until: the action that is waited for, as `to listen`; used in messages.
+        timeout_seconds: time limit of the wait.
+        give_up: returns whether the wait has become needless; it may raise.
 
     Returns:
-        False when there was no need any more.
+        False when `give_up` ended the wait.
 
     Raises:
-        errors.ClusterError: the time is over.
+        errors.ClusterError: the time limit is reached.
         preemption.Preempted: the process was told to end.
     """
     started = time.monotonic()
@@ -52,7 +52,7 @@ def wait_for(
         waited = time.monotonic() - started
         if not names:
             if waited > FIRST_REPORT_SECONDS:
-                log.info('%s has waited %.0f s; now it goes on', who, waited)
+                log.info('%s has waited %.0f s; now it continues', who, waited)
             return True
         if waited >= timeout_seconds:
             raise errors.ClusterError(
@@ -74,9 +74,9 @@ def wait_for(
 
 
 def is_listening(address: str) -> bool:
-    """Return whether a process takes connections at `host:port`.
+    """Return whether a process accepts connections at `host:port`.
 
-    A process that is stopped (SIGSTOP) does: its kernel answers.
+    This is also true of a stopped process (SIGSTOP): the kernel answers for it.
     """
     host, _, port = address.rpartition(':')
     try:

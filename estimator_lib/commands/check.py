@@ -15,14 +15,14 @@ from estimator_lib import distribution, environment, errors, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
-    companions,
+    fine_tuning,
+    model_dirs,
     model_variables,
-    restoring,
 )
 from estimator_lib.commands import outline
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types, mixed_precision
 from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
@@ -69,7 +69,7 @@ class _Problems:
                 self.messages.append(text)
 
     def add_records(self, reader: str, found: Sequence[RecordProblem]) -> None:
-        """Adds a line for each kind of problem."""
+        """Add a line for each kind of problem."""
         kinds: Dict[str, List[RecordProblem]] = {}
         for one in found:
             kinds.setdefault(_VARYING.sub('#', one.problem), []).append(one)
@@ -92,7 +92,7 @@ def check(
     check_all: bool = False,
     validate: Callable[[pipeline_pb2.TrainEvalPipelineConfig], List[str]] = config_lib.validate,
 ) -> None:
-    """Looks at config, data, label map and checkpoint; prints what a run would do.
+    """Look at config, data, label map and checkpoint; prints what a run would do.
 
     Args:
         make_task: makes the task of a config that need not be valid.
@@ -133,14 +133,14 @@ def check(
 def _readers(
     config: pipeline_pb2.TrainEvalPipelineConfig,
 ) -> List[Tuple[str, input_reader_pb2.InputReader]]:
-    """Returns the readers of a config by their names in messages."""
+    """Return the readers of a config by their names in messages."""
     evaluation = enumerate(config.eval_input_reader)
     named = [(f'eval_input_reader[{index}]', reader) for index, reader in evaluation]
     return [('train_input_reader', config.train_input_reader), *named]
 
 
 def _check_paths(config: pipeline_pb2.TrainEvalPipelineConfig, problems: _Problems) -> None:
-    """Looks for the files that the config names, before anything that ends at the first one."""
+    """Look for the files that the config names, before anything that ends at the first one."""
     for name, reader in _readers(config):
         with problems.collecting(name):
             inputs.input_files(reader)
@@ -156,7 +156,7 @@ def _check_data(
     check_all: bool,
     problems: _Problems,
 ) -> None:
-    """Counts and inspects the records of each reader; says what the examples are like."""
+    """Count and inspects the records of each reader; says what the examples are like."""
     readers = _readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
     sampled = False
@@ -196,7 +196,7 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
         line += f': {shares} replicas, {plan.batch_size} examples a step'
     idle = distribution.idle_fields(plan, config.train_config)
     if config.train_config.use_bfloat16:
-        _warn(mixed_precision.doubts())
+        _warn(half_types.warnings())
     return [line, *(f'{field} has no effect' for field in idle)]
 
 
@@ -232,15 +232,15 @@ def _model_lines(
         if config.train_config.use_bfloat16:
             lines.append(mixed_precision.description(tf1.get_default_graph()))
         _warn(_training_doubts(task, config, memory, available))
-        restored = companions.with_model(tf1.get_default_graph())
+        restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
-            restoring.check_model_dir(model_dir, restored, complete=False)
+            model_dirs.check_model_dir(model_dir, restored, complete=False)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
-            report = restoring.fine_tune_report(
+            report = fine_tuning.fine_tune_report(
                 config.train_config,
-                checkpoint_maps.of_fine_tuning(task, restored, config.train_config),
+                checkpoint_maps.fine_tuning_map(task, restored, config.train_config),
                 task.last_layer_scopes(),
             )
             lines.append(report.table())
@@ -284,14 +284,14 @@ def _memory_bytes(
     trained: List[tf.Variable],
     activations: int,
 ) -> int:
-    """Weights, gradients, optimizer slots, and the activations that gradients need."""
+    """Return weights, gradients, optimizer slots, and the activations that gradients need."""
     slots = _SLOTS.get(config.train_config.optimizer.WhichOneof('optimizer'), 1)
     slots += config.train_config.optimizer.use_moving_average
     return 4 * (_parameters(variables) + (1 + slots) * _parameters(trained)) + activations
 
 
 def _activation_bytes(given: Sequence[tf.Tensor], batch_size: int) -> int:
-    """Bytes of everything of known size that the forward pass computes of one batch.
+    """Return bytes of everything of known size that the forward pass computes of one batch.
 
     Args:
         given: features and labels; what is computed without them (weights, say) does not count.

@@ -17,11 +17,12 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
+    model_dirs,
     model_variables,
     object_graphs,
     restore_report,
 )
-from estimator_lib.export import exporting, serving
+from estimator_lib.export import inference_graph, serving
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -35,7 +36,7 @@ def convert(
     checkpoint: str,
     output_dir: str,
 ) -> str:
-    """Writes the model of a checkpoint in the other of the two ways to name variables.
+    """Write the model of a checkpoint in the other of the two ways to name variables.
 
     The weights and the global step are written; what a run keeps beside them, slots of optimizers
     above all, is not.
@@ -59,13 +60,13 @@ def convert(
         raise errors.UserError(
             f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
         )
-    checkpoint_files.ensure_writable(output_dir)
+    model_dirs.ensure_writable(output_dir)
     step = np.int64(checkpoint_files.step_of(prefix))
     with tf.Graph().as_default():
         _build(task)
         _log_report(task, prefix, config)
         averages = config.eval_config.use_moving_averages
-        with exporting.trained_session(prefix, averages, task) as session:
+        with inference_graph.trained_session(prefix, averages, task) as session:
             if is_object_based:
                 return _write_scopes(session, output_dir, int(step))
             values = _values(session, task, prefix)
@@ -76,7 +77,7 @@ def _build(task: Task) -> None:
     """The variables of a model in the current graph."""
     tf1.train.create_global_step()
     receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-    exporting.build_outputs(task, receiver.features)
+    inference_graph.build_outputs(task, receiver.features)
 
 
 def _model_variables() -> Sequence[tf.Variable]:
@@ -84,7 +85,7 @@ def _model_variables() -> Sequence[tf.Variable]:
 
 
 def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    wanted = checkpoint_maps.of_inference(
+    wanted = checkpoint_maps.inference_map(
         task, _model_variables(), prefix, config.eval_config.use_moving_averages
     )
     shapes = checkpoint_files.checkpoint_shapes(prefix)
@@ -92,7 +93,7 @@ def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineC
 
 
 def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
-    """The values of the variables by path."""
+    """Return the values of the variables by path."""
     paths = task.object_paths(_model_variables(), None)
     if not paths:
         raise errors.CheckpointError(

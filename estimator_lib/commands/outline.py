@@ -9,12 +9,12 @@ from typing import List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import environment, errors, training
-from estimator_lib.checkpoints import checkpoint_files, plain_paths
+from estimator_lib import environment, errors
+from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluators
-from estimator_lib.export import export_policies, exporting
+from estimator_lib.export import artifacts, export_folders, export_policies
 from estimator_lib.optimization import learning_rates, optimizers
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2, train_pb2
@@ -24,7 +24,7 @@ _SAMPLES = 1000  # steps at which the highest rate is looked for
 
 
 def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
-    """Returns what `--mode=check` says of steps, epochs, rates, checkpoints and evaluations."""
+    """Return what `--mode=check` says of steps, epochs, rates, checkpoints and evaluations."""
     train_config = config.train_config
     steps = train_config.num_steps
     lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
@@ -37,7 +37,7 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     if saves.WhichOneof('cadence') == 'save_every_n_steps':
         cadence = f'every {saves.save_every_n_steps} steps'
     else:
-        seconds = saves.save_every_n_seconds or training.DEFAULT_SAVE_SECONDS
+        seconds = saves.save_every_n_seconds or savers.DEFAULT_SAVE_SECONDS
         cadence = f'every {seconds} seconds'
     lines.append(f'checkpoints: {cadence}, the last {saves.keep_max or "all"} stay')
     schedule = config.eval_config.schedule
@@ -52,7 +52,7 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
 
 
 def describe_rates(train_config: train_pb2.TrainConfig) -> str:
-    """Returns the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
+    """Return the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
 
     Args:
         train_config: has the schedule and the number of steps.
@@ -78,7 +78,7 @@ def describe_rates(train_config: train_pb2.TrainConfig) -> str:
 def first_lines(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, network: str
 ) -> List[str]:
-    """Returns what is logged before training starts: model, classes, data, steps, devices.
+    """Return what is logged before training starts: model, classes, data, steps, devices.
 
     Args:
         task: what is trained.
@@ -103,7 +103,7 @@ def first_lines(
 
 
 def _data(reader: input_reader_pb2.InputReader) -> str:
-    """Returns how many examples a reader has; a run that cannot read them says so by itself."""
+    """Return how many examples a reader has; a run that cannot read them says so by itself."""
     try:
         files = inputs.input_files(reader)
         if any('://' in file.path for file in files):  # opening each would take long
@@ -114,7 +114,7 @@ def _data(reader: input_reader_pb2.InputReader) -> str:
 
 
 def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
-    """Returns what is printed when training has ended.
+    """Return what is printed when training has ended.
 
     Args:
         model_dir: of the run.
@@ -148,10 +148,9 @@ def _told(step: int, metric: str, value: Optional[float]) -> str:
 
 
 def _last_export(model_dir: str, step: int) -> str:
-    """Returns the newest export, where it is of a given step; '' where there is none."""
-    folder = os.path.join(model_dir, 'export')
-    for name in ('final', 'latest'):
-        path = exporting.latest_export(os.path.join(folder, name))
-        if path and exporting.step_of_export(path) == step:
+    """Return the newest export, where it is of a given step; '' where there is none."""
+    for name in (export_folders.FINAL, export_folders.LATEST):
+        path = export_folders.latest_export(export_folders.run_folder(model_dir, name))
+        if path and artifacts.read_step(path) == step:
             return path
     return ''

@@ -1,8 +1,8 @@
-"""What is wrong with a text that does not parse as a config: where, in which message, and why.
+"""Explanations of texts that do not parse as a config: where, in which message, and why.
 
-The protobuf parser decides what is valid. When it refuses a text, or takes one that cannot mean
-what it says (a Windows path whose backslashes are read as escapes), the text is walked once more
-beside the schema, to say what a person needs to know to mend it.
+The protobuf parser decides what is valid. Only a text that it refuses is walked beside the schema,
+to say what a person needs to know to fix it; and a text with backslashes, which it accepts although
+a Windows path does not mean what it says there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import unicodedata
 from typing import Optional, Sequence
 
+from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
 from google.protobuf import text_format
 
@@ -36,7 +37,7 @@ _HTML_TAG = re.compile(
 
 
 def parse(text: str, message: message_lib.Message, name: str) -> None:
-    """Parses protobuf text into an empty message.
+    """Parse protobuf text into an empty message.
 
     Args:
         text: the text.
@@ -48,25 +49,21 @@ def parse(text: str, message: message_lib.Message, name: str) -> None:
             path, what was expected, the line with a caret, and the nearest valid names.
     """
     source = Source(text, name)
-    tokens = tokenize(text)
-    walk = schema_walk.Walk(tokens, message.DESCRIPTOR)
-    problem = walk.run()
     try:
         text_format.Parse(text, message)
     except text_format.ParseError as error:
-        raise errors.ConfigError(_explain(source, tokens, walk, problem, error)) from None
-    if problem is not None and problem.kind == schema_walk.ESCAPE:
-        raise errors.ConfigError(_render(source, problem, problem.text))
+        raise errors.ConfigError(_explain(source, message.DESCRIPTOR, error)) from None
+    if '\\' in text:
+        problem = schema_walk.Walk(tokenize(text), message.DESCRIPTOR).run()
+        if problem is not None and problem.kind == schema_walk.ESCAPE:
+            raise errors.ConfigError(_render(source, problem, problem.text))
 
 
-def _explain(
-    source: Source,
-    tokens: Sequence[Token],
-    walk: schema_walk.Walk,
-    problem: Optional[schema_walk.Problem],
-    error: text_format.ParseError,
-) -> str:
-    """The whole error message for a text that the protobuf parser refused."""
+def _explain(source: Source, root: descriptor_lib.Descriptor, error: text_format.ParseError) -> str:
+    """Return the whole error message for a text that the protobuf parser refused."""
+    tokens = tokenize(source.text)
+    walk = schema_walk.Walk(tokens, root)
+    problem = walk.run()
     if problem is None:  # what the walk does not know of: the parser's own words
         return f'{source.name}:{error.GetLine() or 1}:{error.GetColumn() or 1}: {error}'
     if _HTML_FILE.match(source.text) or _HTML_TAG.search(source.line(problem.token.offset)):
@@ -83,7 +80,7 @@ def _explain(
 
 
 def _render(source: Source, problem: schema_walk.Problem, text: str, *more: str) -> str:
-    """Place, message path, explanation, the line and its caret; further lines after them."""
+    """Return place, message path, explanation, the line with its caret, and further lines."""
     path = f'in {problem.path}: ' if problem.path else ''
     offset = problem.token.offset
     return '\n'.join([f'{source.place(offset)}: {path}{text}', source.picture(offset), *more])
@@ -96,7 +93,7 @@ _HTML_TEXT = (
 
 
 def _cause(source: Source, token: Token) -> str:
-    """What stands there instead, when that is one of the mistakes that people make."""
+    """Return what stands there instead, when that is one of the mistakes that people make."""
     rest = source.text[token.offset : token.offset + 2]
     if token.kind != STRING and any(quote in token.text for quote in _SMART_QUOTES):
         return (
@@ -125,7 +122,7 @@ def _cause(source: Source, token: Token) -> str:
 def _explain_braces(
     source: Source, tokens: Sequence[Token], problem: schema_walk.Problem
 ) -> Optional[str]:
-    """The explanation of a problem that comes from a missing brace, or from one too many."""
+    """Return the explanation of a problem that comes from a missing brace or an extra one."""
     fault = find_brace_fault(source, tokens) if problem.brace else None
     if fault is None or fault.token.offset > problem.token.offset:
         return None
@@ -148,7 +145,7 @@ def _explain_braces(
 def _explain_unknown_field(
     source: Source, walk: schema_walk.Walk, problem: schema_walk.Problem
 ) -> str:
-    """Where the field is, if it is elsewhere; else that it may be of another version."""
+    """Return where the field is, if it is elsewhere; else that it may be of another version."""
     name, message = problem.token.text, problem.message
     lines = [schema.known_fields(name, message)]
     elsewhere = schema.fields_elsewhere(name, walk.root)

@@ -13,7 +13,7 @@ _TRAINING = 'train_input_reader'
 
 
 def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterator[Problem]:
-    """One input reader: what it reads, and how several sources share a batch.
+    """Yield what is wrong with the sources of one input reader.
 
     Args:
         path: of the reader in the config.
@@ -50,7 +50,7 @@ def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterato
 
 
 def _check_cache(path: str, reader: InputReader) -> Iterator[Problem]:
-    """Fields that say more of a cache than there is, and a folder that is no place for one."""
+    """Yield fields of a cache that `cache` does not ask for, and a folder that cannot hold one."""
     in_file = reader.cache == InputReader.FILE
     if reader.cache_max_megabytes and not (in_file or reader.cache == InputReader.MEMORY):
         yield Problem(
@@ -71,7 +71,7 @@ def _check_cache(path: str, reader: InputReader) -> Iterator[Problem]:
 
 
 def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem]:
-    """How many examples of a training batch come from each source."""
+    """Yield counts of examples that do not add up to the batch size."""
     counts = reader.examples_per_batch
     if counts and sum(counts) != batch_size:
         yield Problem(
@@ -82,7 +82,7 @@ def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem
 
 
 def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterator[Problem]:
-    """Examples are decoded in one way, whichever reader they come from.
+    """Yield fields that readers disagree on, though examples are decoded in one way.
 
     Args:
         config: the whole config.
@@ -102,7 +102,7 @@ def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterat
 
 
 def _readers(config: PipelineConfig) -> List[Tuple[str, InputReader]]:
-    """All readers with their paths; the first decides."""
+    """Return all readers with their paths; the first decides."""
     readers = [(f'eval_input_reader.{k}', one) for k, one in enumerate(config.eval_input_reader)]
     if config.HasField(_TRAINING):
         readers.insert(0, (_TRAINING, config.train_input_reader))
@@ -110,7 +110,7 @@ def _readers(config: PipelineConfig) -> List[Tuple[str, InputReader]]:
 
 
 def _differing(field: str, readers: List[Tuple[str, InputReader]]) -> Iterator[Problem]:
-    """What a reader says otherwise than the first one."""
+    """Yield what a reader says otherwise than the first one."""
     for first, reader in readers[:1]:
         decider = f'{first}.{field}'
         yield from _differences(field, readers[1:], decider, getattr(reader, field))

@@ -1,7 +1,7 @@
 """Names that another version has for fields that are here, read as what they are here.
 
-The table is `protos.other_names.RENAMED`. The text is changed before it is parsed, in place: lines
-stay lines, so that an error in it still names the line of the file.
+The table is `protos.other_names.RENAMED`: none of its names parses here. A text that does not parse
+is changed in place: lines stay lines, so that an error in it still names the line of the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 
 def apply(text: str, name: str, renamed: Mapping[str, Renamed] = RENAMED) -> Tuple[str, List[str]]:
-    """A text in the names of this schema.
+    """Return a text in the names of this schema.
 
     Args:
         text: protobuf text.
@@ -67,7 +67,7 @@ def apply(text: str, name: str, renamed: Mapping[str, Renamed] = RENAMED) -> Tup
 
 
 def _said(rule: Renamed, value: Optional[Token]) -> str:
-    """What became of a field with a value."""
+    """Return what became of a field with a value."""
     if not rule.now:
         return f'left out: {rule.why}' if rule.why else 'left out'
     if rule.becomes:
@@ -76,7 +76,7 @@ def _said(rule: Renamed, value: Optional[Token]) -> str:
 
 
 def _became(rule: Renamed, value: Token) -> str:
-    """The value that one of another version has here."""
+    """Return the value that one of another version has here."""
     return rule.becomes[rule.values.index(_unquoted(value))]
 
 
@@ -85,13 +85,13 @@ def _unquoted(value: Token) -> str:
 
 
 def _is_field(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a word is the name of a field: a value or a message follows it."""
+    """Return whether a word is the name of a field: a value or a message follows it."""
     following = tokens[index + 1].text
     return following == ':' or following in OPENERS
 
 
 def _name_before(tokens: Sequence[Token], index: int) -> str:
-    """The field whose message an opening brace begins."""
+    """Return the field whose message an opening brace begins."""
     before = index - 1
     if before >= 0 and tokens[before].text == ':':
         before -= 1
@@ -99,7 +99,7 @@ def _name_before(tokens: Sequence[Token], index: int) -> str:
 
 
 def _value(tokens: Sequence[Token], index: int) -> Optional[Token]:
-    """The value behind a field's name; None of a message."""
+    """Return the value behind a field's name; None of a message."""
     if tokens[index + 1].text != ':' or tokens[index + 2].text in OPENERS:
         return None
     return tokens[index + 2]

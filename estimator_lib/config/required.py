@@ -8,60 +8,57 @@ from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
 
 from estimator_lib.config import schema, support
-from estimator_lib.config.rules import SUPPORTED, ConfigRules, Problem
+from estimator_lib.config.rules import ConfigRules, Problem
+from protos import field_rules
 
 
 def check_parts(
     rules: ConfigRules, config: message_lib.Message, where: str = ''
 ) -> Iterator[Problem]:
-    """What is missing, not chosen or out of order in the messages that a config has set.
+    """Yield what is missing, not chosen or out of order in the messages that a config has set.
 
     Args:
-        rules: the engine's and the task's.
+        rules: those of the task.
         config: a pipeline config, or a part of one.
         where: where in a pipeline config the part is.
     """
     for path, message in support.set_messages(rules, config, where):
-        name = schema.short_name(message.DESCRIPTOR)
+        descriptor = message.DESCRIPTOR
         yield from _missing(rules, path, message)
-        for oneof in _must_choose(rules, message.DESCRIPTOR):
-            if message.WhichOneof(oneof) is None:
-                known = _members(rules, message.DESCRIPTOR, oneof)
-                yield Problem(path, f'empty; expected one of: {known}.')
-        for low, high in rules.ordered.get(name, ()):
-            values = getattr(message, low), getattr(message, high)
-            if values[0] > values[1]:
-                text = f'{values[0]:g}; expected at most {values[1]:g}, {high}.'
-                yield Problem(f'{path}.{low}', text)
+        for oneof in _must_choose(descriptor):
+            if message.WhichOneof(oneof.name) is None:
+                yield Problem(path, f'empty; expected one of: {_members(rules, oneof)}.')
+        for field in field_rules.find_fields(descriptor, 'not_above'):
+            other = field_rules.get_rule(field).not_above
+            low, high = getattr(message, field.name), getattr(message, other)
+            if low > high and rules.is_supported(field):
+                text = f'{low:g}; expected at most {high:g}, {other}.'
+                yield Problem(f'{path}.{field.name}', text)
 
 
 def _missing(rules: ConfigRules, path: str, message: message_lib.Message) -> Iterator[Problem]:
     set_fields = {field.name for field, value in message.ListFields() if value != ''}
-    for name in rules.required.get(schema.short_name(message.DESCRIPTOR), ()):
-        if name not in set_fields:
-            field = message.DESCRIPTOR.fields_by_name[name]
-            yield Problem(f'{path}.{name}', _expected(rules, field))
+    for field in rules.required_fields(message.DESCRIPTOR):
+        if field.name not in set_fields:
+            yield Problem(f'{path}.{field.name}', _expected(rules, field))
 
 
 def _expected(rules: ConfigRules, field: descriptor_lib.FieldDescriptor) -> str:
-    """What is said of a field that is not set."""
+    """Return what is said of a field that is not set."""
     if schema.is_repeated(field):
         return 'empty; expected at least one.'
     if schema.is_message(field):
-        for oneof in _must_choose(rules, field.message_type):
-            return f'is missing; expected one of: {_members(rules, field.message_type, oneof)}.'
+        for oneof in _must_choose(field.message_type):
+            return f'is missing; expected one of: {_members(rules, oneof)}.'
         return 'is missing.'
-    allowed = rules.ranges.get(f'{schema.short_name(field.containing_type)}.{field.name}')
+    allowed = rules.range(field)
     return 'not set.' if allowed is None else f'not set; expected {allowed}.'
 
 
-def _members(rules: ConfigRules, message: descriptor_lib.Descriptor, oneof: str) -> str:
-    """The supported members of a oneof, for an error message."""
-    name, fields = schema.short_name(message), message.oneofs_by_name[oneof].fields
-    return ', '.join(
-        field.name for field in fields if rules.support(name, field.name) == [SUPPORTED]
-    )
+def _members(rules: ConfigRules, oneof: descriptor_lib.OneofDescriptor) -> str:
+    """Return the supported members of a oneof, for an error message."""
+    return ', '.join(field.name for field in oneof.fields if rules.is_supported(field))
 
 
-def _must_choose(rules: ConfigRules, message: descriptor_lib.Descriptor) -> List[str]:
-    return [oneof.name for oneof in message.oneofs if oneof.name in rules.choices]
+def _must_choose(message: descriptor_lib.Descriptor) -> List[descriptor_lib.OneofDescriptor]:
+    return [oneof for oneof in message.oneofs if field_rules.is_needed(oneof)]

@@ -1,4 +1,4 @@
-"""Fields that have an effect only together with another one: `ConfigRules.requires`.
+"""Fields that have an effect only together with another one: `requires` of their rule.
 
 A condition names a field: one of the same message, or a path in the whole config, and what it has
 to be.
@@ -18,7 +18,8 @@ from typing import Iterator, NamedTuple, Tuple
 from google.protobuf import message as message_lib
 
 from estimator_lib.config import schema, support
-from estimator_lib.config.rules import SUPPORTED, ConfigRules, PipelineConfig
+from estimator_lib.config.rules import ConfigRules, PipelineConfig
+from protos import field_rules
 
 _CONDITION = re.compile(r'([\w.]+)(?:: ([\w|]+)| ([<>]) ([\d.]+))?')
 _COMPARE = {'<': (operator.lt, 'below', 'fewer than'), '>': (operator.gt, 'above', 'more than')}
@@ -42,17 +43,16 @@ class _Condition(NamedTuple):
 
 
 def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
-    """Yields a sentence for each field that is set to change something, but lacks what it needs.
+    """Yield a sentence for each field that is set to change something, but lacks what it needs.
 
     Args:
-        rules: the engine's and the task's.
+        rules: those of the task.
         config: a pipeline config.
     """
     for path, message in support.set_messages(rules, config):
-        name = schema.short_name(message.DESCRIPTOR)
         for field, value in message.ListFields():
-            text = rules.requires.get(f'{name}.{field.name}')
-            if not text or rules.support(name, field.name) != [SUPPORTED]:
+            text = field_rules.get_rule(field).requires
+            if not text or not rules.is_supported(field):
                 continue
             conditions = [_parse(part) for part in text.split(_OR)]
             is_met = any(_is_met(each, message, config) for each in conditions)
@@ -62,7 +62,7 @@ def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
 
 
 def check_names(requires: str, message: message_lib.Message, config: PipelineConfig) -> None:
-    """Checks that the fields and values of a condition are part of the schema.
+    """Check that the fields and values of a condition are part of the schema.
 
     Raises:
         ValueError: a name is unknown.
@@ -91,7 +91,7 @@ def _parse(text: str) -> _Condition:
 def _owner(
     path: str, message: message_lib.Message, config: PipelineConfig
 ) -> Tuple[message_lib.Message, str]:
-    """Returns the message that a condition's field is in, and the name of the field."""
+    """Return the message that a condition's field is in, and the name of the field."""
     *parents, name = path.split('.')
     first = (*parents, name)[0]
     owner = message if first in message.DESCRIPTOR.fields_by_name else config
@@ -107,9 +107,7 @@ def _is_met(condition: _Condition, message: message_lib.Message, config: Pipelin
         number = len(value) if schema.is_repeated(field) else value
         return _COMPARE[condition.sign][0](number, condition.bound)
     if condition.values:
-        is_enum = field.enum_type is not None
-        shown = field.enum_type.values_by_number[value].name if is_enum else str(value)
-        return shown in condition.values
+        return schema.value_text(field, value) in condition.values
     if schema.is_message(field) and not schema.is_repeated(field):
         return owner.HasField(name)
     return bool(value)

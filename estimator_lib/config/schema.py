@@ -5,37 +5,38 @@ from __future__ import annotations
 import collections
 import functools
 import textwrap
-from typing import Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from google.protobuf import descriptor as descriptor_lib
 
 from estimator_lib import errors
 from protos.other_names import ELSEWHERE
 
-PACKAGE = 'object_detection.protos.'
+PACKAGE = 'vision_model_fns.protos.'
 
 _ROOT = 'TrainEvalPipelineConfig'
 _MOST_PATHS = 3
 
 
+@functools.cache
 def short_name(message: descriptor_lib.Descriptor) -> str:
-    """The name of a message or enum without its package: `TrainConfig`, `Outer.Inner`."""
+    """Return the name of a message or enum without its package: `TrainConfig`, `Outer.Inner`."""
     name = message.full_name
     return name[len(PACKAGE) :] if name.startswith(PACKAGE) else name
 
 
 def is_map(field: descriptor_lib.FieldDescriptor) -> bool:
-    """Whether a field is a map from a scalar to something."""
+    """Return whether a field is a map from a scalar to something."""
     return is_message(field) and field.message_type.GetOptions().map_entry
 
 
 def is_message(field: descriptor_lib.FieldDescriptor) -> bool:
-    """Whether a field's values are messages."""
+    """Return whether a field's values are messages."""
     return field.cpp_type == field.CPPTYPE_MESSAGE
 
 
 def is_repeated(field: descriptor_lib.FieldDescriptor) -> bool:
-    """Whether a field takes any number of values."""
+    """Return whether a field takes any number of values."""
     return field.label == field.LABEL_REPEATED
 
 
@@ -43,7 +44,7 @@ def is_repeated(field: descriptor_lib.FieldDescriptor) -> bool:
 def reachable_messages(
     root: descriptor_lib.Descriptor,
 ) -> Dict[descriptor_lib.Descriptor, str]:
-    """Every message that a message can hold, itself included, and a shortest path to each.
+    """Return every message that a message can hold, itself included, with a shortest path.
 
     The entries of maps are not messages of their own: a map's field stands for them, and the path
     to its values ends with that field.
@@ -72,7 +73,7 @@ def schema_fields(root: descriptor_lib.Descriptor) -> Iterator[Tuple[str, str]]:
 
 
 def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
-    """Paths to fields of that name, shortest first, or to the field that does the same here."""
+    """Return paths to fields of that name, shortest first, or to what it is called here."""
     paths = [
         join(path, name)
         for message, path in reachable_messages(root).items()
@@ -86,13 +87,13 @@ def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
 
 
 def unknown_field(name: str, message: descriptor_lib.Descriptor) -> str:
-    """One sentence about a field that a message does not have."""
+    """Return one sentence about a field that a message does not have."""
     hint = errors.nearest_hint(name, message.fields_by_name)
     return f'{short_name(message)} has no field {name!r}{hint}'
 
 
 def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
-    """One sentence that lists the fields of a message, the ones most like `name` first."""
+    """Return one sentence that lists the fields of a message, those most like `name` first."""
     known = errors.nearest_first(name, message.fields_by_name)
     listed = ', '.join(known) if known else '(none)'
     return textwrap.fill(
@@ -104,6 +105,13 @@ def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
     )
 
 
+def value_text(field: descriptor_lib.FieldDescriptor, value: Any) -> str:
+    """Return a scalar as it is written in a config, without quotes."""
+    if field.enum_type is not None:
+        return field.enum_type.values_by_number[value].name
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def join(path: str, name: str) -> str:
-    """The path of a field of the message at a path."""
+    """Return the path of a field of the message at a path."""
     return f'{path}.{name}' if path else name

@@ -14,13 +14,16 @@ from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from estimator_lib.config import requirements, schedule_checks, schema, support
-from estimator_lib.config.engine_rules import ENGINE
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.required import check_parts
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, shown
+from estimator_lib.config.rules import ConfigRules, Field, PipelineConfig, Problem
 from estimator_lib.environment import MODES
+from protos import field_rules
 
 log = logging.getLogger('estimator_lib')
+
+# What all tasks have in common beside the rules of single fields.
+_ENGINE = ConfigRules(same_in_readers={'max_image_pixels': ''})
 
 # The parts of a config that a mode of the front door does not use.
 _TRAINING = ('train_config', 'train_input_reader')
@@ -38,7 +41,7 @@ def validate(
     mode: Optional[str] = 'train_and_evaluate',
     rules: Optional[ConfigRules] = None,
 ) -> List[str]:
-    """Checks that a config asks for what there is, with values that can be.
+    """Check that a config asks for what there is, with values that can be.
 
     Args:
         config: the config.
@@ -56,7 +59,7 @@ def validate(
         errors.ConfigError: something is missing, contradictory, out of range, or not available;
             the message lists every such thing, a line each, with its path.
     """
-    used, rules = _sections(config, mode), ENGINE + (rules or ConfigRules())
+    used, rules = _sections(config, mode), _ENGINE + (rules or ConfigRules())
     trains, evaluates = _uses(mode, 'train_config'), _uses(mode, 'eval_config')
     problems = [
         *support.unsupported(rules, used),
@@ -89,7 +92,7 @@ def check_message(
     where: str,
     further: Iterable[Problem] = (),
 ) -> None:
-    """Holds one message of a config against the rules, for what is made of it without its config.
+    """Raise an error for what is wrong with one message that is built without its config.
 
     Args:
         rules: of the task that the message is of.
@@ -115,7 +118,7 @@ def _uses(mode: Optional[str], section: str) -> bool:
 
 
 def _sections(config: PipelineConfig, mode: Optional[str]) -> PipelineConfig:
-    """The parts of a config that a mode uses."""
+    """Return the parts of a config that a mode uses."""
     if mode is not None and mode not in MODES:
         raise ValueError(f'unknown mode {mode!r}; expected one of {", ".join(MODES)}.')
     used = PipelineConfig()
@@ -126,28 +129,32 @@ def _sections(config: PipelineConfig, mode: Optional[str]) -> PipelineConfig:
 
 
 def _values(rules: ConfigRules, message: message_lib.Message, where: str = '') -> Iterator[Problem]:
-    """Single values: ranges, numbers that are none, placeholders, patterns."""
-    for path, name, field, value in support.set_fields(rules, message, where):
+    """Yield values that are out of range, no numbers, placeholders or malformed patterns."""
+    for path, field, value in support.set_fields(rules, message, where):
         if schema.is_message(field):
             continue
         repeated = schema.is_repeated(field)
         for index, each in enumerate(value if repeated else [value]):
-            text = _value_problem(rules, f'{name}.{field.name}', each)
+            text = _value_problem(rules, field, each)
             if text:
                 yield Problem(f'{path}.{index}' if repeated else path, text)
 
 
-def _value_problem(rules: ConfigRules, field: str, value: Any) -> str:
-    """What is wrong with one value; empty when nothing is."""
+def _value_problem(rules: ConfigRules, field: Field, value: Any) -> str:
+    """Return what is wrong with one value; empty when nothing is."""
     if isinstance(value, str):
-        of_pattern = _pattern_problem(value) if field in _PATTERNS else ''
+        of_pattern = _pattern_problem(value) if _name(field) in _PATTERNS else ''
         return errors.placeholder_problem(value) or of_pattern
     if isinstance(value, float) and not math.isfinite(value):
         return f'{value}; expected a finite number.'
-    allowed = rules.ranges.get(field)
+    allowed = rules.range(field)
     if allowed is not None and not allowed.holds(value):
-        return f'{shown(value)}; expected {allowed}.'
+        return f'{field_rules.format_number(value)}; expected {allowed}.'
     return ''
+
+
+def _name(field: Field) -> str:
+    return f'{schema.short_name(field.containing_type)}.{field.name}'
 
 
 # Fields with regular expressions.
@@ -169,7 +176,7 @@ def _pattern_problem(pattern: str) -> str:
 
 
 def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Iterator[Problem]:
-    """What training needs (where it is known that it is to be), and what is wrong with it."""
+    """Yield what is wrong with training, and, where it is `needed`, what is missing."""
     if not config.HasField('train_config'):
         if needed:
             yield Problem('train_config', 'is missing; training needs it.')
@@ -211,7 +218,7 @@ def _evaluation(config: PipelineConfig, needed: bool) -> Iterator[Problem]:
 
 
 def _evaluation_in_training(config: PipelineConfig) -> Iterator[Problem]:
-    """What decides by evaluations, in a run that makes none."""
+    """Yield what decides by evaluations, in a run without evaluations."""
     reason = ''
     if not config.eval_config.schedule.enabled:
         reason = 'eval_config.schedule.enabled is false'
@@ -239,7 +246,7 @@ def _export(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def _doubts(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]:
-    """What is allowed, and probably not meant."""
+    """Yield what is allowed, and probably not meant."""
     if mode == 'train_and_evaluate' and not config.eval_input_reader:
         yield 'there is no eval_input_reader: the run does not evaluate.'
     train_config = config.train_config

@@ -1,1 +1,1 @@
-"""Files become shuffled, decoded, batched tensors, for any task."""
+"""Input pipelines for any task: files become shuffled, decoded, batched tensors."""

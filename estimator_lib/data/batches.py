@@ -1,4 +1,4 @@
-"""Batches of any `input_fn`: tensors by name, with what an `input_fn` may leave out."""
+"""Batches of any `input_fn` in a common form: tensors by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.task import IMAGE, SOURCE_ID, Features, Labels
+from estimator_lib.task_interfaces.tensors import IMAGE, SOURCE_ID, Features, Labels
 
 
 def named_features(features: Any) -> Features:
@@ -18,7 +18,7 @@ def named_features(features: Any) -> Features:
             for each example.
 
     Raises:
-        errors.DataError: it is no mapping, or has no `IMAGE`.
+        errors.DataError: `features` is not a mapping, or has no `IMAGE`.
     """
     named = _named('features', features)
     if SOURCE_ID not in named:
@@ -30,13 +30,13 @@ def named_labels(labels: Any) -> Optional[Labels]:
     """Return the labels of a batch by name; None where there are none.
 
     Raises:
-        errors.DataError: they are no mapping.
+        errors.DataError: `labels` is not a mapping.
     """
     return None if labels is None else _named('labels', labels)
 
 
 class _Batch(Dict[str, tf.Tensor]):
-    """Tensors by name; a name that is asked for in vain is a user's error."""
+    """Tensors by name; a missing name raises a `DataError`."""
 
     def __init__(self, tensors: Any = (), kind: str = 'features'):
         super().__init__(tensors)

@@ -1,9 +1,9 @@
-"""A file of byte arrays by their keys, to which one process adds and which others read.
+"""A file of byte arrays by their keys: one process writes it, others read it.
 
-The file begins with 64 bytes that say what is in it; each entry has 64 bytes with its key, its size
-and its checksum, and then its bytes, from a multiple of 64 on. It only ever grows, and it is never
-changed in place, so that what was mapped into memory stays as it is: where it holds something else
-a new file takes its name.
+The file begins with a header of 64 bytes that identifies its content. Each entry has 64 bytes with
+its key, size and checksum, followed by its bytes, which begin at a multiple of 64. The file only
+grows and is never changed in place, so memory maps of it stay valid. A file with another content is
+replaced by a new file of the same name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from estimator_lib import errors
 from estimator_lib.data.packed_examples import ALIGNMENT
 
 fcntl = None
-with contextlib.suppress(ImportError):  # which Windows does not have
+with contextlib.suppress(ImportError):  # Windows has no fcntl
     import fcntl
 
 log = logging.getLogger('estimator_lib')
@@ -37,12 +37,12 @@ _MARK = b'example\n'
 
 
 class _Place(NamedTuple):
-    """Where the bytes of an entry are in the file.
+    """Location of the bytes of an entry in the file.
 
     Attributes:
-        offset: of the first one.
-        size: how many.
-        checksum: CRC-32 of them.
+        offset: offset of the first byte.
+        size: number of bytes.
+        checksum: CRC-32 of the bytes.
     """
 
     offset: int
@@ -51,28 +51,29 @@ class _Place(NamedTuple):
 
 
 class CacheFile:
-    """See the module. It may be called from several threads.
+    """One file of byte arrays by key; several threads may use it.
 
     Args:
-        path: of the file; its folder is made.
-        content: what is in it, at most 45 ASCII characters: a file that has something else in it is
-            made anew.
-        max_bytes: that the file may have; None: half of what the disk has left.
+        path: the path of the file; its folder is created.
+        content: an identifier of the content, at most 45 ASCII characters. A file with another
+            identifier is replaced by an empty one.
+        max_bytes: limit of the size of the file; None: half of the free space of the disk.
 
     Raises:
-        errors.UserError: the file cannot be written, or not be locked on this system.
+        errors.UserError: the file cannot be written, or this system has no file locks.
     """
 
     def __init__(self, path: str, content: str, max_bytes: Optional[int]):
         if fcntl is None:
             raise errors.UserError(
-                f'{path}: this system cannot lock files as cache: FILE needs it; set cache: MEMORY.'
+                f'{path}: this system has no file locks, which cache: FILE needs; set cache: '
+                'MEMORY.'
             )
         self._path = path
         self._header = (_BEGIN + content.encode()).ljust(ALIGNMENT, b'\0')
         self._lock = threading.Lock()
         self._places: Dict[Key, _Place] = {}
-        self._checked: Set[Key] = set()  # whose checksums were compared, or made, here
+        self._checked: Set[Key] = set()  # checksums compared or computed by this object
         self._mapped = np.empty([0], np.uint8)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -94,33 +95,33 @@ class CacheFile:
 
     @property
     def is_shared(self) -> bool:
-        """Whether another process adds to the file, so that this one does not."""
+        """True if another process writes the file, so that this one only reads it."""
         return not self._writes
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """The size of the file in bytes."""
         return self._size
 
     def get(self, key: Key) -> Optional[np.ndarray]:
-        """Return the bytes of a key, uint8 [n], not to be written to; None: there are none."""
+        """Return the read-only bytes of a key, uint8 [n]; None if the key is not there."""
         place = self._places.get(key)
         if place is None:
             return None
         end = place.offset + place.size
         if end > self._mapped.size and not self._map(end):
             return None
-        found = self._mapped[place.offset : end]
+        value = self._mapped[place.offset : end]
         if key not in self._checked:
-            if zlib.crc32(found) != place.checksum:
-                log.warning('%s: an example is corrupt, and is decoded anew', self._path)
+            if zlib.crc32(value) != place.checksum:
+                log.warning('%s: an example is corrupt, and is decoded again', self._path)
                 self._places.pop(key, None)
                 return None
             self._checked.add(key)
-        return found
+        return value
 
     def put(self, key: Key, value: np.ndarray) -> bool:
-        """Add the bytes of a key; False where there is no room for them."""
+        """Add the bytes of a key; return False if there is no room for them."""
         size = value.size
         padding = bytes(-size % ALIGNMENT)
         with self._lock:
@@ -141,32 +142,32 @@ class CacheFile:
             return True
 
     def close(self) -> None:
-        """Give the file up; what `get` returned stays, and what was not mapped is not found."""
+        """Release the file. Returned arrays stay valid; keys are no longer found."""
         with self._lock:
             self._writes = False
             self._places.clear()
             self._closed()
 
     def _open(self) -> None:
-        """Read what is in the file, or make it anew."""
+        """Read the entries of the file, or replace a file of other content."""
         begin = os.pread(self._file, ALIGNMENT, 0)
         if begin != self._header:
             self._size = 0
             if self._writes:
                 if begin:
-                    log.info('%s: it has something else in it; made anew', self._path)
+                    log.info('%s: it has other content; replaced', self._path)
                 self._replace()
             return
         end = os.fstat(self._file).st_size
         self._size = self._read_entries(end)
         if self._size < end and self._writes:
             log.info(
-                '%s: it ends within an example; the %d before that stay', self._path, len(self)
+                '%s: it ends within an example; the %d before it are kept', self._path, len(self)
             )
             os.ftruncate(self._file, self._size)
 
     def _read_entries(self, end: int) -> int:
-        """Find the entries; where the last whole one ends."""
+        """Read the locations of the entries; return the end of the last complete one."""
         offset = ALIGNMENT
         while offset + ALIGNMENT <= end:
             mark, first, second, size, checksum = _ENTRY.unpack(
@@ -180,7 +181,7 @@ class CacheFile:
         return offset
 
     def _replace(self) -> None:
-        """Put a new file, which is locked, in the place of the present one."""
+        """Replace the file by a new one, which is locked too."""
         temporary = f'{self._path}.{os.getpid()}.tmp'
         new = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         fcntl.flock(new, fcntl.LOCK_EX)
@@ -199,7 +200,7 @@ class CacheFile:
         self._size = offset
 
     def _map(self, end: int) -> bool:
-        """Maps all of the file, whose bytes up to `end` are needed; False where it is closed."""
+        """Map the file up to `end` into memory; return False where it is closed."""
         with self._lock:
             if self._closed.alive and end > self._mapped.size:
                 whole = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
@@ -208,13 +209,13 @@ class CacheFile:
 
 
 def _release(file: int) -> None:
-    """Unlock and close a file; what maps it would keep the lock."""
+    """Unlock and close a file; a memory map of it would keep the lock otherwise."""
     fcntl.flock(file, fcntl.LOCK_UN)
     os.close(file)
 
 
 def _open_locked(path: str) -> Tuple[int, bool]:
-    """Return a file, and whether it is locked by this process: else another one has the lock."""
+    """Return an open file, and whether this process holds its lock (else another one does)."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:

@@ -1,4 +1,4 @@
-"""Corrupt frames and invalid records: left out and counted, or found and named."""
+"""Corrupt frames and invalid records: skipped and counted, or located and described."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 MAX_NAMED = 20  # corrupt records that the log names; the others are only counted
-# A session raises the latter where TensorFlow's message quotes bytes of a record.
+# A session raises UnicodeDecodeError where TensorFlow's message quotes bytes of a record.
 SESSION_ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 _AT_ONCE = 32
 _READERS = 16
@@ -27,9 +27,9 @@ class RecordProblem(NamedTuple):
     """A record that cannot be used.
 
     Attributes:
-        path: of its file.
-        index: of the record in the file, from 0.
-        problem: what is wrong with it.
+        path: the path of its file.
+        index: the index of the record in the file, from 0.
+        problem: a description of the problem.
     """
 
     path: str
@@ -41,36 +41,36 @@ class RecordProblem(NamedTuple):
 
 
 def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[Features, Labels]:
-    """Return one record as features and labels; varied when it is for training.
+    """Decode one record into features and labels, and augment it when it is for training.
 
     Args:
-        task: knows how.
+        task: decodes, augments and prepares.
         mode: a `tf.estimator.ModeKeys`.
         record: string scalar.
-        seed: int64 [2], of the augmentation.
+        seed: int64 [2]: seed of the augmentation.
     """
     return vary(task, mode, task.decode(record), seed)
 
 
 def vary(task: Task, mode: str, example: Example, seed: tf.Tensor) -> Tuple[Features, Labels]:
-    """Return one decoded example as features and labels; see `decode`."""
+    """Turn one decoded example into features and labels; augment it for training."""
     if mode == tf.estimator.ModeKeys.TRAIN:
         example = task.augment(example, seed)
     return task.prepare(example, mode)
 
 
 def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf.Tensor, Any]:
-    """Run a function on a record where a failure must not end the dataset.
+    """Run a function on a record so that a failure does not end the dataset.
 
-    A graph has no exceptions, but a dataset can leave out an element that fails; so the function
-    runs in a dataset of its own, followed by zeros. That takes about 0.15 ms.
+    A graph has no exceptions, but a dataset can skip an element that fails. So the function runs in
+    its own dataset of one element, followed by an element of zeros. That takes about 0.15 ms.
 
     Args:
-        function: from a string scalar to tensors of static rank.
+        function: maps a string scalar to tensors of static rank.
         record: string scalar.
 
     Returns:
-        bool scalar, whether it worked; and what the function returned, zeros where it failed.
+        A bool scalar, true on success, and the result of the function; zeros on failure.
     """
 
     def succeed(record: tf.Tensor) -> Tuple[tf.Tensor, Any]:
@@ -90,14 +90,13 @@ def attempt_all(
     """Run a function on the records of files, in order.
 
     Args:
-        source: whose files.
-        function: see `attempt`.
-        limit: so many records in all; -1: all.
-        limit_each: so many of each file; -1: all.
+        source: the source of the files.
+        function: maps a string scalar to tensors of static rank, as in `attempt`.
+        limit: number of records to read in all; -1: all.
+        limit_each: number of records to read of each file; -1: all.
 
     Yields:
-        Record id, record, whether the function worked (False for a corrupt frame), and what it
-        returned, as arrays.
+        Record id, record, success (False for a corrupt frame), and the result, as arrays.
     """
 
     def read(*file: tf.Tensor) -> tf.data.Dataset:
@@ -124,23 +123,23 @@ def skip_invalid(
     report: Callable[..., bool],
     num_parallel_calls: int,
 ) -> tf.data.Dataset:
-    """Return maps a stream of records, without those that fail.
+    """Map a function over a stream of records, and drop the records that fail.
 
     Args:
-        stream: from `record_streams.create_stream`.
-        function: from position and record to tensors of static rank.
-        report: called with number, position, record id and record of each that failed, in order;
-            returns False.
-        num_parallel_calls: see `tf.data.Dataset.map`.
+        stream: the dataset of `record_streams.create_stream`.
+        function: maps position and record to tensors of static rank.
+        report: called with number, position, record id and record of each record that failed, in
+            order; returns False.
+        num_parallel_calls: number of records that are mapped at a time.
 
     Returns:
-        Elements (number, position, what the function returned).
+        Elements (number, position, result of the function).
     """
 
     def try_one(number: tf.Tensor, rest: Any) -> Any:
         position, (record_id, record) = rest
         worked, mapped = attempt(lambda record: function(position, record), record)
-        failed = tf.where(worked, b'', record)  # only what failed is looked at again
+        failed = tf.where(worked, b'', record)  # only failed records are decoded again
         return worked, (number, position, record_id, failed), mapped
 
     def keep(worked: tf.Tensor, place: Any, mapped: Any) -> tf.Tensor:
@@ -160,20 +159,20 @@ def skip_invalid(
 
 
 class SkippedLog:
-    """Names the first corrupt records in the log, each once.
+    """Log of the first corrupt records, each once.
 
     Args:
-        tester: finds out what is wrong with them.
+        tester: finds the problem of a record.
     """
 
     def __init__(self, tester: RecordTester):
         self._tester = tester
         self._named: Set[int] = set()
-        self._last_number = -2  # which no first number follows
-        self._run_start = 0  # position of the first of the failures that followed on one another
+        self._last_number = -2  # no first number follows this one
+        self._run_start = 0  # position of the first of consecutive failures
 
     def __call__(self, number: int, position: int, record_id: int, record: bytes) -> bool:
-        """Take note of a record that failed; False.
+        """Log a record that failed; return False.
 
         Raises:
             ValueError: no record of a whole epoch could be used.
@@ -193,13 +192,13 @@ class SkippedLog:
 
 
 class RecordTester:
-    """Decodes single records, to find out what is wrong with one.
+    """Decoder of single records that finds the problem of a record.
 
     Args:
-        task: knows how.
+        task: decodes, augments and prepares.
         mode: a `tf.estimator.ModeKeys`.
-        source: that the records are from.
-        stream_seed: the first half of the seed of augmentation; a record's position is the other.
+        source: the source of the records.
+        stream_seed: first half of the seed of the augmentation; the record's position is the other.
     """
 
     def __init__(self, task: Task, mode: str, source: Source, stream_seed: int = 0):
@@ -212,13 +211,13 @@ class RecordTester:
     def problem(
         self, record_id: int, record: bytes, position: int = 0, decode: bool = True
     ) -> Optional[RecordProblem]:
-        """What is wrong with a record; None when nothing is.
+        """Find the problem of a record; return None for a valid record.
 
         Args:
-            record_id: see `record_streams.INDEX_SPAN`.
-            record: its bytes, or `CORRUPT_FRAME`.
-            position: with which it failed.
-            decode: False for one that decodes: only its keys and values are looked at.
+            record_id: the id of the record, as at `record_streams.FILE_SPAN`.
+            record: the bytes of the record, or `CORRUPT_FRAME`.
+            position: the position at which the record failed.
+            decode: False for a record that decodes: only its keys and values are checked.
         """
         file, index = record_streams.locate(self._source, record_id)
         if record == CORRUPT_FRAME:
@@ -227,7 +226,7 @@ class RecordTester:
         return None if text is None else RecordProblem(file.path, index, text)
 
     def close(self) -> None:
-        """End its session, if it needed one."""
+        """Close the session, if there is one."""
         if self._session is not None:
             self._session.close()
 
@@ -235,10 +234,10 @@ class RecordTester:
         with tf.Graph().as_default() as graph:
             self._record = tf1.placeholder(tf.string, [])
             self._position = tf1.placeholder(tf.int64, [])
-            # In a function, as it runs in a dataset: a lookup table initializes itself there.
-            one = tf.data.Dataset.from_tensors((self._record, self._position))
-            one = one.map(unconverted(self._decode)).get_single_element()
-            self._decoded = tf.nest.flatten(one)
+            # Decoding runs in a dataset, as in training: lookup tables initialize themselves there.
+            dataset = tf.data.Dataset.from_tensors((self._record, self._position))
+            decoded = dataset.map(unconverted(self._decode)).get_single_element()
+            self._decoded = tf.nest.flatten(decoded)
         return record_streams.open_session(graph)
 
     def _decode(self, record: tf.Tensor, position: tf.Tensor) -> Tuple[Features, Labels]:
@@ -250,7 +249,7 @@ class RecordTester:
             self._session = self._open()
         try:
             self._session.run(self._decoded, {self._record: record, self._position: position})
-        except tf.errors.ResourceExhaustedError:  # which is not the fault of the record
+        except tf.errors.ResourceExhaustedError:  # too little memory is not the record's problem
             raise
         except SESSION_ERRORS as error:
             return self._complaint(record) or errors.plain_message(as_op_error(error))
@@ -259,20 +258,20 @@ class RecordTester:
     def _complaint(self, record: bytes) -> Optional[str]:
         try:
             tf.train.Example.FromString(record)
-        except Exception:  # protobuf's DecodeError, of which there is one a runtime
+        except Exception:  # each protobuf runtime has its own DecodeError
             return 'not a tf.train.Example'
         return self._task.check_example(record)
 
 
 def as_op_error(error: Exception) -> tf.errors.OpError:
-    """One of `SESSION_ERRORS` with the message that TensorFlow meant, as far as it is text."""
+    """Convert one of `SESSION_ERRORS` to an `OpError` with TensorFlow's message."""
     if isinstance(error, UnicodeDecodeError):
         return tf.errors.InvalidArgumentError(None, None, error.object.decode(errors='replace'))
     return error
 
 
 def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProblem:
-    """What is wrong with a frame that cannot be read."""
+    """Describe the problem of a frame that cannot be read."""
     frames, error = records.list_frames(file)
     if error is not None and index >= error.index:
         lost = f'{error.problem}; what may follow in this file cannot be read'
@@ -282,9 +281,9 @@ def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProble
 
 
 def find_corrupt_frame(source: Source) -> Optional[RecordProblem]:
-    """Return the first corrupt frame that is met in the files of a source; None when there is none.
+    """Find the first corrupt frame in the files of a source; return None when there is none.
 
-    What TensorFlow's reader says of one has neither path nor record, so the files are read again.
+    TensorFlow's error names neither the file nor the record, so the files are read again.
     """
     order = Order(seed=0, num_readers=_READERS, num_epochs=1, skip_corrupt=True)
     with tf.Graph().as_default():
@@ -296,8 +295,8 @@ def find_corrupt_frame(source: Source) -> Optional[RecordProblem]:
 
 
 def data_error(problem: RecordProblem) -> errors.DataError:
-    """Return the error that a corrupt record is reported by."""
+    """Return the error that reports a corrupt record."""
     return errors.DataError(
-        f'{problem}. Mend or remove the record, or set corrupt_record_policy: SKIP to leave such '
+        f'{problem}. Fix or remove the record, or set corrupt_record_policy: SKIP to leave such '
         'records out.'
     )

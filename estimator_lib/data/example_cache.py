@@ -1,8 +1,8 @@
-"""Decoded examples that are kept for the passes that follow.
+"""A cache of decoded examples for later passes over the data.
 
-An example is found by the bytes of its record: whichever pass, process, file or order it comes in,
-a record decodes to the same, so what is kept changes neither examples nor positions, and a record
-that has changed is another one. What has no room is decoded at each pass.
+The key of an example is a hash of its record. A record decodes to the same example in every pass,
+process, file or order, so the cache changes neither examples nor positions. A changed record has
+another key. Examples for which there is no room are decoded in each pass.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from estimator_lib import environment, errors
 from estimator_lib.data import graph_digests
 from estimator_lib.data.cache_files import CacheFile, Key
 from estimator_lib.data.packed_examples import Layout
-from estimator_lib.task import Example
+from estimator_lib.task_interfaces.tensors import Example
 from protos import input_reader_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 FOLDER = 'decoded_examples'  # in model_dir
-_MEMORY_SHARE = 4  # of the machine's memory one part of so many is taken, where nothing is said
+_MEMORY_SHARE = 4  # without a limit in the config: 1 / 4 of the machine's memory
 _HASHES = 2**63 - 1
-_ENTRY_BYTES = 256  # what Python needs of an entry beside its bytes
+_ENTRY_BYTES = 256  # Python's overhead of an entry
 
 _Reader = input_reader_pb2.InputReader
 
 
 @dataclasses.dataclass(frozen=True)
 class CachePlan:
-    """What a reader says of its cache.
+    """Cache settings of a reader.
 
     Attributes:
-        in_file: whether examples are kept in a file, else in memory.
-        max_bytes: of what is kept; None: see `cache_max_megabytes`.
-        folder: of the file; empty: `FOLDER` of the model_dir.
+        in_file: True to keep examples in a file, False in memory.
+        max_bytes: limit of the cache; None: the default of `cache_max_megabytes`.
+        folder: the folder of the file; empty: `FOLDER` in the model_dir.
     """
 
     in_file: bool
@@ -50,23 +50,23 @@ class CachePlan:
     folder: str = ''
 
     def file_folder(self, model_dir: Optional[str]) -> str:
-        """Where the file is.
+        """Return the folder of the cache file.
 
         Raises:
-            errors.ConfigError: there is no such place on a disk of this machine.
+            errors.ConfigError: the folder is not on a disk of this machine.
         """
         folder = self.folder or (os.path.join(model_dir, FOLDER) if model_dir else '')
         if not folder or '://' in folder:
-            where = f'{folder} is not on one' if folder else 'there is no model_dir'
+            problem = f'{folder} is not on one' if folder else 'there is no model_dir'
             raise errors.ConfigError(
-                f'cache: FILE needs a folder of a local disk, and {where}; set cache_folder, or '
+                f'cache: FILE needs a folder of a local disk, and {problem}; set cache_folder, or '
                 'cache: MEMORY.'
             )
         return folder
 
 
 def plan_cache(reader: input_reader_pb2.InputReader) -> Optional[CachePlan]:
-    """What a reader says; None: no decoded examples are kept."""
+    """Read the cache settings of a reader; return None if it caches no decoded examples."""
     if reader.cache not in (_Reader.MEMORY, _Reader.FILE):
         return None
     max_bytes = reader.cache_max_megabytes * 2**20 or None
@@ -74,16 +74,16 @@ def plan_cache(reader: input_reader_pb2.InputReader) -> Optional[CachePlan]:
 
 
 class MemoryStore:
-    """Byte arrays by their keys, in memory. It may be called from several threads.
+    """Byte arrays by their keys, in memory; several threads may use it.
 
     Args:
-        max_bytes: of all; None: as long as all stores of the process together have less than a
-            part of the machine's memory.
+        max_bytes: limit of the store; None: all stores of the process together may take a quarter
+            of the machine's memory.
     """
 
     is_shared = False
     _stores: ClassVar[weakref.WeakSet] = weakref.WeakSet()
-    _lock: ClassVar[threading.Lock] = threading.Lock()  # of all stores
+    _lock: ClassVar[threading.Lock] = threading.Lock()  # shared by all stores
 
     def __init__(self, max_bytes: Optional[int] = None):
         self._max_bytes = max_bytes
@@ -97,11 +97,11 @@ class MemoryStore:
         return len(self._values)
 
     def get(self, key: Key) -> Optional[np.ndarray]:
-        """Return the bytes of a key, uint8 [n], not to be written to; None: there are none."""
+        """Return the read-only bytes of a key, uint8 [n]; None if the key is not there."""
         return self._values.get(key)
 
     def put(self, key: Key, value: np.ndarray) -> bool:
-        """Add the bytes of a key; False where there is no room for them."""
+        """Add the bytes of a key; return False if there is no room for them."""
         with self._lock:
             if key in self._values:
                 return True
@@ -119,12 +119,12 @@ class MemoryStore:
 
 
 class ExampleCache:
-    """Decodes records, and keeps what came of them.
+    """Decoder of records that keeps the decoded examples.
 
     Args:
-        decode: from a record, a string scalar, to an example; a function of the record alone.
-        open_store: from the graph of `decode` to a `MemoryStore` or a `CacheFile`.
-        count: how many records there are; None: not known.
+        decode: maps a record, a string scalar, to an example; depends on the record alone.
+        open_store: called with the graph of `decode`; returns a `MemoryStore` or a `CacheFile`.
+        count: returns the number of records; None if it is not known.
     """
 
     def __init__(
@@ -138,29 +138,29 @@ class ExampleCache:
         with tf.Graph().as_default() as graph:
             example = decode(tf1.placeholder(tf.string, []))
             self._structure = example
-            self._specs = [tf.TensorSpec.from_tensor(one) for one in tf.nest.flatten(example)]
+            self._specs = [tf.TensorSpec.from_tensor(part) for part in tf.nest.flatten(example)]
         self._layout = Layout(self._specs)
-        self._nothing = [_nothing(spec) for spec in self._specs]
+        self._nothing = [_empty_array(spec) for spec in self._specs]
         self._store = open_store(graph.as_graph_def())
         self._lock = threading.Lock()
         self._has_room = True
 
     def decode(self, record: tf.Tensor) -> Example:
-        """The example of a record, a string scalar: kept from an earlier pass, or decoded."""
+        """Return the example of a record, a string scalar: from the cache, or decoded."""
         key = [tf.strings.to_hash_bucket_fast(record, _HASHES), tf.strings.length(record)]
-        found, *kept = tf.numpy_function(
+        is_cached, *cached = tf.numpy_function(
             self._find, key, [tf.bool, *(spec.dtype for spec in self._specs)]
         )
 
         def take() -> List[tf.Tensor]:
-            return [tf.ensure_shape(one, spec.shape) for one, spec in zip(kept, self._specs)]
+            return [tf.ensure_shape(part, spec.shape) for part, spec in zip(cached, self._specs)]
 
         def decode() -> List[tf.Tensor]:
             example = tf.nest.flatten(self._decode(record))
             with tf.control_dependencies([tf.numpy_function(self._keep, key + example, tf.bool)]):
-                return [tf.identity(one) for one in example]
+                return [tf.identity(part) for part in example]
 
-        example = tf.cond(found, take, decode)
+        example = tf.cond(is_cached, take, decode)
         return tf.nest.pack_sequence_as(self._structure, example)
 
     def _find(self, digest: np.int64, length: np.int32) -> List[Any]:
@@ -181,7 +181,7 @@ class ExampleCache:
             if not self._has_room:
                 return
             self._has_room = False
-        if self._store.is_shared:  # which was said when it was opened
+        if self._store.is_shared:  # logged when the store was opened
             return
         total = self._count()
         log.info(
@@ -193,8 +193,8 @@ class ExampleCache:
         )
 
 
-def _nothing(spec: tf.TensorSpec) -> np.ndarray:
-    """Return an array of a type and number of dimensions, with as little in it as can be."""
+def _empty_array(spec: tf.TensorSpec) -> np.ndarray:
+    """Build an array of a spec's type and rank with as few elements as possible."""
     shape = [0] * spec.shape.rank
     if spec.dtype == tf.string:
         return np.full(shape, b'', object)
@@ -202,13 +202,13 @@ def _nothing(spec: tf.TensorSpec) -> np.ndarray:
 
 
 def digest_of_decoding(graph_def: tf1.GraphDef) -> str:
-    """Return the digest of how records are decoded, for the file that keeps the examples.
+    """Compute the digest of the decoding graph, which identifies the content of a cache file.
 
     Args:
         graph_def: the graph of `decode`.
 
     Raises:
-        errors.ConfigError: a later run could not tell that the decoding has changed.
+        errors.ConfigError: the graph calls Python, so a digest would miss changes of the code.
     """
     try:
         return graph_digests.digest(graph_def)
@@ -220,16 +220,16 @@ def digest_of_decoding(graph_def: tf1.GraphDef) -> str:
 
 
 def open_file(plan: CachePlan, folder: str, name: str, digest: str) -> CacheFile:
-    """Open the file of a reader, with a line in the log.
+    """Open the cache file of a reader, and log its size.
 
     Args:
-        plan: how much it may hold.
-        folder: where it is.
-        name: of the reader.
-        digest: of how its records are decoded.
+        plan: the cache settings of the reader.
+        folder: the folder of the file.
+        name: the name of the reader.
+        digest: the digest of the decoding and of the records.
 
     Raises:
-        errors.UserError: it cannot be written.
+        errors.UserError: the file cannot be written.
     """
     file = CacheFile(os.path.join(folder, f'{name}.examples'), digest, plan.max_bytes)
     log.info(

@@ -1,4 +1,4 @@
-"""A digest of what a graph computes: the same in every process that builds it."""
+"""A digest of the computation of a graph: the same in every process that builds the graph."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ import tensorflow as tf
 
 from estimator_lib import errors
 
-# Ops that call Python: a graph has a number of the function, and not what it computes.
+# Ops that call Python: the graph holds only a number for the function, not its code.
 _PYTHON = ('EagerPyFunc', 'PyFunc', 'PyFuncStateless')
-# Attributes that are names, other ones in each process, or say where in a program an op was made.
+# Attributes that differ between processes without changing the computation.
 _NAMES = ('shared_name', 'container', '_gradient_op_type')
 
 
 def digest(graph_def: tf.compat.v1.GraphDef) -> str:
-    """32 hexadecimal digits that change with the operations, their attributes and their wiring.
+    """Compute 32 hexadecimal digits from the operations of a graph, their attributes and wiring.
 
-    Names of nodes and functions do not count: TensorFlow numbers those of a process.
+    Names of nodes and functions do not count: TensorFlow numbers them by process.
 
     Raises:
-        errors.ConfigError: the graph calls Python, whose code it does not have.
+        errors.ConfigError: the graph calls Python, whose code it does not contain.
     """
-    found = hashlib.sha256(tf.version.VERSION.encode())
+    hasher = hashlib.sha256(tf.version.VERSION.encode())
     functions = {function.signature.name: function for function in graph_def.library.function}
-    _Walk(found, functions).body(graph_def.node, ())
-    return found.hexdigest()[:32]
+    _Walk(hasher, functions).add_body(graph_def.node, ())
+    return hasher.hexdigest()[:32]
 
 
 class _Walk:
-    """Adds the nodes of graphs to a digest.
+    """Walk through graphs that adds their nodes to a digest.
 
     Args:
-        found: the digest.
-        functions: by name.
+        hasher: the digest, a `hashlib` object.
+        functions: the functions of the graph by name.
     """
 
-    def __init__(self, found: Any, functions: Dict[str, Any]):
-        self._found = found
+    def __init__(self, hasher: Any, functions: Dict[str, Any]):
+        self._hasher = hasher
         self._functions = functions
 
-    def body(self, nodes: Iterable[Any], arguments: Sequence[str]) -> Dict[str, str]:
+    def add_body(self, nodes: Iterable[Any], arguments: Sequence[str]) -> Dict[str, str]:
         """Add the nodes of a graph, or of a function with these arguments.
 
         Returns:
-            The number of each argument and node, by its name.
+            The numbers of the arguments and nodes, by their names.
         """
         nodes = list(nodes)
         names = [*arguments, *(node.name for node in nodes)]
@@ -56,7 +56,7 @@ class _Walk:
                     f'{node.name} calls a Python function (tf.numpy_function, tf.py_function), '
                     'whose code may change without a trace in the graph'
                 )
-            self._add(node.op, *(_renumbered(name, numbers) for name in node.input))
+            self._add(node.op, *(_renumber(name, numbers) for name in node.input))
             for key in sorted(node.attr):
                 if key not in _NAMES:
                     self._add(key)
@@ -75,18 +75,18 @@ class _Walk:
             self._add(name)
             return
         arguments = [argument.name for argument in function.signature.input_arg]
-        numbers = self.body(function.node_def, arguments)
+        numbers = self.add_body(function.node_def, arguments)
         for output in function.signature.output_arg:
-            self._add(_renumbered(function.ret[output.name], numbers))
+            self._add(_renumber(function.ret[output.name], numbers))
 
     def _add(self, *words: Any) -> None:
         for word in words:
-            self._found.update(word if isinstance(word, bytes) else word.encode())
-            self._found.update(b'\0')
+            self._hasher.update(word if isinstance(word, bytes) else word.encode())
+            self._hasher.update(b'\0')
 
 
-def _renumbered(name: str, numbers: Dict[str, str]) -> str:
-    """An input of a node, `^name` or `name:output`, with the number of what it comes from."""
+def _renumber(name: str, numbers: Dict[str, str]) -> str:
+    """Replace the node's name in an input, `^name` or `name:output`, by its number."""
     control = '^' if name.startswith('^') else ''
     node, _, output = name.lstrip('^').partition(':')
     return f'{control}{numbers[node]}:{output}'

@@ -1,4 +1,4 @@
-"""Encoded images as pixels: the same for training, serving and prediction."""
+"""Decoding of images to pixels: the same for training, serving and prediction."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from protos import pipeline_pb2
-
-# How the files that are read begin.
+# First bytes of the supported formats.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
-# Where the two sides are in the headers of the others than JPEG, and what each byte counts for.
+# Offset of the width and height in the header of each format but JPEG, and the factors of their
+# bytes.
 _HIGH_FIRST, _LOW_FIRST = (1 << 24, 1 << 16, 1 << 8, 1), (1, 1 << 8, 1 << 16, 1 << 24)
 _SIDES = {'PNG': (16, _HIGH_FIRST), 'GIF': (6, _LOW_FIRST[:2]), 'BMP': (18, _LOW_FIRST)}
 _HEADER_BYTES = 26
@@ -23,20 +22,20 @@ _HEADER_BYTES = 26
 def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     """Decode a JPEG, PNG, GIF (its first frame) or BMP image.
 
-    Transparency is dropped, palettes are looked up and 16 bits become 8.
+    Transparency is dropped, palette indices become colors and 16 bits become 8.
 
     Args:
         encoded: string scalar.
         channels: 3, or 1 for the luminance.
 
     Returns:
-        uint8 [height, width, channels]. Running it fails with `tf.errors.InvalidArgumentError` and
-        the reason where the bytes are empty, of another format, or corrupt.
+        uint8 [height, width, channels]. Running it raises `tf.errors.InvalidArgumentError` with the
+        reason where the bytes are empty, of another format, or corrupt.
     """
     if channels not in (1, 3):
         raise ValueError(f'channels must be 1 or 3, got {channels}.')
-    # The common kernel misreads BMP files with a palette, and does not convert between numbers of
-    # channels in others.
+    # TensorFlow's common kernel misreads BMP files with a palette, and does not change the number
+    # of channels of the others.
     is_bmp = tf.equal(tf.strings.substr(encoded, 0, 2), b'BM')
     image = tf.cond(
         is_bmp,
@@ -47,24 +46,19 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     return image
 
 
-def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
-    """`max_image_pixels` of a config's readers, which agree."""
-    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
-    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
-
-
 def limit_pixels(
     encoded: tf.Tensor, most: Union[int, tf.Tensor], name: str = 'the image'
 ) -> tf.Tensor:
-    """Return an encoded image whose header does not announce too many pixels: it is safe to decode.
+    """Check that the header of an encoded image does not announce too many pixels.
 
     Args:
         encoded: string scalar, as `decode_image` takes it.
-        most: how many pixels it may have; an int32 or int64 scalar where that is a tensor.
-        name: of the image, for the message.
+        most: largest number of pixels; an int32 or int64 scalar if it is a tensor.
+        name: the name of the image in the message.
 
     Returns:
-        `encoded`. Running it fails with `tf.errors.InvalidArgumentError` where there are more.
+        `encoded`, which is safe to decode. Running it raises `tf.errors.InvalidArgumentError` where
+        the image has more pixels.
     """
     is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 2), SIGNATURES['JPEG'])
     pixels = tf.cond(
@@ -75,14 +69,14 @@ def limit_pixels(
     most = tf.cast(most, tf.int64)
     parts = [name, ' has ', tf.strings.as_string(pixels), ' pixels; expected at most ',
              tf.strings.as_string(most), ' (max_image_pixels, or what its image has)']  # fmt: skip
-    # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+    # The raw op lacks the conditional of `tf.debugging.Assert`, which is slow to build.
     check = tf.raw_ops.Assert(condition=pixels <= most, data=[tf.strings.join(parts)])
     with tf.control_dependencies([check]):
         return tf.identity(encoded)
 
 
 def _announced_pixels(encoded: tf.Tensor) -> tf.Tensor:
-    """int64 scalar: height x width by the header of a PNG, GIF or BMP; 0 for anything else."""
+    """Return height x width (int64 scalar) by the header of a PNG, GIF or BMP; else 0."""
     # A row for each side of each kind; kind 0 has sides of 0.
     factors = np.zeros([1 + len(_SIDES), 2, _HEADER_BYTES], np.int64)
     kinds = np.zeros([256], np.int32)  # by the first byte of a file
@@ -111,7 +105,7 @@ def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
-    """The colors of a BMP file of 8 bits a pixel: uint8 [256, 3], in the order of the indices."""
+    """Return the colors of a BMP file of 8 bits a pixel: uint8 [256, 3], in order of index."""
     file_header_size = 14
     header_size = tf.io.decode_raw(tf.strings.substr(encoded, file_header_size, 4), tf.int32)[0]
     colors = tf.strings.substr(encoded, file_header_size + header_size, 256 * 4)
@@ -119,22 +113,22 @@ def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
     return tf.reverse(blue_green_red[:, :3], [1])
 
 
-def format_of(encoded: bytes) -> Optional[str]:
-    """`JPEG`, `PNG`, `GIF` or `BMP`, by the first bytes of a file; None for any other."""
+def detect_format(encoded: bytes) -> Optional[str]:
+    """Return `JPEG`, `PNG`, `GIF` or `BMP` by the first bytes of a file; else None."""
     starts = SIGNATURES.items()
     return next((name for name, start in starts if encoded.startswith(start)), None)
 
 
 def decoding_problem(encoded: bytes) -> str:
-    """Why `decode_image` fails on the bytes of a file: what follows "the image" in a message."""
+    """Describe why `decode_image` fails on these bytes; the text follows "the image"."""
     if not encoded:
         return 'is empty (0 bytes)'
-    name = format_of(encoded)
+    name = detect_format(encoded)
     if name is None:
         return f'is not a JPEG, PNG, GIF or BMP: it starts with {encoded[:8]!r}'
     try:
         Image.open(io.BytesIO(encoded), formats=[name]).load()
-    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
+    except Exception as error:  # PIL raises many kinds of errors for corrupt bytes
         if 'truncated' in str(error).lower():
             return f'is truncated: the data of the {name} end too early, after {len(encoded)} bytes'
         if isinstance(error, Image.UnidentifiedImageError):

@@ -1,8 +1,8 @@
-"""Input functions for any task: files to batches, reproducible, and resumed where they were.
+"""Input functions for any task: from files to batches, reproducible and resumable.
 
-The order of examples and what is done to them is a function of the seed alone
-(`record_streams`); the position is part of the checkpoint (`reader_state`); records that cannot be
-used are named (`corrupt_records`, `record_inspection`).
+The seed alone decides the order of the examples and their augmentation (`record_streams`). The
+position is part of the checkpoint (`reader_state`). Errors name the records that cannot be used
+(`corrupt_records`, `record_inspection`).
 """
 
 from __future__ import annotations
@@ -58,27 +58,27 @@ def create_input_fn(
     shard: Optional[Tuple[int, int]] = None,
     **options: Any,
 ) -> RecordInput:
-    """The `input_fn` of a reader; for the arguments see `reading.plan_reading`, `RecordInput`."""
+    """Create the `input_fn` of a reader; the options are those of `reading.plan_reading`."""
     return RecordInput(plan_reading(task, reader, mode, batch_size, seed, **options), shard)
 
 
 class RecordInput:
-    """An `input_fn`.
+    """An `input_fn` that reads records.
 
-    Called without a distribution strategy it gives tensors: (features, labels) of the next batch,
-    the features with `READER`: `position`, `skipped`, `wait_seconds`. Under one it gives the
-    dataset, that starts from the latest checkpoint.
+    Without a distribution strategy a call returns tensors: (features, labels) of the next batch.
+    The features have `READER`: `position`, `skipped`, `wait_seconds`. Under a strategy a call
+    returns the dataset, which starts at the position of the latest checkpoint.
 
     Args:
-        reading: what is read and how.
-        shard: (index, count): of the processes that share the records, which this one is. Left
-            out: the chief and the workers of the Estimator's cluster share them in training.
+        reading: the plan of the reading.
+        shard: (index, count) of this process among those that share the records. None: in training,
+            the chief and the workers of the Estimator's cluster share them.
     """
 
     def __init__(self, reading: Reading, shard: Optional[Tuple[int, int]] = None):
         self._reading = self._last_reading = reading
         self._shard = shard
-        # Behind an example that fails the dataset goes on, as far as it prefetches.
+        # After an example that fails, the dataset continues as far as it prefetches.
         most = max(reading.num_prefetch_batches, 8) + 2
         self._recent: Deque[np.ndarray] = collections.deque(maxlen=most)
         self._lock = threading.Lock()
@@ -89,11 +89,11 @@ class RecordInput:
         input_context: Optional[tf.distribute.InputContext] = None,
         config: Optional[tf.estimator.RunConfig] = None,
     ) -> Any:
-        """See the class.
+        """Build the input in the current graph.
 
         Args:
-            input_context: which of a strategy's input pipelines this is.
-            config: of the Estimator: its cluster, and its `model_dir`.
+            input_context: the input pipeline of a strategy.
+            config: the Estimator's config, with its cluster and `model_dir`.
         """
         names, own = self._readers(input_context, config)
         self._last_reading = reading = self._reading.sharded((own, len(names)))
@@ -106,15 +106,15 @@ class RecordInput:
         return self._resumed(reading, names[own], config)
 
     def open(self, config: tf.estimator.RunConfig) -> Callable[[], Tuple[Any, Any]]:
-        """Open the records in eager TensorFlow, where the latest checkpoint says.
+        """Open the records in eager TensorFlow, at the position of the latest checkpoint.
 
         Args:
-            config: of the run: its `model_dir`.
+            config: the run's config, with its `model_dir`.
 
         Returns:
-            What is called once in the graph of a function that makes a training step: it creates
-            the variable of the position, and returns the next batch as a call of this object does;
-            under a strategy, that of each replica.
+            A function to call once in the graph of a training step. It creates the variable of the
+            position, and returns the next batch as a call of this object does; under a strategy,
+            the batch of each replica.
         """
         names, own = self._readers(None, config)
         self._last_reading = reading = self._reading.sharded((own, len(names)))
@@ -126,7 +126,7 @@ class RecordInput:
             dataset = self._resumed(reading, names[own], config)
             if self.ends:
                 return dataset
-            # Else workers would ask each other at each step whether one has come to its end.
+            # Else the workers would ask each other at each step whether one has reached its end.
             return dataset.apply(
                 tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
             )
@@ -151,13 +151,13 @@ class RecordInput:
 
     @property
     def ends(self) -> bool:
-        """Whether the examples come to an end."""
+        """True if the examples end after some epochs."""
         return bool(self._reading.order.num_epochs)
 
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf.estimator.RunConfig]
     ) -> tf.data.Dataset:
-        """Return the batches from where the latest checkpoint says that this reader was."""
+        """Return the batches from this reader's position in the latest checkpoint on."""
         start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
         if reading.mode == ModeKeys.TRAIN:
             model_dir = config.model_dir if config is not None else None
@@ -165,15 +165,15 @@ class RecordInput:
         return create_batches(reading, start, self._watch, self._cache)
 
     def failure(self, error: Exception) -> Optional[errors.UserError]:
-        """Return the record that an error of a session came from, or the memory that was not there.
+        """Explain an error of a session that a record or a lack of memory has caused.
 
         Args:
             error: one of `corrupt_records.SESSION_ERRORS`, as `session.run` raised it, or a
                 `MemoryError`.
 
         Returns:
-            An error that names the file and the record, or says what to lower so that the memory
-            suffices; None when the error is about neither.
+            An error that names the file and the record, or the setting to lower so that the memory
+            suffices; None when the error has another cause.
         """
         reading = self._last_reading
         section = 'train_config' if reading.mode == ModeKeys.TRAIN else 'eval_config'
@@ -194,14 +194,14 @@ class RecordInput:
                 start = reader_state.create_position_variables(names, own, reading.num_sources)
             dataset = create_batches(reading, start, self._watch, self._cache)
             iterator = tf1.data.make_initializable_iterator(dataset)
-            # Run with the tables: after variables are restored, and again in each new session.
+            # Initialized with the tables: after variables are restored, in each new session.
             tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             (features, labels), waited = _timed(iterator.get_next)
             features[READER]['wait_seconds'] = waited
             return features, labels
 
     def _open_cache(self, reading: Reading, config: Optional[tf.estimator.RunConfig]) -> None:
-        """Open the cache of decoded examples, which all calls have in common."""
+        """Open the cache of decoded examples, which all calls share."""
         plan = reading.cache
         if plan is None or self._cache is not None:
             return
@@ -227,7 +227,7 @@ class RecordInput:
         context: Optional[tf.distribute.InputContext],
         config: Optional[tf.estimator.RunConfig],
     ) -> Tuple[List[str], int]:
-        """The names of all processes that share the records, and which of them this one is."""
+        """Return the names of the processes that share the records, and this one's index."""
         names, own = ['chief_0'], 0
         if self._reading.mode == ModeKeys.TRAIN and config is not None:
             names, own = _trainers(config)
@@ -246,7 +246,7 @@ class RecordInput:
 
 
 def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
-    """Return the processes of a cluster that train, and which of them this one is."""
+    """Return the names of a cluster's training processes, and the index of this one."""
     cluster = config.cluster_spec.as_dict()
     names = [
         f'{role}_{index}'
@@ -258,7 +258,7 @@ def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
 
 
 def _count_examples(reading: Reading) -> Optional[int]:
-    """How many examples the files have; None where records are not, or cannot be counted."""
+    """Count the examples of the files; return None where that is not possible."""
     if any(source.sequences for source in reading.sources):
         return None
     try:
@@ -268,7 +268,7 @@ def _count_examples(reading: Reading) -> Optional[int]:
 
 
 def _timed(get_next: Callable[[], Any]) -> Tuple[Any, tf.Tensor]:
-    """Return the next batch, and the seconds that the step waited for it: float32 scalar."""
+    """Return the next batch, and the seconds that the step waits for it: float32 scalar."""
     before = tf.timestamp()
     with tf.control_dependencies([before]):
         batch = get_next()

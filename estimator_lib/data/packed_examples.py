@@ -1,4 +1,4 @@
-"""Decoded examples as bytes, from which their arrays are had again without copying."""
+"""Decoded examples as bytes; unpacking them copies no arrays of numbers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import List, Sequence
 import numpy as np
 import tensorflow as tf
 
-# TensorFlow takes an array over as it is where it begins at a multiple of this.
+# TensorFlow uses an array without a copy if it begins at a multiple of this.
 ALIGNMENT = 64
 
 
 class Layout:
-    """How the arrays of an example lie in one array of bytes.
+    """Layout of the arrays of an example in one array of bytes.
 
-    First the sides of all arrays, int64, and the lengths of all strings; then the numbers of each
-    array, or the bytes of its strings, each from a multiple of `ALIGNMENT` on.
+    First come the shapes of all arrays and the lengths of all strings, int64. Then come the numbers
+    or string bytes of each array, each beginning at a multiple of `ALIGNMENT`.
 
     Args:
-        specs: of the arrays: types, and numbers of dimensions, which are known.
+        specs: the types and the (known) ranks of the arrays.
     """
 
     def __init__(self, specs: Sequence[tf.TensorSpec]):
@@ -29,7 +29,7 @@ class Layout:
         self._num_sides = sum(rank for _, rank in self._fields)
 
     def pack(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """The arrays of an example, as uint8 [n], which begins at a multiple of `ALIGNMENT`."""
+        """Pack the arrays of an example into uint8 [n], aligned to `ALIGNMENT`."""
         numbers: List[int] = []
         parts: List[np.ndarray] = []
         lengths: List[int] = []
@@ -52,7 +52,7 @@ class Layout:
         return packed
 
     def unpack(self, packed: np.ndarray) -> List[np.ndarray]:
-        """Return the arrays of an example; those of numbers lie in `packed`."""
+        """Unpack the arrays of an example; arrays of numbers are views of `packed`."""
         sides = packed[: 8 * self._num_sides].view(np.int64).tolist()
         shapes, taken, num_strings = [], 0, 0
         for dtype, rank in self._fields:
@@ -82,7 +82,7 @@ class Layout:
 
 
 def aligned_bytes(size: int) -> np.ndarray:
-    """uint8 [size] of any values, which begins at a multiple of `ALIGNMENT`."""
+    """Allocate uint8 [size] that begins at a multiple of `ALIGNMENT`, not initialized."""
     whole = np.empty([size + ALIGNMENT], np.uint8)
     start = -whole.ctypes.data % ALIGNMENT
     return whole[start : start + size]

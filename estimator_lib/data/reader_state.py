@@ -1,10 +1,10 @@
-"""The reader's position: part of the checkpoint, so that a resumed run goes on where it was.
+"""The reader's position: part of the checkpoint, so that a resumed run continues where it was.
 
-It is an int64 tensor [num_sources + 1, 3]. A row for each source has the epoch, the index in it of
-the next record, and the fingerprint of the files; the last row has how many examples were drawn and
-how many records were skipped. Each process that reads has a variable of its own, which the train op
-sets and the Saver saves; when an iterator is initialized (after variables are restored, and again
-in each new session) it starts from that variable.
+The position is an int64 tensor [num_sources + 1, 3]. The row of a source has the epoch, the index
+of the next record in the epoch, and the fingerprint of the files. The last row has the number of
+examples drawn and the number of records skipped. Each process that reads has its own variable,
+which the train op sets and the Saver saves. An iterator starts from that variable when it is
+initialized: after variables are restored, in each new session.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _NAMES_COLLECTION = 'input_reader_names'
 
 
 class ReaderState(NamedTuple):
-    """What the reader says with each batch.
+    """State of the reader after a batch.
 
     Attributes:
-        position: int64 [num_sources + 1, 3], behind this batch.
-        skipped: int64 scalar: how many corrupt records were left out, ever.
-        wait_seconds: float32 scalar: how long this step waited for its batch; None when that is
-            not measured (a dataset of a distribution strategy).
+        position: int64 [num_sources + 1, 3]: position after this batch.
+        skipped: int64 scalar: number of corrupt records skipped since training began.
+        wait_seconds: float32 scalar: time that the step waited for this batch; None where it is not
+            measured (a dataset of a distribution strategy).
     """
 
     position: tf.Tensor
@@ -45,10 +45,10 @@ class ReaderState(NamedTuple):
 
 
 def pop_reader_state(features: Dict[str, Any]) -> Tuple[Dict[str, Any], Optional[ReaderState]]:
-    """Parts the features from the reader's state.
+    """Separate the features from the reader's state.
 
     Returns:
-        The features without it, and the state; None when the features do not come from here.
+        The features without the state, and the state; None for features of another `input_fn`.
     """
     features = dict(features)
     state = features.pop(READER, None)
@@ -56,17 +56,17 @@ def pop_reader_state(features: Dict[str, Any]) -> Tuple[Dict[str, Any], Optional
 
 
 def variable_name(reader_name: str) -> str:
-    """Return the variable of a reader, which is named by its process: `chief_0`, `worker_1`."""
+    """Return the name of the variable of a reader, named by its process: `chief_0`, `worker_1`."""
     return f'{READER_SCOPE}/{reader_name}/position'
 
 
 def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.Variable:
-    """Return the variable that holds a reader's position: zeros at first.
+    """Create the variable of a reader's position, with an initial value of zeros.
 
     Args:
-        reader_name: see `variable_name`.
-        num_sources: how many sources the reader has.
-        options: of `tf.compat.v1.get_variable`.
+        reader_name: the reader's process, as in `variable_name`.
+        num_sources: number of sources of the reader.
+        **options: passed to `tf.compat.v1.get_variable`.
     """
     return tf1.get_variable(
         variable_name(reader_name),
@@ -82,21 +82,21 @@ def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.
 def create_position_variables(
     reader_names: Sequence[str], own: int, num_sources: int
 ) -> tf.Variable:
-    """This reader's variable; and those of all others, for the chief to initialize and save."""
+    """Create the variables of all readers, which the chief saves; return this reader's."""
     remember_names(reader_names, own)
     return [position_variable(name, num_sources) for name in reader_names][own]
 
 
 def remember_names(reader_names: Sequence[str], own: int) -> None:
-    """Notes in the graph, for `advance_position`, who reads; the first name is this reader's."""
+    """Store the names of the readers in the graph for `advance_position`, this one first."""
     tf1.get_collection_ref(_NAMES_COLLECTION)[:] = [reader_names[own], *reader_names]
 
 
 def advance_position(state: ReaderState) -> tf.Operation:
-    """Return an op that makes this batch's position the one that is saved; part of the train op.
+    """Return the op that sets the saved position to that of this batch; part of the train op.
 
     Under a distribution strategy it is called in replica context. Several replicas then share a
-    reader, which gives each of them one batch a step in turn: the last one's position counts.
+    reader, which gives one batch to each of them at a step: the last one's position counts.
     """
     own, *names = tf1.get_collection(_NAMES_COLLECTION)
     if not tf.distribute.has_strategy():
@@ -124,8 +124,8 @@ def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) 
 
     Args:
         model_dir: the folder.
-        reader_name: see `variable_name`.
-        num_sources: how many sources the reader has.
+        reader_name: the reader's process, as in `variable_name`.
+        num_sources: number of sources of the reader.
     """
     zeros = np.zeros([num_sources + 1, COLUMNS], np.int64)
     checkpoint = latest_checkpoint(model_dir) if model_dir else None
@@ -136,19 +136,19 @@ def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) 
         return zeros
     try:
         return reader.get_tensor(name)
-    except tf.errors.OpError:  # restoring this same variable says what is wrong
+    except tf.errors.OpError:  # restoring the same variable reports the error
         return zeros
 
 
 def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
     """Return the position to start from.
 
-    Where the files of a source are not those that the position was counted in, its epoch starts
-    anew, with a warning on standard error.
+    When the files of a source have changed since the position was saved, the source starts its
+    epoch again, with a warning on standard error.
 
     Args:
-        position: int64 [num_sources + 1, 3], as saved.
-        fingerprints: int64 [num_sources]: of the files that are read now.
+        position: int64 [num_sources + 1, 3]: the saved position.
+        fingerprints: int64 [num_sources]: fingerprints of the present files.
     """
     epochs, indices, saved = tf.unstack(position[:-1], axis=1)
     changed = tf.logical_and(tf.not_equal(saved, fingerprints), tf.not_equal(saved, 0))
@@ -157,7 +157,7 @@ def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
         return tf.print(
             'warning: the input files are not those of the checkpoint; epoch',
             tf.boolean_mask(epochs, changed),
-            'starts anew.',
+            'starts again.',
             output_stream=sys.stderr,
         )
 
@@ -166,7 +166,7 @@ def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
     return tf.concat([tf.stack([epochs, indices, fingerprints], axis=1), position[-1:]], axis=0)
 
 
-def with_state(
+def add_state(
     batches: tf.data.Dataset,
     fingerprints: np.ndarray,
     start: tf.Tensor,
@@ -177,9 +177,9 @@ def with_state(
     Args:
         batches: elements ((source index, position, number), features, labels); the first three
             int64 [batch], see `record_streams.create_stream`.
-        fingerprints: int64 [num_sources]: of the files of each source.
-        start: int64 [num_sources + 1, 3]: where the streams began.
-        watch: called with the positions that each batch starts from: int64 [num_sources].
+        fingerprints: int64 [num_sources]: fingerprints of the files of each source.
+        start: int64 [num_sources + 1, 3]: start of the streams.
+        watch: called with the start of each batch: int64 [num_sources].
 
     Returns:
         Elements (features, labels), the features with `READER`.
@@ -192,10 +192,10 @@ def with_state(
         (source_index, position, number), features, labels = batch
         positions, counts, drawn = state
         if watch is not None:
-            positions = _shown(positions, watch)
+            positions = _watch_value(positions, watch)
 
         def latest(before: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-            # Values only grow, so a source that the batch has nothing of keeps its own.
+            # Values only grow, so a source without examples in the batch keeps its value.
             return tf.maximum(
                 before, tf.math.unsorted_segment_max(values + 1, source_index, num_sources)
             )
@@ -214,7 +214,7 @@ def with_state(
     return batches.scan(state, unconverted(advance))
 
 
-def _shown(value: tf.Tensor, watch: Callable[[np.ndarray], Any]) -> tf.Tensor:
+def _watch_value(value: tf.Tensor, watch: Callable[[np.ndarray], Any]) -> tf.Tensor:
     def show(value: np.ndarray) -> np.ndarray:
         watch(value)
         return value

@@ -1,4 +1,4 @@
-"""What is read, and how: from the fields of an input reader to a dataset of batches."""
+"""The plan of a reading, made of the fields of an input reader, and its dataset of batches."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ log = logging.getLogger('estimator_lib')
 
 _SCOPE = 'records_of_'
 
-# Records, in batches, among which images of one size are looked for.
+# Images of one size are collected from this many batches of records.
 _BATCHES_BY_SIZE = 8
 _SIZE_SPAN = 2**32  # Two sides in one int64.
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """All that decides what is read and how.
+    """Plan of a reading: the files, their order, and the batches.
 
     Attributes:
         task: decodes, augments and prepares.
         mode: a `tf.estimator.ModeKeys`.
-        batch_size: examples in a batch, or in one of its parts.
-        sources: what is read.
-        num_sources: with those that nothing is taken of.
-        order: of the records.
-        num_parallel_calls: examples that are decoded at a time.
-        num_prefetch_batches: batches that are ready ahead; negative: as many as seem useful.
-        drop_remainder: whether a last batch that is not full is left out.
-        max_examples: of all; None for no limit.
-        batch_parts: in how many parts a batch is given.
-        cache: how decoded examples are kept; None: they are not.
+        batch_size: number of examples in a batch, or in one of its parts.
+        sources: the sources that are read.
+        num_sources: number of all sources, with those of weight or count 0.
+        order: the order of the records.
+        num_parallel_calls: number of examples decoded at a time.
+        num_prefetch_batches: number of batches prefetched; negative: chosen by TensorFlow.
+        drop_remainder: whether to drop a last batch that is not full.
+        max_examples: limit of the number of examples; None for no limit.
+        batch_parts: number of parts that a batch is divided into.
+        cache: cache settings of decoded examples; None for no cache.
     """
 
     task: Task
@@ -65,49 +65,49 @@ class Reading:
 
     @property
     def groups_sizes(self) -> bool:
-        """Whether a batch has images of one size only."""
+        """True if each batch has images of one size only."""
         return self.mode != ModeKeys.TRAIN and self.task.batches_by_size()
 
     @property
     def scope(self) -> str:
-        """A name scope that tells the iterators of several inputs apart in error messages."""
+        """Name scope of the iterator; it identifies this input in error messages."""
         paths = sorted({file.path for source in self.sources for file in source.files})
         return f'{_SCOPE}{zlib.crc32(repr(paths).encode()):08x}'
 
-    def failed_with(self, error: tf.errors.OpError) -> bool:
-        """Whether an error of a session came from reading this (or, at worst, from reading)."""
+    def caused(self, error: tf.errors.OpError) -> bool:
+        """Return whether this reading (or, at worst, some reading) caused a session's error."""
         if error.op is not None and 'Iterator' not in error.op.type:
             return False
         text = error.op.name if error.op is not None else error.message
-        if _SCOPE in text:  # not so under a strategy, which makes its own iterators
+        if _SCOPE in text:  # a strategy makes its own iterators, without the scope
             return f'{self.scope}/' in text
         return 'Iterator' in text
 
     @property
     def fingerprints(self) -> np.ndarray:
-        """int64 [num_sources]: of the files of each source; 0 where nothing is taken of one."""
+        """Fingerprints of the files of each source, int64 [num_sources]; 0 if it is unused."""
         prints = np.zeros([self.num_sources], np.int64)
         for source in self.sources:
             prints[source.index] = source.fingerprint
         return prints
 
-    def order_of(self, source: Source) -> Order:
-        """Return the order of one source: it has its share of the readers."""
+    def source_order(self, source: Source) -> Order:
+        """Return the order of one source, which has its share of the readers."""
         num_readers = math.ceil(self.order.num_readers * source.weight)
         return dataclasses.replace(self.order, num_readers=num_readers)
 
-    def seed_of(self, source: Source) -> int:
-        """With a record's position, the seed of its augmentation."""
+    def source_seed(self, source: Source) -> int:
+        """Return the seed that, with a record's position, seeds its augmentation."""
         return record_streams.stream_seed(self.order, source)
 
     def sharded(self, shard: Tuple[int, int]) -> Reading:
-        """Return the same for one of several processes that share the records.
+        """Return the plan of one of several processes that share the records.
 
         Args:
             shard: (index, count) of this process.
 
         Raises:
-            errors.ConfigError: they share each batch, and cannot share its `examples_per_batch`.
+            errors.ConfigError: the processes cannot divide `examples_per_batch` equally.
             errors.DataError: there are fewer records than processes.
         """
         sources = self.sources
@@ -132,25 +132,25 @@ def plan_reading(
     batch_parts: int = 1,
     share_batches: bool = False,
 ) -> Reading:
-    """What the fields of a reader mean in a mode.
+    """Derive the plan of a reading from the fields of a reader, for a mode.
 
     Args:
         task: decodes, augments and prepares.
-        reader: files, order, sources, policy.
-        mode: TRAIN shuffles, augments and repeats as the reader says; the other modes read all
+        reader: files, order, sources and policy.
+        mode: TRAIN shuffles, augments and repeats as the reader says. The other modes read all
             files once, in order (shuffled only where `shuffle` is set), without augmentation.
-        batch_size: examples in a batch.
+        batch_size: number of examples in a batch.
         seed: decides the order, the mixture and the augmentation.
-        num_epochs: in place of the reader's; 0: for ever. Training only.
-        sample_1_of_n: in place of the reader's.
-        max_examples: end after so many; not for training.
-        batch_parts: give batches in so many equal parts, one after the other.
-        share_batches: processes share out the records of each batch, so that one batch is what all
-            of them take at a time; else they share out the files (or, where there are not enough,
-            the records of each), and each makes batches of its own.
+        num_epochs: replaces the reader's value in training; 0: forever.
+        sample_1_of_n: replaces the reader's value.
+        max_examples: limit of the number of examples; not for training.
+        batch_parts: number of equal parts that a batch is divided into.
+        share_batches: True if the processes divide the records of each batch among them. False if
+            they divide the files (or, where there are too few, the records of each file), and each
+            builds its own batches.
 
     Raises:
-        errors.ConfigError: the reader's fields do not fit each other.
+        errors.ConfigError: fields of the reader contradict each other.
         errors.DataError: no files, or no records.
     """
     if batch_size % batch_parts:
@@ -162,7 +162,7 @@ def plan_reading(
         log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
     sources, num_sources = create_sources(reader, mode, batch_size)
     # The published system takes one frame of a sequence at a time in training, else all.
-    sequences = sequences_of(task, reader, reader.frame_index if training else None)
+    sequences = create_sequences(task, reader, reader.frame_index if training else None)
     sources = [dataclasses.replace(source, sequences=sequences) for source in sources]
     shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
     order = Order(
@@ -199,13 +199,13 @@ def create_batches(
     watch: Optional[Callable[[np.ndarray], Any]] = None,
     cache: Optional[ExampleCache] = None,
 ) -> tf.data.Dataset:
-    """Return batches from a position on.
+    """Build the dataset of batches from a position on.
 
     Args:
-        reading: what is read and how.
-        start: int64 [num_sources + 1, 3], see `reader_state`.
-        watch: called with the positions, int64 [num_sources], that each batch starts from.
-        cache: of decoded examples.
+        reading: the plan.
+        start: int64 [num_sources + 1, 3]: a position as `reader_state` describes it.
+        watch: called with the start of each batch, int64 [num_sources].
+        cache: the cache of decoded examples.
 
     Returns:
         Elements (features, labels); the features have `READER`: `position`, `skipped`.
@@ -214,29 +214,29 @@ def create_batches(
     if reading.mode == ModeKeys.TRAIN:
         start = reader_state.valid_start(start, reading.fingerprints)
     if reading.groups_sizes:
-        (source,) = reading.sources  # An evaluation reads all of its files as one.
+        (source,) = reading.sources  # an evaluation reads all of its files as one source
         dataset = _create_batches_by_size(reading, source, start, cache)
     else:
         examples = [_create_examples(reading, source, start, cache) for source in reading.sources]
         dataset = record_streams.mix(examples, reading.sources, reading.order.seed, start[-1, 0])
         batch = dataset.padded_batch if reading.task.pads_batches() else dataset.batch
         dataset = batch(reading.batch_size, drop_remainder=reading.drop_remainder)
-    dataset = reader_state.with_state(dataset, reading.fingerprints, start, watch)
+    dataset = reader_state.add_state(dataset, reading.fingerprints, start, watch)
     if reading.num_prefetch_batches:
         prefetched = reading.num_prefetch_batches
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetched < 0 else prefetched)
     return record_streams.steady(dataset)
 
 
-def sequences_of(
+def create_sequences(
     task: Task, reader: input_reader_pb2.InputReader, frame: Optional[int] = None
 ) -> Optional[Sequences]:
-    """How the records of a reader become examples; None: each is one.
+    """Create the splitting of a reader's records into frames; None if a record is one example.
 
     Args:
-        task: knows their keys.
-        reader: says what they are.
-        frame: see `Sequences`.
+        task: splits a sequence by its keys.
+        reader: has the `input_type`.
+        frame: the frame to take of each sequence, as in `Sequences`.
     """
     if reader.input_type != input_reader_pb2.TF_SEQUENCE_EXAMPLE:
         return None
@@ -246,18 +246,18 @@ def sequences_of(
 def _create_examples(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Return elements ((source index, position, number), features, labels) of one source."""
+    """Build the elements ((source index, position, number), features, labels) of one source."""
     return _decode(reading, source, _create_stream(reading, source, start), cache)
 
 
 def _create_batches_by_size(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Return batches of the elements of `_create_examples`, each of images of one size.
+    """Build batches of the elements of `_create_examples`, each of images of one size.
 
-    Images of one size are put together among a few batches of records that follow each other, so
-    that memory is bounded however many sizes there are. Images that have all the same size come in
-    the order of their records, in full batches.
+    Images of one size are collected from a few consecutive batches of records, so that memory is
+    bounded however many sizes there are. Images that all have the same size come in the order of
+    their records, in full batches.
     """
 
     def group(*window: Any) -> tf.data.Dataset:
@@ -273,15 +273,15 @@ def _create_batches_by_size(
 
 
 def _size_key(place: Any, features: Features, labels: Labels) -> tf.Tensor:
-    """int64 scalar: the height and width of an example's image as one number."""
+    """Return the height and width of an example's image as one number: int64 scalar."""
     del place, labels
     height, width = tf.unstack(tf.shape(features[IMAGE], tf.int64)[:2])
     return height * _SIZE_SPAN + width
 
 
 def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
-    """Return the records of one source, see `record_streams.create_stream`."""
-    order = reading.order_of(source)
+    """Build the stream of the records of one source."""
+    order = reading.source_order(source)
     stream = record_streams.create_stream(source, order, start[source.index, :2])
     return stream if reading.max_examples is None else stream.take(reading.max_examples)
 
@@ -289,8 +289,8 @@ def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.dat
 def _decode(
     reading: Reading, source: Source, stream: tf.data.Dataset, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Elements ((source index, position, number), features, labels) of a stream of records."""
-    stream_seed = tf.constant(reading.seed_of(source), tf.int64)
+    """Decode a stream into elements ((source index, position, number), features, labels)."""
+    stream_seed = tf.constant(reading.source_seed(source), tf.int64)
     source_index = tf.constant(source.index, tf.int64)
 
     def decode(position: tf.Tensor, record: tf.Tensor) -> Any:
@@ -307,7 +307,7 @@ def _decode(
 
     calls = reading.num_parallel_calls
     if reading.order.skip_corrupt:
-        seed = reading.seed_of(source)
+        seed = reading.source_seed(source)
         tester = corrupt_records.RecordTester(reading.task, reading.mode, source, seed)
         report = corrupt_records.SkippedLog(tester)
         examples = corrupt_records.skip_invalid(stream, decode, report, calls)
@@ -330,7 +330,7 @@ def _drops_remainder(task: Task, reader: input_reader_pb2.InputReader, training:
 
 
 def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -> int:
-    # What the cores do not get to would take memory and bring nothing.
+    # More calls than the cores can run would only take memory.
     most = record_streams.parallel_calls()
     if not reader.HasField('num_parallel_batches'):
         return most
@@ -338,7 +338,7 @@ def _num_parallel_calls(reader: input_reader_pb2.InputReader, batch_size: int) -
 
 
 def _check_shard(source: Source, count: int) -> None:
-    """Refuse shares of the records that would be empty, and read for ever."""
+    """Refuse an empty share of the records: its reader would never return."""
     if len(source.files) >= count:
         return
     num_records = count_records(source.files)
@@ -350,7 +350,7 @@ def _check_shard(source: Source, count: int) -> None:
 
 
 def _share_counts(source: Source, count: int) -> Source:
-    """Return a source as one of several processes reads it that share each batch."""
+    """Return the share of a source for one of several processes that divide each batch."""
     if source.per_batch is None:
         return source
     if source.per_batch % count:

@@ -1,4 +1,4 @@
-"""Looking at records one by one: for `--mode=check`, and after a run has failed at one."""
+"""Inspection of single records: for `--mode=check`, and after a run has failed at one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import tensorflow as tf
 
 from estimator_lib.data import corrupt_records, record_streams, records
 from estimator_lib.data.corrupt_records import RecordProblem, RecordTester
-from estimator_lib.data.reading import Reading, sequences_of
+from estimator_lib.data.reading import Reading, create_sequences
 from estimator_lib.data.record_sources import Source, input_files
 from estimator_lib.task import Task
 from protos import input_reader_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 
-SAMPLE = 64  # records of each file that are looked at unless all are
-_FIRST = 100  # records in all that are looked at before a training
+SAMPLE = 64  # records of each file that are inspected, unless all are
+_FIRST = 100  # records in all that are inspected before training
 
 
 def inspect_records(
@@ -31,39 +31,39 @@ def inspect_records(
     progress: Optional[Callable[[int, int], None]] = None,
     examine: Optional[Callable[[bytes], None]] = None,
 ) -> List[RecordProblem]:
-    """What is wrong with the records of a reader.
+    """Find the problems of the records of a reader.
 
-    Looks at the frames of all files, and at the contents of the first records of each.
+    The frames of all files are checked, and the contents of the first records of each.
 
     Args:
         task: decodes and prepares records, and checks their keys and values.
-        reader: whose files.
-        check_all: look at the contents of all records.
-        sample: how many of each file otherwise.
-        max_problems: stop looking after so many.
-        progress: called with how many records were looked at, and how many will be.
-        examine: called with each record that nothing is wrong with.
+        reader: the reader of the files.
+        check_all: check the contents of all records.
+        sample: otherwise, the number of records of each file whose contents are checked.
+        max_problems: number of problems after which to stop.
+        progress: called with the number of records checked, and of all to check.
+        examine: called with each valid record.
 
     Returns:
-        The problems, in order of files and records; `str` of one is a sentence.
+        The problems, in order of files and records; `str(problem)` is a sentence.
 
     Raises:
-        errors.UserError: there are no files to look at.
+        errors.UserError: there are no files to check.
     """
-    source = Source(0, tuple(input_files(reader)), sequences=sequences_of(task, reader))
+    source = Source(0, tuple(input_files(reader)), sequences=create_sequences(task, reader))
     limit = -1 if check_all else sample
     problems, total = [], 0
     for file in source.files:
         frames, error = records.list_frames(file)
         count = len(frames) + (error is not None)
-        if error is not None and 0 <= limit < count:  # else it is met on the way
+        if error is not None and 0 <= limit < count:  # else it is found on the way
             problems.append(RecordProblem(file.path, error.index, error.problem))
         total += count if check_all else min(count, sample)
 
     def decode(record: tf.Tensor) -> tf.Tensor:
         decoded = corrupt_records.decode(task, ModeKeys.EVAL, record, tf.zeros([2], tf.int64))
         with tf.control_dependencies(tf.nest.flatten(decoded)):
-            return tf.identity(True)  # what was decoded is not looked at
+            return tf.identity(True)  # the decoded values are not needed
 
     tester = RecordTester(task, ModeKeys.EVAL, source)
     attempts = corrupt_records.attempt_all(source, decode, limit_each=limit)
@@ -85,17 +85,17 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
     """Ask the task whether the first training examples are worth training on.
 
     Args:
-        task: see `Task.check_first_examples`.
-        reader: of the training examples.
+        task: has `check_first_examples`.
+        reader: the reader of the training examples.
 
     Returns:
-        Warnings, a sentence each.
+        Warnings, one sentence each.
 
     Raises:
         errors.UserError: there are no files, or nothing could be learned from the examples.
     """
     first = records.first_records(input_files(reader), _FIRST)
-    if sequences_of(task, reader) is not None:
+    if create_sequences(task, reader) is not None:
         first = [frame for record in first for frame in task.split_sequence(record)]
     return list(task.check_first_examples(first, are_all=len(first) < _FIRST))
 
@@ -103,18 +103,18 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
 def find_failure(
     reading: Reading, error: tf.errors.OpError, recent: Sequence[np.ndarray] = ()
 ) -> Optional[RecordProblem]:
-    """Decode again, one by one, what the failed batch may have been made of.
+    """Decode the records of the failed batch again, one by one, and return the failing one.
 
     Args:
-        reading: what was read and how.
-        error: of the session.
-        recent: int64 [num_sources] each: the positions that the last batches which were made
-            started from, oldest first; empty when none was, or it is not known.
+        reading: the plan of the reading.
+        error: the error of the session.
+        recent: int64 [num_sources] each: start positions of the last complete batches, oldest
+            first; empty when they are not known.
 
     Returns:
-        The first record that fails; None when none does, or the error came from elsewhere.
+        The first record that fails; None when none fails, or the error has another cause.
     """
-    if not reading.failed_with(error):
+    if not reading.caused(error):
         return None
     try:
         if isinstance(error, tf.errors.DataLossError):
@@ -122,24 +122,24 @@ def find_failure(
             return next(filter(None, problems), None)
         problem = None
         if recent:
-            # The failed batch is none of them; a few that follow it may be.
+            # The failed batch follows one of these, or lies between two of them.
             limit = (len(recent) + 2) * reading.batch_size
             problem = _first_failure(reading, recent[0], limit)
         start = np.zeros([reading.num_sources], np.int64)
         return problem or _first_failure(reading, start, limit=None)
-    except tf.errors.OpError:  # a file that is gone, say: not about one record
+    except tf.errors.OpError:  # not about one record: a deleted file, for example
         return None
 
 
 def _first_failure(
     reading: Reading, positions: np.ndarray, limit: Optional[int]
 ) -> Optional[RecordProblem]:
-    """Return the first record that fails, of so many from each source, or of one epoch."""
+    """Find the first record that fails among `limit` of each source, or in one epoch."""
     for source in reading.sources:
         start = divmod(int(positions[source.index]), record_streams.INDEX_SPAN)
-        tester = RecordTester(reading.task, reading.mode, source, reading.seed_of(source))
+        tester = RecordTester(reading.task, reading.mode, source, reading.source_seed(source))
         try:
-            for position, record_id, record in _records_from(reading, source, start, limit):
+            for position, record_id, record in _iterate_records(reading, source, start, limit):
                 problem = tester.problem(record_id, record, position)
                 if problem is not None:
                     return problem
@@ -148,11 +148,11 @@ def _first_failure(
     return None
 
 
-def _records_from(
+def _iterate_records(
     reading: Reading, source: Source, start: Tuple[int, int], limit: Optional[int]
 ) -> Iterator[Tuple[int, int, bytes]]:
-    """(position, record id, record) in order; without a limit, of one epoch."""
-    order = dataclasses.replace(reading.order_of(source), skip_corrupt=True)
+    """Yield (position, record id, record) in order; without a limit, of one epoch."""
+    order = dataclasses.replace(reading.source_order(source), skip_corrupt=True)
     if limit is None:
         order = dataclasses.replace(order, num_epochs=start[0] + 1)
     with tf.Graph().as_default():

@@ -1,4 +1,4 @@
-"""What an input reader's paths are: one source of records, or several that are mixed."""
+"""The sources of an input reader: its paths as one source, or as several that are mixed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Source:
     """Files that are read as one stream of records.
 
     Attributes:
-        index: of its `input_path` when sources are mixed, else 0.
-        files: in order.
-        weight: its share of the examples, of 1.
-        per_batch: how many examples of each batch come from it; None: as `weight` has it.
-        sequences: how records become examples; None: each is one.
+        index: the index of its `input_path` when sources are mixed, else 0.
+        files: the files, in order.
+        weight: fraction of the examples that come from this source.
+        per_batch: number of examples of this source in each batch; None: drawn by `weight`.
+        sequences: splitting of records into frames; None if a record is one example.
     """
 
     index: int
@@ -38,7 +38,7 @@ class Source:
 
     @property
     def fingerprint(self) -> int:
-        """Changes when files come, go, or change in size; not when their folder moves. Not 0."""
+        """Nonzero number made of the names and sizes of the files, without their folder."""
         listed = [(os.path.basename(file.path), file.size) for file in self.files]
         return zlib.crc32(repr(listed).encode()) or 1
 
@@ -56,19 +56,19 @@ def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile
 def create_sources(
     reader: input_reader_pb2.InputReader, mode: str, batch_size: int
 ) -> Tuple[List[Source], int]:
-    """Return the sources that are read, in the order of their index.
+    """Create the sources of a reader, in the order of their index.
 
-    Training mixes the paths as `sample_from_datasets_weights` or `examples_per_batch` say. An
-    evaluation takes each example of them once, so it reads them one after the other, without those
-    of weight or count 0.
+    Training mixes the paths by `sample_from_datasets_weights` or `examples_per_batch`. An
+    evaluation takes each example once, so it reads the paths one after the other. Both leave out
+    paths of weight or count 0.
 
     Args:
-        reader: whose `input_path` they are.
+        reader: the reader with the paths.
         mode: a `tf.estimator.ModeKeys`.
-        batch_size: what `examples_per_batch` must add up to.
+        batch_size: required sum of `examples_per_batch`.
 
     Returns:
-        The sources, and how many there are with those of weight or count 0.
+        The sources, and the number of all paths.
 
     Raises:
         errors.ConfigError: weights or counts do not fit the paths or the batch.
@@ -135,7 +135,7 @@ def _shares(
             f'{field} has {len(shares)} entries; expected one for each of the {num_paths} '
             'entries of input_path.'
         )
-    # A NaN is none of these.
+    # NaN fails this condition too.
     if not (all(0 <= share < float('inf') for share in shares) and sum(shares) > 0):
         raise errors.ConfigError(
             f'{field} is {shares}; expected numbers that are not negative, not all 0.'

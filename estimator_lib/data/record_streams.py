@@ -1,8 +1,8 @@
-"""The order in which records come: a pure function of the seed and the epoch.
+"""The order of the records: a pure function of the seed and the epoch.
 
-A stream is made of epochs, and each epoch seeds its own shuffles by its number. So the rest of a
-stream, from any (epoch, index) on, is what it would have been had it been read from the start:
-the epoch is read again and its first `index` records are dropped before they are decoded.
+A stream consists of epochs, and each epoch seeds its shuffles by its number. So a stream can resume
+at any (epoch, index) with the same records as an uninterrupted one: the epoch is read again, and
+its first `index` records are dropped before they are decoded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from estimator_lib.data.sequences import Sequences
 
 tf1 = tf.compat.v1
 
-# Two numbers in one int64. The position of a record in a stream: epoch * INDEX_SPAN + index in the
-# epoch; positions only ever grow. The id of a record: number of its file * FILE_SPAN + index in it.
+# Two numbers in one int64. The position of a record in a stream is epoch * INDEX_SPAN + index in
+# the epoch; positions only grow. The id of a record is number of its file * FILE_SPAN + index in
+# the file.
 INDEX_SPAN = 2**32
 FILE_SPAN = 2**36
 
-# Stands in the stream for a corrupt frame. No `tf.train.Example`: a field's tag cut short.
+# Replaces a corrupt frame in the stream. It is no valid `tf.train.Example`: a truncated field tag.
 CORRUPT_FRAME = b'\xff'
 
 _MAX = np.iinfo(np.int64).max
@@ -34,27 +35,27 @@ _SEED_SPAN = 2**32
 _MIXING_SALT = 1 << 40
 _FRAMES_SALT = 1 << 41
 _MAX_PARALLEL_READS = 16
-_BUFFER_SHARE = 8  # records are read ahead by one of so many parts of a shuffle buffer
+_BUFFER_SHARE = 8  # 1 / 8 of the size of the shuffle buffer is prefetched
 
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """How files become a stream.
+    """Order of the records of a stream.
 
     Attributes:
-        seed: of all shuffles and of the mixing of sources.
-        shuffle_buffer_size: records among which the next one is drawn; 0 or 1: file order.
-        files_buffer_size: files among which the next one is drawn; 0 or 1: sorted.
-        num_readers: files that are read in turns.
-        block_length: records that are taken from a file at its turn.
+        seed: seed of all shuffles and of the mixing of sources.
+        shuffle_buffer_size: size of the shuffle buffer of records; 0 or 1: file order.
+        files_buffer_size: size of the shuffle buffer of files; 0 or 1: sorted.
+        num_readers: number of files that are read alternatingly.
+        block_length: number of consecutive records of one file.
         sample_1_of_n: keep every n-th record.
-        num_epochs: how often all is read; 0: for ever.
-        shard: (index, count): which part of the records is read, of how many.
+        num_epochs: number of epochs; 0: forever.
+        shard: (index, count) of the part of the records that is read.
         cache: keep the records in memory.
-        skip_corrupt: go on behind a corrupt frame, with `CORRUPT_FRAME` in its place.
-        shares_batches: each process reads all files in the same order, and of `count` records that
-            follow one another keeps the one at its `index`. So what all of them read in a step is
-            what one process would. Else they share out the files, which is less to read.
+        skip_corrupt: continue after a corrupt frame, with `CORRUPT_FRAME` in its place.
+        shares_batches: each process reads all files in the same order, and keeps the record at its
+            `index` of every `count` consecutive records. So together the processes read in a step
+            what one process would read. Otherwise the processes divide the files, which is faster.
     """
 
     seed: int
@@ -71,16 +72,16 @@ class Order:
 
 
 def unconverted(function: Callable) -> Callable:
-    """The function for a dataset, without AutoGraph: to rewrite all that it calls takes long."""
+    """Keep AutoGraph from converting a dataset's function, which takes long."""
     return tf.autograph.experimental.do_not_convert(function)
 
 
 def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Return the dataset in its own order, without autotuning and rewriting.
+    """Return the dataset with deterministic order, without autotuning and graph rewriting.
 
-    TensorFlow 2.15's autotuning has a thread for each iterator, and to delete the iterator (at the
-    end of an evaluation, say) can take until that thread wakes up: half a minute now and then.
-    Rewriting the dataset's graph delays the first batch and makes the later ones no faster.
+    TensorFlow 2.15's autotuning has a thread for each iterator. Deleting the iterator, as at the
+    end of an evaluation, waits until that thread wakes up, sometimes for half a minute. Rewriting
+    the dataset's graph delays the first batch and makes later ones no faster.
     """
     options = tf.data.Options()
     options.deterministic = True
@@ -91,28 +92,28 @@ def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def open_session(graph: Optional[tf.Graph] = None) -> tf1.Session:
-    """Return a session for a graph that runs a few times: to optimize it would take longer."""
+    """Open a session without graph optimization, for a graph that runs only a few times."""
     config = tf1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return tf1.Session(graph=graph, config=config)
 
 
 def parallel_calls() -> int:
-    """Return records that are decoded at a time: a few more than there are cores."""
+    """Return the number of records to decode at a time: two for each core."""
     return 2 * (os.cpu_count() or 1)
 
 
 def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dataset:
-    """Return the records of a source from a position on.
+    """Build the stream of the records of a source from a position on.
 
     Args:
-        source: what is read.
-        order: in which order.
-        start: int64 [2]: epoch, and index of the first record in it.
+        source: the files.
+        order: the order of the records.
+        start: int64 [2]: epoch, and index of the first record in the epoch.
 
     Returns:
         Elements (number, (position, (record id, record))): int64 and string scalars. The number
-        counts the elements from 0; for the others see `INDEX_SPAN`.
+        counts the elements from 0; `INDEX_SPAN` and `FILE_SPAN` explain position and id.
     """
     cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0]) if order.cache else None
     if cached is not None:
@@ -132,14 +133,14 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
     stream = epochs.flat_map(unconverted(read_epoch))
     if order.shares_batches:
         index, count = order.shard
-        # A position is behind a record of this process, or at the very beginning.
+        # The position follows a record of this process, or is the beginning of the stream.
         first = tf.where(tf.equal(start[1], 0), np.int64(index), np.int64(count - 1))
         stream = stream.skip(first).shard(count, 0)
     if source.sequences is not None:
         seed = stream_seed(order, source) + _FRAMES_SALT
         stream = source.sequences.one_frame(stream, seed)
     if order.shuffle_buffer_size >= _BUFFER_SHARE:
-        # While the buffer of the next epoch fills, these are decoded.
+        # The prefetched records are decoded while the buffer of the next epoch fills.
         stream = stream.prefetch(order.shuffle_buffer_size // _BUFFER_SHARE)
     return tf.data.Dataset.zip((tf.data.Dataset.range(_MAX), stream))
 
@@ -150,16 +151,16 @@ def mix(
     seed: int,
     start: tf.Tensor,
 ) -> tf.data.Dataset:
-    """Return one dataset of examples from several sources.
+    """Mix the examples of several sources into one dataset.
 
-    Which source the i-th example comes from is a function of the seed and i alone. The mixture
-    ends with the first source that does: it would not be the same mixture without it.
+    The seed and i alone decide the source of the i-th example. The mixture ends with the first
+    source that ends, because the proportions would change without it.
 
     Args:
-        datasets: what is mixed, one a source.
-        sources: with their weights, or their counts in each batch.
-        seed: of the draws.
-        start: int64 scalar: how many examples were drawn before.
+        datasets: one dataset for each source.
+        sources: the sources, with their weights or their counts in each batch.
+        seed: seed of the draws.
+        start: int64 scalar: number of examples drawn before.
     """
     if len(datasets) == 1:
         return datasets[0]
@@ -184,14 +185,14 @@ def read_file(
     skip_corrupt: bool,
     sequences: Optional[Sequences] = None,
 ) -> tf.data.Dataset:
-    """(record id, record) of each record of a file.
+    """Build the dataset of (record id, record) of a file.
 
     Args:
         path: string scalar.
-        compression: string scalar, see `records.RecordFile`.
+        compression: string scalar: '' or `records.GZIP`.
         file_number: int64 scalar.
-        skip_corrupt: see `Order`.
-        sequences: see `Source`; frames have the id of their record.
+        skip_corrupt: put `CORRUPT_FRAME` in the place of corrupt frames, and continue.
+        sequences: splitting of records into frames, which have the id of their record.
     """
     record_ids = tf.data.Dataset.range(file_number * FILE_SPAN, _MAX)
     read = _read_past_corrupt if skip_corrupt else tf.data.TFRecordDataset
@@ -200,7 +201,7 @@ def read_file(
 
 
 def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
-    """Return elements (path, compression, file number), the first arguments of `read_file`."""
+    """Build elements (path, compression, file number), the first arguments of `read_file`."""
     return tf.data.Dataset.from_tensor_slices(
         (
             [file.path for file in files],
@@ -211,7 +212,7 @@ def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
 
 
 def locate(source: Source, record_id: int) -> Tuple[records.RecordFile, int]:
-    """Return the file of a record of a source, and its index in it."""
+    """Return the file of a record, and the index of the record in the file."""
     file_number, index = divmod(int(record_id), FILE_SPAN)
     return source.files[file_number], index
 
@@ -230,19 +231,19 @@ def elements(dataset: tf.data.Dataset) -> Iterator[Any]:
 
 
 def stream_seed(order: Order, source: Source) -> int:
-    """With a record's position, the seed of its augmentation."""
+    """Return the seed that, with a record's position, seeds its augmentation."""
     return order.seed + _SEED_SPAN * source.index
 
 
 def _epoch_seeds(order: Order, source: Source, epoch: tf.Tensor) -> tf.Tensor:
-    """int64 [2]: seeds of the shuffle of files and of the shuffle of records."""
-    key = -1 - stream_seed(order, source)  # apart from the seeds of examples
+    """Return the seeds of the shuffles of files and of records in an epoch: int64 [2]."""
+    key = -1 - stream_seed(order, source)  # negative, so never the seed of an example
     pair = tf.stack([tf.constant(key, tf.int64), tf.cast(epoch, tf.int64)])
     return tf.random.stateless_uniform([2], pair, minval=None, maxval=None, dtype=tf.int64)
 
 
 def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Dataset:
-    """(record id, record) of this shard's records, in the order of one epoch's files."""
+    """Read (record id, record) of this shard, in the order of one epoch's files."""
     index, count = (0, 1) if order.shares_batches else order.shard
     by_files = len(source.files) >= count
     dataset = _shuffle(file_tensors(source.files), order.files_buffer_size, seed)
@@ -263,7 +264,7 @@ def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Datase
 def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.data.Dataset:
     if buffer_size <= 1:
         return dataset
-    # A dataset's seed is combined with that of its graph, which is whatever the program set.
+    # A dataset combines its seed with that of the graph, which the user's program may have set.
     graph = tf1.get_default_graph()
     graph_seed, graph.seed = graph.seed, 1
     try:
@@ -272,29 +273,29 @@ def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.
         graph.seed = graph_seed
 
 
-def _offsets_behind(path: bytes, compression: bytes) -> np.ndarray:
-    """int64 offsets of the first corrupt frame of a file and of all that follow it.
+def _unread_offsets(path: bytes, compression: bytes) -> np.ndarray:
+    """Return the int64 offsets of the first corrupt frame of a file and of all later frames.
 
-    TensorFlow's reader gives up a file at its first corrupt frame without telling which that was.
-    This is asked when it has ended.
+    TensorFlow's reader stops at the first corrupt frame without reporting its position. This
+    function is called when the reader has stopped.
     """
     stat = tf.io.gfile.stat(path.decode())
     file = records.RecordFile(path.decode(), compression.decode(), stat.length)
-    return np.array(_offsets_of(file, stat.mtime_nsec), np.int64)
+    return np.array(_find_unread_offsets(file, stat.mtime_nsec), np.int64)
 
 
-@functools.cache  # a file is looked at again only when it has been written since
-def _offsets_of(file: records.RecordFile, written: int) -> Tuple[int, ...]:
+@functools.cache  # `written` is in the key: a file is read again only after a change
+def _find_unread_offsets(file: records.RecordFile, written: int) -> Tuple[int, ...]:
     del written
     frames, error = records.list_frames(file)
     offsets = [frame.offset for frame in frames] + ([error.offset] if error else [])
     offsets = offsets[count_readable(file) :]
-    # There is no way to the middle of a compressed file; an offset of -1 cannot be read.
+    # A compressed file has no random access; reading at -1 fails and gives one CORRUPT_FRAME.
     return (-1,) if offsets and file.compression else tuple(offsets)
 
 
 def count_readable(file: records.RecordFile) -> int:
-    """How many records TensorFlow's reader gets out of a file before it ends or fails."""
+    """Count the records that TensorFlow's reader returns before a file ends or fails."""
     with tf.Graph().as_default():
         dataset = tf.data.TFRecordDataset(file.path, file.compression).ignore_errors()
         count = steady(dataset).reduce(np.int64(0), unconverted(lambda count, _: count + 1))
@@ -303,13 +304,13 @@ def count_readable(file: records.RecordFile) -> int:
 
 
 def _read_past_corrupt(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """Return the records of a file, with `CORRUPT_FRAME` where a frame is corrupt.
+    """Build the records of a file, with `CORRUPT_FRAME` in the place of each corrupt frame.
 
-    Behind the first corrupt frame each record is read by its own offset. When the chain of frames
-    itself ends, one `CORRUPT_FRAME` stands for all that would follow.
+    From the first corrupt frame on, each record is read by its own offset. Where the chain of
+    frames breaks, one `CORRUPT_FRAME` replaces all that follows.
     """
 
-    def read_at(offset: tf.Tensor) -> tf.data.Dataset:
+    def read_frame(offset: tf.Tensor) -> tf.data.Dataset:
         variant = tf.raw_ops.TFRecordDatasetV2(
             filenames=[path],
             compression_type=compression,
@@ -321,21 +322,22 @@ def _read_past_corrupt(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Datas
         return record.take(1).ignore_errors().concatenate(corrupt).take(1)
 
     def read_rest(path: tf.Tensor) -> tf.data.Dataset:
-        offsets = tf.numpy_function(_offsets_behind, [path, compression], tf.int64)
+        offsets = tf.numpy_function(_unread_offsets, [path, compression], tf.int64)
         offsets = tf.data.Dataset.from_tensor_slices(tf.ensure_shape(offsets, [None]))
-        return offsets.flat_map(unconverted(read_at))
+        return offsets.flat_map(unconverted(read_frame))
 
     def read_start(path: tf.Tensor) -> tf.data.Dataset:
-        # A file that cannot be opened would be tried again for ever by `ignore_errors`.
-        path = tf.ensure_shape(tf.numpy_function(_opened, [path], tf.string), [])
+        # `ignore_errors` would retry a file that cannot be opened forever.
+        path = tf.ensure_shape(tf.numpy_function(_require_readable, [path], tf.string), [])
         return tf.data.TFRecordDataset(path, compression).ignore_errors()
 
-    one = tf.data.Dataset.from_tensors(path)
-    return one.flat_map(unconverted(read_start)).concatenate(one.flat_map(unconverted(read_rest)))
+    paths = tf.data.Dataset.from_tensors(path)
+    rest = paths.flat_map(unconverted(read_rest))
+    return paths.flat_map(unconverted(read_start)).concatenate(rest)
 
 
-def _opened(path: bytes) -> bytes:
-    """Return the path, when the file can be read."""
+def _require_readable(path: bytes) -> bytes:
+    """Return the path; raise TensorFlow's error if the file cannot be read."""
     with tf.io.gfile.GFile(path.decode(), 'rb') as file:
         file.read(1)
     return path

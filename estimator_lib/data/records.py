@@ -1,8 +1,8 @@
-"""TFRecord files: which there are, how many records they hold, and where their frames are.
+"""TFRecord files: finding them, counting their records, and locating their frames.
 
 A TFRecord file is a chain of frames: the payload's length (8 bytes, little-endian), the length's
-masked CRC-32C (4 bytes), the payload, the payload's masked CRC-32C (4 bytes). What is done here
-reads the 12-byte headers and steps over the payloads.
+masked CRC-32C (4 bytes), the payload, the payload's masked CRC-32C (4 bytes). Most functions here
+read only the 12-byte headers and skip the payloads.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger('estimator_lib')
 
 GZIP = 'GZIP'
 _HEADER_BYTES = 12
-_FRAME_BYTES = 16  # what a frame adds to its payload
+_FRAME_BYTES = 16  # size of a frame without its payload
 _GZIP_MAGIC = b'\x1f\x8b\x08'
-_PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # stands in published configs where a path belongs
+_PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # published configs have this in place of a path
 _OPENING_THREADS = 16
 
 
@@ -36,9 +36,9 @@ class RecordFile(NamedTuple):
     """A TFRecord file.
 
     Attributes:
-        path: where it is.
+        path: path of the file.
         compression: '' or `GZIP`, as `tf.data.TFRecordDataset` takes it.
-        size: bytes on disk.
+        size: size on disk in bytes.
     """
 
     path: str
@@ -47,12 +47,12 @@ class RecordFile(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Where a record is in the (uncompressed) file.
+    """Location of a record in the (uncompressed) file.
 
     Attributes:
-        index: of the record, from 0.
-        offset: of its header, in bytes.
-        length: of its payload, in bytes.
+        index: index of the record, from 0.
+        offset: offset of its header, in bytes.
+        length: length of its payload, in bytes.
     """
 
     index: int
@@ -61,12 +61,12 @@ class Frame(NamedTuple):
 
 
 class FrameError(NamedTuple):
-    """The chain of frames ends before the file does.
+    """A break in the chain of frames before the end of the file.
 
     Attributes:
-        index: of the first record that cannot be found.
-        offset: where its header should be, in bytes.
-        problem: why it cannot be found.
+        index: index of the first record that cannot be found.
+        offset: expected offset of its header, in bytes.
+        problem: a description of the break.
     """
 
     index: int
@@ -79,11 +79,11 @@ class _BadFrame(Exception):
 
 
 def find_files(patterns: Iterable[str], field: str) -> List[RecordFile]:
-    """The files that match, sorted by path, each once; empty ones are left out with a warning.
+    """Find the files that match, sorted by path, each once; skip empty ones with a warning.
 
     Args:
         patterns: paths or globs.
-        field: the config field they come from, for messages.
+        field: the config field of the patterns, for messages.
 
     Raises:
         errors.DataError: a pattern is empty or matches no file, or all files are empty.
@@ -104,7 +104,7 @@ def find_files(patterns: Iterable[str], field: str) -> List[RecordFile]:
 
 
 def count_records(files: Sequence[RecordFile]) -> int:
-    """How many records the files hold, without reading the payloads (of GZIP files: with).
+    """Count the records of the files by their headers; GZIP files are read as a whole.
 
     Raises:
         errors.DataError: a file is corrupt; the message has the file and the record.
@@ -114,10 +114,10 @@ def count_records(files: Sequence[RecordFile]) -> int:
 
 
 def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
-    """The frames of a file in order, by their headers alone, and the error that ends their chain.
+    """List the frames of a file by their headers alone, and the error that breaks their chain.
 
-    A payload is not looked at, so its CRC may still be wrong. The error is that a header or a
-    payload is cut off, or that a length's CRC is wrong; None where the chain ends with the file.
+    Payloads are not read, so their CRCs may still be wrong. The error is a truncated header or
+    payload, or a wrong CRC of a length; None where the chain ends with the file.
     """
     frames: List[Frame] = []
     offset = 0
@@ -144,33 +144,34 @@ def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
 
 
 def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
-    """Return the payloads of the first records, by Python alone: TensorFlow may not begin yet.
+    """Read the payloads of the first records without TensorFlow, whose devices must not start yet.
 
-    Reading ends at the first corrupt frame, which training names: a length may be beyond memory.
+    Reading stops at the first corrupt frame, whose length may exceed the memory. Training reports
+    the frame later.
 
     Args:
-        files: in order.
-        most: so many at the most.
+        files: the files, in order.
+        most: largest number of records.
     """
-    found: List[bytes] = []
+    payloads: List[bytes] = []
     unreadable = (_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError)
     with contextlib.suppress(*unreadable, MemoryError, OverflowError):
         for file in files:
             with _open(file) as stream:
-                while len(found) < most and (header := stream.read(_HEADER_BYTES)):
-                    length = _payload_length(header, len(found))
+                while len(payloads) < most and (header := stream.read(_HEADER_BYTES)):
+                    length = _payload_length(header, len(payloads))
                     if not file.compression and length > file.size:
-                        return found
+                        return payloads
                     payload = stream.read(length)
                     if len(payload) < length:
-                        return found
-                    found.append(payload)
+                        return payloads
+                    payloads.append(payload)
                     stream.read(_FRAME_BYTES - _HEADER_BYTES)
-    return found
+    return payloads
 
 
 def masked_crc(data: bytes) -> int:
-    """The checksum of a TFRecord frame: CRC-32C, rotated right by 15 bits, plus a constant."""
+    """Compute the checksum of a frame: CRC-32C, rotated right by 15 bits, plus a constant."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -201,7 +202,7 @@ def _payload_length(header: bytes, offset: int) -> int:
 
 
 def _open(file: RecordFile) -> BinaryIO:
-    # Reading 12 bytes here and there is fastest without a buffer; GFile is for remote paths.
+    # Short reads at many offsets are fastest without a buffer; GFile is for remote paths.
     stream = tf.io.gfile.GFile(file.path, 'rb') if '://' in file.path else None
     if stream is None:
         stream = open(file.path, 'rb', buffering=-1 if file.compression else 0)  # noqa: SIM115
@@ -220,7 +221,7 @@ def _inspect_file(path: str) -> RecordFile:
 
 
 def _compression(path: str) -> str:
-    if '://' in path:  # opening every remote file would take long; go by the name
+    if '://' in path:  # opening every remote file would take long, so the name decides
         return GZIP if path.endswith('.gz') else ''
     with open(path, 'rb') as stream:
         start = stream.read(_HEADER_BYTES)
@@ -242,8 +243,8 @@ def _is_header(start: bytes) -> bool:
 
 
 def _is_empty(file: RecordFile) -> bool:
-    """Return whether there is not a single byte of a record."""
-    # No GZIP header is longer than that in practice.
+    """Return whether a file has no record at all."""
+    # In practice no GZIP header is longer than 1024 bytes.
     return file.size <= 1024 and list_frames(file) == ([], None)
 
 
@@ -257,18 +258,18 @@ def _match(pattern: str, field: str) -> List[str]:
             'of your TFRecord files there.'
         )
     try:
-        # A file's own name may have the characters of patterns.
-        found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
+        # The name of an existing file may contain glob characters.
+        paths = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
     except tf.errors.OpError:
-        found = []
-    found = [path for path in found if not tf.io.gfile.isdir(path)]
-    if not found:
-        raise errors.DataError(f'{field}: no file matches {pattern!r}; {_what_is_there(pattern)}')
-    return found
+        paths = []
+    paths = [path for path in paths if not tf.io.gfile.isdir(path)]
+    if not paths:
+        raise errors.DataError(f'{field}: no file matches {pattern!r}; {_describe_folder(pattern)}')
+    return paths
 
 
-def _what_is_there(pattern: str) -> str:
-    """What a user who mistyped a path wants to know."""
+def _describe_folder(pattern: str) -> str:
+    """Describe the folder of a mistyped path, with similar names of files in it."""
     if tf.io.gfile.isdir(pattern):
         return f'it is a folder; expected files, as in {os.path.join(pattern, "*.tfrecord")!r}.'
     folder, name = os.path.split(pattern)

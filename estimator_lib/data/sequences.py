@@ -1,4 +1,4 @@
-"""Records that are sequences of frames: which of the frames become examples."""
+"""Records that are sequences of frames, and their splitting into examples."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ _unconverted = tf.autograph.experimental.do_not_convert
 
 @dataclasses.dataclass(frozen=True)
 class Sequences:
-    """How the records of a source become examples.
+    """Splitting of the records of a source into frames.
 
     Attributes:
-        split: from a record to the serialized examples of its frames. What cannot be split it gives
-            back as it is, so that decoding says what is wrong.
-        frame: the index of the frame that is taken of each (the last one where there are fewer), or
-            `AT_RANDOM`; None: all are.
+        split: maps a record to the serialized examples of its frames. It returns a malformed record
+            unchanged, so that decoding reports the problem.
+        frame: index of the frame to take of each record (the last frame of a shorter record), or
+            `AT_RANDOM`; None: all frames.
     """
 
     split: Callable[[bytes], Sequence[bytes]]
     frame: Optional[int] = None
 
     def all_frames(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """A dataset of (record id, record) with a record for each frame, where all are taken."""
+        """Replace each record of (record id, record) by its frames, if all are taken."""
         if self.frame is not None:
             return dataset
 
-        def frames_of(record_id: tf.Tensor, record: tf.Tensor) -> tf.data.Dataset:
+        def split_record(record_id: tf.Tensor, record: tf.Tensor) -> tf.data.Dataset:
             frames = tf.numpy_function(self._frames, [record], tf.string)
             frames = tf.data.Dataset.from_tensor_slices(tf.ensure_shape(frames, [None]))
             return frames.map(_unconverted(lambda frame: (record_id, frame)))
 
-        return dataset.flat_map(_unconverted(frames_of))
+        return dataset.flat_map(_unconverted(split_record))
 
     def one_frame(self, stream: tf.data.Dataset, seed: int) -> tf.data.Dataset:
-        """Return a stream with a frame in place of each record, where one is taken.
+        """Replace each record of a stream by one of its frames, if one is taken.
 
         Args:
             stream: elements (position, (record id, record)).
-            seed: with a record's position, decides which frame is taken at random.
+            seed: decides, with a record's position, the random frame.
 
         Returns:
-            Such a stream; a sequence without frames has none.
+            A stream of the same form; a sequence without frames is dropped.
         """
         if self.frame is None:
             return stream
 
-        def frame_of(position: tf.Tensor, rest: Any) -> tf.data.Dataset:
+        def pick_frame(position: tf.Tensor, rest: Any) -> tf.data.Dataset:
             record_id, record = rest
             pair = tf.stack([tf.constant(seed, tf.int64), position])
             draw = tf.random.stateless_uniform([], pair, dtype=tf.float64)
@@ -60,7 +60,7 @@ class Sequences:
             frames = tf.data.Dataset.from_tensor_slices(tf.ensure_shape(frames, [None]))
             return frames.map(_unconverted(lambda frame: (position, (record_id, frame))))
 
-        return stream.flat_map(_unconverted(frame_of))
+        return stream.flat_map(_unconverted(pick_frame))
 
     def _frames(self, record: bytes) -> np.ndarray:
         return np.array(self.split(record), object)

@@ -1,4 +1,4 @@
-"""Training on several devices or machines: what `TF_CONFIG` says, and how each mode does it."""
+"""Training on several devices or machines: `TF_CONFIG`, the modes, and their parts of graphs."""
 
 from estimator_lib.distribution.modes import (
     Mode,
@@ -12,7 +12,7 @@ from estimator_lib.distribution.tf_config import (
     CHIEF_ROLES,
     ROLES,
     Cluster,
-    cluster_of,
+    cluster_from_run_config,
     read_tf_config,
 )
 
@@ -23,7 +23,7 @@ __all__ = [
     'Mode',
     'Plan',
     'alone',
-    'cluster_of',
+    'cluster_from_run_config',
     'create_plan',
     'idle_fields',
     'read_tf_config',

@@ -1,4 +1,4 @@
-"""The workers of a cluster in eager TensorFlow: their strategy, and numbers that they agree on."""
+"""The workers of a cluster in eager TensorFlow: their strategy, and means over the workers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from estimator_lib.distribution.tf_config import CHIEF_ROLES
 
 
 def create_strategy(plan: Plan) -> tf.distribute.Strategy:
-    """Return the `MultiWorkerMirroredStrategy` of this process, which starts its server too.
+    """Create the `MultiWorkerMirroredStrategy` of this process, and start its server.
 
     Args:
-        plan: of a worker.
+        plan: the plan of a worker.
 
     Raises:
-        errors.ConfigError: TensorFlow has begun to work in this process: it has no server then.
+        errors.ConfigError: TensorFlow is initialized in this process, and can start no server.
     """
     if plan.num_workers > 1 and context.context()._initialized:
         raise errors.ConfigError(
             'train_config.loop is TF_FUNCTION, and the mode is MULTI_WORKER_MIRRORED, but '
-            'TensorFlow has begun to work in this program; expected this call before any other of '
-            'TensorFlow, once in a process, or loop: ESTIMATOR.'
+            'TensorFlow is initialized in this program; expected this call once in a process, '
+            'before any other of TensorFlow, or loop: ESTIMATOR.'
         )
     _configure_collectives()
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -41,7 +41,7 @@ def create_strategy(plan: Plan) -> tf.distribute.Strategy:
 
 
 def _jobs(plan: Plan) -> Dict[str, List[str]]:
-    """The addresses of the workers, of whom the evaluator is none; one alone needs no server."""
+    """Return the addresses of the workers, without the evaluator; empty for a single worker."""
     if plan.num_workers == 1:
         return {}
     return {
@@ -52,29 +52,29 @@ def _jobs(plan: Plan) -> Dict[str, List[str]]:
 
 
 def _job(role: str) -> str:
-    """What TensorFlow calls a role: it knows a chief by one of its two names."""
+    """Return TensorFlow's name of a role: `chief` for both roles of a chief."""
     return 'chief' if role in CHIEF_ROLES else role
 
 
 class MeanOfWorkers:
-    """Numbers that all workers have in common; each call waits for all of them.
+    """Means of numbers over all workers; each call waits for all workers.
 
     Args:
-        strategy: of `create_strategy`; not used by one worker.
-        num_workers: how many there are.
+        strategy: the strategy of `create_strategy`; unused with one worker.
+        num_workers: number of workers.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, num_workers: int):
         self._strategy = strategy
         self._is_alone = num_workers <= 1
-        # Traced for each shape: a collective op has one.
-        self._mean = tf.function(self._reduced, autograph=False)
+        # Traced once for each shape, as a collective op has a static shape.
+        self._mean = tf.function(self._reduce, autograph=False)
 
     def __call__(self, values: Sequence[float]) -> np.ndarray:
-        """Return the means over the workers, which are the same bits on all of them.
+        """Return the means over the workers, bitwise equal on all of them.
 
         Args:
-            values: of this worker; as many on each.
+            values: numbers of this worker; as many on each worker.
 
         Returns:
             float64, of the same length.
@@ -83,17 +83,17 @@ class MeanOfWorkers:
             return np.array(values, np.float64)
         return self._mean(tf.constant(values, tf.float64)).numpy()
 
-    def _reduced(self, values: tf.Tensor) -> tf.Tensor:
+    def _reduce(self, values: tf.Tensor) -> tf.Tensor:
         return self._strategy.reduce(tf.distribute.ReduceOp.MEAN, values, axis=None)
 
 
 def _configure_collectives() -> None:
-    """Set, for the life of the process, how its collective ops work.
+    """Configure the collective ops for the life of the process.
 
-    They get their numbers when a graph is built, as in sessions: parts of a step's graph would not
-    pass on a number that is given at each call. And only `cluster.supervision` watches the other
-    workers: the service of TensorFlow that could, takes SIGTERM away from this program, and ends
-    a chief that evaluates after the others have left.
+    The ops get their instance numbers when a graph is built, as in sessions: the parts of a step's
+    graph would not pass on a number given at each call. TensorFlow's service that watches other
+    workers is switched off: it takes over SIGTERM, and ends a chief that evaluates after the others
+    have left. `cluster.supervision` watches the workers instead.
     """
     launcher = cross_device_utils.CollectiveReplicaLauncher
     launcher._prefer_unique_instance_key = launcher._prefer_ordering_token = False

@@ -1,16 +1,16 @@
-"""`train_config.use_bfloat16`: in which type which kinds of ops compute, and where that gains.
+"""Mixed precision for `train_config.use_bfloat16`: the type of each kind of op in training.
 
-A rewrite of TensorFlow's goes over a session's graph and lets matrix products, and what lies
-between them, compute in a half type; variables, statistics and losses stay float32. On processors
-that is bfloat16. On GPUs it is float16, the one half type that TensorFlow's rewrite knows there,
-and the one that all GPUs with tensor cores multiply; it needs loss scaling (see
-`optimization.loss_scale`). The rewrite reaches networks, heads and losses alike, and leaves
-variables, checkpoints, evaluation and exported graphs as they are.
+A graph rewrite of TensorFlow computes matrix products, and the ops between them, in a half type.
+Variables, statistics and losses stay float32. On processors the half type is bfloat16. On GPUs it
+is float16: TensorFlow's rewrite knows no other there, and all GPUs with tensor cores multiply it.
+float16 needs loss scaling (`optimization.loss_scale`). The rewrite covers networks, heads and
+losses. Variables, checkpoints, evaluation and exported graphs do not change.
 
-The rewrite's own lists of ops take it for granted that bfloat16 has a kernel as good as float32's.
-Measured (`python -m benchmarks.bfloat16_ops`, docs/performance.md), that holds for all but these:
+The rewrite's lists assume that each op has a bfloat16 kernel as fast as that of float32. By
+measurement (`python -m benchmarks.experiments.bfloat16_ops`, docs/performance.md) that is true
+except for:
 
-    op                                    time of float32's     what is done
+    op                                    time / float32's time   treatment
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32
     DepthwiseConv2dNativeBackpropFilter   0.7-1; 5x5: 2-3.3     stays float32
     FusedBatchNormV3 and its gradient     0.6-0.8; channels no  stays float32 in a network where
@@ -19,26 +19,25 @@ Measured (`python -m benchmarks.bfloat16_ops`, docs/performance.md), that holds 
     gradients of Conv2D with explicit     10-50                 layers pad before it in training
       padding
 
-A network whose products are too few for all that is converted between them stays float32 whole:
-see `balance`.
+A network with too few products for its conversions stays float32 as a whole; `balance` decides.
 
-That is for training. Evaluation computes in float32: there batch norm is fused with the convolution
-before it, which TensorFlow does not do in bfloat16, and what an export answers is float32 as well.
+Evaluation computes in float32, as exports do: there TensorFlow fuses batch norm with the
+convolution before it, which it does not do in bfloat16.
 
-All of this is of processors that multiply in bfloat16 by themselves; on others, nothing is
-rewritten: their kernels would convert each number twice. Nor is it on GPUs without tensor cores.
+The rewrite is only used on processors with bfloat16 instructions and on GPUs with tensor cores. The
+kernels of other processors would convert each number twice.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional
 
 import tensorflow as tf
 
+from estimator_lib.distribution import half_types
 from estimator_lib.optimization.loss_scale import LossScale
 from protos import train_pb2
 
@@ -61,84 +60,38 @@ _ALL_PRODUCTS = (
     'MatMul',
 )
 
-# What training in bfloat16 costs, forward and backward, for each number that batch norm puts out:
-# in multiply-adds of convolutions, each of which gains some 30 picoseconds. Fitted to the ratios of
-# the small networks in docs/performance.md; in keeping with its table of ops, by which a conversion
-# and back costs about 20. Sums and gates (a swish has two or three for each number of batch norm)
-# have slow ReLU6 and sigmoids among them; with batch norm in float32 they stay float32 too, and
-# need no conversions of their own.
+# Cost of training in bfloat16, forward and backward, for each output number of batch norm. The unit
+# is a multiply-add of a convolution, which gains about 30 picoseconds in bfloat16. The values are
+# fitted to the ratios of the small networks in docs/performance.md. They agree with its table of
+# ops, where a conversion and back costs about 20. Sums and gates (a swish has two or three for each
+# number of batch norm) include slow ReLU6 and sigmoids. Where batch norm stays float32 they do too,
+# and need no conversions of their own.
 _COST = 30.0
 _COST_BY_FLOAT32_NORMS = 65.0
 _LEAST_BY_FLOAT32_NORMS = 45.0
 _COST_OF_OTHERS = 10.0
 _OTHERS = ('AddV2', 'Mul')
 
-# Channels that the kernel of batch norm takes at once, and the part of a network's normalized
-# numbers that may be in maps with a rest.
+# Channels that the kernel of batch norm takes at once, and the largest fraction of a network's
+# normalized numbers in maps whose channels are no multiple of that.
 _VECTOR = 16
 _MOST_UNEVEN = 0.1
 
-# The rewrite takes changes of its lists (of products, and of what may follow them) from here alone.
+# The rewrite reads changes of its lists (of products, and of ops after them) from these variables.
 _PRODUCTS = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_REMOVE'
 _FOLLOWING = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_INFERLIST_REMOVE'
 _CHOICE = 'mixed_precision_choice'
-_of_user: Dict[str, Optional[str]] = {}  # what these variables had before `apply`; None: nothing
-
-# Multiply-and-add of bfloat16: vectors of AVX-512, and tiles.
-_BFLOAT16 = ('avx512_bf16', 'amx_bf16')
-_CPU_INFO = '/proc/cpuinfo'
-
-# The least compute capability of GPUs with tensor cores: what TensorFlow's rewrite asks for too.
-_TENSOR_CORES = (7, 0)
-
-
-def cpu_flags(path: str) -> FrozenSet[str]:
-    """Return the instruction sets of the processor, by the names that Linux gives them.
-
-    Args:
-        path: of the kernel's description of the processors.
-
-    Returns:
-        Empty where there is no such description.
-    """
-    with contextlib.suppress(OSError), open(path) as file:
-        for line in file:
-            name, _, value = line.partition(':')
-            if name.strip() == 'flags':
-                return frozenset(value.split())
-    return frozenset()
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether the processor multiplies matrices of bfloat16 by itself, as far as can be told."""
-    return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
-
-
-def half_type() -> Optional[tf.DType]:
-    """Return the half type that training multiplies in on this machine; None: it is float32.
-
-    Where there are GPUs, it is they that train.
-    """
-    capabilities = gpu_capabilities()
-    if capabilities:
-        return tf.float16 if min(capabilities) >= _TENSOR_CORES else None
-    return tf.bfloat16 if multiplies_bfloat16() else None
-
-
-def gpu_capabilities() -> List[Tuple[int, ...]]:
-    """Return the compute capability of each GPU: (8, 0) of 8.0; (0, 0) of one that has none."""
-    found = map(tf.config.experimental.get_device_details, tf.config.list_physical_devices('GPU'))
-    return [tuple(details.get('compute_capability', (0, 0))) for details in found]
+_of_user: Dict[str, Optional[str]] = {}  # values before `apply`; None: not set
 
 
 def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
-    """Let a session that trains compute in the half type of this machine; see `choose`.
+    """Switch on the rewrite to this machine's half type in a session that trains.
 
     Args:
-        session_config: changed in place.
+        session_config: the config of the session, changed in place.
     """
     rewrites = session_config.graph_options.rewrite_options
-    half = half_type()
+    half = half_types.half_type()
     if half is tf.float16:
         rewrites.auto_mixed_precision = rewrites.ON
     elif half is tf.bfloat16:
@@ -146,31 +99,29 @@ def rewrite(session_config: tf.compat.v1.ConfigProto) -> None:
 
 
 def create_loss_scale(config: train_pb2.TrainConfig) -> Optional[LossScale]:
-    """Return the loss scaling of a training graph; None where nothing is computed in float16."""
-    if config.use_bfloat16 and half_type() is tf.float16:
-        return LossScale(config.loss_scale)
-    return None
+    """Create the loss scaling of a training graph; return None where nothing is float16."""
+    return LossScale(config.loss_scale) if half_types.scales_losses(config) else None
 
 
 def choose(graph: tf.Graph) -> None:
-    """Notes in a training graph which kinds of ops the rewrite leaves in float32 on processors.
+    """Store in a training graph the kinds of ops that stay float32 on processors.
 
     Args:
-        graph: with the forward pass in it.
+        graph: a graph with the forward pass.
     """
-    on_gpu = half_type() is tf.float16
-    found = balance(graph)
-    products = () if on_gpu else DEPTHWISE if found.gains else (*_ALL_PRODUCTS, *DEPTHWISE)
-    following = NORMS if found.norms_stay and not on_gpu else ()
+    on_gpu = half_types.half_type() is tf.float16
+    costs = balance(graph)
+    products = () if on_gpu else DEPTHWISE if costs.gains else (*_ALL_PRODUCTS, *DEPTHWISE)
+    following = NORMS if costs.norms_stay and not on_gpu else ()
     # Text, since collections are saved with the graph.
     chosen = {_PRODUCTS: products, _FOLLOWING: following}.items()
     graph.get_collection_ref(_CHOICE)[:] = [f'{name}={",".join(kinds)}' for name, kinds in chosen]
 
 
 def apply(graph: tf.Graph) -> None:
-    """Add what `choose` has noted to the environment of the process, where the rewrite looks.
+    """Add the choice of `choose` to the environment of the process, where the rewrite reads it.
 
-    Entries of the user stay. What an earlier call added does not: of several graphs that train in
+    Entries of the user stay. Entries of an earlier call are removed: of several training graphs in
     one process the last one decides.
 
     Args:
@@ -184,7 +135,7 @@ def apply(graph: tf.Graph) -> None:
 
 
 def restore() -> None:
-    """Give the environment back as it was before `apply`."""
+    """Restore the environment as it was before `apply`."""
     while _of_user:
         variable, value = _of_user.popitem()
         if value is None:
@@ -194,7 +145,7 @@ def restore() -> None:
 
 
 class EnvironmentHook(tf.estimator.SessionRunHook):
-    """Applies the choice for as long as a session trains, however that ends.
+    """Hook that applies the choice while a session trains, and removes it also after an error.
 
     `FunctionTrainer` has no coordinator of threads, and restores the environment itself.
     """
@@ -203,7 +154,8 @@ class EnvironmentHook(tf.estimator.SessionRunHook):
         """Apply the choice before the first step, which the session compiles."""
         apply(session.graph)
         if coord is not None:
-            # A hook is not told of an error. A coordinator is, and it waits for its threads.
+            # Hooks are not called after an error, but the coordinator is, and waits for its
+            # threads.
             thread = threading.Thread(target=_restore_when_stopped, args=(coord,), daemon=True)
             thread.start()
             coord.register_thread(thread)
@@ -215,17 +167,16 @@ def _restore_when_stopped(coord: tf.train.Coordinator) -> None:
 
 
 class Balance(NamedTuple):
-    """What training in bfloat16 gains and costs on a processor, as far as a forward pass tells.
+    """Gain and cost of training in bfloat16 on a processor, estimated from a forward pass.
 
-    In multiply-adds of convolutions for each number that batch norm puts out (in all, where there
-    is none). Neither the batch size nor, for the most part, the size of images matters: all of it
-    grows with them.
+    The unit is multiply-adds of convolutions for each output number of batch norm (in all, where
+    there is no batch norm). The batch size and mostly also the image size cancel out.
 
     Attributes:
-        products: what convolutions and matrix products multiply and add.
-        cost: of conversions, and of slow kernels.
-        norms_stay: whether batch norm stays float32: its kernel is slow for this network, or what
-            follows it is.
+        products: multiply-adds of convolutions and matrix products.
+        cost: cost of conversions and slow kernels.
+        norms_stay: whether batch norm stays float32, because its kernel or the ops after it are
+            slow for this network.
     """
 
     products: float
@@ -234,24 +185,24 @@ class Balance(NamedTuple):
 
     @property
     def gains(self) -> bool:
-        """Whether bfloat16 is faster."""
+        """True if bfloat16 is faster."""
         return self.products > self.cost
 
 
 def balance(graph: tf.Graph) -> Balance:
-    """Weigh what bfloat16 gains and costs.
+    """Weigh the gain of bfloat16 against its cost.
 
     Args:
-        graph: with the forward pass in it.
+        graph: a graph with the forward pass.
     """
     products = others = normalized = uneven = 0.0
     for op in graph.get_operations():
-        # What initializers compute is of no training step.
+        # Initializers are no part of a training step.
         if not op.outputs or op.outputs[0].shape.rank is None or '/Initializer/' in op.name:
             continue
         numbers = _numbers(op.outputs[0])
         if op.type in ('Conv2D', 'MatMul'):
-            # The weights have an axis for their outputs; the others are summed over.
+            # Each output number sums over all axes of the weights but that of the outputs.
             axis = 0 if op.type == 'MatMul' and op.get_attr('transpose_b') else -1
             weights = op.inputs[1]
             products += numbers * _numbers(weights) / (weights.shape[axis] or 1)
@@ -271,17 +222,17 @@ def balance(graph: tf.Graph) -> Balance:
 
 
 def _numbers(tensor: tf.Tensor) -> int:
-    """Of a tensor. Sides that are not known are alike: then it is channels that are counted."""
+    """Return the size of a tensor, with 1 for unknown sides: known are at least the channels."""
     return math.prod(side or 1 for side in tensor.shape.as_list())
 
 
 def description(graph: tf.Graph) -> str:
-    """What `train_config.use_bfloat16` does on this machine, a line.
+    """Describe the effect of `train_config.use_bfloat16` on this machine in one line.
 
     Args:
-        graph: with the forward pass of training in it.
+        graph: a graph with the forward pass of training.
     """
-    half = half_type()
+    half = half_types.half_type()
     if half is None:
         return 'precision: float32'
     if half is tf.float16:
@@ -289,28 +240,14 @@ def description(graph: tf.Graph) -> str:
             'precision: training computes in float16 on the GPU where TensorFlow has it safe, with '
             'loss scaling; variables, losses and evaluation are float32'
         )
-    found = balance(graph)
-    if not found.gains:
+    costs = balance(graph)
+    if not costs.gains:
         return (
             'precision: training stays float32 because bfloat16 would be no faster: this network '
-            f'has {found.products:.0f} multiply-adds for each number that would be converted '
-            f'between them, and more than {found.cost:.0f} would have to make up for that'
+            f'has {costs.products:.0f} multiply-adds for each number that would be converted '
+            f'between them, and more than {costs.cost:.0f} would have to make up for that'
         )
     return (
         'precision: training computes in bfloat16 where that is faster; variables, losses and '
         'evaluation are float32'
     )
-
-
-def doubts() -> Sequence[str]:
-    """Why `train_config.use_bfloat16` does less on this machine than might be thought."""
-    if half_type() is not None:
-        return []
-    what = f'processor, which has neither {" nor ".join(_BFLOAT16)}'
-    capabilities = gpu_capabilities()
-    if capabilities:
-        least, needed = ('.'.join(map(str, one)) for one in (min(capabilities), _TENSOR_CORES))
-        what = f"machine's GPUs, of compute capability {least} (expected at least {needed})"
-    return [
-        f'train_config.use_bfloat16 gains nothing on this {what}: everything is computed in float32'
-    ]

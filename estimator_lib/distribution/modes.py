@@ -1,4 +1,4 @@
-"""Which way of sharing the work a run uses, and whether config and `TF_CONFIG` allow it."""
+"""The distribution mode of a run, and its checks against the config and `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types
 from estimator_lib.distribution.tf_config import Cluster
 from protos import cluster_pb2, pipeline_pb2, train_pb2
 
@@ -17,7 +17,7 @@ _FIELD = 'train_config.cluster'
 
 
 class Mode(enum.Enum):
-    """How the work is shared. The names are those of `ClusterConfig.Mode`."""
+    """Distribution modes; the names are those of `ClusterConfig.Mode`."""
 
     ONE_DEVICE = 'one device'
     CLONES = 'copies of the network on the devices of one machine'
@@ -28,8 +28,8 @@ class Mode(enum.Enum):
 
 
 _ON_ONE_MACHINE = (Mode.ONE_DEVICE, Mode.CLONES, Mode.MIRRORED)
-# What `train_config.loop: TF_FUNCTION` does not carry, and the mode to use in its place. With
-# parameter servers TensorFlow's own such loop has workers that run no program of theirs.
+# Modes without `train_config.loop: TF_FUNCTION`, and the mode to use instead. With parameter
+# servers, TensorFlow's function loop has one coordinator, and its workers run no program.
 _NOT_OF_FUNCTIONS = {
     Mode.CLONES: Mode.MIRRORED,
     Mode.ASYNC_PARAMETER_SERVERS: Mode.MULTI_WORKER_MIRRORED,
@@ -40,19 +40,19 @@ _WITH_PARAMETER_SERVERS = (Mode.ASYNC_PARAMETER_SERVERS, Mode.SYNC_PARAMETER_SER
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How a run shares its work.
+    """Distribution of the work of a run.
 
     Attributes:
-        mode: the way.
-        cluster: whose task this process is; None on one machine.
-        devices: of the copies of the network in this process, for `CLONES` and `MIRRORED`; for
+        mode: the distribution mode.
+        cluster: the cluster of which this process is a task; None on one machine.
+        devices: the devices of the replicas in this process, for `CLONES` and `MIRRORED`; for
             `MULTI_WORKER_MIRRORED` its accelerators.
-        batch_size: `train_config.batch_size`: the examples that one global step learns from.
-        replicas_to_aggregate: how many workers' gradients make a step, for
-            `SYNC_PARAMETER_SERVERS`; each is of an equal part of the batch.
-        startup_delay_steps: worker i begins when the global step has come to i times this.
-        partition_over_bytes: variables of at least so many bytes are split over the parameter
-            servers; 0: none.
+        batch_size: `train_config.batch_size`: number of examples of a global step.
+        replicas_to_aggregate: number of workers whose gradients make a step, for
+            `SYNC_PARAMETER_SERVERS`; each computes on an equal part of the batch.
+        startup_delay_steps: worker i begins when the global step has reached i times this number.
+        partition_over_bytes: variables of at least this size are split over the parameter servers;
+            0: none.
         without_sessions: whether the loop is that of `function_loop`.
     """
 
@@ -67,39 +67,39 @@ class Plan:
 
     @property
     def uses_parameter_servers(self) -> bool:
-        """Whether variables live on parameter servers."""
+        """True if variables live on parameter servers."""
         return self.mode in _WITH_PARAMETER_SERVERS
 
     @property
     def uses_strategy(self) -> bool:
-        """Whether a `tf.distribute.Strategy` shares the work."""
+        """True if a `tf.distribute.Strategy` distributes the work."""
         return self.mode in (Mode.MIRRORED, Mode.MULTI_WORKER_MIRRORED)
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether several workers wait for each other at each step."""
+        """True if several workers wait for each other at each step."""
         return self.mode in (Mode.SYNC_PARAMETER_SERVERS, Mode.MULTI_WORKER_MIRRORED)
 
     @property
     def num_workers(self) -> int:
-        """Processes that train."""
+        """The number of processes that train."""
         return 1 if self.mode in _ON_ONE_MACHINE else len(self.cluster.workers)
 
     @property
     def worker_index(self) -> int:
-        """Which of them this one is; 0 is the chief. The evaluator and others are 0 too."""
+        """The index of this worker; 0 for the chief, and for tasks that do not train."""
         if self.num_workers == 1 or self.cluster.name not in self.cluster.workers:
             return 0
         return self.cluster.workers.index(self.cluster.name)
 
     @property
     def num_replicas(self) -> int:
-        """Copies of the network, of all processes, that share one batch."""
+        """The number of replicas, in all processes, that share one batch."""
         return num_replicas(self.mode, self.num_workers, len(self.devices))
 
     @property
     def input_parts(self) -> int:
-        """In how many parts an input pipeline gives a batch of `batch_size`."""
+        """The number of parts in which an input pipeline delivers a batch of `batch_size`."""
         return self.num_replicas if self.uses_strategy else self.replicas_to_aggregate
 
 
@@ -108,12 +108,12 @@ def create_plan(
     cluster: Optional[Cluster] = None,
     num_accelerators: Optional[int] = None,
 ) -> Plan:
-    """What the config asks for, in the cluster that there is.
+    """Derive the plan of a run from its config and cluster.
 
     Args:
-        config: `train_config.cluster`, and the fields of `train_config` that go with it.
-        cluster: from `read_tf_config`.
-        num_accelerators: of this machine; None: as many as TensorFlow finds.
+        config: `train_config.cluster`, and the related fields of `train_config`.
+        cluster: the result of `read_tf_config`.
+        num_accelerators: number of accelerators of this machine; None: as many as TensorFlow finds.
 
     Raises:
         errors.UserError: the mode does not fit the cluster, or a field does not fit the mode.
@@ -141,7 +141,7 @@ def create_plan(
 
 
 def alone(config: pipeline_pb2.TrainEvalPipelineConfig) -> Plan:
-    """Return the plan of a process that shares its work with nobody, whatever the config's mode."""
+    """Return the plan of a single process on one device, whatever the config's mode."""
     return Plan(Mode.ONE_DEVICE, batch_size=config.train_config.batch_size)
 
 
@@ -149,7 +149,7 @@ def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster])
     """Return the mode that a config asks for; for AUTO, the one that fits the cluster.
 
     Raises:
-        errors.UserError: it does not fit the cluster.
+        errors.UserError: the mode does not fit the cluster.
     """
     number = train_config.cluster.mode
     workers = len(cluster.workers) if cluster is not None else 1
@@ -170,7 +170,7 @@ def choose_mode(train_config: train_pb2.TrainConfig, cluster: Optional[Cluster])
 
 
 def num_replicas(mode: Mode, num_workers: int, num_devices: int) -> int:
-    """Copies of the network that share one batch."""
+    """Return the number of replicas that share one batch."""
     if mode in (Mode.CLONES, Mode.MIRRORED):
         return num_devices
     return num_workers * num_devices if mode is Mode.MULTI_WORKER_MIRRORED else 1
@@ -222,7 +222,7 @@ def _devices(
                 'accelerators; expected at most that many, or clone_on_cpu: true.'
             )
         return tuple(f'/device:GPU:{index}' for index in range(wanted or num_accelerators))
-    # A strategy wants devices of its own for its replicas; clones may share the one that there is.
+    # The replicas of a strategy need one device each; clones may share the one CPU.
     own = mode is Mode.MIRRORED
     return tuple(f'/device:CPU:{index if own else 0}' for index in range(wanted or 1))
 
@@ -246,7 +246,7 @@ def _replicas_to_aggregate(
 
 
 def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
-    """Workers that wait for each other begin together."""
+    """Return the startup delay in steps; synchronous workers begin together, without delay."""
     delay = train_config.startup_delay_steps
     if mode is not Mode.ASYNC_PARAMETER_SERVERS:
         return 0.0
@@ -258,7 +258,7 @@ def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
 
 
 def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
-    """Return the fields that are set, but have no effect in the mode, nor on what is learned."""
+    """Return the fields that are set, but have no effect on training in this mode."""
     sets_delay = train_config.HasField('startup_delay_steps') and train_config.startup_delay_steps
     idle = {
         f'{_FIELD}.partition_variables_over_bytes': (
@@ -276,36 +276,37 @@ def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:
             train_config.steps_per_call and train_config.loop != train_pb2.TF_FUNCTION
         ),
         'train_config.loss_scale': (
-            train_config.loss_scale and mixed_precision.create_loss_scale(train_config) is None
+            train_config.loss_scale and not half_types.scales_losses(train_config)
         ),
     }
     return [field for field, is_idle in idle.items() if is_idle]
 
 
 def require_own_batches(plan: Plan, fields: Sequence[str]) -> None:
-    """Refuse fields by which replicas compute over each other's batches, where they cannot.
+    """Refuse fields that need computations across replicas in a mode that has none.
 
-    The replicas of a strategy can; others exchange nothing before they have their gradients.
+    Only the replicas of a strategy can compute over each other's batches; other replicas exchange
+    nothing but gradients.
 
     Args:
-        plan: of the run.
-        fields: their paths, see `Task.across_replicas`.
+        plan: the plan of the run.
+        fields: paths of such fields, from `Task.across_replicas`.
 
     Raises:
-        errors.ConfigError: there are some, and several replicas that cannot.
+        errors.ConfigError: there are such fields, and several replicas without a strategy.
     """
     replicas = max(plan.num_replicas, plan.num_workers)
     if fields and replicas > 1 and not plan.uses_strategy:
         raise errors.ConfigError(
             f'{fields[0]}: computes over the batches of all replicas, and training uses '
-            f'{plan.mode.value}, whose {replicas} replicas have their own alone; expected '
-            f'{_FIELD}.mode {Mode.MIRRORED.name} or {Mode.MULTI_WORKER_MIRRORED.name}, or that it '
-            'is left out.'
+            f'{plan.mode.value}, whose {replicas} replicas see only their own batches; expected '
+            f'{_FIELD}.mode {Mode.MIRRORED.name} or {Mode.MULTI_WORKER_MIRRORED.name}, or no such '
+            'field.'
         )
 
 
 def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
-    """Refuse fields that the mode does not read and whose effect someone would miss."""
+    """Refuse fields that the mode does not support and whose effect a user would miss."""
     config = train_config.cluster
     if train_config.sync_replicas and config.num_clones > 1:
         raise errors.ConfigError(
@@ -316,7 +317,7 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
         servers = ' and no "ps" in TF_CONFIG' if mode in _WITH_PARAMETER_SERVERS else ''
         raise errors.ConfigError(
             f'train_config.loop is TF_FUNCTION, but the mode is {mode.name} ({mode.value}), which '
-            f'that loop does not carry; expected loop: ESTIMATOR, or {_FIELD}.mode '
+            f'that loop does not support; expected loop: ESTIMATOR, or {_FIELD}.mode '
             f'{_NOT_OF_FUNCTIONS[mode].name}{servers}.'
         )
     if mode in (Mode.CLONES, Mode.MIRRORED):
@@ -332,7 +333,7 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
 
 
 def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """What parts of batches, and workers that wait for each other, need of the input."""
+    """Refuse a batch size or an input that the replicas cannot share."""
     parts = max(plan.num_replicas, plan.replicas_to_aggregate)
     if plan.batch_size % parts:
         less = plan.batch_size // parts * parts

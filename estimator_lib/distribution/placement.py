@@ -1,4 +1,4 @@
-"""Which variable lives on which parameter server."""
+"""The placement of variables on parameter servers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ import tensorflow as tf
 
 from estimator_lib.distribution.modes import Plan
 from estimator_lib.distribution.tf_config import Cluster
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
 
 tf1 = tf.compat.v1
 
-# The types of ops that store variables.
-VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
-
 
 def worker_device(cluster: Cluster) -> str:
-    """Return the device of what a worker computes."""
+    """Return the device of a worker's computations."""
     return f'/job:{cluster.role}/task:{cluster.index}'
 
 
 def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
-    """Return the device function of a worker: variables on the parameter servers, all else here.
+    """Return the device function of a worker: variables on the parameter servers, the rest here.
 
-    Each new variable goes to the server that has the fewest bytes of variables so far (ties: the
-    first). Since all workers build the same graph, they agree.
+    Each new variable goes to the server with the fewest bytes of variables so far (the first of
+    equals). All workers agree, because they build the same graph.
     """
     addresses = {role: list(tasks) for role, tasks in cluster.addresses.items()}
     addresses.pop('evaluator', None)
@@ -41,21 +39,20 @@ def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
 
 
 def device_filters(cluster: Cluster) -> List[str]:
-    """The tasks that a worker talks to: without these it waits for all others to be there."""
+    """Return the devices that a worker talks to, so that it need not wait for other workers."""
     own = f'/job:{cluster.role}'
     return ['/job:ps', own if cluster.role != 'worker' else f'{own}/task:{cluster.index}']
 
 
-def of_variables(plan: Plan) -> ContextManager[Any]:
-    """Inside, variables are made as a mode needs them.
+def variable_scope(plan: Plan) -> ContextManager[Any]:
+    """Return a scope that creates variables as a mode needs them.
 
-    With parameter servers a worker fetches each variable once a step, however many of its ops read
-    it (a layer, and the layer's regularizer), and large variables are made in parts, one for each
-    server.
+    With parameter servers a worker fetches each variable once a step, even if several ops read it
+    (a layer and its regularizer). Large variables are split into parts, one for each server.
     """
     if not plan.uses_parameter_servers:
         return contextlib.nullcontext()
-    # The device that the op has anyway: the worker's, where its graph is placed.
+    # The device of the op itself, which is the worker's.
     options: Dict[str, Any] = {'caching_device': lambda op: op.device}
     if plan.partition_over_bytes:
         servers = len(plan.cluster.addresses['ps'])
@@ -63,17 +60,17 @@ def of_variables(plan: Plan) -> ContextManager[Any]:
     return tf1.variable_scope(tf1.get_variable_scope(), **options)
 
 
-def parts_of(shape: Sequence[int], item_bytes: int, servers: int, over_bytes: int) -> List[int]:
-    """Into how many parts a variable is split along each of its dimensions.
+def count_parts(shape: Sequence[int], item_bytes: int, servers: int, over_bytes: int) -> List[int]:
+    """Count the parts of a variable along each of its dimensions.
 
     Args:
-        shape: of the variable.
-        item_bytes: of one of its numbers.
-        servers: how many there are.
-        over_bytes: the least size that is split.
+        shape: shape of the variable.
+        item_bytes: bytes of one number.
+        servers: number of parameter servers.
+        over_bytes: smallest size in bytes of a variable that is split.
 
     Returns:
-        Ones, but for the longest dimension of a variable that is large enough.
+        Ones, except for the longest dimension of a variable that is large enough.
     """
     parts = [1] * len(shape)
     if parts and math.prod(shape) * item_bytes >= over_bytes:
@@ -85,8 +82,8 @@ def parts_of(shape: Sequence[int], item_bytes: int, servers: int, over_bytes: in
 def _getter(servers: int, over_bytes: int) -> Callable[..., Any]:
     def get(getter: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
         dtype = tf.as_dtype(options.get('dtype') or tf.float32)
-        parts = parts_of(tf.TensorShape(options['shape']), dtype.size, servers, over_bytes)
-        # A partitioner, even one that does not part, would change the variable's name.
+        parts = count_parts(tf.TensorShape(options['shape']), dtype.size, servers, over_bytes)
+        # A partitioner would change the variable's name even if it made one part only.
         if max(parts, default=1) > 1:
             options['partitioner'] = lambda shape, dtype: parts
         return getter(name, *args, **options)
@@ -95,17 +92,17 @@ def _getter(servers: int, over_bytes: int) -> Callable[..., Any]:
 
 
 def _fewest_bytes(servers: int) -> Callable[[tf.Operation], int]:
-    """Choose servers; counts for each graph anew."""
+    """Return a function that chooses a server for each variable; it counts by graph."""
     loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     def choose(op: tf.Operation) -> int:
         bytes_on, newest = loads.setdefault(op.graph, ([0] * servers, []))
-        # By where it came to be, not by what was chosen: an optimizer's slots are put beside their
-        # variables whatever this says.
-        for one in newest:
-            device = tf.DeviceSpec.from_string(one.device)
+        # The actual device of the last variable counts, not the choice: an optimizer's slots are
+        # placed beside their variables whatever this function returns.
+        for variable in newest:
+            device = tf.DeviceSpec.from_string(variable.device)
             if device.job == 'ps':
-                bytes_on[device.task or 0] += _num_bytes(one)
+                bytes_on[device.task or 0] += _num_bytes(variable)
         newest[:] = [op]
         return bytes_on.index(min(bytes_on))
 

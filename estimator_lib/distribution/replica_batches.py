@@ -11,30 +11,30 @@ tf1 = tf.compat.v1
 
 
 def build_once(build: Callable[..., Any], batch: Sequence[Any]) -> Any:
-    """Build a part of the graph once, on what the replicas of this process have.
+    """Build a part of the graph once, on the joined batches of this process's replicas.
 
-    A metric has one state, whichever replica an example was on. So its variables are created
-    outside of the strategy.
+    A metric has one state for the examples of all replicas. So its variables are created outside
+    the strategy.
 
     Args:
-        build: gets the elements of `batch`.
-        batch: nested tensors, of this replica. What each replica has of its own is joined along the
+        build: called with the elements of the joined batch.
+        batch: nested tensors of this replica. The tensors of all replicas are joined along the
             first dimension; zeros pad other dimensions to the largest, as in a padded batch.
 
     Returns:
-        What `build` returned, the same for all replicas.
+        The result of `build`, the same for all replicas.
     """
     context = tf.distribute.get_replica_context()
     if not tf.distribute.has_strategy() or context.num_replicas_in_sync == 1:
         return build(*batch)
 
-    def merged(strategy: tf.distribute.Strategy, *batch: Any) -> Any:
+    def build_merged(strategy: tf.distribute.Strategy, *batch: Any) -> Any:
         joined = tf.nest.map_structure(
-            lambda one: _join(strategy.experimental_local_results(one)), batch
+            lambda values: _join(strategy.experimental_local_results(values)), batch
         )
         return _call_outside_of_strategies(lambda: build(*joined))
 
-    return context.merge_call(merged, args=tuple(batch))
+    return context.merge_call(build_merged, args=tuple(batch))
 
 
 def _join(parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -47,14 +47,14 @@ def _join(parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _pad(values: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """Return values with zeros behind them: `sizes` are those of all dimensions but the first."""
+    """Pad values with zeros at the end, to `sizes` in all dimensions but the first."""
     after = sizes - tf.shape(values)[1:]
     paddings = tf.pad(tf.stack([tf.zeros_like(after), after], axis=1), [[1, 0], [0, 0]])
     return tf.pad(values, paddings, constant_values=tf.zeros([], values.dtype))
 
 
 def _call_outside_of_strategies(function: Callable[[], Any]) -> Any:
-    """Call a function with the current graph, in a thread that no strategy is in scope of."""
+    """Call a function with the current graph in another thread, where no strategy is in scope."""
     graph = tf1.get_default_graph()
 
     def call() -> Any:

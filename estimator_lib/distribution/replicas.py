@@ -1,8 +1,8 @@
 """Replicas of the network on several devices of one machine (`Mode.CLONES`).
 
-Each takes an equal part of the batch; the loss is the mean of theirs, so that the gradient is
-that of the whole batch. Variables live on the CPU. Only the first replica's `UPDATE_OPS` run: batch
-norm's statistics follow its part of the batch.
+Each replica takes an equal part of the batch. The loss is the mean of the replicas' losses, so the
+gradient is that of the whole batch. Variables live on the CPU. Only the first replica's
+`UPDATE_OPS` run, so the statistics of batch norm follow its part of the batch.
 """
 
 from __future__ import annotations
@@ -12,85 +12,63 @@ from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
-from estimator_lib.distribution.placement import VARIABLE_OPS
-from estimator_lib.task import Features, Labels, Tensors
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
+from estimator_lib.task_interfaces.tensors import Features, Labels, Tensors
 
 tf1 = tf.compat.v1
 
 HOST = '/device:CPU:0'
 
-_WORKER = 'worker_index'
-
 # A device, or a function that chooses one for an op.
 Device = Union[str, Callable[[tf.Operation], str]]
 
 
-def remember_worker(index: int) -> None:
-    """Notes in the graph which worker it is of, for `index_in_step`.
-
-    Args:
-        index: 0 for the chief, and where there is one worker.
-    """
-    tf1.get_collection_ref(_WORKER)[:] = [index]
-
-
-def index_in_step() -> int:
-    """Return which replica of a strategy, or which worker of parameter servers, is built.
-
-    The replicas of `Mode.CLONES` are parts of one worker.
-    """
-    if tf.distribute.has_strategy():
-        return strategies.replica_index()
-    return next(iter(tf1.get_collection(_WORKER)), 0)
-
-
-def scope_of(index: int, count: int) -> str:
-    """Return the name scope of a replica: `clone_<i>`, or none where there is only one."""
+def replica_scope(index: int, count: int) -> str:
+    """Return the name scope of a replica: `clone_<i>`, or '' where there is only one."""
     return f'clone_{index}' if count > 1 else ''
 
 
 def place(device: str, variable_device: Device = HOST) -> Callable[[tf.Operation], str]:
-    """Return a device function: variables on one device, all else that has none yet on another.
+    """Return a device function that places variables, and all other ops that have no device.
 
     Args:
-        device: of what computes.
-        variable_device: of what is stored: a device, or a function of the op.
+        device: device of ops that compute.
+        variable_device: device of variables, or a function that returns it for an op.
     """
 
-    def device_of(op: tf.Operation) -> str:
+    def choose_device(op: tf.Operation) -> str:
         if op.type not in VARIABLE_OPS:
-            return op.device or device  # The op that reads a variable has the variable's.
+            return op.device or device  # an op that reads a variable has the variable's device
         return variable_device(op) if callable(variable_device) else variable_device
 
-    return device_of
+    return choose_device
 
 
 def build(
-    count: int, replica_fn: Callable[[int, str], Any], device_of: Callable[[int], Any]
+    count: int, replica_fn: Callable[[int, str], Any], replica_device: Callable[[int], Any]
 ) -> list:
     """Build replicas of a part of the graph that share their variables.
 
     Args:
-        count: how many.
-        replica_fn: builds one; called with its index and its name scope ('' or ending with '/').
-        device_of: the device, or device function, of a replica by its index.
+        count: number of replicas.
+        replica_fn: builds a replica; called with its index and name scope ('' or ending with '/').
+        replica_device: returns the device, or device function, of a replica by its index.
 
     Returns:
-        What `replica_fn` returned, replica by replica.
+        The results of `replica_fn`, replica by replica.
     """
     results: List[Any] = []
     for index in range(count):
-        scope = scope_of(index, count)
+        scope = replica_scope(index, count)
         name_scope = tf1.name_scope(scope) if scope else contextlib.nullcontext('')
         shared = tf1.variable_scope(tf1.get_variable_scope(), reuse=True if index else None)
-        with shared, name_scope as name, tf1.device(device_of(index)):
+        with shared, name_scope as name, tf1.device(replica_device(index)):
             results.append(replica_fn(index, name))
     return results
 
 
 def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The mean of what the replicas computed: what makes the gradient that of the whole batch."""
+    """Return the mean over the replicas, whose gradient is that of the whole batch."""
     return tf.add_n(list(values)) / len(values)
 
 
@@ -100,22 +78,22 @@ def mean_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """Return the losses of a batch that several devices share.
+    """Build the losses of a batch that several devices share.
 
-    What the second and later replicas add to `UPDATE_OPS` and `REGULARIZATION_LOSSES` is taken out
-    again.
+    The entries of all replicas but the first are removed from `UPDATE_OPS` and
+    `REGULARIZATION_LOSSES`.
 
     Args:
-        devices: one for each replica; a single one computes on the batch as it is.
-        loss_fn: builds the network and its losses, means over the examples it is given.
-        features: of the whole batch, whose size is a multiple of the number of devices.
-        labels: likewise.
+        devices: one device for each replica; a single one computes on the whole batch.
+        loss_fn: builds the network and its losses, which are means over the given examples.
+        features: features of the whole batch, whose size is a multiple of the number of devices.
+        labels: labels of the whole batch.
 
     Returns:
         Scalars by name: the means over the replicas.
     """
     if len(devices) == 1:
-        # Not tf1.device(None): that would forget where the variables of a cluster go.
+        # tf1.device(None) would discard the device function of a cluster's variables.
         with tf1.device(place(devices[0])) if devices[0] else contextlib.nullcontext():
             return loss_fn(features, labels)
     parts = split((features, labels), len(devices))
@@ -135,18 +113,18 @@ def mean_losses(
     for collection, count in zip(collections, counts[0]):
         del collection[count:]
     with tf.device(HOST), tf1.name_scope('clones'):
-        return {name: mean([one[name] for one in losses]) for name in losses[0]}
+        return {name: mean([each[name] for each in losses]) for name in losses[0]}
 
 
 def split(batch: Any, count: int) -> List[Tuple[Any, ...]]:
-    """Return a batch in parts of the same size, on the host.
+    """Split a batch into parts of the same size, on the host.
 
     Args:
         batch: nested tensors, whose first dimension is a multiple of `count`.
-        count: of the parts.
+        count: number of parts.
 
     Returns:
-        Each with the structure of the batch.
+        The parts, each with the structure of the batch.
     """
     with tf.device(HOST), tf1.name_scope('split'):
         flat = [tf.split(tensor, count) for tensor in tf.nest.flatten(batch)]

@@ -1,4 +1,4 @@
-"""How the workers of a cluster begin: in step, or one after the other."""
+"""The start of the workers of a cluster: all together, or one after the other."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SAY_EVERY_SECONDS = 30.0
 def hooks(
     plan: Plan, exchange: Optional[TokenExchange], num_steps: int
 ) -> List[tf1.train.SessionRunHook]:
-    """What a worker does when its session begins.
+    """Return the hooks that a worker needs at the beginning of its session.
 
     Args:
-        plan: which worker of what mode it is.
-        exchange: of its graph, with workers that it is in step with.
-        num_steps: at which training ends; 0: never.
+        plan: the plan of this worker.
+        exchange: the token exchange of its graph; None for asynchronous workers.
+        num_steps: global step at which training ends; 0: never.
     """
     if exchange is not None:
         return [exchange.hook()]
@@ -35,16 +35,16 @@ def hooks(
 
 
 def startup_step(delay_steps: float, num_steps: int) -> int:
-    """Return the global step at which a delayed worker begins: not behind the end of training."""
+    """Return the global step at which a delayed worker begins, at most the end of training."""
     return int(min(delay_steps, num_steps) if num_steps else delay_steps)
 
 
 class StartupDelayHook(tf1.train.SessionRunHook):
-    """Lets a worker begin when the others have come to a step.
+    """Hook that delays a worker until the others have reached a step.
 
     Args:
-        first_step: that step.
-        poll_seconds: between two looks.
+        first_step: the global step at which this worker begins.
+        poll_seconds: seconds between two reads of the global step.
     """
 
     def __init__(self, first_step: int, poll_seconds: float = 1.0):
@@ -56,7 +56,7 @@ class StartupDelayHook(tf1.train.SessionRunHook):
         self._global_step = tf1.train.get_global_step()
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Wait, in this session and in each that is made anew."""
+        """Wait for the step, in every new session."""
 
         def should_end() -> bool:
             return preemption.requested() or coord.should_stop()
@@ -72,18 +72,19 @@ def wait_for_step(
     poll_seconds: float = 1.0,
     still_seconds: float = 60.0,
 ) -> None:
-    """Return when the global step has come to a step, or no longer moves.
+    """Wait until the global step reaches a step, or no longer moves.
 
-    Where the others have trained and then stop at an earlier step (the `max_steps` of a program, of
-    which a worker is not told), nobody would ever get there.
+    The other workers may stop at an earlier step: at the `max_steps` of a program, which this
+    worker does not know. So the wait also ends when the step stands still.
 
     Args:
-        session: where it can be read.
+        session: a session that can read the global step.
         global_step: int64 scalar.
-        step: to wait for.
-        should_end: asked every so often; True ends the wait.
-        poll_seconds: between two looks.
-        still_seconds: without a step of the others, after the first one, that end the wait.
+        step: the step to wait for.
+        should_end: returns whether to end the wait; called at each look.
+        poll_seconds: seconds between two looks.
+        still_seconds: seconds without a step of the others, after their first one, that end the
+            wait.
     """
     next_word = moved = time.monotonic()
     last = 0

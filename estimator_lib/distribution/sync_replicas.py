@@ -1,26 +1,28 @@
 """Synchronous training on parameter servers: one step from the gradients of several replicas.
 
 Each replica adds its gradients to accumulators beside the variables and waits for a token. The
-chief takes the mean of each accumulator, changes the variables (and their moving averages) as a
-part of its own step, and then sends every worker the next token, by a queue of that worker's own.
+chief takes the mean of each accumulator and updates the variables (and their moving averages) in
+its own step. Then it sends the next token to every worker, through a queue for each worker.
 
-A token numbers a step of a session of the chief: `session * 2**40 + 1 + global step`. What makes a
-step exact, whoever is started again in the middle of it:
+A token numbers a step of a session of the chief: `session * 2**40 + 1 + global step`. Two rules
+keep a step exact when a task is restarted in the middle of it:
 
-* An accumulator drops gradients whose token is older than its own, and each new session of the
-  chief begins with a newer token and empty accumulators: nothing of a step that was broken off is
-  left, and all replicas compute their gradients of it anew.
-* Beside each accumulator is noted which token each replica has added a gradient for. A replica
-  that was started again, or was sent a token twice, finds its note, and its second gradient for
+* An accumulator drops gradients whose token is older than its own. Each new session of the chief
+  begins with a newer token and empty accumulators. So nothing of an interrupted step is left, and
+  all replicas compute its gradients again.
+* A note beside each accumulator holds the last token for which each replica has added a gradient. A
+  replica that was restarted, or that got a token twice, finds its note, and its second gradient for
   the same token is dropped.
 
-So a step takes gradients of as many different replicas as it asks for, at most one from each;
-where all are asked for, exactly one from each. (Not covered: a replica killed in the microseconds
-between a server's addition and its note, which may then be counted twice in that step; and a chief
-killed while it changes the variables, which changes some of them for that step again.) Where fewer
-are asked for, the last ones to come are dropped, and who was late goes on from the newest token.
-The chief is never late: nothing changes while it saves, and no thread is left waiting at the end.
-(`tf.train.SyncReplicasOptimizer` has one queue for all: a fast worker can take another's token.)
+So a step takes at most one gradient of each replica, and exactly one where all replicas are
+required. Two cases are not covered. A replica killed in the microseconds between a server's
+addition and its note may count twice in that step. A chief killed while it updates the variables
+updates some of them again for that step.
+
+Where fewer replicas are required, the last gradients are dropped, and a late replica continues from
+the newest token. The chief is never late: nothing changes while it saves, and no thread is left
+waiting at the end. (`tf.train.SyncReplicasOptimizer` has one queue for all workers, so a fast
+worker can take the token of another.)
 """
 
 from __future__ import annotations
@@ -35,29 +37,29 @@ from estimator_lib.distribution.modes import Mode, Plan
 from estimator_lib.hooks import preemption
 from estimator_lib.optimization.gradients import Pair
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task import Tensors
+from estimator_lib.task_interfaces.tensors import Tensors
 
 tf1 = tf.compat.v1
 
 _SCOPE = 'sync_replicas'
-# Tokens of one session of the chief: more than it has steps.
+# Number of tokens of one session of the chief, more than the steps of any training.
 _SESSION = 1 << 40
-# Older than every token: an accumulator drops what comes with it.
+# Older than every token: an accumulator drops a gradient that has it.
 _NEVER = -1
 _POLL_SECONDS = 0.1
 
 
 class TokenExchange:
-    """What one replica puts into its graph to train in step with the others.
+    """The ops of one replica's graph that keep it in step with the others.
 
-    Call `average` (and `mean_losses`, where they are to be reported), then build the update from
-    what it returns, then `finish`, once in a graph, and add `hook` to the session.
+    Call `average` once in a graph (and `mean_losses`, to report losses). Then build the update from
+    its result, call `finish`, and add `hook` to the session.
 
     Args:
-        replicas: the names of all, the chief's first.
-        own: which one this is.
-        replicas_to_aggregate: how many gradients make a step; 1 to all.
-        device: of this process, for what it alone reads: `/job:worker/task:1`.
+        replicas: the names of all replicas, the chief's first.
+        own: index of this replica.
+        replicas_to_aggregate: number of gradients that make a step, from 1 to all.
+        device: device of this process, as `/job:worker/task:1`, for variables that only it reads.
     """
 
     def __init__(
@@ -75,19 +77,19 @@ class TokenExchange:
         self._pushes: List[tf.Operation] = []
         self._taken: List[tf.Tensor] = []
         self._global_step = tf1.train.get_or_create_global_step()
-        # Of which step the variables are that the gradients are computed from.
+        # The token of the step whose variables the gradients are computed from.
         self._own_token = _variable('own_token', 0, device, [tf1.GraphKeys.LOCAL_VARIABLES])
         self._token = self._own_token.read_value()
 
     def mean_losses(self, losses: Tensors) -> Tensors:
-        """What there is to report of a step.
+        """Build the losses to report for a step.
 
         Args:
-            losses: float32 scalars by name, of this replica's batch.
+            losses: float32 scalars of this replica's batch by name.
 
         Returns:
-            For the chief the means over the replicas whose gradients make the step, to be read in
-            the run that trains and in no other; for the others their own.
+            For the chief, the means over the replicas whose gradients make the step; only the run
+            that trains may read them. For other replicas, their own losses.
         """
         with tf1.name_scope(_SCOPE):
             stacked = tf.stop_gradient(tf.stack(list(losses.values())))
@@ -96,14 +98,14 @@ class TokenExchange:
             return dict(zip(losses, tf.unstack(mean))) if self._own == 0 else losses
 
     def average(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """Hand over this replica's gradients.
+        """Add this replica's gradients to the accumulators, and return the means.
 
         Args:
-            pairs: gradients of this replica's batch, and the variables, on their servers.
+            pairs: gradients of this replica's batch, with the variables on their servers.
 
         Returns:
-            The means of as many replicas' gradients as make a step: for the chief to apply. The
-            others run nothing that depends on them.
+            The means of the gradients that make a step, for the chief to apply. Other replicas run
+            nothing that depends on them.
         """
         if not pairs:
             return []
@@ -112,7 +114,7 @@ class TokenExchange:
                 self._exchange(gradient, variable_name(variable), variable.shape, variable.device)
                 for gradient, variable in pairs
             ]
-            # No variable changes before all means are there.
+            # No variable changes before all means are available.
             means = tf.tuple(means)
         return [(mean, variable) for mean, (_, variable) in zip(means, pairs)]
 
@@ -120,9 +122,9 @@ class TokenExchange:
         """Return the op of a whole step.
 
         Args:
-            update: changes the variables and the global step; only the chief runs it.
+            update: op that changes the variables and the global step; only the chief runs it.
         """
-        # The chief's token, for replicas whose session begins.
+        # Holds the chief's token for replicas whose session begins later.
         self._newest = _variable('newest_token', 0, self._global_step.device)
         with tf1.name_scope(_SCOPE):
             self._queues = [self._queue(name) for name in self._replicas[1:]]
@@ -136,11 +138,11 @@ class TokenExchange:
                 return self._announce(self._token + 1)
 
     def hook(self) -> tf1.train.SessionRunHook:
-        """Put this replica in step with the others when a session begins."""
+        """Return the hook that puts this replica in step with the others when a session begins."""
         return _ChiefHook(self) if self._own == 0 else _WorkerHook(self)
 
     def _exchange(self, value: Any, name: str, shape: tf.TensorShape, device: str) -> Any:
-        """Hand over a value; the mean of as many replicas' values as make a step."""
+        """Add a value to its accumulator, and return the mean of the values that make a step."""
         is_sparse = isinstance(value, tf.IndexedSlices)
         make = tf1.SparseConditionalAccumulator if is_sparse else tf1.ConditionalAccumulator
         notes = _variable(f'notes/{name}', [0] * len(self._replicas), device)
@@ -165,7 +167,7 @@ class TokenExchange:
             return tf1.FIFOQueue(-1, [tf.int64], [[]], shared_name=f'{_SCOPE}/{name}', name=name)
 
     def _announce(self, token: tf.Tensor) -> tf.Operation:
-        """Send a token to all; who begins later than this finds it on the server."""
+        """Send a token to all replicas, and store it for replicas that begin later."""
         with tf.control_dependencies([self._newest.assign(token, read_value=False)]):
             return tf.group(
                 self._own_token.assign(token, read_value=False),
@@ -174,7 +176,7 @@ class TokenExchange:
 
 
 def from_plan(plan: Plan) -> Optional[TokenExchange]:
-    """Return the exchange of this process's replica; None in other modes."""
+    """Create the exchange of this process's replica; return None in other modes."""
     if plan.mode is not Mode.SYNC_PARAMETER_SERVERS:
         return None
     return TokenExchange(
@@ -186,50 +188,52 @@ def from_plan(plan: Plan) -> Optional[TokenExchange]:
 
 
 class _ChiefHook(tf1.train.SessionRunHook):
-    """Begins a session of all replicas in each new session of the chief's.
+    """Hook that begins a session of all replicas in each new session of the chief.
 
-    The global step may be an older one than the last session's, and servers may have been started
-    again since, or not.
+    The global step may be older than that of the last session, and servers may have been restarted.
     """
 
     def __init__(self, exchange: TokenExchange):
         notes, accumulators = exchange._notes, exchange._accumulators
         with tf1.name_scope(f'{_SCOPE}/begin'):
             self._global_step = exchange._global_step
-            self._are_set = [tf1.is_variable_initialized(one) for one in notes]
-            self._noted = [tf.reduce_max(one) for one in notes]
+            self._are_set = [tf1.is_variable_initialized(note) for note in notes]
+            self._noted = [tf.reduce_max(note) for note in notes]
             self._token = tf1.placeholder(tf.int64, [])
-            self._reset = [one.set_global_step(self._token) for one in accumulators]
-            self._counts = [one.num_accumulated() for one in accumulators]
-            self._drop = [tf.group(_take(one, 1)) for one in accumulators]
-            # Older than the session's tokens, and of the session: the next one is a later one.
+            self._reset = [each.set_global_step(self._token) for each in accumulators]
+            self._counts = [each.num_accumulated() for each in accumulators]
+            self._drop = [tf.group(_take(each, 1)) for each in accumulators]
+            # A number of this session that is older than all its tokens.
             older = self._token // _SESSION * _SESSION
-            self._note = [one.assign(tf.fill(one.shape, older), read_value=False) for one in notes]
+            self._note = [
+                note.assign(tf.fill(note.shape, older), read_value=False) for note in notes
+            ]
             self._announce = exchange._announce(self._token)
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
         """Empty the accumulators, and send all replicas their first token."""
         del coord
         are_set = session.run(self._are_set)
-        noted = session.run([one for one, is_set in zip(self._noted, are_set) if is_set])
+        noted = session.run([token for token, is_set in zip(self._noted, are_set) if is_set])
         first = (max([0, *noted]) // _SESSION + 1) * _SESSION
         token = {self._token: first + 1 + int(session.run(self._global_step))}
-        # From here on, gradients of earlier sessions are dropped when they come.
+        # From here on, the accumulators drop gradients of earlier sessions.
         session.run(self._reset, token)
         counts = session.run(self._counts)
         session.run([drop for drop, count in zip(self._drop, counts) if count])
-        session.run([self._reset, self._note], token)  # To take one counts as a step.
+        session.run([self._reset, self._note], token)  # taking a gradient counted as a step
         session.run(self._announce, token)
 
 
 class _WorkerHook(tf1.train.SessionRunHook):
-    """Takes the chief's token in each new session of a worker's."""
+    """Hook that reads the chief's token in each new session of a worker."""
 
     def __init__(self, exchange: TokenExchange):
         with tf1.name_scope(f'{_SCOPE}/begin'):
             self._is_set = tf1.is_variable_initialized(exchange._newest)
             queue = exchange._queues[exchange._own - 1]
-            with tf.control_dependencies([queue.dequeue_many(queue.size())]):  # for another session
+            # Tokens in the queue were sent to an earlier session.
+            with tf.control_dependencies([queue.dequeue_many(queue.size())]):
                 newest = exchange._newest.read_value()
             self._begin = exchange._own_token.assign(newest, read_value=False)
 
@@ -244,7 +248,7 @@ class _WorkerHook(tf1.train.SessionRunHook):
 
 
 def _variable(name: str, value: Any, device: str, collections: Sequence[str] = ()) -> tf.Variable:
-    """An int64 variable that is in no checkpoint; of the same name in all replicas' graphs."""
+    """Create an int64 variable that is not saved; its name is the same in all graphs."""
     with tf.device(device), tf1.name_scope(None):
         return tf1.Variable(
             tf.constant(value, tf.int64),

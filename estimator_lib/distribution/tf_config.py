@@ -1,4 +1,4 @@
-"""`TF_CONFIG`: what task of what cluster this process is."""
+"""The parsing of `TF_CONFIG`: the cluster, and this process's task in it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import tensorflow as tf
 
 from estimator_lib import errors
 
-_ADDRESS = re.compile(r'[^\s/]+:([0-9]{1,5})')  # of any host, an IPv6 one in brackets too
+_ADDRESS = re.compile(r'[^\s/]+:([0-9]{1,5})')  # any host, and IPv6 addresses in brackets
 CHIEF_ROLES = ('chief', 'master')
 ROLES = ('chief', 'master', 'worker', 'ps', 'evaluator')
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The cluster that this process is a task of.
+    """A cluster of which this process is a task.
 
     Attributes:
         addresses: `host:port` of every task, by role.
-        role: of this process: `chief`, `master`, `worker`, `ps` or `evaluator`.
-        index: of this process among the tasks of its role.
+        role: role of this process: `chief`, `master`, `worker`, `ps` or `evaluator`.
+        index: index of this process among the tasks of its role.
     """
 
     addresses: Mapping[str, Tuple[str, ...]]
@@ -35,14 +35,14 @@ class Cluster:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this task writes the checkpoints."""
+        """True if this task writes the checkpoints."""
         if any(role in self.addresses for role in CHIEF_ROLES):
             return self.role in CHIEF_ROLES
         return self.role == 'worker' and self.index == 0
 
     @property
     def name(self) -> str:
-        """`worker:1`."""
+        """The name of this task, as `worker:1`."""
         return f'{self.role}:{self.index}'
 
     @property
@@ -59,14 +59,14 @@ def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[
     """Return the cluster that `TF_CONFIG` describes.
 
     Args:
-        environment: in place of the process's own.
+        environment: environment variables; None for those of the process.
 
     Returns:
         None when `TF_CONFIG` is not set, is empty, or names no cluster: one machine.
 
     Raises:
-        errors.ClusterError: it is set to something else than a cluster; the message has the value
-            and what was expected.
+        errors.ClusterError: the value is not a valid cluster; the message shows it, and the
+            expected form.
     """
     text = (os.environ if environment is None else environment).get('TF_CONFIG', '').strip()
     if not text:
@@ -89,10 +89,10 @@ def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[
 
 @contextlib.contextmanager
 def environment(cluster: Optional[Cluster]) -> Iterator[None]:
-    """Inside, `TF_CONFIG` describes a cluster: what TensorFlow finds when it makes a `RunConfig`.
+    """Set `TF_CONFIG` in the block, which TensorFlow reads when it creates a `RunConfig`.
 
     Args:
-        cluster: None for one machine: `TF_CONFIG` is not set.
+        cluster: the cluster to describe; None for one machine, without `TF_CONFIG`.
     """
     before = os.environ.pop('TF_CONFIG', None)
     if cluster is not None:
@@ -110,7 +110,7 @@ def environment(cluster: Optional[Cluster]) -> Iterator[None]:
             os.environ['TF_CONFIG'] = before
 
 
-def cluster_of(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
+def cluster_from_run_config(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
     """Return the cluster that an Estimator's config describes; None for one machine."""
     addresses = {
         role: tuple(tasks) for role, tasks in run_config.cluster_spec.as_dict().items() if tasks
@@ -123,13 +123,13 @@ def cluster_of(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
 def _parse(text: str) -> Dict[str, Any]:
     try:
         parsed = json.loads(text)
-        json.dumps(parsed)  # as messages do
+        json.dumps(parsed)  # messages do the same
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - 20) : error.pos + 20]
         raise errors.ClusterError(
             f'TF_CONFIG is not JSON: {error.msg} at character {error.pos}, near {near!r}.'
         ) from None
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; deeper than any
+    except (ValueError, RecursionError) as error:  # a very long number, or deep nesting
         raise errors.ClusterError(
             f'TF_CONFIG, {text[:40]!r}..., cannot be read: {errors.first_line(error)}.'
         ) from None
@@ -142,7 +142,7 @@ def _parse(text: str) -> Dict[str, Any]:
 
 
 def _check_keys(where: str, parsed: Mapping[str, Any], expected: Sequence[str]) -> None:
-    """Refuse a key that is nearly an expected one: there are others, which are not read here."""
+    """Refuse a misspelt key; unknown keys are allowed, as other programs read them."""
     missing = [key for key in expected if key not in parsed]
     for key in parsed:
         near = difflib.get_close_matches(key.lower(), missing, cutoff=0.8)
@@ -177,7 +177,7 @@ def _addresses(cluster: Any) -> Dict[str, Tuple[str, ...]]:
 
 
 def _dense(role: str, tasks: Mapping[str, Any]) -> List[Any]:
-    """The addresses of the sparse form, {"0": "host:port", "1": ...}, in the order of indices."""
+    """Convert the sparse form of addresses, {"0": "host:port", ...}, to a list."""
     wanted = [str(index) for index in range(len(tasks))]
     if set(tasks) != set(wanted):
         raise errors.ClusterError(
@@ -247,7 +247,7 @@ def _check_unique(addresses: Mapping[str, Tuple[str, ...]]) -> None:
 
 def _check_task(addresses: Mapping[str, Tuple[str, ...]], role: str, index: int) -> None:
     tasks: List[str] = list(addresses.get(role, ()))
-    # Schedulers differ in whether the evaluator, whom no task talks to, is part of the cluster.
+    # Some schedulers leave the evaluator out of the cluster, as no task talks to it.
     if role == 'evaluator' and not tasks:
         return
     if not tasks:

@@ -1,1 +1,1 @@
-"""Pictures as NumPy arrays: boxes, text, masks, colors."""
+"""Pictures as NumPy arrays: boxes, text, masks and colors."""

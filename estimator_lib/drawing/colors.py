@@ -1,4 +1,4 @@
-"""Colors: the names of CSS, and one for each class."""
+"""Colors: the names of CSS, and a color for each class."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from estimator_lib import errors
 
 Color = Tuple[int, int, int]
 
-# Steps of this part of the circle never come near to an earlier hue soon.
+# Steps of the golden section keep each hue far from the hues of the last numbers.
 _GOLDEN_SECTION = 0.618034
 _FIRST_HUE = 0.33
 
 
 def named(name: str) -> Color:
-    """Red, green and blue of a name of CSS (`LightBlue`), or of `#rrggbb`.
+    """Return red, green and blue of a CSS color name (`LightBlue`), or of `#rrggbb`.
 
     Raises:
         errors.ConfigError: there is no such color; the message names the nearest.
@@ -31,7 +31,7 @@ def named(name: str) -> Color:
     return red, green, blue
 
 
-def of_class(number: int) -> Color:
+def class_color(number: int) -> Color:
     """Return a bright color that differs from those of neighboring numbers."""
     hue = (_FIRST_HUE + number * _GOLDEN_SECTION) % 1.0
     value = (1.0, 0.8, 0.92)[number % 3]

@@ -1,4 +1,4 @@
-"""Where the tiles of a large image are."""
+"""The tiles of a large image."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Window(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """How images are cut.
+    """Division of images into tiles.
 
     Attributes:
         size: the side of a tile in pixels.
-        overlap: pixels that neighbors share, at least; less than `size`.
-        whole: whether the whole of an image that is cut is looked at too.
+        overlap: smallest overlap of neighbors in pixels; less than `size`.
+        whole: whether the model also runs on the whole image when it is divided.
     """
 
     size: int
@@ -28,7 +28,7 @@ class Tiling(NamedTuple):
     whole: bool = False
 
     def windows(self, height: int, width: int) -> List[Window]:
-        """Return the tiles of an image, row by row; the last of a row ends where the image does."""
+        """Return the tiles of an image, row by row; the last tile ends at the image's border."""
         return [
             Window(top, left, min(self.size, height), min(self.size, width))
             for top in self._starts(height)

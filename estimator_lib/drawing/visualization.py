@@ -1,7 +1,7 @@
 """Pictures for people: text, lines, boxes, grids of images, matrices, PNG files.
 
-Pictures are uint8 [height, width, 3] arrays. What has edges or letters is drawn by Pillow, on the
-image that `canvas` lends for a while.
+Pictures are uint8 [height, width, 3] arrays. Pillow draws lines and letters, on the image that
+`canvas` provides.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ RULE: Color = (208, 212, 216)
 CALM: Color = (38, 50, 66)
 ALARM: Color = (176, 32, 37)
 
-# From no examples to all: shares are told by lightness, which prints and color-blind eyes keep.
+# Colors from no examples to all. They differ in lightness, which print and color blindness keep.
 _RAMP = np.array([[255, 255, 255], [158, 202, 225], [49, 130, 189], [8, 48, 107]], np.float64)
 
-_TEXT_SIZE = 10  # pixels from the top of the letters to the line that they stand on
+_TEXT_SIZE = 10  # pixels from the top of the letters to the baseline
 _CAPTION_SIZE = 16
 _CAPTION_LINE = 20
 _CAPTION_MARGIN = 6
 _MIN_CAPTION_WIDTH = 240
 _MAX_MATRIX_PIXELS = 1000
-_PNG_COMPRESSION = 3  # of 9, which takes six times as long for a tenth of the bytes
+_PNG_COMPRESSION = 3  # level 9 takes six times as long, and saves a tenth of the bytes
 _MAX_NAME_WIDTH = 140  # of a class beside a matrix
 _LEAST_NAMED_CELL = 9
 
 
 def displayable(image: np.ndarray) -> np.ndarray:
-    """Return an image as people can look at it.
+    """Convert an image to a form that people can look at.
 
     Args:
         image: [height, width, 1 or 3]. uint8 images stay; others, which a network's preprocessing
@@ -63,7 +63,7 @@ def displayable(image: np.ndarray) -> np.ndarray:
 
 @contextlib.contextmanager
 def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
-    """Lend an image to draw on; the picture, uint8 [height, width, 3], has it afterwards."""
+    """Open an image to draw on, and copy it back to the picture, uint8 [height, width, 3]."""
     image = Image.fromarray(picture)
     yield image
     picture[:] = np.asarray(image)
@@ -72,7 +72,7 @@ def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
 def draw_tag(
     image: Image.Image, text: str, bottom: int, left: int, color: Color, scale: int = 1
 ) -> None:
-    """Write a line of text on a bar of a color; one that would be cut off is moved inside."""
+    """Write a line of text on a colored bar, moved so that it lies inside the image."""
     font, text = _font(_TEXT_SIZE * scale), _plain(text)
     width = math.ceil(font.getlength(text)) + 4 * scale
     height = sum(font.getmetrics())
@@ -84,17 +84,17 @@ def draw_tag(
 
 
 def draw_box(image: Image.Image, box: Sequence[float], color: Color, thickness: int = 1) -> None:
-    """Draw the outline of a box; what is outside of the image is cut off.
+    """Draw the outline of a box, clipped to the image.
 
     Args:
-        image: to draw on.
-        box: ymin, xmin, ymax, xmax in pixels; the line is inside. It is never less than a pixel.
-        color: of the line.
-        thickness: of the line in pixels.
+        image: the image to draw on.
+        box: ymin, xmin, ymax, xmax in pixels; the line is inside. At least one pixel is drawn.
+        color: color of the line.
+        thickness: thickness of the line in pixels.
     """
     top, left, bottom, right = (round(float(side)) for side in box)
     bottom, right = max(bottom, top + 1), max(right, left + 1)
-    # Pillow would draw lines as thick as the box over its sides.
+    # Pillow would draw a very thick line beyond the sides of the box.
     is_full = 2 * thickness >= min(bottom - top, right - left)
     ImageDraw.Draw(image).rectangle(
         (left, top, right - 1, bottom - 1),
@@ -111,13 +111,13 @@ def draw_line(
     color: Color,
     thickness: int = 1,
 ) -> None:
-    """Draw a line from (y, x) to (y, x) in pixels; what is outside is cut off."""
+    """Draw a line from (y, x) to (y, x) in pixels, clipped to the image."""
     points = [(float(x), float(y)) for y, x in (start, end)]
     ImageDraw.Draw(image).line(points, color, thickness)
 
 
 def draw_dot(image: Image.Image, center: Sequence[float], color: Color, diameter: int) -> None:
-    """Draw a disc around (y, x) in pixels; what is outside is cut off."""
+    """Draw a disc around (y, x) in pixels, clipped to the image."""
     y, x = (float(side) for side in center)
     reach = (diameter - 1) / 2
     ImageDraw.Draw(image).ellipse((x - reach, y - reach, x + reach, y + reach), color)
@@ -130,24 +130,24 @@ def tint(picture: np.ndarray, mask: np.ndarray, color: Color, opacity: float = 0
 
 
 def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return an image of another size, interpolated between the centers of pixels.
+    """Resize an image by bilinear interpolation between the centers of pixels.
 
     Args:
         image: uint8 [h, w, 3].
-        height: of the result.
-        width: of the result.
+        height: height of the result.
+        width: width of the result.
     """
     size = (int(width), int(height))
     return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
 
 
 def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -> np.ndarray:
-    """Return an image with lines of text below it.
+    """Add lines of text below an image.
 
     Args:
-        image: uint8 [height, width, 3]; one narrower than 240 pixels is enlarged by a whole number.
-        lines: cut where they are longer than the image is wide.
-        alarming: put them on red instead of dark blue.
+        image: uint8 [height, width, 3]; enlarged by an integer if it is narrower than 240 pixels.
+        lines: the lines of text, shortened to the width of the image.
+        alarming: write on red instead of dark blue.
     """
     factor = max(1, math.ceil(_MIN_CAPTION_WIDTH / image.shape[1]))
     image = np.repeat(np.repeat(image, factor, axis=0), factor, axis=1)
@@ -162,12 +162,12 @@ def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -
 
 
 def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarray:
-    """Return pictures side by side, row by row.
+    """Place pictures side by side, row by row.
 
     Args:
-        pictures: at least one; they may differ in size.
-        columns: how many are in a row.
-        gap: pixels between them.
+        pictures: at least one picture; they may differ in size.
+        columns: number of pictures in a row.
+        gap: pixels between pictures.
     """
     height = max(picture.shape[0] for picture in pictures)
     width = max(picture.shape[1] for picture in pictures)
@@ -182,15 +182,15 @@ def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarr
 
 
 def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Return a confusion matrix as a picture: rows are labels, columns what was predicted.
+    """Draw a confusion matrix: rows are labels, columns are predictions.
 
-    Cells have their share in percent, and names are beside them, where there are few enough classes
-    for it to be read.
+    With few enough classes to be legible, the cells have percentages, and the names of the classes
+    are beside them.
 
     Args:
-        shares: float [n, n] in [0, 1]: of the examples with the row's label, the share of which the
+        shares: float [n, n] in [0, 1]: fraction of the examples with the row's label for which the
             column's class was predicted.
-        names: of the n classes.
+        names: the names of the n classes.
     """
     count = len(names)
     cell = min(36, max(1, _MAX_MATRIX_PIXELS // count))
@@ -204,7 +204,7 @@ def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """Return the bytes of a PNG file.
+    """Encode pixels as the bytes of a PNG file.
 
     Args:
         pixels: uint8 [height, width] or [height, width, channels] with 1, 3 or 4 channels, or
@@ -230,12 +230,12 @@ def write_png(path: str, picture: np.ndarray) -> None:
 
 @functools.cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    """Return the font that Pillow carries along: pictures do not depend on what a machine has."""
+    """Load the font that Pillow contains, so that pictures are the same on all machines."""
     return ImageFont.load_default(size)
 
 
 def _plain(text: str) -> str:
-    """One line without accents, which the font does not have; it shows the unknown as a box."""
+    """Convert a text to one line without accents, for which the font has no letters."""
     letters = unicodedata.normalize('NFKD', text)
     return ''.join(
         ' ' if letter.isspace() else letter
@@ -245,7 +245,7 @@ def _plain(text: str) -> str:
 
 
 def _shortened(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
-    """A text of at most so many pixels; what is left out is left out before its last word."""
+    """Shorten a text to a width in pixels; the gap is before its last letters."""
     text = _plain(text)
     for length in range(len(text), 0, -1):
         end = text[-5:] if length > 12 else ''
@@ -261,7 +261,7 @@ def _filled(height: int, width: int, color: Color) -> np.ndarray:
 
 
 def _colors(shares: np.ndarray) -> np.ndarray:
-    """uint8 [n, n, 3]: each share's place on the ramp."""
+    """Return the color of each fraction on the ramp, uint8 [n, n, 3]."""
     places = np.clip(np.nan_to_num(shares), 0.0, 1.0) * (len(_RAMP) - 1)
     steps = np.arange(len(_RAMP))
     channels = [np.interp(places, steps, _RAMP[:, channel]) for channel in range(3)]
@@ -299,7 +299,7 @@ def _with_names(cells: np.ndarray, names: Sequence[str], cell: int) -> np.ndarra
 
 
 def _texts(names: Sequence[str], height: int, width: int, x: int, side: str) -> np.ndarray:
-    """Return a line for each text, so high and wide; they begin (`l`) or end (`r`) at x."""
+    """Draw one line of `height` x `width` pixels for each text, left- or right-aligned at x."""
     picture = _filled(height * len(names), width, PAPER)
     with canvas(picture) as image:
         for index, name in enumerate(names):

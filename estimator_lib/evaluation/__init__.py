@@ -1,1 +1,1 @@
-"""Evaluating a checkpoint, and what follows: exports, early stopping."""
+"""Evaluation of checkpoints and exported files, and its consequences: exports, early stopping."""

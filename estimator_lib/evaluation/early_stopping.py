@@ -1,4 +1,4 @@
-"""Ending training when evaluations stop getting better."""
+"""Early stopping: the end of training when evaluations stop improving."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ STATE_FILE = 'early_stopping.json'
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is remembered of the evaluations so far.
+    """State of early stopping after some evaluations.
 
     Attributes:
-        best: the metric of the best evaluation; None before there is one.
-        best_step: its step.
-        steps: the steps of the evaluations since, which were no better.
+        best: the metric of the best evaluation; None before the first evaluation.
+        best_step: the step of the best evaluation.
+        steps: the steps of the later evaluations, which were not better.
     """
 
     best: Optional[float] = None
@@ -36,17 +36,17 @@ class State:
 
 
 class EarlyStopping:
-    """Whether to stop, after each evaluation; remembered in a file, so that a restart knows.
+    """Decision after each evaluation whether to stop; its state is in a file and survives restarts.
 
     Args:
         metric: the name of the metric.
-        higher_is_better: whether it should rise.
-        patience_evaluations: evaluations in a row without improvement after which to stop.
-        min_delta: an improvement is more than this.
-        min_steps: no stop before this step.
-        path: the file; None: nothing is remembered.
-        run_step: the step of the run's latest checkpoint; evaluations of later ones are of another
-            run that was in this folder, and are forgotten. None: none is.
+        higher_is_better: whether a higher value is an improvement.
+        patience_evaluations: number of consecutive evaluations without improvement to stop after.
+        min_delta: smallest change of the metric that is an improvement.
+        min_steps: first step at which training may stop.
+        path: the file of the state; None: the state is not saved.
+        run_step: the step of the run's latest checkpoint. Evaluations of later steps belong to an
+            earlier run in this folder, and are forgotten. None: none is forgotten.
     """
 
     def __init__(
@@ -74,27 +74,27 @@ class EarlyStopping:
     def from_config(
         cls, config: train_pb2.EarlyStopping, eval_dir: str, run_step: Optional[int] = None
     ) -> EarlyStopping:
-        """What a config asks for.
+        """Create the early stopping that a config asks for.
 
         Args:
             config: metric, patience and so on.
-            eval_dir: the folder of the evaluation; the state is in it.
-            run_step: see the class.
+            eval_dir: the folder of the evaluation, for the file of the state.
+            run_step: the step of the run's latest checkpoint.
 
         Raises:
-            errors.ConfigError: no metric is named, or a value is out of its range.
+            errors.ConfigError: the metric is missing, or a value is out of its range.
         """
-        where = 'train_config.early_stopping'
+        field = 'train_config.early_stopping'
         if not config.metric:
-            raise errors.ConfigError(f'{where}.metric is empty; expected the name of a metric.')
+            raise errors.ConfigError(f'{field}.metric is empty; expected the name of a metric.')
         if config.patience_evaluations < 1:
             raise errors.ConfigError(
-                f'{where}.patience_evaluations is {config.patience_evaluations}; expected at '
+                f'{field}.patience_evaluations is {config.patience_evaluations}; expected at '
                 'least 1.'
             )
         if not (math.isfinite(config.min_delta) and config.min_delta >= 0):
             raise errors.ConfigError(
-                f'{where}.min_delta is {config.min_delta}; expected a finite number of at least 0.'
+                f'{field}.min_delta is {config.min_delta}; expected a finite number of at least 0.'
             )
         return cls(
             config.metric,
@@ -108,24 +108,23 @@ class EarlyStopping:
 
     @property
     def state(self) -> State:
-        """What is remembered."""
+        """The state after the evaluations so far."""
         return self._state
 
     def update(self, step: int, metrics: Mapping[str, Any]) -> bool:
-        """Take note of an evaluation.
+        """Update the state with an evaluation.
 
-        A step that was seen before changes nothing: an evaluation that is repeated after a restart
-        counts once.
+        An evaluation that is repeated after a restart counts once.
 
         Args:
-            step: the evaluated checkpoint's.
-            metrics: by name.
+            step: the step of the evaluated checkpoint.
+            metrics: the metrics by name.
 
         Returns:
             Whether training should stop.
 
         Raises:
-            errors.ConfigError: the metric is not among them; the message has those that are.
+            errors.ConfigError: the metric is missing; the message suggests known names.
         """
         if self._metric not in metrics:
             raise errors.ConfigError(
@@ -134,15 +133,15 @@ class EarlyStopping:
             )
         seen = {*self._state.steps, self._state.best_step}
         if step not in seen:
-            self._state = self._after(step, float(metrics[self._metric]))
+            self._state = self._next_state(step, float(metrics[self._metric]))
             self._save()
         return self.should_stop(step)
 
     def should_stop(self, step: int) -> bool:
-        """Return whether the evaluations up to a step are reason enough to stop.
+        """Return whether to stop after the evaluations so far.
 
         Args:
-            step: the latest.
+            step: the step of the latest evaluation.
         """
         worse = len(self._state.steps)
         if worse < self._patience or step < self._min_steps:
@@ -150,16 +149,16 @@ class EarlyStopping:
         best = 'none was finite'
         if self._state.best is not None:
             best = f'{self._state.best:.6g} at step {self._state.best_step}'
-        log.info('%s has not got better in %d evaluations (best: %s)', self._metric, worse, best)
+        log.info('%s has not improved in %d evaluations (best: %s)', self._metric, worse, best)
         return True
 
     def another_says_stop(self, step: int) -> bool:
-        """`should_stop` by what another process, the evaluator of a cluster, has written."""
+        """Return `should_stop` by the state that the cluster's evaluator has written."""
         self._state = self._load()
         return self.should_stop(step)
 
     def _forget_after(self, run_step: int) -> None:
-        """Forget evaluations of steps that the run has not come to."""
+        """Forget evaluations of steps that this run has not reached yet."""
         state = self._state
         steps = tuple(step for step in state.steps if step <= run_step)
         if state.best_step is not None and state.best_step > run_step:
@@ -170,7 +169,7 @@ class EarlyStopping:
             self._state = kept
             self._save()
 
-    def _after(self, step: int, value: float) -> State:
+    def _next_state(self, step: int, value: float) -> State:
         state = self._state
         if self._is_better(value):
             return State(value, step)
@@ -192,14 +191,14 @@ class EarlyStopping:
             return State()
         saved = checkpoint_files.read_state(self._path)
         if not self._identity().items() <= saved.items():
-            log.info('%s is not about this metric; early stopping starts anew', self._path)
+            log.info('%s belongs to another metric; early stopping starts from scratch', self._path)
             return State()
         try:
             steps = tuple(int(step) for step in saved['steps'])
             best, best_step = saved['best'], saved['best_step']
             return State(*((None, None) if best is None else (float(best), int(best_step))), steps)
         except (ValueError, KeyError, TypeError) as error:
-            log.warning('%s is damaged (%r); early stopping starts anew', self._path, error)
+            log.warning('%s is corrupt (%r); early stopping starts from scratch', self._path, error)
             return State()
 
     def _save(self) -> None:

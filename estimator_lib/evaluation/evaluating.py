@@ -1,4 +1,4 @@
-"""Evaluating a checkpoint, and what follows from the numbers: exports, early stopping."""
+"""The evaluator of checkpoints, which also updates exports and early stopping."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ log = logging.getLogger('estimator_lib')
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSet:
-    """One set of examples that checkpoints are evaluated on.
+    """One set of examples for evaluations.
 
     Attributes:
-        name: of the set; its events are in `model_dir/eval_<name>`.
+        name: the name of the set; its events are in `model_dir/eval_<name>`.
         input_fn: one pass over its examples.
-        title: what people know it by: the reader's name, or its field and files.
+        title: the name of the set in messages: the reader's name, or its field and files.
     """
 
     name: str
@@ -38,21 +38,21 @@ class EvaluationSet:
 
 
 class Evaluator:
-    """Evaluates checkpoints of one run.
+    """Evaluator of the checkpoints of one run.
 
     Args:
-        task: gives the metrics their final form, and draws.
-        config: how it is evaluated, how many examples are drawn, and where to.
+        task: finishes the metrics, and draws pictures.
+        config: has the metrics, and the number and folder of pictures.
         estimator: has the folders and the options of sessions.
-        sets: what to evaluate on; exports and early stopping go by the first.
-        exporters: told of each evaluation.
-        stopping: told of each evaluation; None for never.
-        graph_hook_fn: see `model_fn.create_model_fn`.
+        sets: the evaluation sets; exports and early stopping use the metrics of the first.
+        exporters: called after each evaluation.
+        stopping: updated after each evaluation; None for no early stopping.
+        graph_hook_fn: changes the graph, as in `model_fn.create_model_fn`.
 
     Attributes:
-        stopping: as given.
-        last_step: of the last checkpoint that was evaluated; None before there is one.
-        last_metrics: of it, by evaluation set.
+        stopping: the early stopping, or None.
+        last_step: step of the checkpoint evaluated last; None before the first evaluation.
+        last_metrics: its metrics by evaluation set.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Evaluator:
         self.last_metrics: Dict[str, Dict[str, float]] = {}
 
     def evaluate(self, checkpoint_path: str, is_final: bool = False) -> bool:
-        """Evaluate one checkpoint on all sets, prints, saves, exports.
+        """Evaluate one checkpoint on all sets, log and save the metrics, and export.
 
         Args:
-            checkpoint_path: its prefix.
-            is_final: whether training has ended with it.
+            checkpoint_path: the prefix of the checkpoint.
+            is_final: whether the checkpoint is the last one of training.
 
         Returns:
             Whether training should stop.
@@ -90,7 +90,7 @@ class Evaluator:
         step = checkpoint_files.step_of(checkpoint_path)
         if step != self.last_step:
             self.last_metrics = {
-                one.name: self._evaluate_set(one, checkpoint_path) for one in self._sets
+                each.name: self._evaluate_set(each, checkpoint_path) for each in self._sets
             }
             self.last_step = step
             evaluated.write(self._estimator.model_dir, step, self.last_metrics)
@@ -100,54 +100,58 @@ class Evaluator:
             exporter.export(step, checkpoint_path, first, is_final)
         return should_stop
 
-    def _evaluate_set(self, one: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
+    def _evaluate_set(self, examples: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()
-        values, first = self._values(one, checkpoint_path)
+        values, first = self._values(examples, checkpoint_path)
         metrics = finish_metrics(self._task, values)
         step = int(values['global_step'])
-        eval_dir = self._estimator.eval_dir(one.name)
+        eval_dir = self._estimator.eval_dir(examples.name)
         summaries.write(eval_dir, step, metrics, self._task.draw_metrics(values))
-        if one.name in self._pictures:
-            self._pictures[one.name].write(step, self._task.worth_showing(metrics))
+
+        if examples.name in self._pictures:
+            self._pictures[examples.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
-        log_metrics(self._task, f'{one.title}, step {step}', metrics, seconds, first)
+        log_metrics(self._task, f'{examples.title}, step {step}', metrics, seconds, first)
         return metrics
 
-    def _values(self, one: EvaluationSet, checkpoint_path: str) -> Tuple[Dict[str, Any], float]:
-        """What the metrics of one set come to, and the seconds to its first batch.
+    def _values(
+        self, examples: EvaluationSet, checkpoint_path: str
+    ) -> Tuple[Dict[str, Any], float]:
+        """Compute the metrics of one set, and the seconds to its first batch.
 
-        The graph and the session are kept for the next checkpoint, but not after an error.
+        The graph and the session are kept for the next checkpoint, unless an error occurs.
         """
-        with explained(one.input_fn):
-            session = self._sessions.pop(one.name, None)
+        with explained(examples.input_fn):
+            session = self._sessions.pop(examples.name, None)
             if session is None:
                 session = evaluation_session.EvaluationSession(
                     self._evaluation_fn,
                     self._estimator.config,
-                    one.input_fn,
-                    self._hooks(one),
+                    examples.input_fn,
+                    self._hooks(examples),
                 )
             values = session.evaluate(checkpoint_path)
-        self._sessions[one.name] = session
+        self._sessions[examples.name] = session
         return values, session.seconds_to_first_batch
 
-    def _hooks(self, one: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
+    def _hooks(self, examples: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
         if not self._eval_config.num_visualizations:
             return []
-        eval_dir = self._estimator.eval_dir(one.name)
-        self._pictures[one.name] = create_pictures(self._task, self._eval_config, eval_dir)
-        return [self._pictures[one.name]]
+        eval_dir = self._estimator.eval_dir(examples.name)
+        pictures = create_pictures(self._task, self._eval_config, eval_dir)
+        self._pictures[examples.name] = pictures
+        return [pictures]
 
 
 def create_pictures(
     task: Task, eval_config: eval_pb2.EvalConfig, eval_dir: str
 ) -> summaries.ExamplePictures:
-    """Return the hook that draws the first examples of an evaluation.
+    """Create the hook that draws the first examples of an evaluation.
 
     Args:
-        task: draws.
-        eval_config: how many, and where else to.
-        eval_dir: of the events.
+        task: draws the pictures.
+        eval_config: has the number of pictures, and a further folder for them.
+        eval_dir: the folder of the events.
     """
     return summaries.ExamplePictures(
         task.draw,
@@ -161,13 +165,13 @@ def create_pictures(
 def log_metrics(
     task: Task, what: str, metrics: Mapping[str, float], seconds: float, first: float
 ) -> None:
-    """Log what an evaluation came to.
+    """Log the metrics of an evaluation.
 
     Args:
-        task: names the metrics.
-        what: was evaluated, and on what.
-        metrics: by name.
-        seconds: that it took.
+        task: has the titles of the metrics.
+        what: description of the examples and of the evaluated model.
+        metrics: the metrics by name.
+        seconds: duration of the evaluation.
         first: seconds to the first batch.
     """
     text = 'evaluation on %s, %.1f s (first batch after %.2f s)'
@@ -178,32 +182,32 @@ def log_metrics(
 
 @contextlib.contextmanager
 def explained(input_fn: inputs.RecordInput) -> Iterator[None]:
-    """Turn TensorFlow's error about some record, or about memory, into one plain sentence.
+    """Convert TensorFlow's errors about a record, or a lack of memory, to plain messages.
 
     Args:
-        input_fn: where the records come from.
+        input_fn: the source of the records.
 
     Raises:
-        errors.UserError: in place of an error that is about one of them, or about memory.
+        errors.UserError: replaces an error about a record, or a lack of memory.
     """
     try:
         yield
     except (*corrupt_records.SESSION_ERRORS, MemoryError) as error:
-        found = input_fn.failure(error)
-        if found is None:
+        failure = input_fn.failure(error)
+        if failure is None:
             raise
-        raise found from error
+        raise failure from error
 
 
 def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
-    """Return the scalars to report, from what `Estimator.evaluate` returned."""
-    of_losses = set(losses.loss_metric_names(task))
-    of_task = {
+    """Return the scalars to report, given the result of `Estimator.evaluate`."""
+    loss_names = set(losses.loss_metric_names(task))
+    task_values = {
         name: value
         for name, value in values.items()
-        if name not in of_losses and name != 'global_step'
+        if name not in loss_names and name != 'global_step'
     }
-    metrics = task.finish_metrics(of_task)
+    metrics = task.finish_metrics(task_values)
     task_checks.require_known_metrics(task, metrics)
-    metrics.update({name: float(value) for name, value in values.items() if name in of_losses})
+    metrics.update({name: float(value) for name, value in values.items() if name in loss_names})
     return metrics

@@ -16,11 +16,11 @@ tf1 = tf.compat.v1
 
 
 class Measured(NamedTuple):
-    """What the graph of a pass measures.
+    """Measurements of the graph of a pass.
 
     Attributes:
         metrics: (value, update op) by name; the updates are run for each batch.
-        values: what is told beside the metrics' values at the end, by name.
+        values: further tensors by name, read at the end of the pass.
     """
 
     metrics: Mapping[str, Metric]
@@ -31,13 +31,13 @@ class Passes(abc.ABC):
     """Passes over a set of examples, in one graph and session.
 
     Args:
-        config: of the session and its random seed.
-        hooks: told of each pass: `after_create_session` when it begins, then of each of its
-            batches, and `end`. (`begin` is called once, when the graph is built.)
+        config: the config of the session, with the random seed.
+        hooks: session hooks. `begin` is called once, when the graph is built;
+            `after_create_session` and `end` are called in each pass.
 
     Attributes:
-        seconds_to_first_batch: of the last pass, from its start; the building of the graph included
-            where it was the first one.
+        seconds_to_first_batch: seconds from the start of the last pass to its first batch; for the
+            first pass, with the building of the graph.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Passes(abc.ABC):
             measured = self._measure()
             for hook in self._hooks:
                 hook.begin()
-            # The iterator over the examples begins with the tables.
+            # The iterator over the examples is initialized with the tables.
             self._begin_pass = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
             self._update = tf.group([update for _, update in measured.metrics.values()])
             self._values = {name: value for name, (value, _) in measured.metrics.items()}
@@ -61,18 +61,18 @@ class Passes(abc.ABC):
 
     @abc.abstractmethod
     def _measure(self) -> Measured:
-        """Build the graph: a batch of examples, what is made of it, its metrics."""
+        """Build the graph: a batch of examples, the model's outputs, and the metrics."""
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Close the session, and so release its memory."""
         self._session.close()
 
     def _begin(self, session: tf1.Session) -> None:
-        """Give the graph's variables their values in the pass that begins; there are none."""
+        """Set the variables at the beginning of a pass; here there are none."""
         del session
 
     def _run_pass(self) -> Dict[str, Any]:
-        """Return one pass; returns what the metrics came to, by name."""
+        """Run one pass, and return the metrics by name."""
         session, started = self._session, self._started or time.monotonic()
         self._started = None
         self._begin(session)
@@ -89,9 +89,9 @@ class Passes(abc.ABC):
         return session.run(self._values)
 
     def _step(self) -> bool:
-        """Take a batch into the metrics; False where the examples have ended."""
-        asked = [hook.before_run(None) for hook in self._hooks]
-        fetches = [self._update, *(one.fetches for one in asked)]
+        """Update the metrics with a batch; return False at the end of the examples."""
+        requests = [hook.before_run(None) for hook in self._hooks]
+        fetches = [self._update, *(request.fetches for request in requests)]
         try:
             _, *results = self._session.run(fetches)
         except tf.errors.OutOfRangeError:
@@ -102,16 +102,16 @@ class Passes(abc.ABC):
 
 
 class EvaluationSession(Passes):
-    """Evaluates checkpoints of one model on one set of examples.
+    """Evaluation of checkpoints of one model on one set of examples.
 
-    To build a graph and to prepare it for its first run takes longer than to read a checkpoint; so
-    that is done once, and each evaluation sets the variables anew and begins a new pass.
+    Building a graph and preparing its first run takes longer than reading a checkpoint. So the
+    graph is built once, and each evaluation restores the variables and begins a new pass.
 
     Args:
         evaluation_fn: builds the evaluation graph.
-        config: of the session; `input_fn` is called with it.
+        config: the config of the session, passed to `input_fn` too.
         input_fn: one pass over the examples.
-        hooks: see `Passes`.
+        hooks: session hooks, as in `Passes`.
     """
 
     def __init__(
@@ -128,14 +128,14 @@ class EvaluationSession(Passes):
         super().__init__(config, hooks)
 
     def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
-        """Return one pass with the variables of a checkpoint.
+        """Run one pass with the variables of a checkpoint.
 
         Args:
-            checkpoint_path: its prefix.
+            checkpoint_path: the prefix of the checkpoint.
 
         Returns:
-            What the metrics came to, by name; among them `loss`, the mean of the total loss over
-            the examples, and `global_step`.
+            The metrics by name; among them `loss`, the mean of the total loss over the examples,
+            and `global_step`.
         """
         self._checkpoint_path = checkpoint_path
         return self._run_pass()

@@ -1,9 +1,9 @@
-"""The evaluator of a run, out of its pipeline config: sets of examples, exports, early stopping."""
+"""The evaluator of a pipeline config: sets of examples, exports and early stopping."""
 
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -11,8 +11,8 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.export import estimator_exporters, export_policies
-from estimator_lib.export.exporting import GraphHook
+from estimator_lib.export import export_policies
+from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
@@ -28,56 +28,79 @@ def create_evaluator(
     graph_hook_fn: GraphHook = None,
     further_exporters: Sequence[tf.estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
-    """Return the evaluator of a training run, with its exports and early stopping.
+    """Create the evaluator of a training run, with its exports and early stopping.
 
     Args:
-        task: what is evaluated.
-        config: how, and on which examples.
-        estimator: of the task.
-        eval_training_data: n: evaluate on every n-th training example as well; 0: do not.
-        graph_hook_fn: see `model_fn.create_model_fn`; exported graphs are built with it as well.
-        further_exporters: called after those of the config.
+        task: the task of the model.
+        config: has the evaluation sets, metrics, exports and early stopping.
+        estimator: the Estimator of the task.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
+        graph_hook_fn: changes the graphs of evaluation and export, as in
+            `model_fn.create_model_fn`.
+        further_exporters: exporters to call after those of the config.
     """
     sets = evaluation_sets(task, config, eval_training_data)
-    stopping = None
-    if config.train_config.HasField('early_stopping'):
-        stopping = early_stopping.EarlyStopping.from_config(
-            config.train_config.early_stopping,
-            estimator.eval_dir(sets[0].name),
-            run_step=checkpoint_files.latest_step(estimator.model_dir),
-        )
+    stopping = create_stopping(config, estimator.model_dir, eval_training_data)
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
     exporters += [
-        estimator_exporters.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
+        export_policies.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
         for exporter in further_exporters
     ]
     return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
 
 
+def create_stopping(
+    config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, eval_training_data: int = 0
+) -> Optional[early_stopping.EarlyStopping]:
+    """Create the early stopping of a run; return None if the config has none.
+
+    Args:
+        config: the config of the run.
+        model_dir: the folder of the run; the state is in the folder of the first evaluation set.
+        eval_training_data: n: evaluate every n-th training example as well; 0: none.
+    """
+    if not config.train_config.HasField('early_stopping'):
+        return None
+    first, _ = _named_readers(config, eval_training_data)[0]
+    return early_stopping.EarlyStopping.from_config(
+        config.train_config.early_stopping,
+        os.path.join(model_dir, f'eval_{first}'),  # as `Estimator.eval_dir`
+        run_step=checkpoint_files.latest_step(model_dir),
+    )
+
+
 def evaluation_sets(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int = 0
 ) -> List[evaluating.EvaluationSet]:
-    """What a config's checkpoints are evaluated on.
+    """Create the evaluation sets of a config.
 
     Raises:
-        errors.ConfigError: there is nothing.
+        errors.ConfigError: the config has none.
     """
-    readers = list(config.eval_input_reader)
-    if not readers and not eval_training_data:
-        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
-    names = [reader.name or str(index) for index, reader in enumerate(readers)]
-    if eval_training_data:
-        readers.append(_training_sample(config.train_input_reader, eval_training_data))
-        names.append(TRAINING_DATA)
     known = titles(config)
     return [
         evaluating.EvaluationSet(name, _input_fn(task, config, reader), known.get(name, name))
-        for name, reader in zip(names, readers)
+        for name, reader in _named_readers(config, eval_training_data)
     ]
 
 
+def _named_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    """Return name and reader of each evaluation set."""
+    readers = [
+        (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
+    ]
+    if eval_training_data:
+        sample = _training_sample(config.train_input_reader, eval_training_data)
+        readers.append((TRAINING_DATA, sample))
+    if not readers:
+        raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
+    return readers
+
+
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
-    """Return what people know the sets of a config's readers by, by the names of the sets."""
+    """Return the titles of the evaluation sets, as messages show them, by the sets' names."""
     return {
         reader.name or str(index): reader.name or f'eval_input_reader[{index}]{_files(reader)}'
         for index, reader in enumerate(config.eval_input_reader)
@@ -92,7 +115,7 @@ def _files(reader: input_reader_pb2.InputReader) -> str:
 def _training_sample(
     reader: input_reader_pb2.InputReader, one_of: int
 ) -> input_reader_pb2.InputReader:
-    """Return every n-th training example, once, in order, the last batch included."""
+    """Build a reader of every n-th training example: once, in order, with the last batch."""
     sample = input_reader_pb2.InputReader()
     sample.CopyFrom(reader)
     sample.sample_1_of_n_examples = one_of
@@ -107,7 +130,7 @@ def _input_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     reader: input_reader_pb2.InputReader,
 ) -> inputs.RecordInput:
-    """Return one pass over the examples of a reader."""
+    """Create the input function of one pass over the examples of a reader."""
     eval_config = config.eval_config
     return inputs.create_input_fn(
         task,
@@ -126,10 +149,10 @@ def metric_names(task: Task) -> List[str]:
 
 
 def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse a metric that no evaluation will report, before hours of training.
+    """Refuse a metric that no evaluation will report, before training begins.
 
     Raises:
-        errors.ConfigError: the message has the field, and the metrics that there are.
+        errors.ConfigError: the metric is unknown; the message has the field and known metrics.
     """
     known = metric_names(task)
     fields = {

@@ -1,19 +1,19 @@
-"""Evaluating a file for devices: the metrics of a checkpoint, of the numbers of the file."""
+"""Evaluation of exported files (TFLite, ONNX) with the metrics of checkpoints."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
 from estimator_lib.evaluation.evaluation_session import Measured, Passes
-from estimator_lib.export.exported_file import ExportedFile, step_of
+from estimator_lib.export import artifacts
+from estimator_lib.export.exported_file import ExportedFile
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2
@@ -22,17 +22,17 @@ tf1 = tf.compat.v1
 
 
 class FileSession(Passes):
-    """Evaluates a file on one set of examples.
+    """Evaluation of a file on one set of examples.
 
-    Losses are not among what it measures: they are of raw numbers of the network, which a file with
-    the detections or classes of an image need not have.
+    There are no losses: they need the raw outputs of the network, which a file with final outputs
+    does not have.
 
     Args:
-        task: of the metrics.
-        file: what is evaluated.
+        task: has the metrics.
+        file: the file to evaluate.
         input_fn: one pass over the examples.
-        config: see `Passes`.
-        hooks: see `Passes`.
+        config: the config of the session, as in `Passes`.
+        hooks: session hooks, as in `Passes`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class FileSession(Passes):
         super().__init__(config, hooks)
 
     def evaluate(self) -> Dict[str, Any]:
-        """Return one pass; returns what the metrics came to, by name."""
+        """Run one pass, and return the metrics by name."""
         return self._run_pass()
 
     def _measure(self) -> Measured:
@@ -69,46 +69,46 @@ def evaluate_file(
     config: tf.estimator.RunConfig,
     model_dir: Optional[str] = None,
 ) -> Dict[str, Dict[str, float]]:
-    """Evaluate a file as a checkpoint is evaluated, but for losses.
+    """Evaluate a file as a checkpoint is evaluated, but without losses.
 
     Args:
-        task: of the model that the file is of.
-        eval_config: how many examples are drawn, and where to.
-        path: of the file.
-        sets: what to evaluate on.
-        config: of the session and its random seed.
-        model_dir: where events, pictures and `<file>.metrics.json` go; None: nowhere.
+        task: the task of the file's model.
+        eval_config: has the number and folder of pictures.
+        path: the path of the file.
+        sets: the evaluation sets.
+        config: the config of the session, with the random seed.
+        model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
 
     Returns:
         The metrics, by evaluation set.
 
     Raises:
-        errors.UserError: the file cannot be run, or is of another model than the task.
+        errors.UserError: the file cannot be run, or its model does not belong to the task.
     """
     file = ExportedFile(task, path)
-    step, name = step_of(path), os.path.basename(path)
-    found: Dict[str, Dict[str, float]] = {}
-    for one in sets:
+    step, name = artifacts.read_step(path) or 0, os.path.basename(path)
+    results: Dict[str, Dict[str, float]] = {}
+    for examples in sets:
         started = time.monotonic()
-        eval_dir = model_dir and os.path.join(model_dir, f'eval_{one.name}_{name}')
+        eval_dir = model_dir and os.path.join(model_dir, f'eval_{examples.name}_{name}')
         pictures: List[summaries.ExamplePictures] = []
         if eval_dir and eval_config.num_visualizations:
             pictures.append(evaluating.create_pictures(task, eval_config, eval_dir))
-        with evaluating.explained(one.input_fn):
-            session = FileSession(task, file, one.input_fn, config, pictures)
+        with evaluating.explained(examples.input_fn):
+            session = FileSession(task, file, examples.input_fn, config, pictures)
             values = session.evaluate()
         session.close()
-        metrics = found[one.name] = task.finish_metrics(values)
+        metrics = results[examples.name] = task.finish_metrics(values)
         if eval_dir:
             summaries.write(eval_dir, step, metrics, task.draw_metrics(values))
         for hook in pictures:
             hook.write(step, task.worth_showing(metrics))
         seconds = time.monotonic() - started
-        what = f'{one.title}, {name}'
+        what = f'{examples.title}, {name}'
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
     if model_dir:
         tf.io.gfile.makedirs(model_dir)
         checkpoint_files.write_atomically(
-            os.path.join(model_dir, f'{name}.metrics.json'), json.dumps(found, indent=2) + '\n'
+            os.path.join(model_dir, f'{name}.metrics.json'), evaluated.to_json(results)
         )
-    return found
+    return results

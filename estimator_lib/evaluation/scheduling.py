@@ -1,4 +1,4 @@
-"""When checkpoints are evaluated, and which have been, on disk, so that a restart knows."""
+"""The schedule of evaluations, whose record is on disk and survives restarts."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ _BEGUN, _DONE, _FINAL = 'begun', 'done', 'final'
 
 
 class Schedule:
-    """Which checkpoint is due, by start delay, throttle, and what an earlier start has evaluated.
+    """Schedule of evaluations by start delay, throttle, and the record of earlier starts.
 
     An evaluation that was interrupted (its process was killed) is due at once: without it the best
-    export and early stopping would never know of that checkpoint.
+    export and early stopping would miss that checkpoint.
 
     Args:
         config: start delay and throttle.
-        model_dir: of the run; the record is in it.
+        model_dir: the folder of the run, with the record.
 
     Attributes:
-        interrupted: the step of an evaluation that an earlier start began and did not end; None
-            where there is none.
+        interrupted: the step of an evaluation that an earlier start began and did not end, or None.
     """
 
     def __init__(self, config: eval_pb2.EvaluationSchedule, model_dir: str):
@@ -55,20 +54,20 @@ class Schedule:
         return step - done >= self._config.throttle_steps
 
     def was_final(self, step: int) -> bool:
-        """Whether the evaluation of a step has been made, and as the last one of training."""
+        """Return whether the final evaluation, that of this step, has been made."""
         return self._record[_FINAL] == step
 
     def postpone(self, step: int) -> None:
-        """Leave an evaluation that is due to the next start of the program."""
+        """Record a due evaluation as begun, so that the next start of the program makes it."""
         self._write(begun=step)
 
     @contextlib.contextmanager
     def evaluating(self, step: int, is_final: bool = False) -> Iterator[None]:
-        """What runs inside evaluates, exports and so on; it counts as done when it has ended.
+        """Record the evaluation in the block as begun, and as done at the end of the block.
 
         Args:
-            step: of the checkpoint.
-            is_final: whether training has ended with it.
+            step: the step of the checkpoint.
+            is_final: whether the checkpoint is the last one of training.
         """
         started = time.monotonic()
         self._write(begun=step)
@@ -83,9 +82,9 @@ class Schedule:
 
 
 def _read(path: str, run_step: int) -> Dict[str, int]:
-    """Return the record; steps that the run has not come to are of another run, and count as 0."""
-    found = checkpoint_files.read_state(path)
-    steps = {name: found.get(name) for name in (_BEGUN, _DONE, _FINAL)}
+    """Read the record; steps beyond `run_step` belong to another run, and count as 0."""
+    saved = checkpoint_files.read_state(path)
+    steps = {name: saved.get(name) for name in (_BEGUN, _DONE, _FINAL)}
     return {
         name: step if isinstance(step, int) and step <= run_step else 0
         for name, step in steps.items()
@@ -93,12 +92,12 @@ def _read(path: str, run_step: int) -> Dict[str, int]:
 
 
 class EvaluationListener(tf1.train.CheckpointSaverListener):
-    """Evaluates the checkpoints that a training session saves, as often as the schedule says.
+    """Listener that evaluates the checkpoints of a training session by the schedule.
 
     Args:
-        evaluator: does the work.
-        schedule: says when.
-        model_dir: where the checkpoints are.
+        evaluator: evaluates a checkpoint.
+        schedule: decides which checkpoints to evaluate.
+        model_dir: the folder of the checkpoints.
     """
 
     def __init__(self, evaluator: evaluating.Evaluator, schedule: Schedule, model_dir: str):
@@ -107,12 +106,12 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         self._model_dir = model_dir
 
     def catch_up(self) -> None:
-        """Evaluate the checkpoint that training resumes from, where that is still to be done."""
+        """Evaluate the checkpoint that training resumes from, if its evaluation is due."""
         if checkpoint_files.latest_checkpoint(self._model_dir) is not None:
             self._evaluate_if_due(checkpoint_files.latest_step(self._model_dir))
 
     def after_save(self, session: tf1.Session, global_step_value: int) -> bool:
-        """Evaluate when it is time; whether training should stop."""
+        """Evaluate the checkpoint if it is due; return whether training should stop."""
         del session
         return self._evaluate_if_due(int(global_step_value))
 

@@ -1,4 +1,4 @@
-"""Evaluating the checkpoints of a folder as another process writes them, and deletes them."""
+"""Evaluation of the checkpoints that another process writes to a folder, and deletes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def watch(
     poll_seconds: float = 5.0,
     idle_seconds: float = 600.0,
 ) -> None:
-    """Evaluate each new checkpoint; one that is deleted meanwhile is left out.
+    """Evaluate each new checkpoint, except those that are deleted meanwhile.
 
     Args:
-        evaluator: does the work.
-        checkpoint_dir: where the checkpoints come from.
-        last_step: ends with the checkpoint of this step; 0: does not.
-        max_retries: see `evaluate_with_retries`.
-        poll_seconds: between two looks into the folder, and between two tries.
-        idle_seconds: without a new checkpoint, after which this ends.
+        evaluator: evaluates a checkpoint.
+        checkpoint_dir: the folder of the checkpoints.
+        last_step: step of the last checkpoint to evaluate; 0: no end.
+        max_retries: number of further attempts after a failure; negative: no limit.
+        poll_seconds: seconds between two looks into the folder, and between two attempts.
+        idle_seconds: seconds without a new checkpoint after which this function returns.
     """
     for path in tf1.train.checkpoints_iterator(
         checkpoint_dir, min_interval_secs=poll_seconds, timeout=idle_seconds
@@ -44,8 +44,8 @@ def watch(
         except (tf.errors.OpError, errors.CheckpointError) as error:
             if exists(path):
                 raise
-            said = errors.first_line(error)
-            log.warning('%s was deleted before it was evaluated: %s', path, said)
+            cause = errors.first_line(error)
+            log.warning('%s was deleted before it was evaluated: %s', path, cause)
         if last_step and checkpoint_files.step_of(path) >= last_step:
             return
     log.warning('no new checkpoint in %s for %g s', checkpoint_dir, idle_seconds)
@@ -54,11 +54,11 @@ def watch(
 def evaluate_with_retries(
     evaluator: evaluating.Evaluator, path: str, max_retries: int, pause_seconds: float = 5.0
 ) -> None:
-    """Evaluate a checkpoint, once and `max_retries` times more (negative: for ever) if it fails.
+    """Evaluate a checkpoint, with up to `max_retries` further attempts (negative: no limit).
 
     Raises:
-        tf.errors.OpError, errors.DataError, errors.CheckpointError: the last try failed, or one
-            whose checkpoint is not there any more.
+        tf.errors.OpError, errors.DataError, errors.CheckpointError: the last attempt failed, or the
+            checkpoint has been deleted.
     """
     for left in itertools.count(max_retries, -1):
         try:
@@ -67,18 +67,18 @@ def evaluate_with_retries(
         except (tf.errors.OpError, errors.DataError, errors.CheckpointError) as error:
             if left == 0 or not exists(path):
                 raise
-            said = errors.first_line(error)
-            log.warning('the evaluation of %s has failed, and is tried again: %s', path, said)
+            cause = errors.first_line(error)
+            log.warning('the evaluation of %s has failed, and is tried again: %s', path, cause)
             time.sleep(pause_seconds)
 
 
 def exists(path: str) -> bool:
-    """Return whether a checkpoint is (still) there."""
+    """Return whether a checkpoint (still) exists."""
     return tf.io.gfile.exists(path + '.index')
 
 
 def latest(folder: str) -> Optional[str]:
-    """The latest checkpoint; None when there is none, or it is being replaced at this moment."""
+    """Return the latest checkpoint; None if there is none, or it is just being replaced."""
     try:
         return checkpoint_files.latest_checkpoint(folder)
     except errors.CheckpointError:

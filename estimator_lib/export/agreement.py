@@ -1,7 +1,8 @@
-"""Whether an exported file computes what the model computes: parts of its outputs that agree."""
+"""Agreement of an exported file with its model: the parts of its outputs that are as expected."""
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Dict, Mapping, Sequence
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.task import Arrays
+
+log = logging.getLogger('estimator_lib')
 
 # Folding batch norm rounds otherwise than batch norm does.
 _EXACT = {'rtol': 1e-3, 'atol': 1e-4}
@@ -20,7 +23,7 @@ _AS_PROBABLE = 0.02
 def compare(
     expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool = True
 ) -> Dict[str, float]:
-    """How much of each output is as expected, in [0, 1].
+    """Return how much of each output is as expected, in [0, 1].
 
     Args:
         expected: outputs of each image, by name.
@@ -40,8 +43,8 @@ def compare(
     return parts
 
 
-def of_classes(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
-    """The part of classes that are right, or as good: as probable as the best one, but for little.
+def class_agreement(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
+    """Return the part of classes that are right, or nearly as probable as the best one.
 
     Args:
         probabilities: [.., C], of each image.
@@ -55,7 +58,7 @@ def of_classes(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray
 
 
 def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:
-    """The largest difference of two numbers of each float output, by name."""
+    """Return the largest difference of two numbers of each float output, by name."""
     return {
         name: max(
             float(np.abs(want[name] - got[name]).max(initial=0.0))
@@ -66,17 +69,20 @@ def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> 
     }
 
 
-def require(parts: Mapping[str, float], least: float, path: str) -> None:
-    """Refuses a file that computes something else than its model.
+def require(parts: Mapping[str, float], least: float, path: str, images: str) -> None:
+    """Log how far a file agrees with its model, and refuse one that computes something else.
 
     Args:
         parts: of `compare`.
         least: that each must be.
         path: of the file.
+        images: that it was run on, in words.
 
     Raises:
         errors.UserError: one is less.
     """
+    listed = ', '.join(f'{name} {part:.2%}' for name, part in parts.items())
+    log.info('agreement with the network on %s: %s', images, listed)
     worst = min(parts, key=lambda name: parts[name])
     if parts[worst] < least:
         raise errors.UserError(
@@ -87,7 +93,7 @@ def require(parts: Mapping[str, float], least: float, path: str) -> None:
 
 
 def require_change(expected: Sequence[Arrays], found: Sequence[Arrays], path: str) -> None:
-    """Refuses a file whose outputs are the same for all images, where the model's are not.
+    """Refuse a file whose outputs are the same for all images, where the model's are not.
 
     Args:
         expected: outputs of the model, of each image.
@@ -102,12 +108,6 @@ def require_change(expected: Sequence[Arrays], found: Sequence[Arrays], path: st
             f'{os.path.basename(path)} was written and answers every image with the same outputs. '
             'No export is left.'
         )
-
-
-def line(parts: Mapping[str, float], images: str) -> str:
-    """The parts, for the log."""
-    listed = ', '.join(f'{name} {part:.2%}' for name, part in parts.items())
-    return f'agreement with the network on {images}: {listed}'
 
 
 def _changes(outputs: Sequence[Arrays]) -> bool:

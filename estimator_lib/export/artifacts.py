@@ -1,49 +1,125 @@
-"""What lies beside an exported file, so that it needs nothing of the training."""
+"""Files beside an exported model, so that it needs nothing of the training.
+
+They are the same for all formats: `pipeline.config`, `labels.txt`, the files of `Task.asset_files`
+(the label map), `metrics.json` where the checkpoint was evaluated, and `export.json`.
+"""
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
-from typing import Any, Mapping
+from typing import Any, Dict, Mapping, Optional
 
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
 EXPORT_FILE = 'export.json'
 CONFIG_FILE = 'pipeline.config'
 LABELS_FILE = 'labels.txt'
+ORIGIN_FILE = 'origin.json'
+# The folder of the artifacts in a SavedModel: TensorFlow leaves files in it alone.
+ASSETS = 'assets.extra'
+DIGEST = 'sha256'
+_ORIGIN = 'origin'
 
 
 def write(
     folder: str,
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
+    checkpoint: str,
     about: Mapping[str, Any],
 ) -> None:
-    """Writes `pipeline.config`, `export.json`, `labels.txt` and the files of `Task.asset_files`.
+    """Write the artifacts of an export.
 
     Args:
-        folder: of the exported file.
+        folder: of the artifacts; created where it is missing.
         task: of the model.
         config: of the model.
-        about: what `export.json` says of the file.
+        checkpoint: prefix of the checkpoint that was exported.
+        about: content of `export.json`, to which the origin of the model is added.
     """
     names = task.class_names()
+    metrics = evaluated.read(checkpoint)
     texts = {
         CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
-        EXPORT_FILE: json.dumps(about, indent=2) + '\n',
+        EXPORT_FILE: evaluated.to_json({**about, _ORIGIN: origin(config, checkpoint)}),
         **({LABELS_FILE: ''.join(f'{name}\n' for name in names)} if names else {}),
+        **({evaluated.METRICS_FILE: evaluated.to_json(metrics)} if metrics else {}),
         **task.asset_files(),
     }
+    tf.io.gfile.makedirs(folder)
     for name, text in texts.items():
         with tf.io.gfile.GFile(os.path.join(folder, name), 'w') as file:
             file.write(text)
 
 
-def write_json(path: str, values: Mapping[str, Any]) -> None:
-    """Writes values as a file of JSON."""
-    with tf.io.gfile.GFile(path, 'w') as file:
-        file.write(json.dumps(values, indent=2) + '\n')
+def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dict[str, Any]:
+    """Return where an export is from: equal for equal models.
+
+    Args:
+        config: of the export.
+        checkpoint: its prefix.
+
+    Returns:
+        `global_step`, `checkpoint`, and a `fingerprint` of the config and the checkpoint's index,
+        which has checksums of all values.
+    """
+    content = hashlib.sha256(config.SerializeToString(deterministic=True))
+    if tf.io.gfile.exists(checkpoint + '.index'):
+        with tf.io.gfile.GFile(checkpoint + '.index', 'rb') as file:
+            content.update(file.read())
+    return {
+        'global_step': checkpoint_files.step_of(checkpoint),
+        'checkpoint': os.path.basename(checkpoint),
+        'fingerprint': content.hexdigest(),
+    }
+
+
+def describe_file(path: str) -> Dict[str, Any]:
+    """Return the size and the SHA-256 of a file, for `export.json`."""
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        content = file.read()
+    return {'bytes': len(content), DIGEST: hashlib.sha256(content).hexdigest()}
+
+
+def find_folder(export: str) -> str:
+    """Return the folder of the artifacts of an export.
+
+    Args:
+        export: the path of a SavedModel's folder, or of another format's file.
+    """
+    if tf.io.gfile.isdir(export):
+        return os.path.join(export, ASSETS)
+    return os.path.dirname(export)
+
+
+def config_path(export: str) -> Optional[str]:
+    """Return the path of the pipeline config of an export; None where there is none."""
+    path = os.path.join(find_folder(export), CONFIG_FILE)
+    return path if tf.io.gfile.exists(path) else None
+
+
+def read_metrics(export: str) -> Dict[str, Any]:
+    """Return the metrics of an export's checkpoint, by evaluation set; empty for none."""
+    return evaluated.read_file(os.path.join(find_folder(export), evaluated.METRICS_FILE))
+
+
+def read_origin(export: str) -> Mapping[str, Any]:
+    """Return the `origin` of an export; empty where another program has written it."""
+    folder = find_folder(export)
+    about = checkpoint_files.read_state(os.path.join(folder, EXPORT_FILE))
+    if isinstance(about.get(_ORIGIN), dict):
+        return about[_ORIGIN]
+    # SavedModels of earlier versions have no `export.json`.
+    return checkpoint_files.read_state(os.path.join(folder, ORIGIN_FILE))
+
+
+def read_step(export: str) -> Optional[int]:
+    """Return the global step of an export's checkpoint; None where it is not known."""
+    step = read_origin(export).get('global_step')
+    return step if isinstance(step, int) else None

@@ -1,4 +1,4 @@
-"""What a task offers to small devices: a static graph, which TFLite and ONNX share.
+"""Interface of a task for small devices: a static graph, which TFLite and ONNX share.
 
 A device has no decoder, no images of any size, no loops and no resizing worth having. So a
 `Deployable` splits what a SavedModel does in one graph into what the file computes and what the
@@ -29,7 +29,7 @@ from estimator_lib.task import Arrays, Features, Tensors
 
 
 class Ops(enum.Enum):
-    """What a format computes with.
+    """Ops that a format has.
 
     Attributes:
         CORE: ops of TensorFlow without control flow, which every converter knows.
@@ -41,7 +41,7 @@ class Ops(enum.Enum):
 
 
 class Deployable(abc.ABC):
-    """A task's network of one image of a fixed size.
+    """Network of a task for one image of a fixed size.
 
     Attributes:
         input_shape: (height, width, channels) of the image.
@@ -53,7 +53,7 @@ class Deployable(abc.ABC):
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:
-        """What the file is given of a batch.
+        """Return the input of the file for each image of a batch.
 
         Args:
             features: from `Task.prepare` in evaluation or from `Task.serving_features`.
@@ -65,7 +65,7 @@ class Deployable(abc.ABC):
 
     @abc.abstractmethod
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """The network in inference, without what chooses among its outputs.
+        """Build the network in inference, without what chooses among its outputs.
 
         Args:
             pixels: float32 [1, *input_shape] in [0, 255]; normalization is the network's.
@@ -75,7 +75,7 @@ class Deployable(abc.ABC):
         """
 
     def finish(self, raw: Tensors, ops: Ops) -> Tensors:
-        """The outputs of the file: the raw ones, unless the task chooses among them.
+        """Build the outputs of the file: the raw ones, unless the task chooses among them.
 
         Args:
             raw: of `network`, maybe from another graph than it was built in; no variables may be
@@ -89,13 +89,13 @@ class Deployable(abc.ABC):
         return dict(raw)
 
     def custom_ops(self, ops: Ops) -> FrozenSet[str]:
-        """The custom ops that a file of this network must have."""
+        """Return the custom ops that a file of this network must have."""
         del ops
         return frozenset()
 
     @abc.abstractmethod
     def outputs(self, found: Tensors, features: Features) -> Tensors:
-        """What `Task.postprocess` would give: `Task.metrics` and `Task.export_outputs` take it.
+        """Build the outputs of `Task.postprocess`, for `Task.metrics` and `Task.export_outputs`.
 
         Args:
             found: outputs of files, [B, ..], by the names of `meanings`.
@@ -108,7 +108,7 @@ class Deployable(abc.ABC):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """How much of what a file computes is what TensorFlow computes.
+        """Return how far the outputs of a file agree with those of TensorFlow.
 
         Args:
             expected: outputs of `finish` in TensorFlow, of each image.
@@ -123,7 +123,7 @@ class Deployable(abc.ABC):
     def largest_differences(
         self, expected: Sequence[Arrays], found: Sequence[Arrays]
     ) -> Dict[str, float]:
-        """How far numbers are apart at most, by what they are of: to be read, not held.
+        """Return the largest differences of outputs: for `export.json`, without a bound.
 
         Args:
             expected: see `agreement`.
@@ -133,7 +133,7 @@ class Deployable(abc.ABC):
 
 
 def refuse_options(options: Mapping[str, Any], reason: str) -> None:
-    """Refuses flags that mean nothing to a task.
+    """Refuse flags that mean nothing to a task.
 
     Args:
         options: see `Task.deployable`.

@@ -1,4 +1,4 @@
-"""Exports that follow evaluations: of the best model, of each, of the last."""
+"""Exports that follow evaluations: of the best model, of each model, of the last one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import json
 import logging
 import math
 import os
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
-from estimator_lib.export import artifacts, exporting
+from estimator_lib.export import artifacts, export_folders, exporting
+from estimator_lib.export.saved_model import SavedModelWriter
+from estimator_lib.export.writers import GraphHook
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -29,13 +31,13 @@ Write = Callable[[str, str], str]
 
 
 class Exporter(abc.ABC):
-    """Is told of each evaluation, and exports the model where it sees fit."""
+    """Part of a run that is told of each evaluation, and exports the model where it sees fit."""
 
     @abc.abstractmethod
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """Exports, or not.
+        """Export the model, or not.
 
         Args:
             step: the global step of the evaluated checkpoint.
@@ -49,7 +51,7 @@ class Exporter(abc.ABC):
 
 
 class BestExporter(Exporter):
-    """Exports the model of an evaluation that was better than all before it.
+    """Exporter of a model that was better than all before it.
 
     What was best is kept in `folder/best.json`, so it survives restarts. NaN and infinity are never
     best, and of equals the first is.
@@ -85,7 +87,7 @@ class BestExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`."""
+        """Export the model where a metric is better than before."""
         if self._metric not in metrics:
             log.warning(
                 'best export: the evaluation at step %d has no %r%s',
@@ -113,12 +115,12 @@ class BestExporter(Exporter):
         checkpoint_files.write_atomically(
             os.path.join(self._folder, BEST_FILE), json.dumps(state, indent=2) + '\n'
         )
-        _keep_newest(self._folder, self._keep_max)
+        export_folders.keep_newest(self._folder, self._keep_max)
         log.info('best so far: %s %.6g at step %d', self._metric, value, step)
         return path
 
     def best_value(self) -> Optional[float]:
-        """The best value so far; None when there is none of this metric."""
+        """Return the best value so far; None where there is none of this metric."""
         state = checkpoint_files.read_state(os.path.join(self._folder, BEST_FILE))
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
         if any(state.get(key) != value for key, value in same):
@@ -135,7 +137,7 @@ class BestExporter(Exporter):
 
 
 class Best(NamedTuple):
-    """The best evaluation of a run so far.
+    """Best evaluation of a run so far.
 
     Attributes:
         step: of its checkpoint, which is in `model_dir/best`.
@@ -151,11 +153,11 @@ class Best(NamedTuple):
 
 
 def read_best(model_dir: str) -> Optional[Best]:
-    """Returns the best evaluation of a run; None where `model_dir/best` holds no known one.
+    """Return the best evaluation of a run; None where `model_dir/best` holds no known one.
 
     A step that the run has not come to is of another run, whose files are still there.
     """
-    folder = os.path.join(model_dir, 'export', 'best')
+    folder = export_folders.run_folder(model_dir, export_folders.BEST)
     state = checkpoint_files.read_state(os.path.join(folder, BEST_FILE))
     step, metric, value = (state.get(key) for key in ('step', 'metric', 'value'))
     types_fit = (
@@ -169,12 +171,12 @@ def read_best(model_dir: str) -> Optional[Best]:
     if not types_fit or not kept == step <= latest:
         return None
     path = os.path.join(folder, str(state.get('path')))
-    is_there = tf.io.gfile.exists(os.path.join(path, exporting.SAVED_MODEL_FILE))
+    is_there = tf.io.gfile.exists(os.path.join(path, export_folders.SAVED_MODEL_FILE))
     return Best(step, metric, float(value), path if is_there else '')
 
 
 class LatestExporter(Exporter):
-    """Exports the model of each evaluation.
+    """Exporter of the model of each evaluation.
 
     Args:
         folder: of the exports.
@@ -190,14 +192,14 @@ class LatestExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`."""
+        """Export the model."""
         path = self._write(checkpoint_path, self._folder)
-        _keep_newest(self._folder, self._keep_max)
+        export_folders.keep_newest(self._folder, self._keep_max)
         return path
 
 
 class FinalExporter(Exporter):
-    """Exports the model at the end of training.
+    """Exporter of the model at the end of training.
 
     Args:
         folder: of the exports.
@@ -211,17 +213,55 @@ class FinalExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """See `Exporter`."""
+        """Export the model where training has ended."""
         return self._write(checkpoint_path, self._folder) if is_final else None
+
+
+class EstimatorExporter(Exporter):
+    """Exporter of `tf.estimator` as one of this package.
+
+    Args:
+        exporter: does the work.
+        estimator: of the run; what the exporter exports.
+        num_steps: of the training, whose last evaluation is the final one; 0: not known.
+    """
+
+    def __init__(
+        self, exporter: tf.estimator.Exporter, estimator: tf.estimator.Estimator, num_steps: int
+    ):
+        self._exporter = exporter
+        self._estimator = estimator
+        self._num_steps = num_steps
+        self._done: Optional[Tuple[int, bool]] = None
+
+    def export(
+        self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
+    ) -> Optional[str]:
+        """Call the exporter, once for each checkpoint.
+
+        The evaluation after the last checkpoint is the final one, whoever asks for it. Training
+        that ended earlier tells so in a second call.
+        """
+        is_final = is_final or 0 < self._num_steps <= step
+        if self._done == (step, is_final):
+            return None
+        self._done = step, is_final
+        return self._exporter.export(
+            estimator=self._estimator,
+            export_path=export_folders.run_folder(self._estimator.model_dir, self._exporter.name),
+            checkpoint_path=checkpoint_path,
+            eval_result={**metrics, tf.compat.v1.GraphKeys.GLOBAL_STEP: step},
+            is_the_final_export=is_final,
+        )
 
 
 def create_exporters(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: str,
-    graph_hook_fn: exporting.GraphHook = None,
+    graph_hook_fn: GraphHook = None,
 ) -> List[Exporter]:
-    """The exporters of a run, to `model_dir/export/{best,latest,final}`.
+    """Return the exporters of a run, to `model_dir/export/{best,latest,final}`.
 
     A folder whose newest export is of the same checkpoint and config gets no other one: a finished
     run may be started any number of times.
@@ -230,7 +270,7 @@ def create_exporters(
         task: what is exported.
         config: `export_config` says when.
         model_dir: of the run.
-        graph_hook_fn: see `exporting.export_saved_model`.
+        graph_hook_fn: see `writers.Source`.
 
     Raises:
         errors.ConfigError: `export_config.best` does not say by which metric, or whether a loss is
@@ -239,18 +279,15 @@ def create_exporters(
     written: Dict[str, str] = {}  # the last export, by its checkpoint
 
     def write(checkpoint: str, folder: str) -> str:
-        newest = exporting.exports_in(folder)[-1:]
-        if newest and exporting.origin(config, checkpoint) == checkpoint_files.read_state(
-            os.path.join(newest[0], exporting.ORIGIN_FILE)
-        ):
+        newest = export_folders.list_exports(folder)[-1:]
+        origin = artifacts.origin(config, checkpoint)
+        if newest and artifacts.read_origin(newest[0]) == origin:
             return newest[0]
         # One evaluation may be the best and the final one; what was exported is then copied.
         done = written.get(checkpoint, '')
-        if done and tf.io.gfile.exists(os.path.join(done, exporting.SAVED_MODEL_FILE)):
-            return exporting.copy_export(done, folder)
-        path = exporting.export_saved_model(
-            task, config, checkpoint, folder, graph_hook_fn=graph_hook_fn
-        )
+        if done and tf.io.gfile.exists(os.path.join(done, export_folders.SAVED_MODEL_FILE)):
+            return export_folders.copy_export(done, folder)
+        path = exporting.export(task, config, checkpoint, folder, SavedModelWriter(), graph_hook_fn)
         written.clear()
         written[checkpoint] = path
         return path
@@ -259,41 +296,40 @@ def create_exporters(
         artifacts.CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
         **task.asset_files(),
     }
-    folder = os.path.join(model_dir, 'export')
-    return exporters_from_config(config.export_config, folder, write, texts)
+    return exporters_from_config(config.export_config, model_dir, write, texts)
 
 
 def exporters_from_config(
-    config: export_pb2.ExportConfig, folder: str, write: Write, texts: Mapping[str, str] = {}
+    config: export_pb2.ExportConfig, model_dir: str, write: Write, texts: Mapping[str, str] = {}
 ) -> List[Exporter]:
-    """Returns the exporters that a config asks for.
+    """Return the exporters that a config asks for.
 
     Args:
         config: says which.
-        folder: of the exports; the best checkpoint is kept beside it.
+        model_dir: of the exports; the best checkpoint is kept there too.
         write: writes one.
         texts: of files beside the best checkpoint, by name.
     """
     exporters: List[Exporter] = []
-    if config.HasField('best'):
-        best = config.best
-        _check_best(best)
-        exporters.append(
-            BestExporter(
-                os.path.join(folder, 'best'),
-                write,
-                best.metric,
-                best.higher_is_better,
-                best.keep_max,
-                os.path.join(os.path.dirname(folder), BEST_CHECKPOINT),
-                texts,
+    for name in export_folders.enabled_policies(config):
+        folder = export_folders.run_folder(model_dir, name)
+        if name == export_folders.BEST:
+            _check_best(config.best)
+            exporters.append(
+                BestExporter(
+                    folder,
+                    write,
+                    config.best.metric,
+                    config.best.higher_is_better,
+                    config.best.keep_max,
+                    os.path.join(model_dir, BEST_CHECKPOINT),
+                    texts,
+                )
             )
-        )
-    if config.HasField('latest'):
-        latest = os.path.join(folder, 'latest')
-        exporters.append(LatestExporter(latest, write, config.latest.keep_max))
-    if config.final.enabled:
-        exporters.append(FinalExporter(os.path.join(folder, 'final'), write))
+        elif name == export_folders.LATEST:
+            exporters.append(LatestExporter(folder, write, config.latest.keep_max))
+        else:
+            exporters.append(FinalExporter(folder, write))
     return exporters
 
 
@@ -311,8 +347,31 @@ def _check_best(best: export_pb2.BestExport) -> None:
         )
 
 
-def _keep_newest(folder: str, count: int) -> None:
-    """Deletes all exports in a folder but the newest ones; none for a count of 0."""
-    if count:
-        for path in exporting.exports_in(folder)[:-count]:
-            tf.io.gfile.rmtree(path)
+def check_exporters(
+    exporters: Sequence[tf.estimator.Exporter],
+    config: export_pb2.ExportConfig,
+    evaluates: bool,
+) -> None:
+    """Refuse exporters that would not be called, or that share a folder.
+
+    Args:
+        exporters: of `tf.estimator`, of a program.
+        config: its exporters have folders too.
+        evaluates: whether the run evaluates.
+
+    Raises:
+        errors.UserError: see above.
+    """
+    if exporters and not evaluates:
+        raise errors.UserError(
+            'exporters: they are called after evaluations, and this run makes none; expected an '
+            'eval_input_reader, eval_config.schedule.enabled and an evaluating mode.'
+        )
+    taken = set(export_folders.enabled_policies(config))
+    for exporter in exporters:
+        if exporter.name in taken:
+            raise errors.UserError(
+                f'exporters: two write to export/{exporter.name}; expected another name (names '
+                f'that are taken: {", ".join(sorted(taken))}).'
+            )
+        taken.add(exporter.name)

@@ -1,30 +1,35 @@
-"""Running a file for devices as the host around it does: images in, a task's outputs out."""
+"""Files for devices with the host around them: images in, outputs of a task out."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Optional
+import signal
+import subprocess
+import sys
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import (
-    artifacts,
-    exported_model,
-    formats,
-    integrity,
-    serving,
-    static_graph,
-)
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.export import artifacts, exported_model, formats, serving, static_graph
 from estimator_lib.task import Features, Task, Tensors
 
 tf1 = tf.compat.v1
 
+_MOST_SECONDS = 120
+_PROGRAM = """
+import sys
+import numpy as np
+from estimator_lib.export import formats, static_graph
+model = formats.writer_of_file(sys.argv[1]).load(sys.argv[1])
+model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
+"""
+
 
 class ExportedFile:
-    """A file and the graph functions of its task on either side of it.
+    """File with the graph functions of its task on either side of it.
 
     Args:
         task: of the model that the file is of.
@@ -41,14 +46,14 @@ class ExportedFile:
         self.path = path
         check(path)
         writer = formats.writer_of_file(path)
-        integrity.check(path, writer.ends_process)
+        check_content(path, writer.ends_process)
         self._deployable = task.deployable(writer.ops, {})
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']
         self._check_fit()
 
     def outputs(self, features: Features) -> Tensors:
-        """What `Task.postprocess` would give of a batch, had the file's numbers been the network's.
+        """Return what `Task.postprocess` returns where the network computes what the file does.
 
         Args:
             features: from `Task.prepare` in evaluation or from `Task.serving_features`.
@@ -56,15 +61,15 @@ class ExportedFile:
         pixels = self._deployable.pixels(features)
         names = list(self._outputs)
         types = [tf.as_dtype(self._outputs[name]['dtype']) for name in names]
-        found = tf.numpy_function(self._run, [pixels], types, stateful=False)
-        for name, one in zip(names, found):
-            one.set_shape([pixels.shape[0], *self._outputs[name]['shape'][1:]])
-        return self._deployable.outputs(dict(zip(names, found)), features)
+        computed = tf.numpy_function(self._run, [pixels], types, stateful=False)
+        for name, output in zip(names, computed):
+            output.set_shape([pixels.shape[0], *self._outputs[name]['shape'][1:]])
+        return self._deployable.outputs(dict(zip(names, computed)), features)
 
     def _run(self, pixels: np.ndarray) -> Any:
-        """The outputs of a batch, which the file takes image by image."""
-        found = [self._model.run(pixels[index : index + 1]) for index in range(len(pixels))]
-        return [np.concatenate([one[name] for one in found]) for name in self._outputs]
+        """Return the outputs of a batch, which the file takes image by image."""
+        rows = [self._model.run(pixels[index : index + 1]) for index in range(len(pixels))]
+        return [np.concatenate([row[name] for row in rows]) for name in self._outputs]
 
     def _check_fit(self) -> None:
         described = self._model.about['inputs'][static_graph.INPUT]['shape']
@@ -83,7 +88,7 @@ class ExportedFile:
 
 
 class FilePredictor(exported_model.Predictor):
-    """A file as a predictor: what it answers has the names and sizes of a SavedModel's answers.
+    """Predictor of a file: its answers have the names and sizes of those of a SavedModel.
 
     Args:
         task: see `ExportedFile`.
@@ -97,29 +102,19 @@ class FilePredictor(exported_model.Predictor):
         def load(session: tf1.Session) -> Any:
             del session
             served = tf1.placeholder(tf.uint8, [None, None, None, 3], serving.IMAGE_TENSOR)
-            found = task.export_outputs(file.outputs(task.serving_features(served)))
-            return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: served}, found)
+            outputs = task.export_outputs(file.outputs(task.serving_features(served)))
+            return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: served}, outputs)
 
         self._open(load)
 
-    @property
-    def config_path(self) -> Optional[str]:
-        """See `Predictor`."""
-        return config_beside(self.path)
-
-    @property
-    def metrics(self) -> Dict[str, float]:
-        """See `Predictor`."""
-        return evaluated.of_first_set(metrics_beside(self.path))
-
 
 def is_file(path: Optional[str]) -> bool:
-    """Whether a path is one of a file for devices, by the end of its name."""
+    """Return True for the path of a file for devices, by the end of its name."""
     return bool(path) and os.path.splitext(path)[1] in formats.endings()
 
 
 def check(path: str) -> None:
-    """Refuses what is no file.
+    """Check that a path is that of a file for devices.
 
     Raises:
         errors.UserError: there is nothing at the path, a folder, or a file of no known format.
@@ -132,18 +127,44 @@ def check(path: str) -> None:
     formats.writer_of_file(path)
 
 
-def config_beside(path: str) -> Optional[str]:
-    """The pipeline config that was written beside a file; None where there is none."""
-    config = os.path.join(os.path.dirname(path), artifacts.CONFIG_FILE)
-    return config if tf.io.gfile.exists(config) else None
+def check_content(path: str, ends_process: bool) -> None:
+    """Check a file before it is loaded.
+
+    One with an `export.json` beside it must be what was exported. Any other one is tried in a
+    process of its own, where a corrupt one would end this process.
+
+    Args:
+        path: of the file.
+        ends_process: whether the interpreter ends its process where a file is corrupt.
+
+    Raises:
+        errors.UserError: it is not what was exported, or ends the other process.
+    """
+    about = checkpoint_files.read_state(
+        os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE)
+    )
+    actual = artifacts.describe_file(path) if about else {}
+    for key, value in actual.items():
+        if about.get(key, value) != value:
+            raise errors.UserError(
+                f'{path} is not what was exported: {key} is {value}, and {artifacts.EXPORT_FILE} '
+                f'beside it says {about[key]!r:.80}. It is truncated or corrupt; export it again.'
+            )
+    if ends_process and artifacts.DIGEST not in about:
+        _try_apart(path)
 
 
-def metrics_beside(path: str) -> Dict[str, Any]:
-    """The metrics of the checkpoint that a file was written from; empty where it had none."""
-    return checkpoint_files.read_state(os.path.join(os.path.dirname(path), evaluated.METRICS_FILE))
-
-
-def step_of(path: str) -> int:
-    """The global step of the checkpoint that a file was written from; 0 where it is not known."""
-    about = checkpoint_files.read_state(os.path.join(os.path.dirname(path), artifacts.EXPORT_FILE))
-    return int(about.get('origin', {}).get('global_step') or 0)
+def _try_apart(path: str) -> None:
+    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
+    command = [sys.executable, '-c', _PROGRAM, path]
+    try:
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, timeout=_MOST_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise errors.UserError(
+            f'{path} cannot be run: one image takes more than {_MOST_SECONDS} s.'
+        ) from None
+    if ended.returncode < 0:  # what else is wrong is told by the one who loads it
+        name = signal.Signals(-ended.returncode).name
+        raise errors.UserError(f'{path} is corrupt: it ends the process that runs it ({name}).')

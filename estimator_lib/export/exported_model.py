@@ -1,4 +1,4 @@
-"""Running an exported model: ours, or a published one with a signature of the same kind."""
+"""Exported models that are run: ours, or published ones with a signature of the same kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import exporting, serving
+from estimator_lib.export import artifacts, export_folders, inference_graph, serving
+from estimator_lib.export.inference_graph import InferenceGraph
+from estimator_lib.export.writers import Source
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -18,7 +20,7 @@ tf1 = tf.compat.v1
 
 
 class Predictor:
-    """A loaded SavedModel.
+    """Loaded SavedModel.
 
     Args:
         saved_model_dir: a SavedModel, or a folder of exports, of which the latest is taken.
@@ -37,7 +39,7 @@ class Predictor:
         self._open(lambda session: _load(session, self.path, signature_name))
 
     def _open(self, load: Callable[[tf1.Session], Any]) -> None:
-        """Has a model added to a new graph; `load` returns its `SignatureDef`."""
+        """Have a model added to a new graph; `load` returns its `SignatureDef`."""
         with tf.Graph().as_default() as graph:
             self._session = tf1.Session(graph=graph)
             signature = load(self._session)
@@ -48,23 +50,21 @@ class Predictor:
 
     @property
     def config_path(self) -> Optional[str]:
-        """The pipeline config that was saved with the model; None where there is none."""
-        path = os.path.join(self.path, exporting.CONFIG_FILE)
-        return path if tf.io.gfile.exists(path) else None
+        """Path of the pipeline config that was saved with the model; None where there is none."""
+        return artifacts.config_path(self.path)
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """Of the evaluation of its checkpoint, on the first set; empty where there was none."""
-        path = os.path.join(self.path, exporting.METRICS_FILE)
-        return evaluated.of_first_set(checkpoint_files.read_state(path))
+        """Metrics of its checkpoint on the first evaluation set; empty where there are none."""
+        return evaluated.first_set(artifacts.read_metrics(self.path))
 
     @property
     def output_names(self) -> List[str]:
-        """What `predict` returns."""
+        """Names of what `predict` returns."""
         return sorted(self._outputs)
 
     def predict(self, images: np.ndarray) -> Dict[str, np.ndarray]:
-        """The model's outputs for a batch of images, whatever the form in which it takes them.
+        """Return the model's outputs for a batch of images, in whatever form it takes them.
 
         Args:
             images: uint8 [batch, height, width, 3].
@@ -78,11 +78,11 @@ class Predictor:
 
 
 class CheckpointPredictor(Predictor):
-    """The model of a checkpoint, as an export of it would be; `path` is the checkpoint's.
+    """Model of a checkpoint, as an export of it would be; `path` is the checkpoint's.
 
     Args:
         task: builds the network.
-        config: see `exporting.inference_graph`.
+        config: see `writers.Source`.
         checkpoint: its prefix, or its folder.
 
     Raises:
@@ -91,25 +91,26 @@ class CheckpointPredictor(Predictor):
 
     def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str):
         self.path = checkpoint_files.resolve_checkpoint(checkpoint)
-        model = exporting.inference_graph(task, config, self.path, export_pb2.IMAGE_TENSOR)
+        source = Source(task, config, self.path)
+        model = inference_graph.build(source, export_pb2.IMAGE_TENSOR)
         self._open(lambda session: _import(model))
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """See `Predictor`."""
-        return evaluated.of_first_set(evaluated.read(self.path))
+        """Metrics of the checkpoint on the first evaluation set; empty where there are none."""
+        return evaluated.first_set(evaluated.read(self.path))
 
 
 def _find(folder: str) -> str:
-    if tf.io.gfile.exists(os.path.join(folder, exporting.SAVED_MODEL_FILE)):
+    if tf.io.gfile.exists(os.path.join(folder, export_folders.SAVED_MODEL_FILE)):
         return folder
-    found = exporting.latest_export(folder)
-    if found is None:
+    path = export_folders.latest_export(folder)
+    if path is None:
         raise errors.UserError(
-            f'{folder} holds no exported model: expected {exporting.SAVED_MODEL_FILE} in it, or in '
-            'a folder <timestamp> or <name>/<timestamp> in it.'
+            f'{folder} holds no exported model: expected {export_folders.SAVED_MODEL_FILE} in it, '
+            'or in a folder <timestamp> or <name>/<timestamp> in it.'
         )
-    return found
+    return path
 
 
 def _load(session: tf1.Session, path: str, signature_name: str) -> Any:
@@ -126,22 +127,22 @@ def _load(session: tf1.Session, path: str, signature_name: str) -> Any:
     return loaded.signature_def[signature_name]
 
 
-def _import(model: exporting.InferenceGraph) -> Any:
-    """Adds a graph to the current one; returns its `SignatureDef`."""
+def _import(model: InferenceGraph) -> Any:
+    """Add a graph to the current one and return its `SignatureDef`."""
     tf1.import_graph_def(model.frozen.to_graph_def(), name='')
     return model.signature()
 
 
 def _image_input(signature: Any, path: str) -> Tuple[str, str]:
-    """The name of the input tensor, and the kind of placeholder that it is."""
+    """Return the name of the input tensor, and the kind of placeholder that it is."""
     described = ', '.join(
         f'{key} ({tf.dtypes.as_dtype(one.dtype).name})' for key, one in signature.inputs.items()
     )
     # Inputs of numbers that have defaults may stand beside it.
     kinds = (tf.uint8.as_datatype_enum, tf.string.as_datatype_enum)
-    found = [(key, one) for key, one in signature.inputs.items() if one.dtype in kinds]
-    if len(found) == 1 and (len(signature.inputs) == 1 or found[0][0] == serving.INPUT_KEY):
-        ((key, only),) = found
+    images = [(key, one) for key, one in signature.inputs.items() if one.dtype in kinds]
+    if len(images) == 1 and (len(signature.inputs) == 1 or images[0][0] == serving.INPUT_KEY):
+        ((key, only),) = images
         if only.dtype == tf.uint8.as_datatype_enum:
             return only.name, serving.IMAGE_TENSOR
         # Estimators of the published programs call it an example by its key alone.

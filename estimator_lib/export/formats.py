@@ -1,45 +1,92 @@
-"""The table of the formats of files for devices."""
+"""Table of the export formats."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import Mapping, Sequence
+from typing import Any, List, Mapping, Type
 
 from estimator_lib import errors
+from estimator_lib.export.device_files import DeviceWriter
+from estimator_lib.export.frozen_graph import FrozenGraphWriter
 from estimator_lib.export.onnx_files import OnnxWriter
+from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.export.tflite import TfliteWriter
 from estimator_lib.export.writers import Writer
 
-WRITERS: Mapping[str, Writer] = {one.name: one for one in (TfliteWriter(), OnnxWriter())}
+WRITERS: Mapping[str, Type[Writer[Any]]] = {
+    writer.name: writer
+    for writer in (SavedModelWriter, FrozenGraphWriter, TfliteWriter, OnnxWriter)
+}
+_TASK_OPTIONS = 'task_options'
 
 
-def writer(name: str) -> Writer:
-    """The writer of a format.
+def create_writer(
+    name: str, options: Mapping[str, Any] = {}, task_options: Mapping[str, Any] = {}
+) -> Writer[Any]:
+    """Return the writer of a format.
+
+    Args:
+        name: of the format.
+        options: those of any format that were given, by the names of their flags.
+        task_options: the same of the options that a task knows, see `Task.deployable`.
 
     Raises:
-        errors.UserError: there is none.
+        errors.UserError: there is no such format, or it does not have an option.
     """
     if name not in WRITERS:
         raise errors.UserError(f'--format={name}: unknown{errors.did_you_mean(name, WRITERS)}')
-    return WRITERS[name]
+    for option in options:
+        _require_option(name, option, option)
+    for option in task_options:
+        _require_option(name, _TASK_OPTIONS, option)
+    if task_options:
+        options = {**options, _TASK_OPTIONS: task_options}
+    return WRITERS[name](**options)
 
 
-def endings() -> Sequence[str]:
-    """How the names of files of the formats end: `.tflite`, `.onnx`."""
-    return [os.path.splitext(one.file_name)[1] for one in WRITERS.values()]
+def option_names() -> List[str]:
+    """Return the names of the options of all formats, without those that only a task knows."""
+    names = {field: None for name in WRITERS for field in _fields(name) if field != _TASK_OPTIONS}
+    return list(names)
 
 
-def writer_of_file(path: str) -> Writer:
-    """The writer of the format that a file has, by the end of its name.
+def _require_option(name: str, field: str, flag: str) -> None:
+    """Refuse a flag whose field the writer of a format does not have."""
+    if field not in _fields(name):
+        having = [f'--format={each}' for each in WRITERS if field in _fields(each)]
+        raise errors.UserError(f'--{flag} is of {" or ".join(having)}; leave it out.')
+
+
+def _fields(name: str) -> List[str]:
+    return [field.name for field in dataclasses.fields(WRITERS[name])]
+
+
+def endings() -> List[str]:
+    """Return how the names of files for devices end: `.tflite`, `.onnx`."""
+    return list(_device_writers())
+
+
+def writer_of_file(path: str) -> DeviceWriter:
+    """Return the writer of the format of a file for devices, by the end of the file's name.
 
     Raises:
         errors.UserError: no format has such files.
     """
-    by_ending = dict(zip(endings(), WRITERS.values()))
+    by_ending = _device_writers()
     ending = os.path.splitext(path)[1]
     if ending not in by_ending:
         listed = ' or '.join(by_ending)
         raise errors.UserError(
             f'{path}: a file of no known format; expected one that ends with {listed}.'
         )
-    return by_ending[ending]
+    return by_ending[ending]()
+
+
+def _device_writers() -> Mapping[str, Type[DeviceWriter]]:
+    """Return the formats of files for devices, by the ends of file names."""
+    return {
+        os.path.splitext(writer.file_name)[1]: writer
+        for writer in WRITERS.values()
+        if issubclass(writer, DeviceWriter)
+    }

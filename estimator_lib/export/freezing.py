@@ -1,4 +1,4 @@
-"""A trained graph made ready to serve: variables become constants, batch norm becomes weights.
+"""Trained graphs made ready to serve: variables become constants, batch norm becomes weights.
 
 Measured with a MobileNet V1 at 224x224 on two cores, against the same model with variables:
 constants alone take 15-20 % off the latency of a request, folded batch norm another 10-15 %; the
@@ -31,7 +31,7 @@ _CONTROL_FLOW = ('Enter', 'Exit', 'Switch', 'Merge', 'NextIteration', 'LoopCond'
 
 
 class Frozen(NamedTuple):
-    """A graph of constants, with the large values beside it: so they are held once.
+    """Graph of constants, with the large values beside it: so they are held once.
 
     Attributes:
         graph_def: the graph; constants that have a value beside it have none in it.
@@ -42,21 +42,21 @@ class Frozen(NamedTuple):
     values: Dict[str, np.ndarray]
 
     def nodes(self) -> Iterator[tf1.NodeDef]:
-        """All nodes, one after the other, each with its value."""
+        """Yield all nodes, each with its value."""
         for node in self.graph_def.node:
             if node.name in self.values:
                 node = constant_node(node.name, self.values[node.name])
             yield node
 
     def to_graph_def(self) -> tf1.GraphDef:
-        """The whole graph."""
+        """Return the whole graph."""
         result = tf1.GraphDef(versions=self.graph_def.versions, library=self.graph_def.library)
         result.node.extend(self.nodes())
         return result
 
 
 def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
-    """The part of a session's graph that computes some tensors, with variables as constants.
+    """Return the part of a graph that computes some tensors, with variables as constants.
 
     Args:
         session: its variables are initialized.
@@ -70,7 +70,7 @@ def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
     graph_def = _pruned(graph_def, graph_def.node, names)
     handles = {node.name for node in graph_def.node if node.op == 'VarHandleOp'}
     if _are_only_read(graph_def, handles):
-        reads = {name: _read_of(session.graph, name) for name in handles}
+        reads = {name: _find_read(session.graph, name) for name in handles}
         values = session.run(reads)
     else:
         # Variables that loops or functions are given, or that are gathered from.
@@ -95,14 +95,14 @@ def _are_only_read(graph_def: tf1.GraphDef, handles: Set[str]) -> bool:
     )
 
 
-def _read_of(graph: tf.Graph, handle: str) -> tf.Tensor:
-    """What reads a variable."""
+def _find_read(graph: tf.Graph, handle: str) -> tf.Tensor:
+    """Return a tensor that reads a variable."""
     consumers = graph.get_operation_by_name(handle).outputs[0].consumers()
     return next(op.outputs[0] for op in consumers if op.type == 'ReadVariableOp')
 
 
 def fold_batch_norms(frozen: Frozen, outputs: Sequence[tf.Tensor]) -> Frozen:
-    """Multiplies batch norm in inference into the weights of the convolution before it.
+    """Multiply batch norm in inference into the weights of the convolution before it.
 
     With s = gamma / sqrt(variance + epsilon), a filter w and batch norm become the filter w * s and
     the bias beta - mean * s. Filter and statistics must be constants, filter and convolution must
@@ -130,7 +130,7 @@ def fold_batch_norms(frozen: Frozen, outputs: Sequence[tf.Tensor]) -> Frozen:
 
 
 def constant_nodes(graph_def: tf1.GraphDef) -> FrozenSet[str]:
-    """The names of the nodes whose outputs are the same in each run."""
+    """Return the names of the nodes whose outputs are the same in each run."""
     with tf.Graph().as_default() as graph:
         tf1.import_graph_def(graph_def, name='')
     found: Set[str] = set()
@@ -142,14 +142,14 @@ def constant_nodes(graph_def: tf1.GraphDef) -> FrozenSet[str]:
 
 
 def constants(graph_def: tf1.GraphDef, names: Iterable[str]) -> Dict[str, np.ndarray]:
-    """The values of inputs of nodes that are constants (or identities of these), by their names."""
+    """Return the values of inputs that are constants, or identities of these, by name."""
     graph = _Graph(graph_def, [])
     values = {name: graph.constant(name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def fold_constants(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1.GraphDef:
-    """Computes what depends on constants alone, once and for all.
+    """Compute what depends on constants alone.
 
     Args:
         graph_def: from `freeze`.
@@ -165,7 +165,7 @@ def fold_constants(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1
     computed = {node.name for node in graph_def.node if node.op != 'Const'} & known
     folded = sorted({node_name(name) for name in used} & computed)
     # A node with more outputs than the first is no constant.
-    folded = [name for name in folded if not _further_output_of(name, used)]
+    folded = [name for name in folded if not _has_further_output(name, used)]
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.import_graph_def(graph_def, name='')
         values = dict(zip(folded, session.run([f'{name}:0' for name in folded])))
@@ -177,7 +177,7 @@ def fold_constants(graph_def: tf1.GraphDef, outputs: Sequence[tf.Tensor]) -> tf1
 
 
 def bypass(graph_def: tf1.GraphDef, names: Iterable[str]) -> tf1.GraphDef:
-    """Makes identities of their first input of some nodes."""
+    """Replace nodes by identities of their first input."""
     names = set(names)
     result = tf1.GraphDef()
     result.CopyFrom(graph_def)
@@ -191,7 +191,7 @@ def bypass(graph_def: tf1.GraphDef, names: Iterable[str]) -> tf1.GraphDef:
 
 
 def constant_node(name: str, value: np.ndarray) -> tf1.NodeDef:
-    """A node that gives a value."""
+    """Return a constant node."""
     node = tf1.NodeDef(name=name, op='Const')
     node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value))
     node.attr['dtype'].type = node.attr['value'].tensor.dtype
@@ -199,24 +199,26 @@ def constant_node(name: str, value: np.ndarray) -> tf1.NodeDef:
 
 
 def _valueless_node(name: str, dtype: np.dtype) -> tf1.NodeDef:
-    """A constant's node, without the constant; see `Frozen`."""
+    """Return a constant node without its value; see `Frozen`."""
     node = tf1.NodeDef(name=name, op='Const')
     node.attr['dtype'].type = tf.as_dtype(dtype).as_datatype_enum
     return node
 
 
 def _is_function_of_inputs(op: tf.Operation) -> bool:
-    """Whether an op gives the same for the same, and is none of control flow."""
+    """Return True for ops without state, random draws and control flow."""
     has_function = any(attr.type == 'func' for attr in op.op_def.attr)
     return not (op.op_def.is_stateful or has_function or op.type in _CONTROL_FLOW)
 
 
-def _further_output_of(name: str, inputs: Sequence[str]) -> bool:
-    return any(node_name(one) == name and ':' in one and not one.endswith(':0') for one in inputs)
+def _has_further_output(name: str, inputs: Sequence[str]) -> bool:
+    return any(
+        node_name(each) == name and ':' in each and not each.endswith(':0') for each in inputs
+    )
 
 
 class _Graph:
-    """A graph's nodes by name, and how often each is used."""
+    """Nodes of a graph by name, and how often each is used."""
 
     def __init__(
         self,
@@ -235,14 +237,14 @@ class _Graph:
             )
 
     def constant(self, name: str) -> Optional[np.ndarray]:
-        """The value of an input, when it is a constant (or an identity of one)."""
+        """Return the value of an input that is a constant or an identity of one; else None."""
         node = self._source(name)
         if node.name in self._values:
             return self._values[node.name]
         return tf.make_ndarray(node.attr['value'].tensor) if node.op == 'Const' else None
 
     def foldable_convolution(self, node: tf1.NodeDef) -> Optional[tf1.NodeDef]:
-        """The convolution that a node's batch norm can be multiplied into; None for none."""
+        """Return the convolution that a batch norm can be folded into; None for none."""
         if node.op != 'FusedBatchNormV3' or node.attr['is_training'].b:
             return None
         convolution = self._nodes[node_name(node.input[0])]
@@ -257,7 +259,7 @@ class _Graph:
         return convolution
 
     def _is_own_constant(self, name: str) -> bool:
-        """Whether an input is a constant that nothing else uses."""
+        """Return True for an input that is a constant, and that nothing else uses."""
         node = self._nodes[node_name(name)]
         while node.op == 'Identity' and self._uses[node.name] == 1:
             node = self._nodes[node_name(node.input[0])]
@@ -276,7 +278,7 @@ def _folded(
     convolution: tf1.NodeDef,
     values: Dict[str, np.ndarray],
 ) -> Mapping[str, List[tf1.NodeDef]]:
-    """What takes the places of a convolution and a batch norm, by their names.
+    """Return the nodes that replace a convolution and a batch norm, by their names.
 
     Args:
         graph: of both.
@@ -315,7 +317,7 @@ def _folded(
 def _pruned(
     graph_def: tf1.GraphDef, nodes: Sequence[tf1.NodeDef], names: Sequence[str]
 ) -> tf1.GraphDef:
-    """A graph of some nodes in the place of its own, without those that nothing needs."""
+    """Return the graph with other nodes, without those that nothing needs."""
     result = tf1.GraphDef(versions=graph_def.versions, library=graph_def.library)
     needed = _needed(nodes, names)
     result.node.extend(node for node in nodes if node.name in needed)
@@ -323,7 +325,7 @@ def _pruned(
 
 
 def _needed(nodes: Sequence[tf1.NodeDef], names: Sequence[str]) -> Set[str]:
-    """The names of the nodes that some nodes depend on, and theirs."""
+    """Return the names of the nodes that some nodes depend on, directly or not."""
     inputs = {node.name: [node_name(name) for name in node.input] for node in nodes}
     needed: Set[str] = set()
     waiting = list(names)
@@ -336,5 +338,5 @@ def _needed(nodes: Sequence[tf1.NodeDef], names: Sequence[str]) -> Set[str]:
 
 
 def node_name(name: str) -> str:
-    """The node that an input of a node comes from."""
+    """Return the name of the node that an input of a node comes from."""
     return name.lstrip('^').partition(':')[0]

@@ -1,94 +1,101 @@
-"""Trained models as frozen graphs: one file, the way of programs that feed and fetch by name.
+"""Frozen graphs: one file, for programs that feed and fetch by name.
 
     graph_def.ParseFromString(open('frozen_inference_graph.pb', 'rb').read())
     tf.import_graph_def(graph_def, name='')
     session.run('detection_boxes:0', {'image_tensor:0': images})
 
-The input is that of the published programs, uint8 images of any size; outputs are named as they are
-in the signature of a SavedModel. What was written is read again and run beside the network with its
-variables: an export whose outputs differ does not stay.
+The input is that of the published programs, uint8 images of any size. Outputs are named as in the
+signature of a SavedModel. The file is read again and run beside the network with its variables.
 """
 
 from __future__ import annotations
 
-import logging
+import dataclasses
 import os
-from typing import Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.export import agreement, artifacts, exporting, freezing, samples, serving
-from estimator_lib.task import Task
-from protos import export_pb2, pipeline_pb2
+from estimator_lib import errors
+from estimator_lib.export import agreement, inference_graph, samples, serving
+from estimator_lib.export.samples import Sample
+from estimator_lib.export.writers import Source, Writer
+from estimator_lib.task import Arrays
+from protos import export_pb2
 
 tf1 = tf.compat.v1
-log = logging.getLogger('estimator_lib')
-
-FILE = 'frozen_inference_graph.pb'
 
 _IMAGES = 8  # that the file is run on
 _LEAST_AGREEMENT = 0.99
 
 
-def export_frozen_graph(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str, export_dir: str
-) -> str:
-    """Writes the model of a checkpoint as `export_dir/<timestamp>/frozen_inference_graph.pb`.
+class FrozenModel(NamedTuple):
+    """Frozen graph and what it must compute.
 
-    Beside it are `pipeline.config`, `export.json` (inputs, outputs, agreement, origin),
-    `labels.txt` and the files of `Task.asset_files`. The folder appears under its name when it is
-    complete.
-
-    Args:
-        task: what is exported.
-        config: see `exporting.export_saved_model`.
-        checkpoint: its prefix, or its folder.
-        export_dir: made when it is not there.
-
-    Returns:
-        The path of the new folder.
-
-    Raises:
-        errors.CheckpointError: the checkpoint is not there, or not of this model.
-        errors.UserError: `export_dir` cannot be written to, or what was written computes something
-            else than the model.
+    Attributes:
+        graph_def: with constants in place of variables.
+        input_name: of the node that takes images.
+        sample: images that the file is run on.
+        expected: outputs of the network with variables, of each of these images.
     """
-    prefix = checkpoint_files.resolve_checkpoint(checkpoint)
-    sample = samples.of_evaluation(task, config, _IMAGES)
-    images = sample.images
-    graph_def, expected = _frozen(task, config, prefix, images)
-    name = task.image_tensor_name()
-    _rename(graph_def, serving.IMAGE_TENSOR, name)
 
-    def write(unfinished: str) -> None:
-        tf.io.gfile.makedirs(unfinished)
-        path = os.path.join(unfinished, FILE)
-        with tf.io.gfile.GFile(path, 'wb') as file:
-            file.write(graph_def.SerializeToString())
-        found = run_file(path, f'{name}:0', list(expected[0]), images)
-        parts = agreement.compare(expected, found)
-        agreement.require(parts, _LEAST_AGREEMENT, path)
-        about = {
-            'format': 'frozen_graph',
-            'inputs': {f'{name}:0': 'uint8 [batch, height, width, 3]'},
-            'outputs': {f'{key}:0': _described(value) for key, value in expected[0].items()},
-            'agreement': {'images': str(sample), 'outputs': parts},
-            'origin': exporting.origin(config, prefix),
+    graph_def: tf1.GraphDef
+    input_name: str
+    sample: Sample
+    expected: Sequence[Arrays]
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenGraphWriter(Writer[FrozenModel]):
+    """Format of frozen graphs.
+
+    Attributes:
+        input_type: `serving.IMAGE_TENSOR`, or None for the same.
+    """
+
+    input_type: Optional[str] = None
+
+    name = 'frozen_graph'
+    file_name = 'frozen_inference_graph.pb'
+
+    def build(self, source: Source) -> FrozenModel:
+        """Build the inference graph, and run the network with its variables on images."""
+        if self.input_type not in (None, serving.IMAGE_TENSOR):
+            raise errors.UserError(
+                f'--input_type={self.input_type}: a frozen graph takes {serving.IMAGE_TENSOR}; '
+                'expected that, or --format=saved_model.'
+            )
+        sample = samples.evaluation_images(source.task, source.config, _IMAGES)
+        built = inference_graph.build(source, export_pb2.IMAGE_TENSOR, sample.images)
+        graph_def = built.frozen.to_graph_def()
+        name = source.task.image_tensor_name()
+        _rename(graph_def, serving.IMAGE_TENSOR, name)
+        return FrozenModel(graph_def, name, sample, built.expected)
+
+    def write(self, model: FrozenModel, source: Source, folder: str) -> None:
+        """Write the graph as one protocol buffer."""
+        with tf.io.gfile.GFile(os.path.join(folder, self.file_name), 'wb') as file:
+            file.write(model.graph_def.SerializeToString(deterministic=True))
+
+    def verify(self, model: FrozenModel, source: Source, folder: str) -> Dict[str, Any]:
+        """Run the file on the images, beside the network."""
+        path = os.path.join(folder, self.file_name)
+        outputs = model.expected[0]
+        computed = run_file(path, f'{model.input_name}:0', list(outputs), model.sample.images)
+        parts = agreement.compare(model.expected, computed)
+        agreement.require(parts, _LEAST_AGREEMENT, path, str(model.sample))
+        return {
+            'inputs': {f'{model.input_name}:0': 'uint8 [batch, height, width, 3]'},
+            'outputs': {f'{key}:0': _described(value) for key, value in outputs.items()},
+            'agreement': {'images': str(model.sample), 'outputs': parts},
         }
-        artifacts.write(unfinished, task, config, about)
-        log.info('%s', agreement.line(parts, str(sample)))
-
-    path = exporting.write_whole(export_dir, write)
-    log.info('exported %s to %s', prefix, path)
-    return path
 
 
 def run_file(
     path: str, input_name: str, keys: Sequence[str], images: Sequence[np.ndarray]
-) -> Sequence[Mapping[str, np.ndarray]]:
-    """The outputs of a frozen graph for images, one at a time.
+) -> List[Mapping[str, np.ndarray]]:
+    """Return the outputs of a frozen graph for images, one at a time.
 
     Args:
         path: of the file.
@@ -105,27 +112,8 @@ def run_file(
         return [session.run(fetches, {input_name: image[np.newaxis]}) for image in images]
 
 
-def _frozen(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    prefix: str,
-    images: Sequence[np.ndarray],
-) -> Tuple[tf1.GraphDef, Sequence[Mapping[str, np.ndarray]]]:
-    """The graph with constants for variables, and what the network with variables computes."""
-    with tf.Graph().as_default():
-        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-        received = receiver.receiver_tensors[serving.INPUT_KEY]
-        outputs = exporting.build_outputs(task, receiver.features)
-        averages = config.eval_config.use_moving_averages
-        with exporting.trained_session(prefix, averages, task) as session:
-            expected = [session.run(outputs, {received: image[np.newaxis]}) for image in images]
-            tensors = list(outputs.values())
-            frozen = freezing.freeze(session, tensors)
-        return freezing.fold_batch_norms(frozen, tensors).to_graph_def(), expected
-
-
 def _rename(graph_def: tf1.GraphDef, old: str, new: str) -> None:
-    """Gives a node of a graph another name."""
+    """Give a node of a graph another name."""
     if any(node.name == new for node in graph_def.node) and old != new:
         raise ValueError(f'the graph has another node {new!r}')
     for node in graph_def.node:

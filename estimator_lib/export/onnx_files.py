@@ -20,8 +20,8 @@ import tensorflow as tf
 from estimator_lib import errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
+from estimator_lib.export.device_files import NONE, DeviceWriter, FileModel
 from estimator_lib.export.static_graph import StaticGraph
-from estimator_lib.export.writers import NONE, FileModel, Writer
 
 tf1 = tf.compat.v1
 
@@ -47,8 +47,8 @@ _ALIGNED = 'align_corners', 'round_prefer_ceil'
 _HALF_PIXEL = 'half_pixel', 'round_prefer_ceil'
 
 
-class OnnxWriter(Writer):
-    """See `Writer`."""
+class OnnxWriter(DeviceWriter):
+    """Format of ONNX files."""
 
     name = 'onnx'
     file_name = 'model.onnx'
@@ -56,7 +56,7 @@ class OnnxWriter(Writer):
     quantizes = (NONE,)
 
     def check(self) -> None:
-        """See `Writer`."""
+        """Look for the packages of the extra [onnx]."""
         if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
             raise errors.UserError(
                 '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '
@@ -74,14 +74,14 @@ class OnnxWriter(Writer):
                 f'expected onnx<1.19: {_INSTALL}'
             )
 
-    def write(
+    def convert(
         self,
         graph: StaticGraph,
         path: str,
         quantize: str,
         representative: Sequence[np.ndarray] = (),
     ) -> None:
-        """See `Writer`."""
+        """Convert a network with tf2onnx."""
         with tf.Graph().as_default() as built:
             shape = [1, *graph.deployable.input_shape]
             image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
@@ -91,12 +91,12 @@ class OnnxWriter(Writer):
             file.write(model.SerializeToString())
 
     def load(self, path: str) -> FileModel:
-        """See `Writer`."""
+        """Load a file in onnxruntime."""
         return OnnxModel(path)
 
 
 class OnnxModel(FileModel):
-    """A file in onnxruntime, on the CPU.
+    """File in onnxruntime, on the CPU.
 
     Args:
         path: of the file.
@@ -142,7 +142,7 @@ class OnnxModel(FileModel):
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """See `FileModel`."""
+        """Return the outputs for an image."""
         found = self._session.run(self._names, {static_graph.INPUT: image})
         return dict(zip(self._names, found))
 
@@ -152,7 +152,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _described(value: Any, meaning: str = '') -> Dict[str, Any]:
-    """An input or output for `export.json`."""
+    """Describe an input or output for `export.json`."""
     return {
         'dtype': _TYPES.get(value.type, value.type),
         'shape': list(value.shape),
@@ -161,7 +161,7 @@ def _described(value: Any, meaning: str = '') -> Dict[str, Any]:
 
 
 def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, tf.Tensor]) -> Any:
-    """The `ModelProto`.
+    """Return the `ModelProto`.
 
     Args:
         graph_def: without variables.
@@ -188,11 +188,11 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
             )
     except Exception as error:  # the converter raises what it likes
         reason = errors.first_line(error)
-        raise errors.UserError(f'the network has no place in an ONNX file: {reason}') from error
+        raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
     unknown = sorted({node.op_type for node in model.graph.node if _is_unknown(node)})
     if unknown:
         raise errors.UserError(
-            f'the network has no place in an ONNX file: opset {OPSET} has no {", ".join(unknown)}.'
+            f'the network cannot be converted to ONNX: opset {OPSET} has no {", ".join(unknown)}.'
         )
     onnx.helper.set_model_props(
         model, {'opset': str(OPSET), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
@@ -201,7 +201,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
 
 
 def _resize(context: Any, node: Any, name: str, args: Any) -> None:
-    """Converts a resize by its result's size.
+    """Convert a resize by its result's size.
 
     The converter's own way is by factors, float32: 7 pixels times 13 / 7 become 12.
 
@@ -251,7 +251,7 @@ def _resize(context: Any, node: Any, name: str, args: Any) -> None:
 
 
 def _is_unknown(node: Any) -> bool:
-    """Whether an op was left as it is called in TensorFlow."""
+    """Return True for an op that the converter has left with its name in TensorFlow."""
     import onnx
 
     return not onnx.defs.has(node.op_type, OPSET, node.domain)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import record_streams
-from estimator_lib.data.reading import sequences_of
+from estimator_lib.data.reading import create_sequences
 from estimator_lib.data.record_sources import Source, input_files
 from estimator_lib.export.deployable import Deployable
 from estimator_lib.task import IMAGE, Task
@@ -22,7 +22,7 @@ _SPREAD = 8  # records among which one is drawn, for each image
 
 
 class Sample(NamedTuple):
-    """Images, and where they are from.
+    """Images and their origin.
 
     Attributes:
         kind: in words.
@@ -36,8 +36,10 @@ class Sample(NamedTuple):
         return f'{len(self.images)} {self.kind}'
 
 
-def of_evaluation(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int) -> Sample:
-    """Images to run a file on: of the evaluation, else of the training, else of noise."""
+def evaluation_images(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int
+) -> Sample:
+    """Return images to run a file on: of the evaluation, else of the training, else noise."""
     for kind, readers in reversed(_readers(config)):
         found = _first(task, readers, count)
         if found:
@@ -48,7 +50,7 @@ def of_evaluation(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, coun
 
 
 def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int) -> Sample:
-    """Images to measure the ranges of activations on: of the training, else of the evaluation.
+    """Return images to measure ranges of activations on: of the training, else the evaluation.
 
     Raises:
         errors.UserError: `count` is not positive, or there are no images.
@@ -70,7 +72,7 @@ def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, cou
 
 
 def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> List[np.ndarray]:
-    """What a file is given of images: float32 [1, *input_shape] each."""
+    """Return the input of a file for each image: float32 [1, *input_shape]."""
     with tf.Graph().as_default(), tf1.Session() as session:
         served = tf1.placeholder(tf.uint8, [1, None, None, 3])
         result = deployable.pixels(task.serving_features(served))
@@ -87,13 +89,13 @@ def _readers(
 
 
 def _first(task: Task, readers: Sequence[Any], count: int) -> Sequence[np.ndarray]:
-    """The images of the first records that can be decoded, of the first reader that has any."""
+    """Return images of the first records that decode, of the first reader that has any."""
     for reader in readers:
         try:
             files = tuple(input_files(reader))
         except errors.UserError:
             continue
-        source = Source(0, files, sequences=sequences_of(task, reader))
+        source = Source(0, files, sequences=create_sequences(task, reader))
         found = _decoded(task, source, count)
         if found:
             return found

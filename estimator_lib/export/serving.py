@@ -1,8 +1,8 @@
-"""What a server sends, as a task's features."""
+"""Features of a task from the requests of a server."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Mapping, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,12 +26,17 @@ ENCODED_IMAGE = 'image/encoded'  # the key of the image in a `tf.train.Example`
 IMAGE_TENSOR = 'image_tensor'
 ENCODED_IMAGE_STRING_TENSOR = 'encoded_image_string_tensor'
 TF_EXAMPLE = 'tf_example'
+SERVING_INPUTS: Mapping[str, int] = {
+    IMAGE_TENSOR: export_pb2.IMAGE_TENSOR,
+    ENCODED_IMAGE_STRING_TENSOR: export_pb2.ENCODED_IMAGE_STRING_TENSOR,
+    TF_EXAMPLE: export_pb2.SERIALIZED_TF_EXAMPLE,
+}
 
 
 def serving_input_receiver_fn(
     task: Task, serving_input: int
 ) -> Callable[[], tf.estimator.export.ServingInputReceiver]:
-    """The function that an Estimator's export calls for the graph's inputs.
+    """Return the function that an Estimator's export calls for the graph's inputs.
 
     Args:
         task: prepares images as its evaluation does.
@@ -63,7 +68,7 @@ def serving_input_receiver_fn(
 
 
 def as_requests(images: np.ndarray, kind: str) -> Any:
-    """Images in the form in which a model takes them.
+    """Return images in the form in which a model takes them.
 
     Args:
         images: uint8 [batch, height, width, 3].
@@ -76,7 +81,7 @@ def as_requests(images: np.ndarray, kind: str) -> Any:
 
 
 def _example(encoded: bytes) -> bytes:
-    """A serialized `tf.train.Example` with that image."""
+    """Return a serialized `tf.train.Example` with an image."""
     image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded]))
     features = tf.train.Features(feature={ENCODED_IMAGE: image})
     return tf.train.Example(features=features).SerializeToString()
@@ -99,7 +104,7 @@ def _examples(task: Task) -> Tuple[tf.Tensor, Features]:
 
 
 def _features_of_encoded(task: Task, encoded: tf.Tensor) -> Features:
-    """Features of encoded images: each is prepared by itself, since their sizes differ.
+    """Build features of encoded images: each is prepared by itself, since their sizes differ.
 
     Args:
         task: prepares.
@@ -124,7 +129,7 @@ def _features_of_one_size(
     encoded: tf.Tensor,
     signature: Dict[str, tf.TensorSpec],
 ) -> Features:
-    """As `tf.map_fn`, but what differs in size is refused with a sentence."""
+    """Do as `tf.map_fn`, but refuse images of several sizes with a sentence."""
     count = tf.shape(encoded)[0]
     arrays = {
         name: tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=spec.shape)
@@ -150,12 +155,12 @@ def _features_of_one_size(
 
 
 def _shapes(features: Tensors) -> tf.Tensor:
-    """int32 [sides of all features]."""
+    """Return the sides of all features, an int32 vector."""
     return tf.concat([tf.shape(features[name]) for name in sorted(features)], 0)
 
 
 def _signature(features_of_one: Callable[[tf.Tensor], Features]) -> Dict[str, tf.TensorSpec]:
-    """Shapes and types of what a function of a string returns."""
+    """Return shapes and types of what a function of a string returns."""
     with tf.Graph().as_default():
         features = features_of_one(tf1.placeholder(tf.string, []))
         return {name: tf.TensorSpec(one.shape, one.dtype) for name, one in features.items()}

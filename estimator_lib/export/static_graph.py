@@ -1,33 +1,44 @@
-"""A trained network as a graph of constants and static shapes, of which files for devices are made.
+"""Trained network as a graph of constants and static shapes, for files for devices.
 
 `build` freezes the network of a `Deployable` with a checkpoint's values. Batch norm becomes
-weights, and what can be computed of constants is a constant. Of a network that was trained to be
-quantized the roundings of activations stay, whose ranges a converter takes over; those of weights
-do not: a converter rounds weights itself, for each channel by its own range, and would take the
-ranges of training, one a layer, to be symmetric, which they are not. Activations that are put side
-by side have one range (see `common_ranges`).
+weights, and what can be computed from constants is a constant.
+
+In a network that was trained to be quantized the roundings of activations stay, whose ranges a
+converter takes over. Those of weights do not: a converter rounds weights itself, for each channel
+by its own range. It would take the ranges of training, one a layer, to be symmetric, which they are
+not.
+
+In int8 the parts of a concatenation share one scale. Where training gave each part a range of its
+own, TFLite's converter takes that of the first for all: values beyond it are cut off. The levels of
+a detector are such parts, and the scores of large objects were lost that way. The converter takes
+no second rounding of a part either, so `widen_ranges` gives all parts one range.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import common_ranges, exporting, freezing
+from estimator_lib.export import freezing, inference_graph
 from estimator_lib.export.deployable import Deployable, Ops
-from estimator_lib.task import Tensors
+from estimator_lib.export.writers import GraphHook
+from estimator_lib.task import Task, Tensors
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 
 INPUT = 'image'  # the name of the placeholder, and of the input of files
 
+_ROUNDING = 'FakeQuantWithMinMaxVars'
+# Ops that leave values as they are.
+_SAME_VALUES = ('ExpandDims', 'Identity', 'Reshape', 'Squeeze', 'Transpose')
+
 
 class StaticGraph(NamedTuple):
-    """The network of a checkpoint.
+    """Network of a checkpoint.
 
     Attributes:
         deployable: whose network it is.
@@ -45,7 +56,7 @@ class StaticGraph(NamedTuple):
     is_quantized: bool
 
     def add(self, image: tf.Tensor, ops: Ops) -> Tensors:
-        """Adds the whole of what a file computes to the current graph.
+        """Add the whole of what a file computes to the current graph.
 
         Args:
             image: float32 [1, *input_shape] in [0, 255].
@@ -57,11 +68,11 @@ class StaticGraph(NamedTuple):
         return self._added(self.graph_def, image, ops)
 
     def add_evaluated(self, image: tf.Tensor, ops: Ops) -> Tensors:
-        """As `add`, as evaluation computes it: weights are rounded where training rounded them."""
+        """Add the same as evaluation computes it: weights are rounded as in training."""
         return self._added(self.evaluated, image, ops)
 
     def run(self, images: Sequence[np.ndarray]) -> List[Dict[str, np.ndarray]]:
-        """What TensorFlow computes of images as evaluation does: outputs of each.
+        """Return what evaluation computes in TensorFlow: the outputs of each image.
 
         Args:
             images: float32 [1, *input_shape] each, see `samples.pixels`.
@@ -83,14 +94,20 @@ class StaticGraph(NamedTuple):
 
 
 def build(
-    deployable: Deployable, config: pipeline_pb2.TrainEvalPipelineConfig, prefix: str
+    deployable: Deployable,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    prefix: str,
+    task: Optional[Task] = None,
+    graph_hook_fn: GraphHook = None,
 ) -> StaticGraph:
-    """The network of a checkpoint.
+    """Build the network of a checkpoint.
 
     Args:
         deployable: from `Task.deployable`.
         config: says whether moving averages of the variables are taken.
         prefix: of the checkpoint.
+        task: see `inference_graph.trained_session`.
+        graph_hook_fn: see `writers.Source`.
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model, or the ranges of its
@@ -102,24 +119,27 @@ def build(
             name: tf.identity(output, f'raw/{name}')
             for name, output in deployable.network(image).items()
         }
-        with exporting.trained_session(prefix, config.eval_config.use_moving_averages) as session:
+        if graph_hook_fn is not None:
+            graph_hook_fn()
+        averages = config.eval_config.use_moving_averages
+        with inference_graph.trained_session(prefix, averages, task) as session:
             frozen = freezing.freeze(session, list(raw.values()))
         outputs = list(raw.values())
         evaluated = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
         plain = _with_plain_weights(frozen.to_graph_def(), prefix)
         plain = freezing.Frozen(freezing.fold_constants(plain, outputs), {})
-        plain = common_ranges.widen(freezing.fold_batch_norms(plain, outputs).to_graph_def())
+        plain = widen_ranges(freezing.fold_batch_norms(plain, outputs).to_graph_def())
     return StaticGraph(
         deployable,
         plain,
         evaluated,
         {name: output.name for name, output in raw.items()},
-        any(node.op == common_ranges.ROUNDING for node in plain.node),
+        any(node.op == _ROUNDING for node in plain.node),
     )
 
 
 def _with_plain_weights(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
-    """The graph without the roundings of what is constant.
+    """Return the graph without the roundings of constants.
 
     Raises:
         errors.CheckpointError: all ranges of weights are the same, as before the first step.
@@ -128,7 +148,7 @@ def _with_plain_weights(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
     roundings = [
         node
         for node in graph_def.node
-        if node.op == common_ranges.ROUNDING and freezing.node_name(node.input[0]) in constant
+        if node.op == _ROUNDING and freezing.node_name(node.input[0]) in constant
     ]
     ends = [tuple(node.input[1:3]) for node in roundings]
     values = freezing.constants(graph_def, [name for pair in ends for name in pair])
@@ -140,3 +160,73 @@ def _with_plain_weights(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
             'graph_rewriter.'
         )
     return freezing.bypass(graph_def, [node.name for node in roundings])
+
+
+class Range(NamedTuple):
+    """Range of the values that a rounding keeps."""
+
+    low: float
+    high: float
+
+
+def widen_ranges(graph_def: tf1.GraphDef) -> tf1.GraphDef:
+    """Round the parts of each concatenation to one range, which holds those of all.
+
+    A concatenation with a part that is not rounded stays as it is.
+
+    Args:
+        graph_def: of constants, and of roundings whose ranges are constants.
+
+    Returns:
+        A copy in which some roundings have other ranges; nodes keep their names.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    ranges = _ranges(graph_def)
+    wanted = dict(ranges)
+    groups = [_roundings(node, nodes) for node in graph_def.node if node.op == 'ConcatV2']
+    changed = True
+    while changed:  # a part of two concatenations brings their ranges together
+        changed = False
+        for group in filter(None, groups):
+            low = min(wanted[name].low for name in group)
+            high = max(wanted[name].high for name in group)
+            common = {name: Range(low, high) for name in group}
+            changed = changed or any(wanted[name] != one for name, one in common.items())
+            wanted.update(common)
+    result = tf1.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    for node in graph_def.node:
+        if node.name in wanted and wanted[node.name] != ranges[node.name]:
+            node = _with_range(node, wanted[node.name], result)
+        result.node.append(node)
+    return result
+
+
+def _ranges(graph_def: tf1.GraphDef) -> Dict[str, Range]:
+    """Return the ranges of roundings, by their names."""
+    roundings = [node for node in graph_def.node if node.op == _ROUNDING]
+    ends = freezing.constants(graph_def, {end for node in roundings for end in node.input[1:3]})
+    return {node.name: Range(*(float(ends[end]) for end in node.input[1:3])) for node in roundings}
+
+
+def _roundings(concatenation: tf1.NodeDef, nodes: Dict[str, tf1.NodeDef]) -> Optional[Set[str]]:
+    """Return the roundings of a concatenation's parts; None where a part is not rounded."""
+    names = set()
+    for name in concatenation.input[: concatenation.attr['N'].i]:
+        node = nodes[freezing.node_name(name)]
+        while node.op in _SAME_VALUES:
+            node = nodes[freezing.node_name(node.input[0])]
+        if node.op != _ROUNDING:
+            return None
+        names.add(node.name)
+    return names
+
+
+def _with_range(node: tf1.NodeDef, wanted: Range, graph_def: tf1.GraphDef) -> tf1.NodeDef:
+    """Return a rounding with another range, whose constants are added to a graph."""
+    rounding = tf1.NodeDef()
+    rounding.CopyFrom(node)
+    for index, (end, value) in enumerate(wanted._asdict().items(), start=1):
+        constant = freezing.constant_node(f'{node.name}/common_{end}', np.array(value, np.float32))
+        graph_def.node.append(constant)
+        rounding.input[index] = constant.name
+    return rounding

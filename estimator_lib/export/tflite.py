@@ -19,8 +19,15 @@ import tensorflow as tf
 from estimator_lib import errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
+from estimator_lib.export.device_files import (
+    DYNAMIC,
+    FLOAT16,
+    INT8,
+    NONE,
+    DeviceWriter,
+    FileModel,
+)
 from estimator_lib.export.static_graph import StaticGraph
-from estimator_lib.export.writers import DYNAMIC, FLOAT16, INT8, NONE, FileModel, Writer
 
 tf1 = tf.compat.v1
 
@@ -28,8 +35,8 @@ _PIXELS = (0.0, 255.0)
 _SIGNATURE = 'serving_default'
 
 
-class TfliteWriter(Writer):
-    """See `Writer`."""
+class TfliteWriter(DeviceWriter):
+    """Format of TFLite files."""
 
     name = 'tflite'
     file_name = 'model.tflite'
@@ -37,14 +44,14 @@ class TfliteWriter(Writer):
     quantizes = (NONE, DYNAMIC, FLOAT16, INT8)
     ends_process = True
 
-    def write(
+    def convert(
         self,
         graph: StaticGraph,
         path: str,
         quantize: str,
         representative: Sequence[np.ndarray] = (),
     ) -> None:
-        """See `Writer`."""
+        """Convert a network with the converter of TensorFlow."""
         if quantize == INT8:
             _check_representative(representative, graph.deployable.input_shape)
         with tempfile.TemporaryDirectory() as folder:
@@ -57,12 +64,12 @@ class TfliteWriter(Writer):
             file.write(content)
 
     def load(self, path: str) -> FileModel:
-        """See `Writer`."""
+        """Load a file in the interpreter of TFLite."""
         return TfliteModel(path)
 
 
 class TfliteModel(FileModel):
-    """A file in TFLite's interpreter.
+    """File in the interpreter of TFLite.
 
     Args:
         path: of the file.
@@ -95,7 +102,7 @@ class TfliteModel(FileModel):
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """See `FileModel`."""
+        """Return the outputs for an image."""
         if self._input['dtype'] != np.float32:
             image = np.clip(np.round(image), *_PIXELS).astype(self._input['dtype'])
         return dict(self._run(**{static_graph.INPUT: image}))
@@ -111,7 +118,7 @@ class TfliteModel(FileModel):
 
 
 def _described(details: Any, meaning: str = '') -> Dict[str, Any]:
-    """An input or output for `export.json`."""
+    """Describe an input or output for `export.json`."""
     scale, zero_point = details['quantization']
     return {
         'dtype': np.dtype(details['dtype']).name,
@@ -122,10 +129,10 @@ def _described(details: Any, meaning: str = '') -> Dict[str, Any]:
 
 
 def _check_representative(images: Sequence[np.ndarray], shape: Sequence[int]) -> None:
-    """Refuses what the converter would complain of late and obscurely."""
+    """Refuse examples of which the converter complains late, and not clearly."""
     if not len(images):
         raise errors.UserError(
-            'int8: the representative examples are none; expected at least one image.'
+            'int8: there are no representative examples; expected at least one image.'
         )
     for image in images:
         if image.shape != (1, *shape) or image.dtype != np.float32:
@@ -136,7 +143,7 @@ def _check_representative(images: Sequence[np.ndarray], shape: Sequence[int]) ->
 
 
 def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
-    """Writes the SavedModel that is converted."""
+    """Write the SavedModel that is converted."""
     with tf.Graph().as_default(), tf1.Session() as session:
         shape = [1, *graph.deployable.input_shape]
         image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
@@ -152,7 +159,7 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
 def _converted(
     path: str, quantize: str, representative: Sequence[np.ndarray], custom_ops: bool
 ) -> bytes:
-    """The content of the file.
+    """Return the content of the file.
 
     Raises:
         errors.UserError: the network has an op that TFLite does not.
@@ -176,7 +183,7 @@ def _converted(
             return converter.convert()
     except Exception as error:  # the converter raises what it likes
         reason = errors.first_line(error)
-        raise errors.UserError(f'the network has no place in a TFLite file: {reason}') from error
+        raise errors.UserError(f'the network cannot be converted to TFLite: {reason}') from error
 
 
 def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None:
@@ -190,7 +197,7 @@ def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without TFLite's remarks on its own work, of which it prints some past the log."""
+    """Silence the remarks of TFLite on its own work; some of them do not go through the log."""
     standard_error = os.dup(2)
     try:
         with open(os.devnull, 'w') as nowhere, logs.silenced(('tensorflow', 'absl'), logging.ERROR):

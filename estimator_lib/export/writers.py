@@ -1,104 +1,78 @@
-"""What a format of files for devices is to the engine: how one is written, and how it is run.
-
-Another format is one more `Writer`, in a module of its own, and one more line in `formats`.
-"""
+"""Interface of an export format: how a model is built, written and verified."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, ClassVar, Dict, Generic, NamedTuple, Optional, TypeVar
 
-import numpy as np
+from estimator_lib.task import Task
+from protos import pipeline_pb2
 
-from estimator_lib.export.deployable import Ops
-from estimator_lib.export.static_graph import StaticGraph
-
-NONE, DYNAMIC, FLOAT16, INT8 = 'none', 'dynamic', 'float16', 'int8'
-
-
-class Request(NamedTuple):
-    """How a file is asked for.
-
-    Attributes:
-        quantize: `NONE`, `DYNAMIC`, `FLOAT16` or `INT8`; None: `INT8` where the network was trained
-            for it, else `NONE`.
-        representative_examples: how many images the ranges of `INT8` are measured on.
-    """
-
-    quantize: Optional[str] = None
-    representative_examples: int = 100
+GraphHook = Optional[Callable[[], None]]
+Model = TypeVar('Model')
 
 
-AS_TRAINED = Request()
-
-
-class FileModel(abc.ABC):
-    """A file of a format, loaded.
+class Source(NamedTuple):
+    """Model that is exported.
 
     Attributes:
-        about: what `export.json` says of its inputs and outputs and of what it was made with.
+        task: builds the network.
+        config: says whether moving averages of the variables are exported.
+        checkpoint: prefix of the checkpoint.
+        graph_hook_fn: called when the network is built, as in training; None: nothing is called.
     """
 
-    about: Mapping[str, Any]
-
-    @abc.abstractmethod
-    def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """The outputs for an image, by the names of `Deployable.meanings`.
-
-        Args:
-            image: float32 [1, *input_shape] in [0, 255]; a file that takes uint8 gets it rounded.
-        """
+    task: Task
+    config: pipeline_pb2.TrainEvalPipelineConfig
+    checkpoint: str
+    graph_hook_fn: GraphHook = None
 
 
-class Writer(abc.ABC):
-    """How files of a format are written and read.
+class Writer(abc.ABC, Generic[Model]):
+    """Export format with its options.
+
+    A writer is a frozen dataclass. Its fields are the options of the format, by the names of the
+    flags of `--mode=export`; a flag that is no field is refused (see `formats.create_writer`).
 
     Attributes:
         name: of the format, as `--format` has it.
         file_name: of the file in the export's folder.
-        ops: what the format computes with.
-        quantizes: the kinds of `Request.quantize` that there are.
-        ends_process: whether loading a corrupt file may end the process by a signal.
+        artifacts_folder: folder of the artifacts in the export's folder; '': beside the file.
     """
 
-    name: str
-    file_name: str
-    ops: Ops
-    quantizes: Tuple[str, ...] = (NONE,)
-    ends_process: bool = False
-
-    def check(self) -> None:
-        """Looks for what is needed to write the format, before anything is built.
-
-        Raises:
-            errors.UserError: a package is missing; the message says what to install.
-        """
-        del self
+    name: ClassVar[str]
+    file_name: ClassVar[str]
+    artifacts_folder: ClassVar[str] = ''
 
     @abc.abstractmethod
-    def write(
-        self,
-        graph: StaticGraph,
-        path: str,
-        quantize: str,
-        representative: Sequence[np.ndarray] = (),
-    ) -> None:
-        """Writes the file.
+    def build(self, source: Source) -> Model:
+        """Build what is written, before a folder is created.
+
+        Raises:
+            errors.CheckpointError: the checkpoint is not of this model.
+            errors.UserError: the format cannot hold the model, or an option does not fit it.
+        """
+
+    @abc.abstractmethod
+    def write(self, model: Model, source: Source, folder: str) -> None:
+        """Write the files of the format.
 
         Args:
-            graph: the network.
-            path: of the file.
-            quantize: one of `quantizes`.
-            representative: for `INT8`, float32 [1, *input_shape] each.
+            model: from `build`.
+            source: of the model.
+            folder: exists and is empty.
 
         Raises:
-            errors.UserError: the network has no place in the format.
+            errors.UserError: the format cannot hold the model.
         """
 
     @abc.abstractmethod
-    def load(self, path: str) -> FileModel:
-        """Loads a file.
+    def verify(self, model: Model, source: Source, folder: str) -> Dict[str, Any]:
+        """Verify what `write` has written.
+
+        Returns:
+            Content of `export.json`: `inputs`, `outputs`, and what only this format has.
 
         Raises:
-            errors.UserError: it is not of the format, or cannot be run.
+            errors.UserError: the file computes something else than the model.
         """

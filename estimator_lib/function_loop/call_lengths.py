@@ -1,4 +1,4 @@
-"""How many steps run in one call: up to the next one at which something is to be done."""
+"""The number of steps of each call: up to the next step at which a hook acts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SECONDS = 1.0
 
 
 class CallLengths:
-    """Chooses the number of steps of each call.
+    """Choice of the number of steps of each call.
 
     Args:
-        first: the global step at which the run begins; the first step has a call of its own.
-        multiples: a call ends where the global step is a multiple of one of these; 0: not used.
-        cadences: (step, number): a call ends so many steps after that step, and again; 0: not used.
+        first: the global step at which the run begins; the first call has one step.
+        multiples: calls end where the global step is a multiple of one of these; 0: not used.
+        cadences: (step, number): calls end every `number` steps after `step`; 0: not used.
         ends: global steps at which a call ends.
-        most: the largest number of steps; 0: as many as take about a second, at most `MOST_STEPS`.
+        most: largest number of steps; 0: as many as take about a second, at most `MOST_STEPS`.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class CallLengths:
     ):
         self._first = first
         self._multiples = [number for number in multiples if number]
-        self._cadences = [one for one in cadences if one[1]]
+        self._cadences = [(start, number) for start, number in cadences if number]
         self._ends = list(ends)
         self._is_chosen = not most
         self._most = most or MOST_STEPS
@@ -45,13 +45,13 @@ class CallLengths:
         max_steps: Optional[int],
         single_steps: bool,
     ) -> CallLengths:
-        """With a call's end wherever a hook of training acts.
+        """Create call lengths such that a call ends wherever a hook of training acts.
 
         Args:
             config: cadences of reports and checkpoints, and `steps_per_call`.
-            first: see the class.
-            max_steps: the global step at which training ends; None: none.
-            single_steps: whether each step has a call of its own.
+            first: the global step at which the run begins.
+            max_steps: the global step at which training ends; None: no end.
+            single_steps: True for calls of one step.
         """
         reports, profiled = config.progress, config.progress.profile_step
         ends = [profiled - 1, profiled] if profiled else []
@@ -62,7 +62,7 @@ class CallLengths:
                 reports.summary_every_n_steps,
                 reports.pictures_every_n_steps,
             ],
-            [(first, config.checkpoints.save_every_n_steps)],  # since the session's begin
+            [(first, config.checkpoints.save_every_n_steps)],  # from the session's begin on
             [*ends, *([] if max_steps is None else [max_steps])],
             1 if single_steps else config.steps_per_call,
         )
@@ -79,6 +79,6 @@ class CallLengths:
         return min(ends) - step
 
     def took(self, count: int, seconds: float) -> None:
-        """Learn how long a call of so many steps took (not of the first, which compiles)."""
+        """Adapt the length to the duration of a call (not of the first, which compiles)."""
         if self._is_chosen and seconds > 0:
             self._most = int(min(MOST_STEPS, max(1, _SECONDS * count / seconds)))

@@ -1,11 +1,11 @@
-"""Session hooks without a session: the same hooks watch the steps of both training loops.
+"""Session hooks without a session: both training loops use the same hooks.
 
-A call runs several steps; hooks are then told of them one after the other, with what each step
-gave. Those that act on variables, or look at large tensors, are told of a call's last step only
-(`GlobalStepHook.sees_each_step`). A hook that says neither gets calls of one step, as in a session.
+A call runs several steps. Then the hooks are called for one step after the other, with the values
+of each step. Hooks that act on variables, or read large tensors, are called for the last step only
+(`GlobalStepHook.sees_each_step`). For a hook without that attribute each call has one step.
 
-Hooks may read variables and tensors of the step's graph and run its operations. What a session
-offers beyond that is refused with the hook's name.
+Hooks may read variables and tensors of the step's graph, and run its operations. Other uses of the
+session are refused with the hook's name.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ tf1 = tf.compat.v1
 
 
 class StepSession:
-    """Stand-in for a session, with what hooks may ask of one here.
+    """Substitute for a session, with the operations that hooks may use.
 
     Args:
-        function: of the step, from `step_graphs.trace`.
+        function: the function of the step, from `step_graphs.trace`.
 
     Attributes:
-        graph: of the step.
-        step: the global step that hooks are told of; behind the last one of a call, the variable's.
+        graph: the graph of the step.
+        step: the global step of the current calls of hooks; after a call, that of the variable.
     """
 
     def __init__(self, function: Any):
         self.graph = function.graph
         self._function = function
-        # By the identity of what is fetched, which is kept: another one could get its place.
+        # The key is the id of the fetch. The fetch is kept too, so that its id is not used again.
         self._parts: Dict[int, Tuple[Any, Any]] = {}
         self._user = 'a hook'
         self.global_step = tf1.train.get_global_step(self.graph)
         self.read_step()
 
     def read_step(self) -> int:
-        """Take over the global step that the variable has."""
+        """Set `step` to the value of the global step variable, and return it."""
         self.step = int(_value(self.global_step))
         return self.step
 
     def run(
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
-        """Return values of variables, as they are now, and of tensors, computed from them.
+        """Return the present values of variables, and of tensors computed from them.
 
         Args:
-            fetches: nested; an operation is run and gives None.
-            feed_dict: refused, like all that follow.
-            options: see `feed_dict`.
-            run_metadata: see `feed_dict`.
+            fetches: nested fetches; an operation is run and gives None.
+            feed_dict: not supported.
+            options: not supported.
+            run_metadata: not supported.
 
         Raises:
-            errors.ConfigError: a session is needed for this.
+            errors.ConfigError: the request needs a session.
         """
-        given = {'feed_dict': feed_dict, 'options': options, 'run_metadata': run_metadata}
-        for name, value in given.items():
+        unsupported = {'feed_dict': feed_dict, 'options': options, 'run_metadata': run_metadata}
+        for name, value in unsupported.items():
             if value is not None:
                 raise self.refusal(f'calls session.run with {name}')
         return tf.nest.map_structure(self._run, fetches)
@@ -75,7 +75,7 @@ class StepSession:
 
     @contextlib.contextmanager
     def name_user(self, user: Any) -> Iterator[None]:
-        """Inside, a refusal names the class of `user`."""
+        """Set the user whose class is named by errors in the block."""
         outer, self._user = self._user, type(user).__name__
         try:
             yield
@@ -83,10 +83,10 @@ class StepSession:
             self._user = outer
 
     def check(self, fetch: Any) -> None:
-        """Refuse what is neither a variable nor of the graph of the step.
+        """Refuse a fetch that is neither a variable nor part of the step's graph.
 
         Raises:
-            errors.ConfigError: it is something else, the name of a tensor for example.
+            errors.ConfigError: the fetch is something else, as the name of a tensor.
         """
         is_of_graph = isinstance(fetch, (tf.Tensor, tf.Operation))
         if isinstance(fetch, tf.Variable) or (
@@ -96,7 +96,7 @@ class StepSession:
         raise self.refusal(f'fetches {fetch!r}, which is no tensor of the graph of the step')
 
     def refusal(self, what: str) -> errors.ConfigError:
-        """Return the error about what the current user of the session does."""
+        """Return the error about an unsupported action of the current user of the session."""
         return _refusal(f'{self._user} {what}, which')
 
     def _run(self, fetch: Any) -> Any:
@@ -106,8 +106,8 @@ class StepSession:
         operation = _operation(fetch)
         if isinstance(fetch, tf.Variable) and operation is None:
             return _value(fetch)
-        if id(fetch) not in self._parts:  # To make one takes longer than a small step.
-            # Fetched operations give nothing: `prune` wants a list of them.
+        if id(fetch) not in self._parts:  # pruning takes longer than a small step
+            # `prune` takes operations as a list, since they return nothing.
             pruned = self._function.prune([], fetch if operation is None else [operation])
             self._parts[id(fetch)] = fetch, pruned
         _, part = self._parts[id(fetch)]
@@ -118,46 +118,46 @@ class StepSession:
 
 
 class NamedListener(tf1.train.CheckpointSaverListener):
-    """A listener of checkpoints, by whose name the session refuses what it does not carry.
+    """Wrapper of a checkpoint listener, whose class the errors of the session name.
 
     Args:
-        listener: what is told.
+        listener: the listener to call.
     """
 
     def __init__(self, listener: tf1.train.CheckpointSaverListener):
         self._listener = listener
 
     def begin(self) -> None:
-        """Tell that the graph is being built."""
+        """Call the listener's `begin`."""
         self._listener.begin()
 
     def before_save(self, session: StepSession, global_step_value: int) -> None:
-        """Tells of a checkpoint to come."""
+        """Call the listener's `before_save`."""
         with session.name_user(self._listener):
             self._listener.before_save(session, global_step_value)
 
     def after_save(self, session: StepSession, global_step_value: int) -> Optional[bool]:
-        """Tells of a checkpoint; returns whether training should stop."""
+        """Call the listener's `after_save`, and return whether training should stop."""
         with session.name_user(self._listener):
             return self._listener.after_save(session, global_step_value)
 
     def end(self, session: StepSession, global_step_value: int) -> None:
-        """Tell that training has ended."""
+        """Call the listener's `end`."""
         with session.name_user(self._listener):
             self._listener.end(session, global_step_value)
 
 
 class HookCalls:
-    """Tells hooks of a training run what a session would.
+    """Calls of the hooks of a training run, as a session makes them.
 
     Args:
-        hooks: in the order in which they are told; each asks for the same tensors in each run (or
-            for some of those of the first).
-        session: see `StepSession`.
+        hooks: the hooks, in the order of their calls. In later steps a hook may only fetch tensors
+            that it fetched in the first step.
+        session: the substitute for a session.
 
     Attributes:
-        each: what hooks want of each step.
-        last: what hooks want of a call's last step, beside those.
+        each: tensors that hooks fetch of each step.
+        last: further tensors that hooks fetch of a call's last step.
     """
 
     def __init__(self, hooks: Sequence[tf.estimator.SessionRunHook], session: StepSession):
@@ -168,30 +168,30 @@ class HookCalls:
         self.should_stop = False
 
     def begin(self) -> None:
-        """Tell that variables have their values; finds out what the hooks want to know."""
+        """Call `after_create_session` of the hooks, and find out the tensors that they fetch."""
         for hook in self._hooks:
             with self._session.name_user(hook):
                 hook.after_create_session(self._session, None)
         self._now = self._context()
         each: Dict[int, tf.Tensor] = {}
         last: Dict[int, tf.Tensor] = {}
-        # Where a last step gives nothing of its own, there is one step to compile, not two.
+        # Without tensors of the last step alone, one graph is compiled instead of two.
         cheap = {id(read) for read in self._session.graph.get_collection(step_graphs.STEP_READS)}
         for hook in self._hooks:
-            _, arguments = self._asked(hook)
+            _, arguments = self._request(hook)
             for fetch in () if arguments is None else tf.nest.flatten(arguments.fetches):
                 if not isinstance(fetch, tf.Variable):
-                    is_of_each = _sees_each_step(hook) or id(fetch) in cheap
-                    (each if is_of_each else last)[id(fetch)] = fetch
+                    in_each_step = _sees_each_step(hook) or id(fetch) in cheap
+                    (each if in_each_step else last)[id(fetch)] = fetch
         self.each = list(each.values())
         self.last = [fetch for key, fetch in last.items() if key not in each]
 
     def before(self, count: int) -> Optional[tf1.RunOptions]:
-        """Tells of a call that is to come; returns the options that hooks ask for."""
+        """Call `before_run` of the hooks for the next call, and return their run options."""
         self._now = self._context()
         self._arguments = self._ask(count == 1)
-        options = [one.options for _, one in self._arguments if one is not None]
-        return next((one for one in options if one is not None), None)
+        options = [arguments.options for _, arguments in self._arguments if arguments is not None]
+        return next((each for each in options if each is not None), None)
 
     def after(
         self,
@@ -200,15 +200,15 @@ class HookCalls:
         last: Sequence[Any],
         metadata: Any = None,
     ) -> None:
-        """Tells of a call that was made.
+        """Call `after_run` of the hooks for each step of a call.
 
         Args:
-            count: of its steps.
+            count: number of steps of the call.
             each: values of the tensors of `each`, step by step.
-            last: values of those of `last`.
-            metadata: a trace of the call, where options asked for it.
+            last: values of the tensors of `last`.
+            metadata: a trace of the call, if the options ask for it.
         """
-        of_last = {id(fetch): value for fetch, value in zip(self.last, last)}
+        last_values = {id(fetch): value for fetch, value in zip(self.last, last)}
         for index in range(count):
             is_last = index == count - 1
             if index:
@@ -216,7 +216,7 @@ class HookCalls:
             self._session.step += 1
             values = {id(fetch): steps[index] for fetch, steps in zip(self.each, each)}
             if is_last:
-                values.update(of_last)
+                values.update(last_values)
             for hook, arguments in self._arguments:
                 with self._session.name_user(hook):
                     results = self._run_values(arguments, values, metadata)
@@ -224,7 +224,7 @@ class HookCalls:
         self.should_stop = self._now.stop_requested
 
     def end(self) -> None:
-        """Tell that training has ended."""
+        """Call `end` of the hooks."""
         for hook in self._hooks:
             with self._session.name_user(hook):
                 hook.end(self._session)
@@ -237,12 +237,12 @@ class HookCalls:
         for hook in asked:
             if isinstance(hook, global_steps.GlobalStepHook):
                 hook.follow_step(self._session.step)
-        return [self._asked(hook) for hook in asked]
+        return [self._request(hook) for hook in asked]
 
-    def _asked(
+    def _request(
         self, hook: tf.estimator.SessionRunHook
     ) -> Tuple[Any, Optional[tf1.train.SessionRunArgs]]:
-        """Return the hook, and what it wants of the coming step."""
+        """Return the hook, and its arguments for the coming step."""
         with self._session.name_user(hook):
             arguments = hook.before_run(self._now)
             if arguments is not None and arguments.feed_dict:
@@ -260,7 +260,7 @@ class HookCalls:
         values: Mapping[int, Any],
         metadata: Any,
     ) -> tf1.train.SessionRunValues:
-        def value_of(fetch: Any) -> Any:
+        def look_up(fetch: Any) -> Any:
             if isinstance(fetch, tf.Variable):
                 return self._session.run(fetch)
             if id(fetch) not in values:
@@ -269,12 +269,12 @@ class HookCalls:
                 )
             return values[id(fetch)]
 
-        results = None if arguments is None else tf.nest.map_structure(value_of, arguments.fetches)
+        results = None if arguments is None else tf.nest.map_structure(look_up, arguments.fetches)
         options = None if arguments is None else arguments.options
         return tf1.train.SessionRunValues(results, options, metadata)
 
 
-# Their `begin` and `after_run` take apart what sessions alone have: ops of variables, metadata.
+# Their `begin` and `after_run` use parts of sessions: operations of variables, run metadata.
 _OF_SESSIONS = (
     tf.estimator.CheckpointSaverHook,
     tf.estimator.ProfilerHook,
@@ -286,7 +286,7 @@ def refuse_of_sessions(hooks: Sequence[tf.estimator.SessionRunHook]) -> None:
     """Refuse the hooks of TensorFlow that work in sessions only.
 
     Raises:
-        errors.ConfigError: there is one.
+        errors.ConfigError: there is such a hook.
     """
     for hook in hooks:
         if isinstance(hook, _OF_SESSIONS):
@@ -300,7 +300,7 @@ def _refusal(what: str) -> errors.ConfigError:
 
 
 def needs_single_steps(hooks: Sequence[tf.estimator.SessionRunHook]) -> bool:
-    """Return whether a hook does not say of which steps of a call it is to be told."""
+    """Return whether a hook lacks `sees_each_step`, so that each call must have one step."""
     return not all(hasattr(hook, 'sees_each_step') for hook in hooks)
 
 
@@ -309,13 +309,13 @@ def _sees_each_step(hook: tf.estimator.SessionRunHook) -> bool:
 
 
 def _operation(fetch: Any) -> Optional[tf.Operation]:
-    """Return what a fetch runs: an operation, or the assignment that a variable came out of."""
+    """Return the operation of a fetch: itself, or the assignment that returned a variable."""
     if isinstance(fetch, tf.Variable):
-        # `variable.assign(..)` of a graph is the variable behind that operation.
+        # In a graph `variable.assign(..)` returns the variable, with the operation as its parent.
         fetch = fetch.__dict__.get('_parent_op')
     return fetch if isinstance(fetch, tf.Operation) else None
 
 
 def _value(variable: tf.Variable) -> Any:
-    """Of the first copy, of a strategy's variable."""
+    """Return the value of a variable; under a strategy, that of the first copy."""
     return partitioned.components(variable)[0].numpy()

@@ -1,4 +1,4 @@
-"""`FunctionTrainer`: what an Estimator does when it trains, without sessions."""
+"""`FunctionTrainer`: training as by an Estimator, but without sessions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Hooks = Sequence[tf.estimator.SessionRunHook]
 
 
 class FunctionTrainer:
-    """Trains by calls of a `tf.function`.
+    """Trainer that calls a `tf.function` of several steps.
 
     Args:
-        step_fn: see `model_fn.create_step_fn`.
+        step_fn: builds a training step, as of `model_fn.create_step_fn`.
         run_config: `model_dir`, the seed, and the rewrites of graphs.
         train_config: cadences of reports and checkpoints, and `steps_per_call`.
     """
@@ -53,14 +53,13 @@ class FunctionTrainer:
         """Train as `tf.estimator.Estimator.train` does, with the same arguments.
 
         Raises:
-            errors.UserError: eager execution is off, or a hook needs a session; and all that hooks
-                raise.
+            errors.UserError: eager execution is off, or a hook needs a session.
         """
         if not tf.executing_eagerly():
             raise errors.ConfigError(
-                'train_config.loop is TF_FUNCTION, which is for eager TensorFlow, but this program '
-                'has it switched off (tf.compat.v1.disable_eager_execution), or is inside of a '
-                'graph; expected to be called outside of both, or loop: ESTIMATOR.'
+                'train_config.loop is TF_FUNCTION, which needs eager execution, but it is off '
+                '(tf.compat.v1.disable_eager_execution), or this call is inside a graph; expected '
+                'eager execution, or loop: ESTIMATOR.'
             )
         hook_calls.refuse_of_sessions(hooks)
         model_dir = self._run_config.model_dir
@@ -78,11 +77,11 @@ class FunctionTrainer:
             calls = hook_calls.HookCalls(all_hooks, session)
             calls.begin()
             steps = step_graphs.Steps(function, step.train_op, calls.each, calls.last)
-            # What is known of a step in whose call the input ends would be lost with the call.
+            # A call in which the input ends returns no values of its earlier steps.
             is_single = input_fn.ends or hook_calls.needs_single_steps(hooks)
-            (share_of_single,) = agreed([float(is_single)])
+            (single_fraction,) = agreed([float(is_single)])
             lengths = call_lengths.CallLengths.from_config(
-                self._train_config, session.step, max_steps, share_of_single > 0
+                self._train_config, session.step, max_steps, single_fraction > 0
             )
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 _train(steps, calls, lengths, agreed, session, max_steps)
@@ -102,7 +101,7 @@ class FunctionTrainer:
         def build() -> Any:
             step_graphs.create_global_step()
             step = self._step(*next_batch())
-            # In the order of an Estimator.
+            # The order of hooks is that of an Estimator.
             own = step.training_chief_hooks if self._run_config.is_chief else []
             all_hooks = [*own, *hooks, *step.training_hooks]
             for hook in all_hooks:
@@ -113,11 +112,11 @@ class FunctionTrainer:
 
         traced = step_graphs.trace(build, self._run_config.tf_random_seed, strategy)
         if self._run_config.is_chief:
-            summaries.writer_of(self._run_config.model_dir).add_graph(traced[0].graph)
+            summaries.get_writer(self._run_config.model_dir).add_graph(traced[0].graph)
         return traced
 
     def _step(self, features: Any, labels: Any) -> model_fn.TrainStep:
-        """Return the step: that of the first replica of a strategy, with the train op of all."""
+        """Build the step of the first replica of a strategy, with the train op of all replicas."""
         arguments = features, labels, self._run_config
         if not tf.distribute.has_strategy():
             return self._step_fn(*arguments)
@@ -135,19 +134,19 @@ def _train(
     session: hook_calls.StepSession,
     max_steps: Optional[int],
 ) -> None:
-    """Make calls until a step, or until a hook of any worker asks for the end."""
+    """Make calls until `max_steps`, or until a hook of any worker requests a stop."""
     stops = False
     while not stops and (max_steps is None or session.step < max_steps):
         count = lengths.next(session.step)
         seconds = _call(steps, calls, count)
-        # All workers make the same calls: the others would wait for ever for one that did not.
+        # All workers make the same calls; otherwise the others would wait forever.
         wish, seconds = agreed([float(calls.should_stop), seconds])
         stops = wish > 0
         lengths.took(count, seconds)
 
 
 def _call(steps: step_graphs.Steps, calls: hook_calls.HookCalls, count: int) -> float:
-    """Run the next call, and tell the hooks; returns how many seconds the call took."""
+    """Run a call and its hooks, and return the duration of the call in seconds."""
     options = calls.before(count)
     begun = time.monotonic()
     traces = options is not None and options.trace_level != tf1.RunOptions.NO_TRACE
@@ -159,10 +158,10 @@ def _call(steps: step_graphs.Steps, calls: hook_calls.HookCalls, count: int) -> 
 
 
 def _check_start(agreed: eager_workers.MeanOfWorkers, step: int, model_dir: Optional[str]) -> None:
-    """Wait until all workers have read where they begin: the chief may write there afterwards.
+    """Wait until all workers have restored: the chief may write checkpoints only then.
 
     Raises:
-        errors.ClusterError: they do not begin at one step.
+        errors.ClusterError: the workers begin at different steps.
     """
     (mean,) = agreed([step])
     if mean != step:
@@ -175,7 +174,7 @@ def _check_start(agreed: eager_workers.MeanOfWorkers, step: int, model_dir: Opti
 def _set_variables(
     scaffold: tf1.train.Scaffold, session: hook_calls.StepSession, model_dir: Optional[str]
 ) -> None:
-    """Restore the latest checkpoint; where there is none, sets what the run starts from."""
+    """Restore the latest checkpoint, or set the initial values where there is none."""
     checkpoint = checkpoint_files.latest_checkpoint(model_dir) if model_dir else None
     if checkpoint is not None:
         scaffold.saver.restore(session, checkpoint)
@@ -186,7 +185,7 @@ def _set_variables(
 
 @contextlib.contextmanager
 def _rewrites(session_config: Optional[tf1.ConfigProto]) -> Iterator[None]:
-    """Inside, functions are compiled with the rewrites that a session's options ask for."""
+    """Apply the graph rewrites of a session's options to functions compiled in the block."""
     if session_config is None:
         yield
         return

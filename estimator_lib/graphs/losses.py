@@ -6,9 +6,9 @@ from typing import Dict, List, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution
+from estimator_lib import distribution, graph_state
 from estimator_lib.checkpoints import model_variables
-from estimator_lib.distribution import placement, replicas, strategies
+from estimator_lib.distribution import placement, replica_values, replicas
 from estimator_lib.graphs import task_checks
 from estimator_lib.task import Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
@@ -20,7 +20,7 @@ TOTAL_LOSS = 'total_loss'
 
 
 def loss_metric_names(task: Task) -> List[str]:
-    """Returns the names under which an evaluation reports losses."""
+    """Return the names under which an evaluation reports losses."""
     names = [*task.loss_names(), REGULARIZATION_LOSS, TOTAL_LOSS]
     return ['loss', *(f'Loss/{name}' for name in names)]
 
@@ -32,7 +32,7 @@ def compute_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """Builds the task's losses, the regularization loss of its variables, and their sum.
+    """Build the task's losses, the regularization loss of its variables, and their sum.
 
     Returns:
         float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
@@ -48,14 +48,14 @@ def compute_training_losses(
     features: Features,
     labels: Labels,
 ) -> Tuple[Tensors, Dict[str, Metric]]:
-    """Builds the network for training, once for each device that shares the batch.
+    """Build the network for training, once for each device that shares the batch.
 
     Returns:
         Losses as of `compute_losses`: the means over the devices, and the regularization once. And
         `task.training_metrics` of the first device.
     """
     metrics: Dict[str, Metric] = {}
-    replicas.remember_worker(plan.worker_index)
+    graph_state.remember_worker(plan.worker_index)
 
     def replica_losses(features: Features, labels: Labels) -> Tensors:
         predictions = task.predict(features, ModeKeys.TRAIN, labels)
@@ -65,7 +65,7 @@ def compute_training_losses(
         return _task_losses(task, predictions, features, labels)
 
     devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
-    with placement.of_variables(plan), model_variables.collected():
+    with placement.variable_scope(plan), model_variables.collected():
         losses = replicas.mean_losses(devices, replica_losses, features, labels)
         return _add_total(config, losses), metrics
 
@@ -77,9 +77,9 @@ def _task_losses(task: Task, predictions: Tensors, features: Features, labels: L
 
 
 def _add_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
-    """Returns the losses, the regularization loss, and the sum."""
+    """Return the losses, the regularization loss, and the sum."""
     losses = dict(losses)
-    regularization = strategies.regularization_loss()
+    regularization = replica_values.regularization_loss()
     if regularization is not None and config.train_config.add_regularization_loss:
         losses[REGULARIZATION_LOSS] = tf.identity(regularization, REGULARIZATION_LOSS)
     losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)

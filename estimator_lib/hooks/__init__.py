@@ -1,1 +1,1 @@
-"""Session hooks: progress, preemption, numerics, profiling, early stop."""
+"""Session hooks: progress, preemption, numerics, profiling and summaries."""

@@ -1,4 +1,4 @@
-"""The base of all hooks that need to know the global step."""
+"""The base class of hooks that need the global step."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ tf1 = tf.compat.v1
 
 
 class GlobalStepHook(tf.estimator.SessionRunHook):
-    """Follows the global step, which it fetches in each run.
+    """Hook that follows the global step, which it fetches in each run.
 
-    A subclass says what else to fetch (`fetches`, `run_options`), and what to do when a session
-    begins (`session_begun`) and after each run (`step_done`).
+    A subclass may fetch more (`fetches`, `run_options`), and act when a session begins
+    (`session_begun`) and after each run (`step_done`).
 
     Attributes:
-        step: the global step after the last run; before the first, that of the session's begin.
-        sees_each_step: of a loop that runs several steps in one call: whether the hook is told of
-            each, or of the last one of each call. A call ends wherever a hook of the second kind is
-            to act (`function_loop.call_lengths`).
+        step: the global step after the last run; before the first run, that of the session's start.
+        sees_each_step: for a loop that runs several steps in one call: whether the hook is called
+            for each step, or for the last step of a call only. A call ends wherever a hook of the
+            second kind acts (`function_loop.call_lengths`).
     """
 
     step = 0
@@ -30,59 +30,59 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
         self._global_step = tf1.train.get_global_step()
 
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
-        """Read where the session begins; it may replace another one that was lost."""
+        """Read the global step of the new session, which may replace a lost one."""
         del coord
         self.step = self.read_step(session)
         self.session_begun()
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetch the global step, and what the subclass asks for."""
+        """Fetch the global step, and the fetches of the subclass."""
         del run_context
         options = self.run_options()
         return tf.estimator.SessionRunArgs((self._global_step, self.fetches()), options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Count the step, and hand over what was fetched."""
+        """Count the step, and pass the results to the subclass."""
         fetched, results = run_values.results
         self.step = step_after_run(int(fetched), self.step)
         self.step_done(run_context, run_values._replace(results=results))
 
     def follow_step(self, step: int) -> None:
-        """Move to a step; called where `before_run` and `after_run` were not called for each."""
+        """Set the step, in a loop that does not call this hook for each step."""
         self.step = step
 
     def read_step(self, session: tf1.Session) -> int:
-        """Return the global step at this moment, by a run of its own."""
+        """Read the present global step in a separate run."""
         return int(session.run(self._global_step))
 
     def fetches(self) -> Any:
-        """What else to fetch in the coming run: nested tensors, the same ones in each run.
+        """Return further tensors to fetch: nested, and the same ones in each run.
 
-        A session prepares the graph anew for each set of fetches: a second set would cost more, at
-        the first step that uses it, than all the numbers that it saves. Only what is expensive to
-        compute is left out of some runs; the first one has it.
+        A session prepares its graph again for each new set of fetches, which costs more than
+        fetching small tensors needlessly. So only tensors that are expensive to compute are left
+        out of some runs; the first run has them.
         """
         return ()
 
     def run_options(self) -> Optional[tf1.RunOptions]:
-        """Options of the coming run."""
+        """Return the options of the coming run."""
         return None
 
     def session_begun(self) -> None:
-        """Called when a session begins; `step` is known."""
+        """Handle the beginning of a session; `step` is known."""
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Called after each run; `step` has counted it, and `results` are those of `fetches`."""
+        """Handle the end of a run; `step` has counted it, and `results` are those of `fetches`."""
 
 
 def step_after_run(fetched: int, last: int) -> int:
-    """Return the global step after a run in which it was fetched.
+    """Return the global step after a run, given the value that the run fetched.
 
-    A fetch reads it before the run's update or, in a small graph, after it. On one machine the
-    answer is exact; in a cluster, where others update it too, it may be behind by those.
+    A fetch reads the step before the run's update or, in a small graph, after it. On one machine
+    the result is exact. In a cluster it may lack the updates of other workers.
 
     Args:
-        fetched: what the run gave.
-        last: what this function said of the run before, or the step at which the session began.
+        fetched: the value that the run fetched.
+        last: the result of this function for the run before, or the session's first step.
     """
     return fetched if fetched > last else fetched + 1

@@ -1,9 +1,8 @@
-"""NaN and infinite losses: who found one, in which images, and the checkpoints that stay whole.
+"""Hooks for NaN and infinite losses: one stops training, one protects the checkpoints.
 
-A loss is found to be NaN in the same run that has already changed the variables with its gradient.
-So two hooks work together: `NonFiniteLossHook` stops training with the whole story, and
-`FiniteCheckpointSaverHook`, which comes before it in an Estimator's order of hooks, does not save
-what is not finite.
+The run that computes a NaN loss has already changed the variables with its gradient. So two hooks
+work together. `NonFiniteLossHook` stops training with the losses and images in the message.
+`FiniteCheckpointSaverHook`, which an Estimator calls before it, does not save such a state.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.hooks import global_steps
 from estimator_lib.hooks.progress import TOTAL_LOSS
-from estimator_lib.optimization.partitioned import part_of, variable_name, whole_name
+from estimator_lib.optimization.partitioned import take_slice, variable_name, whole_name
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -31,34 +30,34 @@ _ADVICE = (
 )
 _MOST_IMAGES = 64
 _BASENAME = 'model.ckpt'
-# Variables are looked at in groups of about this many bytes, so that no copy of all is made.
+# Variables are checked in groups of about this size, which avoids a copy of all of them.
 _GROUP_BYTES = 16 * 2**20
 
 
 class NonFiniteLossError(errors.UserError):
-    """A loss is NaN or infinite, and the config says to stop then."""
+    """Error for a NaN or infinite loss, where the config demands a stop."""
 
 
 def reported_loss(loss: tf.Tensor) -> tf.Tensor:
-    """What an `EstimatorSpec` gets as its loss: the loss, infinite in place of NaN.
+    """Return the loss to put into an `EstimatorSpec`, with infinity in place of NaN.
 
-    The Estimator adds a hook of its own that stops at NaN, before any hook of a model_fn, with
-    neither name nor images.
+    The Estimator adds its own hook before any hook of a `model_fn`; it stops at NaN, with a message
+    that has neither the loss's name nor the images.
     """
     return tf.where(tf.math.is_nan(loss), tf.fill(tf.shape(loss), np.inf), loss)
 
 
 class NonFiniteLossHook(global_steps.GlobalStepHook):
-    """Looks at the losses of each step.
+    """Hook that checks the losses of each step.
 
     Args:
         losses: float scalars by name.
         learning_rate: float32 scalar.
         source_ids: string [batch]: the names of the batch's images.
         policy: a `train_pb2.NonFiniteLossPolicy`.
-        warn_every_n_steps: at most one warning in so many steps.
-        is_finite: bool scalar: whether the step's update was applied; None: not known here.
-        max_skipped: updates left out in a row after which `SKIP_STEP` stops.
+        warn_every_n_steps: there is at most one warning in this number of steps.
+        is_finite: bool scalar: whether the step's update was applied; None: not known.
+        max_skipped: number of consecutive skipped updates after which `SKIP_STEP` stops.
     """
 
     def __init__(
@@ -84,14 +83,14 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
         self._next_warning = 0
 
     def fetches(self) -> Mapping[str, Any]:
-        """What a message needs: after the step the batch is gone."""
+        """Return the tensors of a message: after the step the batch is gone."""
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Stop, or counts and warns.
+        """Check the losses; stop, or count the step and warn.
 
         Raises:
-            NonFiniteLossError: the policy is to stop at the first such step, or after these.
+            NonFiniteLossError: the policy demands a stop at this step.
         """
         results = run_values.results
         not_finite = non_finite(results['losses'])
@@ -112,7 +111,7 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
         if step >= self._next_warning:
             self._next_warning = step + self._warn_every_n_steps
             log.warning(
-                '%s; training goes on without its update, as train_config.non_finite_loss_policy '
+                '%s; training continues without its update, as train_config.non_finite_loss_policy '
                 'says (%d such steps so far)',
                 story,
                 self._skipped,
@@ -120,22 +119,22 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
 
 
 class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
-    """Saves checkpoints, but none of a state that is not finite.
+    """Hook that saves checkpoints, but none of a state that is not finite.
 
-    It takes the place of the Estimator's own saver hook when it is among the
-    `training_chief_hooks` of an `EstimatorSpec`. Nothing is saved after a step with a NaN or
-    infinite loss, nor while any variable holds such a number (another worker of a cluster may have
-    put it there), but for numbers that were infinite when the session began. A run whose last state
-    was not saved for such a reason ends with an error.
+    It replaces the Estimator's own saver hook when it is among the `training_chief_hooks` of an
+    `EstimatorSpec`. Nothing is saved after a step with a NaN or infinite loss, nor while a variable
+    holds such a number (another worker of a cluster may have written it). Numbers that were
+    infinite when the session began are allowed. A run whose last state was not saved for such a
+    reason ends with an error.
 
     Args:
-        model_dir: where checkpoints go.
+        model_dir: the folder of the checkpoints.
         losses: float scalars by name.
         save_secs: seconds between two checkpoints; this or `save_steps`.
         save_steps: steps between two checkpoints.
         scaffold: has the Saver.
-        listeners: told before and after each checkpoint.
-        save_graph_def: whether each checkpoint has its graph beside it (`.meta`).
+        listeners: called before and after each checkpoint.
+        save_graph_def: whether to write the graph with each checkpoint (`.meta`).
     """
 
     def __init__(
@@ -162,18 +161,18 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         self._losses = dict(losses)
         self._not_finite: Dict[str, float] = {}
         self._start: Optional[str] = None  # the checkpoint of the session's start
-        self._initial: Optional[Dict[str, np.ndarray]] = None  # what it has that is not finite
-        self._refusal = ''  # why the last state was not saved
+        self._initial: Optional[Dict[str, np.ndarray]] = None  # its values that are not finite
+        self._refusal = ''  # the reason why the last state was not saved
 
     def listen(self, listeners: Sequence[tf1.train.CheckpointSaverListener]) -> None:
-        """Add listeners; before `begin`."""
+        """Add listeners; to call before `begin`."""
         self._listeners.extend(listeners)
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
-        """Save what the run starts from.
+        """Save the state from which the run starts.
 
-        The hook that this is made from writes the graph as text before that, which takes longer
-        than everything else of it; the events and each checkpoint's `.meta` have the graph.
+        The base class also writes the graph as text, which takes longer than all else that it does.
+        That file is left out: the events and each checkpoint's `.meta` have the graph.
         """
         del coord
         step = session.run(self._global_step_tensor)
@@ -182,12 +181,12 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Fetch the losses as well."""
+        """Fetch the losses too."""
         own = super().before_run(run_context)
         return tf.estimator.SessionRunArgs([own.fetches, self._losses])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Save, when it is time."""
+        """Save a checkpoint if one is due."""
         own, losses = run_values.results
         self._not_finite = non_finite(losses)
         super().after_run(run_context, run_values._replace(results=own))
@@ -196,34 +195,34 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         """Save the last state.
 
         Raises:
-            NonFiniteLossError: it was not saved.
+            NonFiniteLossError: the last state was not saved.
         """
         super().end(session)
         if self._refusal:
             raise NonFiniteLossError(f'{self._refusal}. {_ADVICE}')
 
     def _save(self, session: tf1.Session, step: int) -> bool:
-        where = ', '.join(f'the loss {name}' for name in self._not_finite)
-        if not where and self._start is not None:
-            where = self._broken_variable(session)
-        self._refusal = f'step {step} is not saved: {where} is not finite' if where else ''
-        if where:
+        culprit = ', '.join(f'the loss {name}' for name in self._not_finite)
+        if not culprit and self._start is not None:
+            culprit = self._broken_variable(session)
+        self._refusal = f'step {step} is not saved: {culprit} is not finite' if culprit else ''
+        if culprit:
             log.error('%s', self._refusal)
             return False
         return super()._save(session, step)
 
     def _broken_variable(self, session: tf1.Session) -> str:
-        """Return `the variable x` for the first one that is not as it should be; '' for none.
+        """Return `the variable x` for the first variable with a new NaN or infinity; '' for none.
 
-        The checkpoint of the session's start is there until the next one is saved: what was
-        infinite in it is read before that.
+        Values that are not finite in the checkpoint of the session's start are allowed. They are
+        read before the next save, which may delete that checkpoint.
         """
         initial = {} if self._initial is None else self._initial
         for variable, value in non_finite_variables(session):
             name = variable_name(variable)
             if self._initial is None:
                 initial[name] = _saved_value(self._start, variable)
-            # NaN equals nothing.
+            # NaN equals nothing, so NaNs of the start are not allowed.
             if not (np.isfinite(value) | (value == initial.get(name))).all():
                 return f'the variable {name}'
         self._initial = initial
@@ -235,12 +234,12 @@ def saver_hooks(
     losses: Mapping[str, tf.Tensor],
     scaffold: tf1.train.Scaffold,
 ) -> List[FiniteCheckpointSaverHook]:
-    """Return the hook that saves into an Estimator's folder at its cadence; none without one.
+    """Create the hook that saves to an Estimator's folder at its cadence; [] without a cadence.
 
     Args:
-        run_config: of the Estimator.
-        losses: see `FiniteCheckpointSaverHook`.
-        scaffold: see `FiniteCheckpointSaverHook`.
+        run_config: the config of the Estimator.
+        losses: float scalars by name.
+        scaffold: has the Saver.
     """
     if not (run_config.save_checkpoints_secs or run_config.save_checkpoints_steps):
         return []
@@ -264,9 +263,9 @@ def non_finite(losses: Mapping[str, Any]) -> Dict[str, float]:
 def describe(
     step: int, not_finite: Mapping[str, float], learning_rate: float, source_ids: Sequence[bytes]
 ) -> str:
-    """`step 12: the loss x is nan (learning rate 0.01; images 'a.jpg', 'b.jpg')`.
+    """Describe a step: `step 12: the loss x is nan (learning rate 0.01; images 'a.jpg', 'b.jpg')`.
 
-    A sum is not named beside its parts. No loss: it is a gradient.
+    The total loss is not named beside its parts. Without losses the message is about a gradient.
     """
     parts = {name: value for name, value in not_finite.items() if name != TOTAL_LOSS} or not_finite
     losses = ' and '.join(f'the loss {name} is {value}' for name, value in parts.items())
@@ -278,7 +277,7 @@ def describe(
 
 
 def non_finite_variables(session: tf1.Session) -> Iterator[Tuple[tf.Variable, np.ndarray]]:
-    """Yield the variables that hold a NaN or infinity, and their values."""
+    """Yield the variables that hold a NaN or an infinity, with their values."""
     for group in _groups(session.graph):
         for variable, value in zip(group, session.run(group)):
             if not np.isfinite(value).all():
@@ -286,15 +285,17 @@ def non_finite_variables(session: tf1.Session) -> Iterator[Tuple[tf.Variable, np
 
 
 def _saved_value(prefix: str, variable: tf.Variable) -> np.ndarray:
-    """Return what a checkpoint has of a variable; 0 where it has nothing."""
+    """Return the value of a variable in a checkpoint; 0 if the checkpoint lacks it."""
     reader, name = tf.train.load_checkpoint(prefix), whole_name(variable)
-    return part_of(reader.get_tensor(name), variable) if reader.has_tensor(name) else np.zeros(())
+    return (
+        take_slice(reader.get_tensor(name), variable) if reader.has_tensor(name) else np.zeros(())
+    )
 
 
 def _groups(graph: tf.Graph) -> List[List[tf.Variable]]:
     with graph.as_default():
         variables = [
-            _of_this_process(variable)
+            _local_copy(variable)
             for variable in tf1.global_variables()
             if variable.dtype.base_dtype.is_floating
         ]
@@ -309,7 +310,7 @@ def _groups(graph: tf.Graph) -> List[List[tf.Variable]]:
     return groups
 
 
-def _of_this_process(variable: tf.Variable) -> tf.Variable:
-    """The first copy of a strategy's variable: the graph cannot grow by a read of all any more."""
+def _local_copy(variable: tf.Variable) -> tf.Variable:
+    """Return the first copy of a strategy's variable: reading all would extend the final graph."""
     copies = getattr(variable, 'values', None)
     return copies[0] if isinstance(copies, tuple) else variable

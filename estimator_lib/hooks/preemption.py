@@ -1,15 +1,15 @@
-"""Ending when told to: SIGTERM and Ctrl-C save a checkpoint and leave within seconds.
+"""Preemption: on SIGTERM or Ctrl-C, save a checkpoint and end within seconds.
 
 The front door does so. A program that calls the library keeps its own signal handlers, and nothing
-ends its process, unless it asks for this:
+ends its process, unless it uses the guard:
 
     with preemption.preemption_guard():
         training.train_and_evaluate(task, config, model_dir)
 
-While `preemption_guard` is active, the first signal either lets the training step that is running
-end, after which the session closes and saves (`PreemptionHook`), or, outside of training, raises
-`Preempted` where the program is. A thread ends the process when neither happens in time: Python's
-signal handlers wait for the main thread to return from `session.run`, and a step may never end.
+During training, the first signal lets the running step end; then the session saves and closes
+(`PreemptionHook`). Outside training, it raises `Preempted` at once. When neither happens in time, a
+thread ends the process. The thread is needed because Python's signal handlers wait for the main
+thread to return from `session.run`, and a step may hang.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ _STDERR = 2
 
 
 class Preempted(SystemExit):
-    """The process was told to end.
+    """Exit of a process that was told to end.
 
-    Who catches `Exception` does not stop it, and where nobody catches it the process ends with its
-    status.
+    `except Exception` does not catch it. Where it is not caught, the process ends with its status.
 
     Args:
-        signal_number: what told it.
+        signal_number: the number of the signal.
 
     Attributes:
         exit_status: 143 for SIGTERM, 130 for Ctrl-C.
@@ -58,19 +57,20 @@ class Preempted(SystemExit):
 def preemption_guard(
     deadline_seconds: float = DEADLINE_SECONDS, ends_process: bool = False
 ) -> Iterator[None]:
-    """Handle SIGTERM and SIGINT while it is active.
+    """Handle SIGTERM and SIGINT while the block runs.
 
-    Inside of another guard, and in other threads than the main one (Python allows no handlers
-    there), it does nothing.
+    The guard does nothing inside another guard, and in threads other than the main one, where
+    Python allows no handlers.
 
     Args:
-        deadline_seconds: after this long the process ends (`os._exit`), whatever it is doing.
-        ends_process: whether the caller ends the process when `Preempted` is raised: the deadline
-            and the handlers then stay until it has.
+        deadline_seconds: seconds from the signal until the process is ended (`os._exit`), whatever
+            it is doing.
+        ends_process: whether the caller ends the process after `Preempted`. The deadline and the
+            handlers then stay until the end.
 
     Raises:
-        Preempted: a signal came while no training session was open, or one that came while a
-            session was open has ended that, and all else inside is done.
+        Preempted: a signal came. Outside training it is raised at once, otherwise at the end of the
+            block.
     """
     if _Guard.active is not None or threading.current_thread() is not threading.main_thread():
         yield
@@ -93,14 +93,14 @@ def preemption_guard(
 
 
 def owns_process() -> bool:
-    """Return whether a guard is active: the program has left it to the library how it ends."""
+    """Return whether a guard is active, so that the library may end the process."""
     return _Guard.active is not None
 
 
 def end_process_within(deadline_seconds: float) -> None:
-    """Let the active guard stay, with this deadline, until the process has ended.
+    """Keep the active guard, with this deadline, until the process has ended.
 
-    For a task of a cluster, which others wait for. Without a guard it does nothing.
+    A task of a cluster needs this, because others wait for it. Without a guard it does nothing.
     """
     guard = _Guard.active
     if guard is not None:
@@ -114,15 +114,15 @@ def requested() -> bool:
 
 
 def noticed() -> bool:
-    """Whether a signal has come, even one that the main thread has not seen yet; for threads."""
+    """Return whether a signal has come, even if the main thread has not seen it; for threads."""
     guard = _Guard.active
     return guard is not None and guard.noticed
 
 
 def request(signal_number: int = signal.SIGTERM) -> None:
-    """Tell this process to end, as a signal would that comes during training.
+    """Tell this process to end, as a signal during training does.
 
-    For a task of a cluster of which another task got the signal.
+    A task of a cluster calls this when another task got the signal.
     """
     guard = _Guard.active
     if guard is not None and guard.signal_number is None:
@@ -130,10 +130,10 @@ def request(signal_number: int = signal.SIGTERM) -> None:
 
 
 def raise_if_requested() -> None:
-    """End the program here, in an orderly way, when it has been told to end.
+    """Raise `Preempted` if the process has been told to end.
 
     Raises:
-        Preempted: it has.
+        Preempted: the process has been told to end.
     """
     guard = _Guard.active
     if guard is not None and guard.signal_number is not None:
@@ -142,10 +142,10 @@ def raise_if_requested() -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """What runs inside (an evaluation between two training steps) need not end first.
+    """Let a signal interrupt the block, as an evaluation between two training steps.
 
     Raises:
-        Preempted: the process has been told to end before, or is told so inside.
+        Preempted: the process was told to end before the block, or in it.
     """
     guard = _Guard.active
     if guard is None:
@@ -160,41 +160,41 @@ def interruptible() -> Iterator[None]:
 
 
 class PreemptionHook(tf.estimator.SessionRunHook):
-    """Lets the running step end when a signal comes, and then the session, which saves."""
+    """Hook that ends the session, which then saves, after the step in which a signal came."""
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """From here on a signal waits for the end of a step."""
+        """Make signals wait for the end of a step."""
         del session, coord
         wait_for_step(True)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ask for the end of the session, when told to end."""
+        """Request the end of the session after a signal."""
         del run_values
         if requested() and not run_context.stop_requested:
             log.info('told to end: this was the last step')
             run_context.request_stop()
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """The session has ended: a signal need not wait any more."""
+        """Handle signals at once again, as the session has ended."""
         del session
         wait_for_step(False)
 
 
 def wait_for_step(waits: bool) -> None:
-    """Say whether a signal is only noted, because a hook will see it after the running step."""
+    """Set whether a signal is only noted, for a hook that checks after each step."""
     if _Guard.active is not None:
         _Guard.active.waits_for_step = waits
 
 
 class _Guard:
-    """The handlers, and a thread that sees signals even while the main thread is in C++.
+    """Signal handlers, and a thread that sees signals even while the main thread is in C++.
 
     Attributes:
         signal_number: the first signal; None before it.
-        waits_for_step: whether a signal is only noted, because a hook will see it.
-        noticed: whether the thread has seen a signal; Python's handler may be late.
-        deadline_seconds: see `preemption_guard`.
-        ends_process: see `preemption_guard`.
+        waits_for_step: whether a signal is only noted, for a hook that checks after each step.
+        noticed: whether the thread has seen a signal; Python's handler may come later.
+        deadline_seconds: seconds from the first signal to the end of the process.
+        ends_process: whether the caller ends the process after `Preempted`.
     """
 
     active: Optional[_Guard] = None
@@ -212,12 +212,12 @@ class _Guard:
     def install(self) -> None:
         _Guard.active = self
         self._thread.start()
-        # The interpreter's C handler writes each signal's number there at once.
+        # The interpreter's C handler writes each signal's number to this pipe at once.
         self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         self._old_handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
 
     def restore(self) -> None:
-        """Give the signals back to who had them, and forget the deadline."""
+        """Restore the earlier signal handlers, and stop the thread with its deadline."""
         self.waits_for_step = True
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
@@ -229,11 +229,11 @@ class _Guard:
         os.close(self._writer)
 
     def only_wait(self) -> None:
-        """Let no further signal disturb the way out, for as long as the deadline allows."""
+        """Suppress further signals while the process ends, until the deadline."""
         self.waits_for_step = True
 
     def _handle(self, number: int, frame: Any) -> None:
-        """In the main thread, between two bytecodes."""
+        """Note a signal in the main thread, and raise `Preempted` outside training."""
         del frame
         if self.signal_number is None:
             self.signal_number = number
@@ -241,7 +241,7 @@ class _Guard:
             raise Preempted(self.signal_number)
 
     def _watch(self) -> None:
-        """In a thread: starts the deadline at the first signal; Ctrl-C after it ends at once."""
+        """Wait for signals in a thread, start the deadline, and end after a second Ctrl-C."""
         first: Optional[int] = None
         deadline = 0.0
         while True:
@@ -265,7 +265,7 @@ def _end_now(number: int, why: str) -> None:
 
 
 def _say(line: str) -> None:
-    # Not by `logging`, whose lock the main thread may hold for ever.
+    # `logging` is no use here: the main thread may hold its lock forever.
     with contextlib.suppress(OSError):
         os.write(_STDERR, f'{line}\n'.encode())
 

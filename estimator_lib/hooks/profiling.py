@@ -22,24 +22,25 @@ log = logging.getLogger('estimator_lib')
 
 @dataclasses.dataclass
 class ChromeTrace:
-    """The trace of a step that was made without a session.
+    """The trace of a step without a session.
 
     Attributes:
-        content: of a file for chrome://tracing.
+        content: the content of a file for chrome://tracing.
     """
 
     content: bytes = b''
 
 
 class ProfileHook(global_steps.GlobalStepHook):
-    """Traces one step with all its ops.
+    """Hook that traces one step with all its ops.
 
-    Writes `model_dir/profile/trace_step_<n>.json` (for chrome://tracing) and, of a session's step,
-    run metadata that TensorBoard's graph page shows.
+    It writes `model_dir/profile/trace_step_<n>.json` (for chrome://tracing). For a session's step
+    it also writes run metadata, which TensorBoard's graph page shows.
 
     Args:
-        step: the global step after it; 1 or more. A run that resumes after it is not traced.
-        model_dir: where the profile goes.
+        step: the global step after the traced step, at least 1. A run that resumes later is not
+            traced.
+        model_dir: the folder of the run.
     """
 
     def __init__(self, step: int, model_dir: str):
@@ -48,7 +49,7 @@ class ProfileHook(global_steps.GlobalStepHook):
         self._done = False
 
     def session_begun(self) -> None:
-        """Find out whether the step is still to come."""
+        """Check whether the step is still to come."""
         self._done = self._done or self.step >= self._profile_step
 
     def run_options(self) -> Optional[tf1.RunOptions]:
@@ -80,20 +81,20 @@ class ProfileHook(global_steps.GlobalStepHook):
 
 @contextlib.contextmanager
 def traced() -> Iterator[ChromeTrace]:
-    """Trace what runs inside, where there is no session; the result has it behind."""
-    found = ChromeTrace()
+    """Trace the block without a session; the yielded trace is filled at the end of the block."""
+    trace = ChromeTrace()
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         try:
-            yield found
+            yield trace
         finally:
             tf.profiler.experimental.stop()
         files = glob.glob(os.path.join(folder, '**', '*.xplane.pb'), recursive=True)
-        found.content = b''.join(map(_chrome_trace, files))
+        trace.content = b''.join(map(_chrome_trace, files))
 
 
 def _chrome_trace(path: str) -> bytes:
-    """What TensorFlow's profiler has written, as chrome://tracing reads it."""
+    """Convert a file of TensorFlow's profiler to the format of chrome://tracing."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     with tf.io.gfile.GFile(path, 'rb') as file:
@@ -101,7 +102,8 @@ def _chrome_trace(path: str) -> bytes:
     events = []
     for process, plane in enumerate(space.planes):
         names = {
-            number: one.display_name or one.name for number, one in plane.event_metadata.items()
+            number: event.display_name or event.name
+            for number, event in plane.event_metadata.items()
         }
         for line in plane.lines:
             events += [
@@ -119,7 +121,7 @@ def _chrome_trace(path: str) -> bytes:
 
 
 def write_chrome_trace(metadata: tf1.RunMetadata, path: str) -> None:
-    """Write what a traced run did as a file for chrome://tracing."""
+    """Write the trace of a session's run as a file for chrome://tracing."""
     trace = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
     with tf.io.gfile.GFile(path, 'w') as file:
         file.write(trace)

@@ -15,7 +15,7 @@ from estimator_lib.hooks import global_steps
 
 log = logging.getLogger('estimator_lib')
 
-# The sum, among the losses; the others are its parts.
+# The name of the sum among the losses; the other losses are its parts.
 TOTAL_LOSS = 'total_loss'
 
 _BAR = '{percentage:3.0f} %|{bar}| {n_fmt}/{total_fmt}{postfix}'
@@ -23,7 +23,7 @@ _ENDLESS_BAR = 'step {n_fmt}{postfix}'
 
 
 class _Pauses:
-    """How long this process has spent in pauses, in seconds."""
+    """Total time that this process has spent in pauses, in seconds."""
 
     total = 0.0
 
@@ -32,8 +32,8 @@ class Interval:
     """The time since a step, without pauses.
 
     Attributes:
-        step: after which it began.
-        waiting: seconds in which the input was waited for.
+        step: the step after which the interval began.
+        waiting: seconds in which steps waited for the input.
     """
 
     def __init__(self, step: int):
@@ -42,13 +42,13 @@ class Interval:
         self._begun = time.monotonic() - _Pauses.total
 
     def seconds(self) -> float:
-        """How long it has been."""
+        """Return the length of the interval up to now, in seconds."""
         return time.monotonic() - _Pauses.total - self._begun
 
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """What runs inside (an evaluation between two steps) is not time that steps took."""
+    """Subtract the block (an evaluation between two steps) from the time of the steps."""
     started = time.monotonic()
     try:
         yield
@@ -58,7 +58,7 @@ def paused() -> Iterator[None]:
 
 @contextlib.contextmanager
 def closing_bar() -> Iterator[None]:
-    """Leave the terminal in order when training ends by an error, which no hook is told of."""
+    """Close the progress bar at the end of the block, even after an error."""
     try:
         yield
     finally:
@@ -68,20 +68,20 @@ def closing_bar() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What one line says.
+    """Content of one line of progress.
 
     Attributes:
         step: the global step.
-        num_steps: the last one; 0: there is none.
-        losses: by name, the sum under `TOTAL_LOSS`.
-        learning_rate: of the step.
-        steps: how many steps the seconds are of.
-        seconds: how long these took.
-        batch_size: examples a step.
-        waiting: seconds of these in which the input was waited for; None: not known.
-        skipped: corrupt records left out since the start; None: not known.
-        remaining: seconds to the end; None: not known yet.
-        metrics: what else the steps report, by name.
+        num_steps: the last step; 0: no end.
+        losses: the losses by name, the sum under `TOTAL_LOSS`.
+        learning_rate: the learning rate of the step.
+        steps: number of steps since the last line.
+        seconds: duration of these steps.
+        batch_size: number of examples of a step.
+        waiting: seconds in which these steps waited for the input; None: not known.
+        skipped: number of corrupt records skipped since training began; None: not known.
+        remaining: estimated seconds to the end; None: not known yet.
+        metrics: further metrics of the steps by name.
     """
 
     step: int
@@ -97,16 +97,20 @@ class Progress:
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def line(self) -> str:
-        """`step 120/1200  loss 1.234 (...)  lr 0.01  14.2 steps/s  454 ex/s  data 3 %  ETA 16s`."""
+        """Format the line.
+
+        Example: `step 120/1200  loss 1.234 (...)  lr 0.01  14.2 steps/s  454 ex/s  data 3 %  ETA
+            16s`.
+        """
         total = f'/{self.num_steps}' if self.num_steps else ''
         return '  '.join([f'step {self.step}{total}', *self.figures()])
 
     def figures(self) -> List[str]:
-        """Return the parts of the line, apart from the step."""
+        """Format the parts of the line without the step."""
         figures = [f'loss {format_losses(self.losses)}', f'lr {self.learning_rate:.4g}']
         figures += [f'{name} {value:.4g}' for name, value in self.metrics.items()]
         if self.steps == 1:
-            # The first step of a session compiles and warms up: no rate.
+            # The first step of a session compiles and warms up, so there is no rate.
             figures.append(f'{self.seconds:.3g} s')
         elif self.seconds > 0:
             rate = self.steps / self.seconds
@@ -121,7 +125,7 @@ class Progress:
 
 
 def format_losses(losses: Mapping[str, float]) -> str:
-    """`1.234 (classification 1.1, regularization 0.134)`: the sum, and its parts."""
+    """Format the sum and its parts: `1.234 (classification 1.1, regularization 0.134)`."""
     parts = {name: value for name, value in losses.items() if name != TOTAL_LOSS}
     total = losses.get(TOTAL_LOSS, sum(parts.values()))
     if len(parts) < 2:
@@ -131,7 +135,7 @@ def format_losses(losses: Mapping[str, float]) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`45s`, `1m16s`, `2h03m`, `3d04h`: the two largest units."""
+    """Format a duration by its two largest units: `45s`, `1m16s`, `2h03m`, `3d04h`."""
     seconds = round(seconds)
     if seconds < 60:
         return f'{seconds}s'
@@ -145,17 +149,17 @@ def format_duration(seconds: float) -> str:
 
 
 class ProgressHook(global_steps.GlobalStepHook):
-    """Logs a line after a session's first step, then every n steps, and after the last.
+    """Hook that logs a line after a session's first step, every n steps, and after the last step.
 
     Args:
         losses: float32 scalars by name, the sum under `TOTAL_LOSS`.
         learning_rate: float32 scalar.
-        batch_size: examples a global step.
-        num_steps: the global step at which training ends; 0: none.
-        every_n_steps: a line when the global step is a multiple of it.
-        wait_seconds: float32 scalar: how long the step waited for its input.
-        skipped: int64 scalar: corrupt records left out so far.
-        metrics: float32 scalars by name, what else the steps report.
+        batch_size: number of examples of a global step.
+        num_steps: the global step at which training ends; 0: no end.
+        every_n_steps: log a line when the global step is a multiple of this number.
+        wait_seconds: float32 scalar: seconds that the step waited for its input.
+        skipped: int64 scalar: number of corrupt records skipped so far.
+        metrics: further float32 scalars by name.
     """
 
     def __init__(
@@ -183,7 +187,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         self._bar: Optional[_Bar] = None
 
     def session_begun(self) -> None:
-        """Count anew: rates are those of this session's steps."""
+        """Start counting: rates are those of this session's steps."""
         self._next = self.step + 1
         self._reporting = False
         self._first_step: Optional[int] = None
@@ -193,13 +197,13 @@ class ProgressHook(global_steps.GlobalStepHook):
             self._bar = _Bar(self._num_steps)
 
     def fetches(self) -> Dict[str, Any]:
-        """Return all scalars, whether this step reports them or not."""
+        """Return all scalars, and note whether this step reports them."""
         coming = self.step + 1
         self._reporting = coming >= self._next or coming == self._num_steps
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
-        """Report, when it is time."""
+        """Log a line if one is due."""
         results = run_values.results
         self._interval.waiting += float(results.get('waiting', 0.0))
         if self._reporting:
@@ -209,7 +213,7 @@ class ProgressHook(global_steps.GlobalStepHook):
             self._bar.move(self.step)
 
     def end(self, session: tf.compat.v1.Session) -> None:
-        """Leave the terminal in order."""
+        """Close the progress bar."""
         del session
         if self._bar is not None:
             self._bar.close()
@@ -239,7 +243,7 @@ class ProgressHook(global_steps.GlobalStepHook):
             self._bar.show(progress)
 
     def _remaining(self, now: float) -> Optional[float]:
-        """Return seconds to the end: pauses of the past come again, so they count here."""
+        """Estimate the seconds to the end, with pauses, as they will occur again."""
         if self._first_step is None or not self._num_steps:
             return None
         done = self.step - self._first_step
@@ -248,7 +252,7 @@ class ProgressHook(global_steps.GlobalStepHook):
 
 
 class _Bar:
-    """A bar at the bottom of the terminal; log lines go above it."""
+    """Progress bar at the bottom of the terminal, below the log lines."""
 
     shown: Optional[_Bar] = None
 

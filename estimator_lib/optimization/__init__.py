@@ -1,1 +1,1 @@
-"""Optimizers, learning rates, and what happens to a gradient before it is applied."""
+"""Optimizers, learning rates, and the processing of gradients before they are applied."""

@@ -26,12 +26,14 @@ def poly(
     learning_power: float = 0.9,
     end_learning_rate: float = 0.0,
 ) -> tf.Tensor:
-    """`(base - end) * (1 - min(step, decay_steps) / decay_steps) ** power + end`.
+    """Compute polynomial decay.
+
+    The rate is `(base - end) * (1 - min(step, decay_steps) / decay_steps) ** power + end`.
 
     Args:
         step: integer, the steps after the slow start.
         base_learning_rate: the rate at step 0.
-        decay_steps: when the end is reached.
+        decay_steps: number of steps after which the end is reached.
         learning_power: the exponent.
         end_learning_rate: the rate from `decay_steps` on.
 
@@ -54,7 +56,7 @@ def step_decay(
     learning_rate_decay_step: int,
     learning_rate_decay_factor: float,
 ) -> tf.Tensor:
-    """`base * factor ** floor(step / decay_step)`.
+    """Compute a rate that falls in steps: `base * factor ** floor(step / decay_step)`.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -74,7 +76,9 @@ def step_decay(
 
 
 def cosine(step: tf.Tensor, *, base_learning_rate: float, decay_steps: int) -> tf.Tensor:
-    """`base / 2 * (1 + cos(pi * min(step, decay_steps) / decay_steps))`.
+    """Compute half a cosine down to 0.
+
+    The rate is `base / 2 * (1 + cos(pi * min(step, decay_steps) / decay_steps))`.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -88,17 +92,18 @@ def cosine(step: tf.Tensor, *, base_learning_rate: float, decay_steps: int) -> t
 def multi_steps(
     step: tf.Tensor, *, boundaries: Sequence[int], learning_rates: Sequence[float]
 ) -> tf.Tensor:
-    """Constant rates between given steps.
+    """Compute constant rates between given steps.
 
     Unlike a manual-step schedule, a boundary's own step still has the earlier rate. Example:
     boundaries (100,), rates (0.1, 0.01): 0.1 at step 100, 0.01 at step 101.
 
     Raises:
-        errors.ConfigError: the boundaries do not grow from above 0, or there is not one rate more.
+        errors.ConfigError: the boundaries are not positive and growing, or there is not one rate
+            more than boundaries.
     """
     parts.require_boundaries(f'{_NAME}.boundaries', boundaries)
     parts.require_piecewise_rates(f'{_NAME}.learning_rates', boundaries, learning_rates)
-    # Steps are integers: after b is from b + 1 on.
+    # Steps are integers, so "after b" means from b + 1 on.
     return parts.piecewise(step, [boundary + 1 for boundary in boundaries], learning_rates)
 
 
@@ -111,15 +116,15 @@ def slow_start(
     slow_start_learning_rate: float,
     linear: bool = False,
 ) -> tf.Tensor:
-    """Return a policy's rate, replaced while the slow start lasts.
+    """Replace a policy's rate during the slow start.
 
     Args:
         step: the global step.
-        rate: what the policy gives.
-        base_learning_rate: where the linear start ends.
-        slow_start_step: how many steps it lasts; 0: not at all.
-        slow_start_learning_rate: its constant, or where the linear start begins.
-        linear: from the slow rate to the base rate, in place of the slow rate unchanged.
+        rate: the rate of the policy.
+        base_learning_rate: the rate at the end of a linear start.
+        slow_start_step: number of steps of the slow start; 0: none.
+        slow_start_learning_rate: the constant rate, or the first rate of a linear start.
+        linear: True for a linear start from the slow to the base rate, False for the slow rate.
     """
     parts.require_rate(f'{_NAME}.slow_start_learning_rate', slow_start_learning_rate)
     if not slow_start_step:
@@ -132,12 +137,12 @@ def slow_start(
 
 
 def create(config: optimizer_pb2.DeepLabLearningRate, step: tf.Tensor, num_steps: int) -> tf.Tensor:
-    """Return the policy and slow start that a config asks for.
+    """Create the policy and the slow start that a config asks for.
 
     Args:
         config: the policy and its parameters.
         step: the global step, an integer tensor.
-        num_steps: `train_config.num_steps`, taken when the config has no length of its own.
+        num_steps: `train_config.num_steps`, used when the config sets no length.
 
     Returns:
         float32 of the step's shape.
@@ -176,7 +181,7 @@ def _steps_after_slow_start(config: optimizer_pb2.DeepLabLearningRate, num_steps
 def _warn_of_unused(
     config: optimizer_pb2.DeepLabLearningRate, policy: str, used: Sequence[str]
 ) -> None:
-    """Names the fields that are set and have no part in the chosen policy."""
+    """Warn about fields that are set but not used by the chosen policy."""
     common = {'policy', 'base_learning_rate'}
     common |= {'slow_start', 'slow_start_step', 'slow_start_learning_rate'}
     if policy in _OF_LIMITED_LENGTH:
@@ -196,5 +201,5 @@ _POLICIES: Mapping[str, Tuple[Callable[..., tf.Tensor], Sequence[str]]] = {
     'COSINE': (cosine, ('base_learning_rate',)),
     'MULTI_STEPS': (multi_steps, ('boundaries', 'learning_rates')),
 }
-# Those that end with the training.
+# The policies that end with the training.
 _OF_LIMITED_LENGTH = ('POLY', 'COSINE')

@@ -1,4 +1,4 @@
-"""What the train op asks of replicas on other machines; `distribution` implements it."""
+"""The interface of gradient exchange between machines; `distribution` implements it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from estimator_lib.optimization.gradients import Pair
 
 
 class GradientExchange(Protocol):
-    """Gradients of several replicas become those of one step.
+    """Exchange of gradients between the replicas of one step.
 
-    `average` comes before the gradients are applied, `finish` after.
+    `average` is called before the gradients are applied, `finish` after that.
     """
 
     def average(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """Return gradients to apply, from this replica's (gradient, variable) pairs."""
+        """Return the gradients to apply, given this replica's (gradient, variable) pairs."""
 
     def finish(self, update: tf.Operation) -> tf.Operation:
-        """Return the train op of this replica, from the op that applies the gradients."""
+        """Return the train op of this replica, given the op that applies the gradients."""

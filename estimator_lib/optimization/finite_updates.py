@@ -1,4 +1,4 @@
-"""Steps whose loss or gradients are not finite, and that are to change nothing."""
+"""Protection of variables from steps whose loss or gradients are not finite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.optimization.gradients import Pair
 
-# What an assignment is given in place of its value, so that the variable stays as it is.
+# By type of assignment: the value with which it leaves the variable unchanged.
 _NEUTRAL = {
     'AssignVariableOp': lambda handle, value: tf.raw_ops.ReadVariableOp(
         resource=handle, dtype=value.dtype
@@ -19,33 +19,34 @@ _NEUTRAL = {
 
 
 class FiniteUpdates:
-    """Lets a step change variables only when its loss and all its gradients are finite.
+    """Guard that changes variables only in steps whose loss and gradients are finite.
 
-    Under a distribution strategy of several replicas, when those of all replicas are.
+    Under a distribution strategy, the losses and gradients of all replicas must be finite.
 
-    Batch-norm statistics, optimizer slots and moving averages stay as they are as well; the global
-    step counts on. (Statistics that a layer updates in place, before the loss is known, do not.)
+    In other steps batch-norm statistics, optimizer slots and moving averages do not change either;
+    only the global step counts on. (Statistics that a layer updates in place, before the loss is
+    known, do change.)
 
     Attributes:
-        is_finite: bool scalar, of the step; set by `watch`.
+        is_finite: bool scalar: whether the step is finite; set by `watch`.
     """
 
     is_finite: tf.Tensor
 
     def watch(self, loss: tf.Tensor, pairs: Sequence[Pair]) -> None:
-        """Look at a step.
+        """Check the loss and the gradients of a step.
 
         Args:
             loss: float scalar.
-            pairs: what the optimizer will be given.
+            pairs: the gradients for the optimizer, with their variables.
         """
         with tf.name_scope('is_finite'):
             tensors = [loss, *(_values(gradient) for gradient, _ in pairs)]
-            found = [tf.reduce_all(tf.math.is_finite(one)) for one in tensors]
-            self.is_finite = _on_all_replicas(tf.reduce_all(tf.stack(found)))
+            checks = [tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors]
+            self.is_finite = _holds_everywhere(tf.reduce_all(tf.stack(checks)))
 
     def guard(self, update_ops: Iterable[Any]) -> None:
-        """Rewrite assignments of the graph so that they change nothing in such a step.
+        """Rewrite assignments so that they change nothing in a step that is not finite.
 
         Args:
             update_ops: assignments to resource variables, or groups of them.
@@ -62,30 +63,30 @@ class FiniteUpdates:
         """Build an update that runs only in a finite step.
 
         Args:
-            update: `apply_gradients` of an optimizer; with several replicas, the first one's.
-            pairs: what it is given.
+            update: `apply_gradients` of an optimizer; with several replicas, of the first one's.
+            pairs: the arguments of `update`.
         """
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             return tf.cond(self.is_finite, lambda: tf.group(update(pairs)), tf.no_op).op
 
-        # An optimizer has the replicas meet, which they cannot inside of a condition: so they meet
-        # around it.
+        # An optimizer synchronizes the replicas, which is not possible inside a condition. So the
+        # replicas are synchronized around the condition.
         def apply(strategy: tf.distribute.Strategy, pairs: Sequence[Pair]) -> tf.Operation:
-            def of_all() -> tf.Operation:
+            def update_all() -> tf.Operation:
                 updates = strategy.extended.call_for_each_replica(update, args=(pairs,))
                 return tf.group(strategy.experimental_local_results(updates))
 
-            return tf.cond(self.is_finite, of_all, tf.no_op).op
+            return tf.cond(self.is_finite, update_all, tf.no_op).op
 
         return tf.distribute.get_replica_context().merge_call(apply, args=(list(pairs),))
 
     def weight(self) -> tf.Tensor:
-        """1 in a finite step, else 0: float32 scalar."""
+        """Return 1 in a finite step, else 0: float32 scalar."""
         return tf.cast(self.is_finite, tf.float32)
 
 
-def _on_all_replicas(holds: tf.Tensor) -> tf.Tensor:
-    """Whether something holds on all replicas of a strategy: the same bool scalar on each."""
+def _holds_everywhere(holds: tf.Tensor) -> tf.Tensor:
+    """Return whether a condition holds on all replicas: the same bool scalar on each."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return holds
 
@@ -101,8 +102,8 @@ def _values(gradient: Any) -> tf.Tensor:
 
 
 def _assignments(update_ops: Iterable[Any]) -> Iterator[tf.Operation]:
-    """Yield the assignments among some ops, and in what only groups or passes them on."""
-    waiting, seen = [getattr(one, 'op', one) for one in update_ops], set()
+    """Yield the assignments among some ops, and behind ops that group or forward them."""
+    waiting, seen = [getattr(each, 'op', each) for each in update_ops], set()
     while waiting:
         op = waiting.pop()
         if op in seen:
@@ -111,4 +112,4 @@ def _assignments(update_ops: Iterable[Any]) -> Iterator[tf.Operation]:
         if op.type in _NEUTRAL:
             yield op
         elif op.type in ('NoOp', 'Identity', 'ReadVariableOp'):
-            waiting += [*op.control_inputs, *(one.op for one in op.inputs)]
+            waiting += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]

@@ -1,7 +1,7 @@
-"""What happens to gradients between the loss and the optimizer: functions on lists of pairs.
+"""The processing of gradients between the loss and the optimizer.
 
-A pair is (gradient, variable), as optimizers take them. A gradient is dense or, for variables that
-are gathered from, `tf.IndexedSlices`.
+The functions take and return lists of (gradient, variable) pairs, as optimizers take them. A
+gradient is dense or, for variables from which rows are gathered, `tf.IndexedSlices`.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ log = logging.getLogger('estimator_lib')
 Gradient = Union[tf.Tensor, tf.IndexedSlices]
 Pair = Tuple[Gradient, tf.Variable]
 
-# Not batch norm's beta, and not biases of other names.
+# Batch norm's beta and biases of other names do not match.
 _BIASES = re.compile('.*/biases')
 
 
 @dataclasses.dataclass(frozen=True)
 class GradientPolicy:
-    """Which variables are trained, and what their gradients go through, in this order.
+    """Selection of the trained variables, and processing of their gradients, in this order.
 
-    Patterns are regular expressions that are found anywhere in a variable's name.
+    Patterns are regular expressions that may match anywhere in a variable's name.
 
     Attributes:
         update_patterns: only variables that match one of these are trained; empty: all.
-        freeze_patterns: variables that match one of these are not.
-        trainable_scopes: only variables whose names begin with one of these are; empty: all.
+        freeze_patterns: variables that match one of these are not trained.
+        trainable_scopes: only variables whose names begin with one of these are trained; empty:
+            all.
         bias_multiplier: factor on the gradients of variables named `.../biases`.
         pattern_multipliers: (pattern, factor) on the gradients of variables that match.
         last_layer_scopes: name parts of the layers that depend on the classes.
         last_layer_multiplier: factor on the gradients of variables whose names contain one of them.
         clip_norm: the largest norm; 0: no clipping.
-        clip_each: whether it bounds each gradient, in place of all together as one vector.
+        clip_each: whether the norm bounds each gradient, instead of all of them as one vector.
     """
 
     update_patterns: Tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class GradientPolicy:
         last_layer_scopes: Sequence[str] = (),
         bias_multiplier: float = 1.0,
     ) -> GradientPolicy:
-        """What a training config asks for.
+        """Create the policy that a training config asks for.
 
         Args:
             config: the training config.
@@ -100,7 +101,7 @@ class GradientPolicy:
             update_patterns=tuple(config.update_trainable_variables),
             freeze_patterns=tuple(config.freeze_variables),
             trainable_scopes=tuple(config.trainable_scopes),
-            # 0, the published default, means that the model's own holds, not that biases stay.
+            # 0, the published default, stands for the model's own factor.
             bias_multiplier=config.bias_grad_multiplier or bias_multiplier,
             pattern_multipliers=tuple(
                 (item.variable_pattern, item.multiplier) for item in config.gradient_multipliers
@@ -118,29 +119,29 @@ def compute(
     optimizer: tf.compat.v1.train.Optimizer,
     **options: Any,
 ) -> List[Pair]:
-    """Return gradients of a loss.
+    """Compute the gradients of a loss.
 
     Args:
         loss: float scalar.
-        variables: by which; the backward pass is built for no others.
-        optimizer: who scales the loss, in a distribution strategy.
-        options: others of its `compute_gradients`.
+        variables: variables to differentiate by; the backward pass is built for no others.
+        optimizer: computes the gradients; under a distribution strategy it scales the loss.
+        **options: further arguments of the optimizer's `compute_gradients`.
 
     Returns:
         A pair for each variable that the loss depends on; a warning names the others.
 
     Raises:
-        errors.ConfigError: the loss depends on none of them.
+        errors.ConfigError: the loss depends on none of the variables.
     """
     if not variables:
         return []
-    # A resource variable's reader keeps the value that it read, so without the barriers between
-    # gradients (two in five ops of a backward pass) a step still gives the same result each time.
-    # Only the older kind of variable has a type that says it is a reference.
+    # The barriers of GATE_OP are two in five ops of a backward pass. Resource variables do not need
+    # them: a reader keeps the value that it read, so steps are reproducible. Only the older
+    # reference variables, which need them, have a reference type.
     resources = all(variable.dtype == variable.dtype.base_dtype for variable in variables)
     gate = optimizer.GATE_NONE if resources else optimizer.GATE_OP
     options = {'gate_gradients': gate, **options}
-    of_loss = set(tf.compat.v1.get_default_graph().get_operations())
+    forward = set(tf.compat.v1.get_default_graph().get_operations())
     pairs = optimizer.compute_gradients(loss, list(variables), **options)
     missing = [variable_name(variable) for gradient, variable in pairs if gradient is None]
     if len(missing) == len(pairs):
@@ -151,7 +152,7 @@ def compute(
         )
     if missing:
         log.warning(
-            '%d of %d trained variables get no gradient from the loss, and stay as they are: %s',
+            '%d of %d trained variables get no gradient from the loss, and do not change: %s',
             len(missing),
             len(pairs),
             errors.shortened(missing, 3),
@@ -161,17 +162,17 @@ def compute(
     if not resources:
         return pairs
     values = tf.nest.flatten([gradient for gradient, _ in pairs], expand_composites=True)
-    backward = ancestors(values, of_loss)  # without dead ops
+    backward = ancestors(values, forward)  # contains no dead ops
     return [
-        (_after_readers(gradient, variable, backward), variable) for gradient, variable in pairs
+        (_wait_for_readers(gradient, variable, backward), variable) for gradient, variable in pairs
     ]
 
 
 def _delay_regularization(gradients: Iterable[Any]) -> None:
-    """Let the gradients of L2 losses wait for those that they are added to.
+    """Make the gradients of L2 losses wait for the gradients that they are added to.
 
-    They need nothing but the weights, so that TensorFlow computes them all when a step begins, and
-    holds as much memory as the weights take until the backward pass comes to them.
+    They depend on the weights only. So TensorFlow would compute them all at the beginning of a
+    step, and keep them, as large as the weights, until the backward pass reaches them.
     """
     regularized = {
         op.inputs[0].ref()
@@ -195,33 +196,33 @@ def _delay_regularization(gradients: Iterable[Any]) -> None:
 def ancestors(
     tensors: Iterable[tf.Tensor], without: AbstractSet[tf.Operation] = frozenset()
 ) -> Set[tf.Operation]:
-    """Return the ops that tensors are computed by.
+    """Return the ops that compute tensors, directly and indirectly.
 
     Args:
-        tensors: of a graph.
-        without: ops that are left out, with what only they need.
+        tensors: tensors of a graph.
+        without: ops to leave out, with the ops that only they need.
     """
-    found: Set[tf.Operation] = set()
+    visited: Set[tf.Operation] = set()
     waiting = [tensor.op for tensor in tensors]
     while waiting:
         op = waiting.pop()
-        if op not in found and op not in without:
-            found.add(op)
-            waiting.extend(one.op for one in op.inputs)
-    return found
+        if op not in visited and op not in without:
+            visited.add(op)
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return visited
 
 
-def _after_readers(
+def _wait_for_readers(
     gradient: Gradient, variable: tf.Variable, backward: Set[tf.Operation]
 ) -> Gradient:
-    """Return a gradient that is there when the backward pass does not need its variable any more.
+    """Make a gradient wait until the backward pass does not need its variable any more.
 
-    An update of a variable that an op still holds copies it first: time, twice the memory, and a
-    place in memory that no longer fits. What reads weights late are the gradients of what they were
-    multiplied by, which may come after those of the weights.
+    The update of a variable copies it first if another op still holds its value. That costs time
+    and memory, and moves the variable. Late readers of weights are the gradients of the weights'
+    inputs, which may come after the gradients of the weights.
 
     Args:
-        gradient: of a variable.
+        gradient: the gradient of a variable.
         variable: a resource variable.
         backward: the ops of the backward pass.
     """
@@ -230,7 +231,7 @@ def _after_readers(
     handle = variable.handle
     if partitioned.is_eager(variable):
         handle = gradient.graph.capture(handle)
-    done = {gradient.op, *(one.op for one in gradient.op.inputs)}
+    done = {gradient.op, *(tensor.op for tensor in gradient.op.inputs)}
     readers = [op for op in _readers(handle) if op in backward and op not in done]
     if not readers:
         return gradient
@@ -257,30 +258,30 @@ def multipliers(
     last_layer_scopes: Sequence[str] = (),
     last_layer_multiplier: float = 1.0,
 ) -> Dict[str, float]:
-    """Return the factor on each variable's gradient.
+    """Compute the factor on each variable's gradient.
 
     A variable's factor is the product of all that apply: with 2 for biases and 10 for the last
     layers, `logits/biases` gets 20.
 
     Args:
         variables: the trained variables.
-        bias_multiplier: for names that match `.*/biases`.
-        pattern_multipliers: (regular expression, factor), for names in which it is found anywhere.
+        bias_multiplier: factor for names that match `.*/biases`.
+        pattern_multipliers: (regular expression, factor) for names that match anywhere.
         last_layer_scopes: name parts of the last layers.
-        last_layer_multiplier: for names that contain one of those.
+        last_layer_multiplier: factor for names that contain one of `last_layer_scopes`.
 
     Returns:
         The factors other than 1, by variable name.
 
     Raises:
-        errors.ConfigError: a pattern matches no variable, or a factor for the last layers is given
-            and no name contains any of their scopes.
+        errors.ConfigError: a pattern matches no variable, or `last_layer_multiplier` applies to
+            none.
     """
     factors = {whole_name(variable): 1.0 for variable in variables}
     for pattern, factor in pattern_multipliers:
-        matched = trained_variables.matching(pattern, factors)
+        matched = trained_variables.match_names(pattern, factors)
         if not matched:
-            raise trained_variables.matches_nothing('gradient_multipliers', pattern, factors)
+            raise trained_variables.no_match_error('gradient_multipliers', pattern, factors)
         _scale(factors, matched, factor)
     if bias_multiplier != 1.0:
         biases = [name for name in factors if _BIASES.match(name)]
@@ -300,11 +301,11 @@ def multipliers(
 
 
 def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
-    """Return gradients times their factors.
+    """Multiply gradients by their factors.
 
     Args:
         pairs: gradients and variables.
-        factors: by variable name; without one a gradient stays as it is.
+        factors: factors by variable name; a gradient without a factor does not change.
     """
 
     def scaled(gradient: Gradient, name: str) -> Gradient:
@@ -316,15 +317,15 @@ def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
 
 
 def sum_over_replicas(pairs: Sequence[Pair]) -> List[Pair]:
-    """Gradients summed over the replicas of a distribution strategy, the same on each of them."""
+    """Sum gradients over the replicas of a strategy; the result is the same on each."""
     if not pairs:
         return []
 
     def reduce(strategy, pairs):
         return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
 
-    # Not `all_reduce`: it looks for the variables that its input depends on, and fails to find
-    # those of the second replica.
+    # `all_reduce` would look for the variables that its input depends on, and not find those of the
+    # second replica.
     summed = tf.distribute.get_replica_context().merge_call(reduce, args=(list(pairs),))
     return [(gradient, variable) for gradient, (_, variable) in zip(summed, pairs)]
 
@@ -332,12 +333,12 @@ def sum_over_replicas(pairs: Sequence[Pair]) -> List[Pair]:
 def clip_by_global_norm(
     pairs: Sequence[Pair], bound: float, norm: Optional[tf.Tensor] = None
 ) -> List[Pair]:
-    """Return gradients of which all together, as one vector, have at most the given norm.
+    """Clip gradients so that all together, as one vector, have at most the given norm.
 
     Args:
         pairs: gradients and variables.
         bound: the largest norm, more than 0.
-        norm: their norm, where it is known already.
+        norm: the norm of the gradients, if it is known already.
     """
     if not pairs:
         return []
@@ -347,7 +348,7 @@ def clip_by_global_norm(
 
 
 def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
-    """Return gradients of which each has at most the given norm, more than 0."""
+    """Clip each gradient to the given norm, which is more than 0."""
     return [
         (map_values(gradient, lambda values: tf.clip_by_norm(values, bound)), variable)
         for gradient, variable in pairs
@@ -355,7 +356,7 @@ def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
 
 
 def global_norm(pairs: Iterable[Pair]) -> tf.Tensor:
-    """Return the norm of all gradients as one vector: a float32 scalar."""
+    """Compute the norm of all gradients as one vector: float32 scalar."""
     return tf.linalg.global_norm([gradient for gradient, _ in pairs])
 
 
@@ -372,7 +373,7 @@ def _scale(factors: Dict[str, float], names: Iterable[str], factor: float) -> No
 
 
 def map_values(gradient: Gradient, function: Callable[[tf.Tensor], tf.Tensor]) -> Gradient:
-    """The gradient with a function of its values, dense or of gathered rows, in their place."""
+    """Apply a function to the values of a gradient, dense or `tf.IndexedSlices`."""
     if isinstance(gradient, tf.IndexedSlices):
         values = function(gradient.values)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)

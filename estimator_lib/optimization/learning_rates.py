@@ -1,8 +1,8 @@
 """Learning-rate schedules: pure functions of the global step, and their choice by config.
 
-Every schedule takes the global step (an integer tensor; a vector of steps gives a vector of rates,
-which is how to plot a schedule in one run) and returns float32 of the same shape, or a scalar. The
-arithmetic is float32 in the order of the published formulas, so that values near zero agree too.
+Every schedule takes the global step, an integer tensor, and returns float32 of the same shape, or a
+scalar. (A vector of steps gives a vector of rates, to plot a schedule in one run.) The arithmetic
+is float32 in the order of the published formulas, so that values near zero agree too.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def exponential_decay(
     burnin_steps: int = 0,
     min_learning_rate: float = 0.0,
 ) -> tf.Tensor:
-    """Exponential decay after a constant burn-in.
+    """Compute exponential decay after a constant burn-in.
 
-    `initial * factor ** ((step - burnin_steps) / decay_steps)`, the exponent rounded down when
-    `staircase`; before `burnin_steps` the burn-in rate (0 stands for the initial rate). The minimum
-    bounds the burn-in too. Example: initial 0.1, factor 0.5, decay steps 10, burn-in 0.01 for 5
-    steps: 0.01 at step 4, 0.1 at steps 5 to 14, 0.05 at step 15.
+    The rate is `initial * factor ** ((step - burnin_steps) / decay_steps)`, with the exponent
+    rounded down when `staircase`. Before `burnin_steps` it is the burn-in rate (0 stands for the
+    initial rate). The minimum bounds the burn-in too. Example: initial 0.1, factor 0.5, decay steps
+    10, burn-in 0.01 for 5 steps: 0.01 at step 4, 0.1 at steps 5 to 14, 0.05 at step 15.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -58,7 +58,7 @@ def exponential_decay(
     if burnin_steps > 0:
         burnin = burnin_learning_rate or initial_learning_rate
         rate = tf.where(step < burnin_steps, tf.constant(burnin, tf.float32), rate)
-    return parts.at_least(rate, min_learning_rate)
+    return parts.apply_minimum(rate, min_learning_rate)
 
 
 def exponential_decay_with_warmup(
@@ -72,10 +72,10 @@ def exponential_decay_with_warmup(
     warmup_steps: int = 0,
     min_learning_rate: float = 0.0,
 ) -> tf.Tensor:
-    """Exponential decay after a linear warm-up to the base rate.
+    """Compute exponential decay after a linear warm-up to the base rate.
 
-    Linear from the warm-up rate at step 0 to the base rate at `warmup_steps`, then
-    `base * factor ** ((step - warmup_steps) / decay_steps)`; never below the minimum.
+    The rate is linear from the warm-up rate at step 0 to the base rate at `warmup_steps`, and then
+    `base * factor ** ((step - warmup_steps) / decay_steps)`; it is never below the minimum.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -92,18 +92,18 @@ def exponential_decay_with_warmup(
         parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
         ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
         rate = tf.where(step < warmup_steps, ramp, rate)
-    return parts.at_least(rate, min_learning_rate)
+    return parts.apply_minimum(rate, min_learning_rate)
 
 
 def manual_step(
     step: tf.Tensor, *, boundaries: Sequence[int], rates: Sequence[float], warmup: bool = False
 ) -> tf.Tensor:
-    """Constant rates between given steps.
+    """Compute constant rates between given steps.
 
     `rates[i]` holds from `boundaries[i - 1]` (that step included) to before `boundaries[i]`. With
     `warmup` the rate goes linearly from `rates[0]` to `rates[1]` before `boundaries[0]`. Example:
     boundaries (5, 10), rates (0.1, 0.01, 0.001): 0.1 at step 4, 0.01 at step 5. Without boundaries
-    the one rate holds for ever.
+    the one rate holds forever.
 
     Raises:
         errors.ConfigError: boundaries do not grow from above 0; a rate is not valid.
@@ -128,7 +128,7 @@ def cosine_decay(
     warmup_steps: int = 0,
     hold_base_rate_steps: int = 0,
 ) -> tf.Tensor:
-    """Return half a cosine down to 0, after a linear warm-up and a constant stretch.
+    """Compute half a cosine down to 0, after a linear warm-up and a constant stretch.
 
     With w and h the steps of warm-up and hold: `warmup + step * (base - warmup) / w` before w; the
     base rate from w to w + h; `base / 2 * (1 + cos(pi * (step - w - h) / (total - w - h)))` after
@@ -169,7 +169,9 @@ def polynomial_decay(
     decay_steps: int,
     power: float = 1.0,
 ) -> tf.Tensor:
-    """`(initial - end) * (1 - min(step, decay_steps) / decay_steps) ** power + end`.
+    """Compute polynomial decay.
+
+    The rate is `(initial - end) * (1 - min(step, decay_steps) / decay_steps) ** power + end`.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -185,13 +187,12 @@ def polynomial_decay(
 def create_learning_rate(
     config: optimizer_pb2.LearningRate, global_step: tf.Tensor, num_steps: int
 ) -> tf.Tensor:
-    """Return the schedule that a config asks for.
+    """Create the schedule that a config asks for.
 
     Args:
         config: the schedule and its parameters.
         global_step: int64 scalar, a tensor or variable.
-        num_steps: `train_config.num_steps`, which schedules without a length of their own take; 0
-            when the run has no end.
+        num_steps: `train_config.num_steps`, the default length of schedules; 0: no end.
 
     Returns:
         float32 scalar, named `learning_rate`.
@@ -213,18 +214,18 @@ def create_learning_rate(
 def compute_rates(
     config: optimizer_pb2.LearningRate, steps: Sequence[int], num_steps: int
 ) -> np.ndarray:
-    """Return the rates of some steps.
+    """Compute the rates at some steps.
 
     Args:
-        config: see `create_learning_rate`.
+        config: the schedule and its parameters.
         steps: global steps.
-        num_steps: see `create_learning_rate`.
+        num_steps: `train_config.num_steps`.
 
     Returns:
         float32 of the length of `steps`.
 
     Raises:
-        errors.ConfigError: see `create_learning_rate`.
+        errors.ConfigError: no schedule is chosen, or a value is out of its range.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rates = create_learning_rate(config, tf.constant(list(steps), tf.int64), num_steps)
@@ -249,7 +250,7 @@ def _create_manual_step(config, step, num_steps):
 def _create_cosine_decay(config, step, num_steps):
     fields = _all_fields(config)
     if num_steps and not config.HasField('total_steps'):
-        # A shorter run than the warm-up is no error: the warm-up is then all that it sees.
+        # A run that is shorter than the warm-up is no error; it consists of warm-up only.
         fields['total_steps'] = max(num_steps, config.warmup_steps + config.hold_base_rate_steps)
     return cosine_decay(step, **fields)
 

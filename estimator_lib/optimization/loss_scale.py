@@ -1,10 +1,10 @@
-"""Loss scaling: what float16 needs so that small gradients do not become zero.
+"""Loss scaling, which keeps small gradients from becoming zero in float16.
 
 The smallest positive float16 is 6e-8, and gradients are often smaller. So the loss is multiplied by
-a number before gradients are taken, and they are divided by it before anything looks at them
-(Micikevicius et al. 2018, "Mixed Precision Training", section 3.2). Where the number was too large,
-gradients are infinite or NaN: such a step changes nothing, and the number is halved; after many
-steps without one it is doubled.
+a scale, and the gradients are divided by it before any use (Micikevicius et al. 2018, "Mixed
+Precision Training", section 3.2). With a scale that is too large, gradients are infinite or NaN.
+Such a step changes no variable, and the scale is halved. After many steps without one it is
+doubled.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class LossScale:
     distribution strategy, which then share the scale).
 
     Args:
-        fixed: the scale, for good; 0: it begins with 2**15, is halved to at least 1 by each step
-            whose gradients are not finite, and doubled to at most 2**24 by each `growth_steps`
-            others in a row.
-        growth_steps: at least 1.
+        fixed: a constant scale. 0: the scale begins with 2**15. Each step whose gradients are not
+            finite halves it, to at least 1. `growth_steps` consecutive finite steps double it, to
+            at most 2**24.
+        growth_steps: number of steps, at least 1.
 
     Attributes:
-        value: float32 scalar, of the step; set by `multiply`.
+        value: float32 scalar: the scale of the step; set by `multiply`.
     """
 
     value: tf.Tensor
@@ -49,7 +49,7 @@ class LossScale:
         self._growth_steps = growth_steps
 
     def multiply(self, loss: tf.Tensor) -> tf.Tensor:
-        """Return the loss to take gradients of.
+        """Multiply the loss by the scale.
 
         Args:
             loss: float32 scalar.
@@ -59,12 +59,12 @@ class LossScale:
         else:
             self._scale = _variable('scale', tf.float32, _FIRST)
             self._finite_steps = _variable('finite_steps', tf.int64, 0)
-            # Read once: what the step is computed with, whenever the next one's is written.
+            # Read once, so that the step uses one scale even if the next one is written early.
             self.value = self._scale.read_value()
         return loss * self.value
 
     def divide(self, pairs: Sequence[Pair]) -> List[Pair]:
-        """Return the gradients of the loss, from those of the multiplied loss; infinities stay."""
+        """Divide the gradients of the scaled loss by the scale; infinities stay."""
         with tf.name_scope(f'{SCOPE}/divide'):
             inverse = 1.0 / self.value
             return [
@@ -73,21 +73,21 @@ class LossScale:
             ]
 
     def is_expected(self, is_finite: tf.Tensor) -> tf.Tensor:
-        """Return whether a step is as it should be: finite, or to be mended by a smaller scale.
+        """Return whether a step is finite, or a smaller scale may fix it.
 
         Args:
-            is_finite: bool scalar: whether all gradients of the step are.
+            is_finite: bool scalar: whether all gradients of the step are finite.
 
         Returns:
-            bool scalar; False means that gradients are not finite at the least scale there is.
+            bool scalar; False means that gradients are not finite even at the smallest scale.
         """
         return is_finite | (self.value > (self._fixed or _LEAST))
 
     def update(self, is_finite: tf.Tensor) -> tf.Operation:
-        """Return the op that makes the next step's scale.
+        """Return the op that sets the scale of the next step.
 
         Args:
-            is_finite: as in `is_expected`; of all replicas together.
+            is_finite: bool scalar: whether the gradients of all replicas are finite.
         """
         if self._fixed:
             return tf.no_op()
@@ -106,7 +106,7 @@ class LossScale:
 
 
 def is_of_loss_scale(name: str) -> bool:
-    """Return whether a variable of that name is one of a `LossScale`."""
+    """Return whether a variable name is one of a `LossScale`."""
     return name.startswith(f'{SCOPE}/')
 
 

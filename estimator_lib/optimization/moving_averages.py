@@ -24,13 +24,13 @@ log = logging.getLogger('estimator_lib')
 
 @dataclasses.dataclass(frozen=True)
 class MovingAverages:
-    """Which averages a training graph keeps.
+    """Moving averages that a training graph keeps.
 
     Attributes:
-        decay: how much of an average a step keeps at most, in [0, 1).
-        of_model: of all variables of the model, batch-norm statistics among them, with the decay
-            `min(decay, (1 + n) / (10 + n))` in step n; otherwise of the trained variables, with
-            the same decay in each step.
+        decay: largest decay of a step, in [0, 1).
+        of_model: True: averages of all variables of the model, with batch-norm statistics, by the
+            decay `min(decay, (1 + n) / (10 + n))` in step n. False: averages of the trained
+            variables, by the same decay in each step.
     """
 
     decay: float
@@ -40,11 +40,11 @@ class MovingAverages:
     def from_config(
         cls, config: optimizer_pb2.Optimizer, of_model: bool = False
     ) -> Optional[MovingAverages]:
-        """Return the averages that an optimizer's config asks for; None when there are to be none.
+        """Create the averages that an optimizer's config asks for; return None if it asks for none.
 
         Args:
-            config: says whether, and how.
-            of_model: where it leaves that to the task: `Task.averages_model_variables()`.
+            config: the config of the optimizer.
+            of_model: `Task.averages_model_variables()`, used for `OF_THE_TASK`.
 
         Raises:
             errors.ConfigError: the decay is not in [0, 1).
@@ -66,12 +66,12 @@ class MovingAverages:
         global_step: Optional[tf.Variable],
         factor: Union[float, tf.Tensor] = 1.0,
     ) -> tf.Operation:
-        """Create the averages, and the op that moves them; see `update`.
+        """Create the averages, and return the op that updates them.
 
         Args:
             trained: the trained variables.
-            global_step: n; read after its own update, so that it is 1 in the first step.
-            factor: on how far the averages move.
+            global_step: the n of the decay; read after its update, so 1 in the first step.
+            factor: factor on the change of the averages.
         """
         if not self.of_model:
             return update(trained, self.decay, factor=factor)
@@ -92,23 +92,22 @@ def update(
     num_updates: Optional[tf.Variable] = None,
     factor: Union[float, tf.Tensor] = 1.0,
 ) -> tf.Operation:
-    """Create the averages, and the op that moves them.
+    """Create the averages, and return the op that updates them.
 
-    At each run `average -= (1 - decay) * (average - variable)`. An average begins with its
-    variable's initial value; who sets variables from a checkpoint by other means than their initial
-    value has to set the averages too, as `checkpoints.fine_tune_start` does.
-    (`tf.train.ExponentialMovingAverage` computes the same; its conditional on whether a variable is
-    initialized takes longer to build than the rest of the optimizer.)
+    Each run computes `average -= (1 - decay) * (average - variable)`. An average begins with its
+    variable's initial value. Code that sets variables from a checkpoint in another way has to set
+    the averages too. (`tf.train.ExponentialMovingAverage` computes the same, but its test whether a
+    variable is initialized takes longer to build than the rest of the optimizer.)
 
     Args:
-        variables: what is averaged.
+        variables: the variables to average.
         decay: in [0, 1).
-        num_updates: n; the decay is then at most `(1 + n) / (10 + n)`, so that the first values
-            are soon forgotten.
-        factor: on how far the averages move; 0 where they are to stay.
+        num_updates: n; it limits the decay to `(1 + n) / (10 + n)`, so that the initial values are
+            soon forgotten.
+        factor: factor on the change of the averages; 0: no change.
 
     Returns:
-        The op; call this where its reads come after the optimizer's updates.
+        The op; call this function where its reads come after the optimizer's updates.
     """
     weight = tf.constant(1.0 - decay, tf.float32)
     if num_updates is not None:
@@ -126,16 +125,16 @@ def update(
 def variables_to_restore(
     variables: Sequence[tf.Variable], checkpoint_names: Collection[str]
 ) -> Dict[str, tf.Variable]:
-    """Where evaluation and export read each variable, to run on the averages.
+    """Map names in a checkpoint to variables, so that evaluation and export use the averages.
 
     Args:
-        variables: what is restored.
+        variables: the variables to restore.
         checkpoint_names: the names in the checkpoint.
 
     Returns:
-        Variables by their name in the checkpoint: the average's where there is one, else their
-        own. A checkpoint without any (published ones have the averages in the variables' place) is
-        read by the plain names, and a warning says so.
+        Variables by their name in the checkpoint: the name of the average if there is one, else the
+        variable's own name. A checkpoint without averages (published ones have the averages in
+        place of the variables) is read by the plain names, with a warning.
     """
     names = set(checkpoint_names)
     averaged = {average_name(variable) for variable in variables} & names
@@ -148,26 +147,26 @@ def variables_to_restore(
     return restore
 
 
-def _first_value(variable: tf.Variable) -> Any:
-    """What the average of a variable begins with, as `tf.compat.v1.Variable` takes it."""
+def _initial_value(variable: tf.Variable) -> Any:
+    """Return the initial value of a variable's average, as `tf.compat.v1.Variable` takes it."""
     return components(variable)[0].read_value if is_eager(variable) else variable.initial_value
 
 
 def _create_average(variable: tf.Variable) -> tf.Variable:
-    # Of what replicas have different values of, the average is that of the value that is saved.
+    # Where replicas have different values of a variable, the average is that of the saved value.
     first, mean = tf.VariableAggregation.ONLY_FIRST_REPLICA, tf.VariableAggregation.MEAN
     aggregation = first if variable.aggregation == first else mean
-    # Beside its variable (on its parameter server), and named after it whatever the name scope is.
+    # The average is on the variable's device, and its name does not depend on the name scope.
     with tf.device(variable.device), tf.compat.v1.name_scope(None):
         average = tf.compat.v1.Variable(
-            _first_value(variable),
+            _initial_value(variable),
             trainable=False,
             name=f'{variable_name(variable)}/{MOVING_AVERAGE}',
             aggregation=aggregation,
         )
     part = slice_info(variable)
     if part is not None:
-        # A part of a partitioned variable: saved as that part of the whole's average.
+        # The average of a part of a partitioned variable is saved as a part of the whole's average.
         average._set_save_slice_info(
             tf.Variable.SaveSliceInfo(
                 f'{part.full_name}/{MOVING_AVERAGE}',

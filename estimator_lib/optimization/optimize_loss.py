@@ -1,4 +1,4 @@
-"""From a loss to the op that trains one step."""
+"""The train op of one step, built from a loss."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def optimize_loss(
     finite: Optional[FiniteUpdates] = None,
     loss_scale: Optional[LossScale] = None,
 ) -> tf.Operation:
-    """Return one training step: gradients, then what the policy asks, then the updates.
+    """Build one training step: gradients, their processing by the policy, and the updates.
 
     Args:
-        loss: float scalar, regularisation included.
+        loss: float scalar, with the regularization loss.
         global_step: int64 scalar; grows by one at each step.
-        optimizer: from `optimizers.create_optimizer`.
-        variables: what could be trained; None: the trainable variables of the graph.
-        policy: what is trained, multipliers and clipping; None: all variables, neither.
-        update_ops: what runs before the variables change, whether any are trained or not; None:
-            the graph's `UPDATE_OPS`.
-        averages: which moving averages of variables are kept; None: none.
-        summarize_gradients: whether TensorBoard gets each gradient's histogram and norm.
-        exchange: with workers on other machines; None: this one's gradients make the step.
-        colocate_gradients: whether an op's gradient is computed on the device of the op.
-        finite: leaves out the update of a step that is not finite; None: all are applied.
-        loss_scale: what the loss is multiplied by for the gradients alone: all else sees them as
-            they are without it. Needs `finite`. None: nothing.
+        optimizer: the result of `optimizers.create_optimizer`.
+        variables: candidates for training; None: the trainable variables of the graph.
+        policy: selection of variables, multipliers and clipping; None: all variables, neither.
+        update_ops: ops to run before the variables change, even if none is trained; None: the
+            graph's `UPDATE_OPS`.
+        averages: the moving averages to keep; None: none.
+        summarize_gradients: whether to write each gradient's histogram and norm for TensorBoard.
+        exchange: exchange with workers on other machines; None: only this worker's gradients count.
+        colocate_gradients: whether to compute an op's gradient on the device of the op.
+        finite: skips the update of a step that is not finite; None: all updates are applied.
+        loss_scale: scale of the loss in the backward pass; the gradients are divided by it at once.
+            It needs `finite`. None: no scaling.
 
     Returns:
         The train op.
@@ -87,11 +87,11 @@ def optimize_loss(
 def _process_in_replica(
     pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, replicas: int, summarize: bool
 ) -> List[gradients_lib.Pair]:
-    """`process_gradients`, of one of several replicas that share a batch."""
+    """Process the gradients of one of several replicas that share a batch."""
     if replicas == 1 or not (policy.clip_norm > 0 or summarize):
         return process_gradients(pairs, policy, summarize=summarize)
-    # A norm is that of the whole batch's gradient, as on one device; the optimizer sums over the
-    # replicas once more.
+    # The norm is that of the whole batch's gradient, as on one device. The optimizer sums over the
+    # replicas again, hence the factor.
     pairs = gradients_lib.sum_over_replicas(pairs)
     pairs = process_gradients(pairs, policy, summarize=summarize)
     return gradients_lib.multiply(pairs, {variable_name(v): 1.0 / replicas for _, v in pairs})
@@ -100,7 +100,7 @@ def _process_in_replica(
 def select_variables(
     variables: Optional[Sequence[tf.Variable]], policy: GradientPolicy
 ) -> List[tf.Variable]:
-    """What is trained of the given variables; None: of the graph's trainable ones."""
+    """Select the variables to train among the given ones; None: the graph's trainable ones."""
     if variables is None:
         variables = tf.compat.v1.trainable_variables()
     return trained_variables.select(
@@ -114,13 +114,13 @@ def select_variables(
 def process_gradients(
     pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, *, summarize: bool = False
 ) -> List[gradients_lib.Pair]:
-    """Multiply, then clips.
+    """Multiply gradients by their factors, then clip them.
 
     Args:
         pairs: gradients (summed over replicas, where there are several) and variables.
         policy: the factors and bounds.
-        summarize: whether TensorBoard gets the gradients as they are before clipping, and the
-            global norm before and after.
+        summarize: whether to write summaries of the gradients before clipping, and of the global
+            norm before and after.
     """
     with tf.name_scope('gradients_processed'):
         factors = gradients_lib.multipliers(
@@ -152,21 +152,21 @@ def apply_gradients(
     averages: Optional[MovingAverages] = None,
     finite: Optional[FiniteUpdates] = None,
 ) -> tf.Operation:
-    """Return the op that runs `update_ops`, then changes the variables, then moves their averages.
+    """Return the op that runs `update_ops`, then updates the variables, then their averages.
 
     Args:
-        pairs: what the optimizer is given; may be empty.
-        global_step: grows by one; None: no step is counted.
-        optimizer: who changes the variables.
-        update_ops: None: the graph's `UPDATE_OPS`.
-        averages: which moving averages of variables are kept; None: none.
-        finite: see `optimize_loss`; has watched the step.
+        pairs: gradients and variables for the optimizer; may be empty.
+        global_step: variable that grows by one; None: no step is counted.
+        optimizer: updates the variables.
+        update_ops: ops to run first; None: the graph's `UPDATE_OPS`.
+        averages: the moving averages to keep; None: none.
+        finite: skips the update of a step that is not finite; it has watched the step.
     """
     if update_ops is None:
         update_ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
     if finite is not None:
         finite.guard(update_ops)
-    # One node to wait for: each of the optimizer's many ops gets a control edge to what is here.
+    # A group is one node: each of the optimizer's many ops gets a control edge to it.
     with tf.control_dependencies([tf.group(*update_ops)] if update_ops else []):
         if pairs and finite is not None:
             step = finite.apply(optimizer.apply_gradients, pairs)

@@ -1,4 +1,4 @@
-"""Which optimizer a config asks for.
+"""The optimizer that a config asks for.
 
 The optimizers are those of `tf.compat.v1.train`, so their slots have the published names:
 `<variable>/Momentum`, `<variable>/RMSProp`, `<variable>/RMSProp_1`, `<variable>/Adam`, ...
@@ -23,14 +23,14 @@ LearningRate = Union[float, tf.Tensor]
 def create_optimizer(
     config: optimizer_pb2.Optimizer, learning_rate: LearningRate
 ) -> tf.compat.v1.train.Optimizer:
-    """Return the optimizer of a config.
+    """Create the optimizer of a config.
 
     Args:
         config: one of the optimizers, and its parameters.
         learning_rate: float32 scalar, from `learning_rates.create_learning_rate`.
 
     Raises:
-        errors.ConfigError: none is chosen, or a parameter is out of its range.
+        errors.ConfigError: no optimizer is chosen, or a parameter is out of its range.
     """
     chosen = _chosen(config)
     make, fields = _OPTIMIZERS[chosen]
@@ -60,7 +60,7 @@ def _chosen(config: optimizer_pb2.Optimizer) -> str:
     return chosen
 
 
-# Whether a value is valid, and what is expected.
+# A check of a value, and a description of the valid range.
 _Range = Tuple[Callable[[float], bool], str]
 _FRACTION: _Range = (lambda value: 0 <= value < 1, 'at least 0 and less than 1')
 _POSITIVE: _Range = (lambda value: math.isfinite(value) and value > 0, 'more than 0')
@@ -68,7 +68,7 @@ _AT_LEAST_0: _Range = (lambda value: math.isfinite(value) and value >= 0, 'at le
 _AT_MOST_0: _Range = (lambda value: value <= 0, 'at most 0')
 _ANY: _Range = (lambda value: True, '')
 
-# The class, and its argument and range for each field but the learning rate.
+# The class of each optimizer; and the argument and range of each field but the learning rate.
 _OPTIMIZERS: Mapping[str, Tuple[type, Mapping[str, Tuple[str, _Range]]]] = {
     'rms_prop_optimizer': (
         tf1.train.RMSPropOptimizer,

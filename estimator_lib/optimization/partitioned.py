@@ -1,4 +1,4 @@
-"""Variables as checkpoints know them: by name, and whole where a graph holds parts."""
+"""Names of variables in checkpoints, and partitioned variables as wholes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import tensorflow as tf
 
 MOVING_AVERAGE = 'ExponentialMovingAverage'
 
+# The types of ops that store variables.
+VARIABLE_OPS = ('Variable', 'VariableV2', 'VarHandleOp')
+
 
 @dataclasses.dataclass(frozen=True)
 class WholeVariable:
-    """The parts of one variable; it has what is asked of a variable that is to be restored.
+    """The parts of one variable, with the attributes that restoring reads.
 
     Attributes:
-        name: of the whole.
-        shape: of the whole.
-        parts: its variables.
+        name: the name of the whole.
+        shape: the shape of the whole.
+        parts: the variables that are its parts.
     """
 
     name: str
@@ -29,12 +32,12 @@ class WholeVariable:
 
     @property
     def op(self) -> Any:
-        """Has the name, as a variable's op does."""
+        """An object with the name, as a variable's op has it."""
         return types.SimpleNamespace(name=self.name)
 
     @property
     def dtype(self) -> tf.DType:
-        """Of the numbers."""
+        """The type of the numbers."""
         return self.parts[0].dtype
 
 
@@ -42,12 +45,12 @@ AnyVariable = Union[tf.Variable, WholeVariable]
 
 
 def variable_name(variable: tf.Variable) -> str:
-    """Return the name of a variable's op: what checkpoints know it by."""
+    """Return the name of a variable's op, which is its name in checkpoints."""
     return variable.name.partition(':')[0]
 
 
 def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
-    """The variables, with one `WholeVariable` in place of the parts of each that is in parts."""
+    """Return the variables, with one `WholeVariable` in place of the parts of each variable."""
     parts: Dict[str, List[tf.Variable]] = collections.defaultdict(list)
     order: Dict[Any, AnyVariable] = {}
     for variable in variables:
@@ -64,29 +67,29 @@ def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
 
 
 def whole_name(variable: tf.Variable) -> str:
-    """Return the name of what a variable is a part of; its own, where it is no part."""
+    """Return the name of the variable that this one is a part of; its own if it is no part."""
     part = slice_info(variable)
     return variable_name(variable) if part is None else part.full_name
 
 
 def is_eager(variable: AnyVariable) -> bool:
-    """Whether a variable lives outside of graphs: it is set by assignment, not by an initializer.
+    """Return whether a variable lives outside graphs, and so is set by assignment.
 
     The variables of a training loop without sessions do.
     """
     if isinstance(variable, WholeVariable):
         return False
-    # An initializer is no sign of it: that of a strategy's variable is made when it is asked for.
+    # The initializer does not tell: a strategy's variable creates it on access.
     return not getattr(components(variable)[0], '_in_graph_mode', True)
 
 
 def components(variable: tf.Variable) -> Sequence[tf.Variable]:
-    """Return the variables that a strategy's variable consists of; itself for an ordinary one."""
+    """Return the variables that a strategy's variable consists of; for others, itself."""
     return getattr(variable, 'values', (variable,))
 
 
-def part_of(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
-    """What a variable holds of the value of its whole; all, where it is no part."""
+def take_slice(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
+    """Return a variable's slice of the value of its whole; all of it if it is no part."""
     part = slice_info(variable)
     if part is None:
         return value
@@ -95,7 +98,7 @@ def part_of(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
 
 
 def slice_info(variable: tf.Variable) -> Optional[tf.Variable.SaveSliceInfo]:
-    """Which part of a partitioned variable it is; None where it is a whole."""
+    """Return the location of a part in its partitioned variable; None for a whole variable."""
     if isinstance(variable, tf.distribute.DistributedValues):
-        return None  # To ask one for an attribute can add to the graph.
+        return None  # reading an attribute of such a variable can add ops to the graph
     return getattr(variable, '_save_slice_info', None)

@@ -1,4 +1,4 @@
-"""What learning-rate schedules are made of: curves over the global step, and checks of values."""
+"""Parts of learning-rate schedules: curves over the global step, and checks of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from estimator_lib import errors
 def exponential(
     step: tf.Tensor, rate: float, decay_steps: int, factor: float, staircase: bool
 ) -> tf.Tensor:
-    """`rate * factor ** (step / decay_steps)`, the exponent rounded down when `staircase`."""
+    """Compute `rate * factor ** (step / decay_steps)`.
+
+    The exponent is rounded down when `staircase`.
+    """
     if staircase:
         exponent = tf.cast(step // decay_steps, tf.float32)
     else:
@@ -24,30 +27,30 @@ def exponential(
 def polynomial(
     step: tf.Tensor, rate: float, end_rate: float, decay_steps: int, power: float
 ) -> tf.Tensor:
-    """From `rate` at step 0 to `end_rate` at `decay_steps` and after."""
+    """Compute a curve from `rate` at step 0 to `end_rate` from `decay_steps` on."""
     done = tf.cast(tf.minimum(step, decay_steps), tf.float32) / decay_steps
     return (rate - end_rate) * tf.pow(1.0 - done, power) + end_rate
 
 
 def line(step: tf.Tensor, start: float, end: float, steps: int) -> tf.Tensor:
-    """From `start` at step 0 to `end` at `steps`, and on."""
+    """Compute a line through `start` at step 0 and `end` at `steps`."""
     return start + tf.cast(step, tf.float32) * ((end - start) / steps)
 
 
 def piecewise(step: tf.Tensor, boundaries: Sequence[int], rates: Sequence[float]) -> tf.Tensor:
-    """`rates[i]`, with i the number of boundaries at or before the step."""
+    """Return `rates[i]`, with i the number of boundaries at or before the step."""
     boundaries = tf.constant(list(boundaries), step.dtype)
     passed = tf.reduce_sum(tf.cast(tf.expand_dims(step, -1) >= boundaries, tf.int32), axis=-1)
     return tf.gather(tf.constant(list(rates), tf.float32), passed)
 
 
-def at_least(rate: tf.Tensor, minimum: float) -> tf.Tensor:
-    """Return the larger of the two; no op when rates cannot be less."""
+def apply_minimum(rate: tf.Tensor, minimum: float) -> tf.Tensor:
+    """Bound a rate from below; a minimum of 0 adds no op."""
     return tf.maximum(rate, minimum) if minimum > 0 else rate
 
 
 def length(field: str, steps: int, num_steps: int) -> int:
-    """How many steps a schedule takes: its own number, else that of the run.
+    """Return the number of steps of a schedule: its own number, else that of the run.
 
     Raises:
         errors.ConfigError: both are 0.

@@ -1,4 +1,4 @@
-"""Which variables are trained: patterns and scopes of a config, and the log of what they took."""
+"""The selection of trained variables by patterns and scopes of a config, and its log."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def select(
     freeze_patterns: Sequence[str] = (),
     trainable_scopes: Sequence[str] = (),
 ) -> List[tf.Variable]:
-    """Return the variables that are trained; what each pattern and scope took is logged.
+    """Select the variables to train, and log the matches of each pattern and scope.
 
     Args:
         variables: the trainable variables.
-        update_patterns: regular expressions, found anywhere in names: only what matches one
-            is trained; empty: all.
-        freeze_patterns: regular expressions likewise; what matches one is not trained.
-        trainable_scopes: beginnings of names; only what has one is trained; empty: all.
+        update_patterns: regular expressions that may match anywhere in a name; only variables that
+            match one are trained; empty: all.
+        freeze_patterns: regular expressions; variables that match one are not trained.
+        trainable_scopes: beginnings of names; only variables that have one are trained; empty: all.
 
     Returns:
-        Those that pass all three, in their order.
+        The variables that pass all three, in their order.
 
     Raises:
         errors.ConfigError: a pattern or scope matches no variable, or is no regular expression.
@@ -58,11 +58,11 @@ def select(
     return selected
 
 
-def matching(pattern: str, names: Iterable[str]) -> List[str]:
-    """The names in which a regular expression is found, as the published systems look for it.
+def match_names(pattern: str, names: Iterable[str]) -> List[str]:
+    """Return the names in which a regular expression matches anywhere.
 
     Raises:
-        errors.ConfigError: it is no regular expression.
+        errors.ConfigError: the pattern is no regular expression.
     """
     try:
         compiled = re.compile(pattern)
@@ -73,11 +73,11 @@ def matching(pattern: str, names: Iterable[str]) -> List[str]:
     return [name for name in names if compiled.search(name)]
 
 
-def matches_nothing(field: str, pattern: str, names: Iterable[str]) -> errors.ConfigError:
+def no_match_error(field: str, pattern: str, names: Iterable[str]) -> errors.ConfigError:
     """Return the error for a pattern that no variable's name matches.
 
     Args:
-        field: where it stands in `train_config`.
+        field: the field of `train_config`.
         pattern: the regular expression, or the beginning of names.
         names: the names of the variables.
     """
@@ -95,9 +95,9 @@ def _match_all(
 ) -> List[Tuple[str, List[str]]]:
     rows = []
     for pattern in patterns:
-        matched = matching(pattern, names)
+        matched = match_names(pattern, names)
         if not matched:
-            raise matches_nothing(field, pattern, names)
+            raise no_match_error(field, pattern, names)
         rows.append((f'{field} {pattern!r}', matched))
     return rows
 
@@ -105,7 +105,7 @@ def _match_all(
 def _beginning(scope: str, names: Sequence[str]) -> List[str]:
     matched = [name for name in names if name.startswith(scope)]
     if not matched:
-        raise matches_nothing('trainable_scopes', re.escape(scope), names)
+        raise no_match_error('trainable_scopes', re.escape(scope), names)
     return matched
 
 
@@ -114,7 +114,7 @@ def _log_selection(
     variables: Sequence[tf.Variable],
     selected: Sequence[tf.Variable],
 ) -> None:
-    """A table of how many variables and parameters each pattern matched, and the totals."""
+    """Log a table of the variables and parameters that each pattern matched, with totals."""
     sizes: Dict[str, int] = collections.Counter()
     for variable in variables:
         sizes[whole_name(variable)] += variable.shape.num_elements()
@@ -123,7 +123,7 @@ def _log_selection(
         ('trained', list(dict.fromkeys(whole_name(variable) for variable in selected))),
     ]
     width = max(len(label) for label, _ in [*rows, *totals])
-    lines = [f'{"Which variables are trained":{width}}  variables      parameters']
+    lines = [f'{"Trained variables":{width}}  variables      parameters']
     for label, names in [*rows, *totals]:
         parameters = sum(sizes[name] for name in names)
         lines.append(f'{label:{width}}  {len(names):9,}  {parameters:14,}')

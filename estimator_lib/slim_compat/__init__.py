@@ -1,1 +1,1 @@
-"""The deployment and training-loop APIs that programs made for TF-Slim call."""
+"""The deployment and training-loop APIs of programs written for TF-Slim."""

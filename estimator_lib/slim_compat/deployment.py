@@ -1,9 +1,9 @@
-"""The deployment API that programs in the style of TF-Slim are written against.
+"""The deployment API of programs in the style of TF-Slim.
 
-A program says on what it runs (`DeploymentConfig`), and builds its network once for each device
-(`create_clones`), the loss and gradients of all (`optimize_clones`), or everything (`deploy`). What
-the copies have in common, and what is done with their gradients, is written once for these and for
-Estimators: in `distribution.replicas`, and in `estimator_lib.optimization`.
+A program chooses its devices (`DeploymentConfig`). Then it builds the network once for each device
+(`create_clones`), and the loss and gradients of all (`optimize_clones`), or everything (`deploy`).
+The sharing of variables and the processing of gradients are those of Estimators, in
+`distribution.replicas` and `estimator_lib.optimization`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence,
 import tensorflow as tf
 
 from estimator_lib.distribution import replicas
-from estimator_lib.distribution.placement import VARIABLE_OPS
 from estimator_lib.optimization import gradients
 from estimator_lib.optimization.optimize_loss import (
     GradientPolicy,
     apply_gradients,
     process_gradients,
 )
+from estimator_lib.optimization.partitioned import VARIABLE_OPS
 
 tf1 = tf.compat.v1
 
@@ -29,9 +29,9 @@ class Clone(NamedTuple):
     """One copy of the network.
 
     Attributes:
-        outputs: what the model function returned.
-        scope: its name scope: '' or `clone_<i>/`.
-        device: where it computes.
+        outputs: the result of the model function.
+        scope: the name scope: '' or `clone_<i>/`.
+        device: the device that computes it.
     """
 
     outputs: Any
@@ -40,13 +40,13 @@ class Clone(NamedTuple):
 
 
 class DeployedModel(NamedTuple):
-    """What `deploy` built.
+    """Result of `deploy`.
 
     Attributes:
-        train_op: trains a step, and is the total loss; None without an optimizer.
-        summary_op: string scalar; None where there is nothing to summarize.
-        total_loss: of all copies, and the regularisation.
-        clones: the copies.
+        train_op: trains a step, and returns the total loss; None without an optimizer.
+        summary_op: string scalar; None without summaries.
+        total_loss: the loss of all clones, with the regularization loss.
+        clones: the clones.
     """
 
     train_op: Optional[tf.Tensor]
@@ -57,16 +57,16 @@ class DeployedModel(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DeploymentConfig:
-    """On which devices of which machines a model is trained.
+    """Devices and machines that train a model.
 
     Attributes:
-        num_clones: copies of the network in this process.
-        clone_on_cpu: whether they compute on the CPU, not each on a GPU.
-        replica_id: which of the worker processes this is.
-        num_replicas: how many worker processes there are.
-        num_ps_tasks: how many parameter servers; 0: variables are in this process.
-        worker_job_name: of the workers in the cluster.
-        ps_job_name: of the parameter servers.
+        num_clones: number of copies of the network in this process.
+        clone_on_cpu: True to compute all clones on the CPU, False to use one GPU for each.
+        replica_id: index of this worker process.
+        num_replicas: number of worker processes.
+        num_ps_tasks: number of parameter servers; 0: the variables are in this process.
+        worker_job_name: the name of the workers' job.
+        ps_job_name: the name of the parameter servers' job.
 
     Raises:
         ValueError: several replicas without parameter servers; an empty name; a `replica_id` that
@@ -110,26 +110,26 @@ class DeploymentConfig:
         return f'/job:{self.worker_job_name}' if self.num_ps_tasks > 0 else ''
 
     def clone_device(self, clone_index: int) -> str:
-        """Where a copy computes."""
+        """Return the device that computes a clone."""
         self._check_clone(clone_index)
         device = '/device:CPU:0' if self.clone_on_cpu else f'/device:GPU:{clone_index}'
         return self.worker_device + device
 
     def clone_scope(self, clone_index: int) -> str:
-        """Return the name scope of a copy: '' where there is only one."""
+        """Return the name scope of a clone: '' where there is only one."""
         self._check_clone(clone_index)
-        return replicas.scope_of(clone_index, self.num_clones)
+        return replicas.replica_scope(clone_index, self.num_clones)
 
     def inputs_device(self) -> str:
-        """Where batches are made."""
+        """Return the device that makes the batches."""
         return self.worker_device + replicas.HOST
 
     def optimizer_device(self) -> str:
-        """Where gradients are summed."""
+        """Return the device that sums the gradients."""
         return self.worker_device + replicas.HOST
 
     def variables_device(self) -> replicas.Device:
-        """Where variables are: on the CPU, or on one parameter server after the other."""
+        """Return the device of variables: the CPU, or the parameter servers alternatingly."""
         if not self.num_ps_tasks:
             return replicas.HOST
         placed: List[str] = []
@@ -144,7 +144,7 @@ class DeploymentConfig:
         return choose
 
     def caching_device(self) -> Optional[Callable[[tf.Operation], str]]:
-        """Where values of variables are kept during a step: where they are read; None: nowhere."""
+        """Return the device that caches variables in a step: that of the reader; None: none."""
         return (lambda op: op.device) if self.num_ps_tasks else None
 
     def _check_clone(self, clone_index: int) -> None:
@@ -163,7 +163,7 @@ def create_clones(
     """Build a network once for each clone, on the same variables.
 
     Args:
-        config: where.
+        config: the devices.
         model_fn: builds the network and adds its losses to `LOSSES`; called with `args` and
             `kwargs`.
         args: positional arguments.
@@ -175,13 +175,13 @@ def create_clones(
         outputs = model_fn(*(args or ()), **(kwargs or {}))
         return Clone(outputs, scope, config.clone_device(index))
 
-    def device_of(index: int) -> Callable[[tf.Operation], str]:
+    def clone_device(index: int) -> Callable[[tf.Operation], str]:
         return replicas.place(config.clone_device(index), variables_device)
 
-    # Where the variable is: what a clone needs of it is sent there once, whoever reads it.
+    # The cache is on the variable's device, so that a value is sent to a clone only once.
     caching = (lambda op: op.inputs[0].device) if config.num_ps_tasks else None
     with tf1.variable_scope(tf1.get_variable_scope(), caching_device=caching):
-        return replicas.build(config.num_clones, clone, device_of)
+        return replicas.build(config.num_clones, clone, clone_device)
 
 
 def optimize_clones(
@@ -190,18 +190,18 @@ def optimize_clones(
     regularization_losses: Optional[Sequence[tf.Tensor]] = None,
     **options: Any,
 ) -> Tuple[Optional[tf.Tensor], List[gradients.Pair]]:
-    """Return the loss of all clones, and its gradients: those of each, summed.
+    """Build the loss of all clones, and the sum of its gradients over the clones.
 
     Args:
-        clones: from `create_clones`.
+        clones: the result of `create_clones`.
         optimizer: computes the gradients.
-        regularization_losses: added once; None: `REGULARIZATION_LOSSES`.
-        options: of the optimizer's `compute_gradients`; `var_list` too.
+        regularization_losses: losses to add once; None: `REGULARIZATION_LOSSES`.
+        **options: arguments of the optimizer's `compute_gradients`, such as `var_list`.
 
     Returns:
-        The total loss (the clones' divided by how many there are, and the regularisation), and
-        pairs of gradient and variable, without the variables that it does not depend on. None and
-        no pairs where there are no losses.
+        The total loss (the mean over the clones, and the regularization loss), and pairs of
+        gradient and variable for the variables that it depends on. None and no pairs without
+        losses.
     """
     loss = _total_loss(clones, regularization_losses)
     if loss is None:
@@ -222,12 +222,12 @@ def deploy(
     """Build the clones and, with an optimizer, the op that trains them.
 
     Args:
-        config: where.
-        model_fn: see `create_clones`.
-        args: see `create_clones`.
-        kwargs: see `create_clones`.
-        optimizer: None: the loss only.
-        summarize_gradients: whether there are summaries of each gradient.
+        config: the devices.
+        model_fn: builds the network, as in `create_clones`.
+        args: positional arguments of `model_fn`.
+        kwargs: named arguments of `model_fn`.
+        optimizer: computes and applies the gradients; None: only the loss is built.
+        summarize_gradients: whether to add summaries of each gradient.
     """
     clones = create_clones(config, model_fn, args, kwargs)
     first = clones[0].scope
@@ -268,7 +268,7 @@ def _total_loss(
 
 
 def _summary_op(clones: Sequence[Clone]) -> Optional[tf.Tensor]:
-    """Return the summaries of the first clone, and those of no clone."""
+    """Merge the summaries of the first clone and those outside all clones."""
     others = tuple(clone.scope for clone in clones[1:])
     summaries = [
         summary

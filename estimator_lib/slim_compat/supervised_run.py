@@ -1,4 +1,4 @@
-"""Steps in sessions that a `Supervisor` keeps: what `training_loop.train` runs."""
+"""Training steps in the sessions of a `Supervisor`, for `training_loop.train`."""
 
 from __future__ import annotations
 
@@ -16,65 +16,67 @@ log = logging.getLogger('estimator_lib')
 # (session, train_op, global_step, options) to (loss, whether to stop).
 TrainStepFn = Callable[..., Tuple[float, bool]]
 
-# Stands for what is to be made where nothing is given; None means: without it.
+# Default of arguments whose None means "without": the object is created.
 DEFAULT = object()
 
 
-def or_made(value: Any) -> Any:
-    """Return a value, or what tells a `Supervisor` to make one."""
+def supervisor_argument(value: Any) -> Any:
+    """Convert an argument for a `Supervisor`: `DEFAULT` becomes its `USE_DEFAULT`."""
     return tf1.train.Supervisor.USE_DEFAULT if value is DEFAULT else value
 
 
 class Replicas:
-    """What synchronised replicas add to a run.
+    """Parts of a run with synchronized replicas.
 
     Args:
-        optimizers: `tf.compat.v1.train.SyncReplicasOptimizer`s; none: nothing is added.
+        optimizers: `tf.compat.v1.train.SyncReplicasOptimizer`s; without them nothing is added.
         is_chief: whether this process applies their gradients.
     """
 
     def __init__(self, optimizers: Sequence[Any], is_chief: bool):
         self._optimizers = optimizers
         self._is_chief = is_chief
-        self.queue_runners = [one.get_chief_queue_runner() for one in self._chief_of()]
-        self.token_ops = [one.get_init_tokens_op() for one in self._chief_of()]
+        led = optimizers if is_chief else ()  # the optimizers whose gradients this process applies
+        self.queue_runners = [optimizer.get_chief_queue_runner() for optimizer in led]
+        self.token_ops = [optimizer.get_init_tokens_op() for optimizer in led]
 
-    def _chief_of(self) -> Sequence[Any]:
-        return self._optimizers if self._is_chief else ()
+    def local_init_op(self, user_op: Any) -> Any:
+        """Build the op that initializes the local variables of this process.
 
-    def local_init_op(self, given: Any) -> Any:
-        """Set what each process has of its own."""
+        Args:
+            user_op: the op of the program, `DEFAULT` or None.
+        """
         if not self._optimizers:
-            return or_made(given)
+            return supervisor_argument(user_op)
         own = [
-            one.chief_init_op if self._is_chief else one.local_step_init_op
-            for one in self._optimizers
+            optimizer.chief_init_op if self._is_chief else optimizer.local_step_init_op
+            for optimizer in self._optimizers
         ]
-        if given is DEFAULT:
-            given = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
-        return tf.group(*own, *([] if given is None else [given]))
+        if user_op is DEFAULT:
+            user_op = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
+        return tf.group(*own, *([] if user_op is None else [user_op]))
 
     def ready_for_local_init_op(self) -> Any:
-        """Tell whether the shared variables are set."""
-        ready = [one.ready_for_local_init_op for one in self._optimizers]
+        """Return the op that lists the shared variables that are not initialized."""
+        ready = [optimizer.ready_for_local_init_op for optimizer in self._optimizers]
         return tf.concat(ready, axis=0) if ready else tf1.train.Supervisor.USE_DEFAULT
 
 
 class Run:
-    """Runs steps in one session after the other.
+    """Training steps in one session after the other.
 
     Args:
-        supervisor: of the sessions.
-        train_op: see `train`.
-        step_fn: see `train`.
-        step_options: see `train`.
-        replicas: that train in step.
-        first_step: the global step that is waited for in the beginning.
-        save_seconds: between two checkpoints.
-        summary_seconds: between two summaries.
+        supervisor: manages the sessions.
+        train_op: the op of a step.
+        step_fn: runs a step.
+        step_options: the options of `step_fn`.
+        replicas: the parts for synchronized replicas.
+        first_step: the global step to wait for at the beginning.
+        save_seconds: seconds between two checkpoints.
+        summary_seconds: seconds between two summaries.
 
     Attributes:
-        loss: of the last step.
+        loss: the loss of the last step.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class Run:
         wrapper: Optional[Callable[[tf1.Session], Any]],
         ignore_live_threads: bool,
     ) -> None:
-        """Train in a session until training is to stop, and save."""
+        """Train in a session until a stop is requested, and save."""
         supervisor = self._supervisor
         wrapped = session if wrapper is None else wrapper(session)
         threads = self._start(wrapped)
@@ -125,12 +127,12 @@ class Run:
         if self._writes:
             self._save(wrapped)
         if self._replicas.queue_runners:
-            # One of their threads waits for gradients: it would be waited for, for two minutes.
+            # One of the threads waits for gradients; without this, stopping takes two minutes.
             session.close()
         supervisor.stop(threads, close_summary_writer=True, ignore_live_threads=ignore_live_threads)
 
     def _start(self, session: Any) -> List[Any]:
-        """Start what runs beside the steps; returns the threads."""
+        """Start the queue runners, and return their threads."""
         supervisor = self._supervisor
         if self._first_step:
             startup.wait_for_step(
@@ -143,9 +145,9 @@ class Run:
         return threads
 
     def _write(self, session: Any) -> None:
-        """Save and summarizes, each when it is time.
+        """Save a checkpoint and write summaries if they are due.
 
-        Not in threads of the supervisor: they fail where eager execution is on.
+        The threads of the supervisor cannot do this: they fail where eager execution is on.
         """
         now = time.monotonic()
         supervisor = self._supervisor

@@ -1,8 +1,8 @@
-"""The training-loop API that programs in the style of TF-Slim are written against.
+"""The training-loop API of programs in the style of TF-Slim.
 
-`create_train_op` makes the op of a step out of a loss, and `train` runs it until the end: sessions
-that wait for each other's variables, summaries, checkpoints, traces. What happens to gradients is
-written once, in `estimator_lib.optimization`, for these and for Estimators.
+`create_train_op` builds the op of a step from a loss. `train` runs it until the end, with sessions
+that wait for shared variables, summaries, checkpoints and traces. Gradients are processed as for
+Estimators, by `estimator_lib.optimization`.
 """
 
 from __future__ import annotations
@@ -23,39 +23,45 @@ from estimator_lib.optimization.optimize_loss import (
     process_gradients,
 )
 from estimator_lib.optimization.partitioned import whole_name
-from estimator_lib.slim_compat.supervised_run import DEFAULT, Replicas, Run, TrainStepFn, or_made
+from estimator_lib.slim_compat.supervised_run import (
+    DEFAULT,
+    Replicas,
+    Run,
+    TrainStepFn,
+    supervisor_argument,
+)
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-# A gradient, of which there may be none, and its variable.
+# A gradient, or None, and its variable.
 MaybePair = Tuple[Optional[gradients.Gradient], tf.Variable]
 Factor = Union[float, tf.Tensor]
 
 
 def clip_gradient_norms(pairs: Sequence[MaybePair], max_norm: float) -> List[MaybePair]:
-    """Return gradients of which each has at most the given norm.
+    """Clip each gradient to the given norm.
 
     Args:
         pairs: gradients (dense, `tf.IndexedSlices`, or None, which stays) and variables.
-        max_norm: more than 0.
+        max_norm: the largest norm, more than 0.
     """
-    return _each(pairs, lambda one: gradients.clip_each(one, max_norm))
+    return _change_each(pairs, lambda pair: gradients.clip_each(pair, max_norm))
 
 
 def multiply_gradients(
     pairs: Sequence[MaybePair], gradient_multipliers: Mapping[Any, Factor]
 ) -> List[MaybePair]:
-    """Return gradients times their factors.
+    """Multiply gradients by their factors.
 
     Args:
         pairs: a list of gradients and variables.
         gradient_multipliers: factors, numbers or scalar tensors, by variable or by the name of its
-            op; without one a gradient stays as it is.
+            op; a gradient without a factor does not change.
 
     Raises:
-        ValueError: the pairs are no list or an empty one, the factors are no dict or an empty one,
-            or there is a factor for a variable without gradient.
+        ValueError: `pairs` is not a list or is empty, `gradient_multipliers` is not a dict or is
+            empty, or there is a factor for a variable without gradient.
     """
     if not isinstance(pairs, list) or not pairs:
         raise ValueError(f'the gradients are {pairs!r}; expected a list that is not empty.')
@@ -73,7 +79,7 @@ def multiply_gradients(
                 f'gradient_multipliers has a factor for {whole_name(variable)!r}, of which '
                 'there is no gradient.'
             )
-    return _each(pairs, lambda one: gradients.multiply(one, factors))
+    return _change_each(pairs, lambda pair: gradients.multiply(pair, factors))
 
 
 def create_train_op(
@@ -90,25 +96,25 @@ def create_train_op(
     gradient_multipliers: Optional[Mapping[Any, Factor]] = None,
     check_numerics: bool = True,
 ) -> tf.Tensor:
-    """Return the op of one training step, whose value is the loss.
+    """Build the op of one training step, whose value is the loss.
 
     Args:
         total_loss: float scalar.
         optimizer: changes the variables.
-        global_step: grows by one; left out: the graph's, which is made where it has none; None:
-            no step is counted.
-        update_ops: run before the variables change; None: `UPDATE_OPS`.
-        variables_to_train: None: the trainable ones.
+        global_step: grows by one; by default the graph's, which is created if needed; None: no step
+            is counted.
+        update_ops: ops to run before the variables change; None: `UPDATE_OPS`.
+        variables_to_train: the variables to train; None: the trainable ones.
         clip_gradient_norm: the largest norm of each gradient; 0: no clipping.
-        summarize_gradients: whether there are summaries of each gradient, as it is before clipping.
-        gate_gradients: of the optimizer's `compute_gradients`.
-        aggregation_method: likewise.
-        colocate_gradients_with_ops: likewise.
-        gradient_multipliers: see `multiply_gradients`; applied before clipping.
-        check_numerics: whether a NaN or infinite loss is an error, before any variable changes.
+        summarize_gradients: whether to add summaries of each gradient before clipping.
+        gate_gradients: argument of the optimizer's `compute_gradients`.
+        aggregation_method: argument of the optimizer's `compute_gradients`.
+        colocate_gradients_with_ops: argument of the optimizer's `compute_gradients`.
+        gradient_multipliers: factors as in `multiply_gradients`, applied before clipping.
+        check_numerics: whether a NaN or infinite loss raises an error before any variable changes.
 
     Returns:
-        The loss, when the step has been made.
+        The loss; evaluating it runs the step.
 
     Raises:
         ValueError: there is a factor for a variable that gets no gradient from the loss.
@@ -154,18 +160,17 @@ def train_step(
     global_step: tf.Variable,
     train_step_kwargs: Mapping[str, Any],
 ) -> Tuple[float, bool]:
-    """Run a step; what `train` calls unless it is given another function.
+    """Run a step; the default `train_step_fn` of `train`.
 
     Args:
-        session: where.
-        train_op: from `create_train_op`.
+        session: the session.
+        train_op: the result of `create_train_op`.
         global_step: int64 scalar.
-        train_step_kwargs: `should_stop`, `should_log` and `should_trace`, bool scalars of which
-            each may be missing, are asked after the step; `logdir` and `summary_writer` take the
-            traces.
+        train_step_kwargs: the optional bool scalars `should_stop` and `should_log`, evaluated after
+            the step, and `should_trace`, before it; and `logdir` and `summary_writer` for traces.
 
     Returns:
-        The loss, and whether training is to stop.
+        The loss, and whether training should stop.
     """
     started = time.monotonic()
     tracing = train_step_kwargs.get('should_trace')
@@ -174,7 +179,7 @@ def train_step(
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         metadata = tf1.RunMetadata()
     loss = session.run(train_op, options=options, run_metadata=metadata)
-    # In a run of its own: beside the step it could be read before or after its update.
+    # A separate run: in the run of the step they could be read before or after its update.
     asked = {
         name: train_step_kwargs[name]
         for name in ('should_log', 'should_stop')
@@ -217,45 +222,45 @@ def train(
     trace_every_n_steps: Optional[int] = None,
     ignore_live_threads: bool = False,
 ) -> Optional[float]:
-    """Train until the global step has come to `number_of_steps`, or the input has ended.
+    """Train until the global step reaches `number_of_steps`, or the input ends.
 
-    A session that is aborted (a parameter server was started again) is opened anew, and goes on
-    from the last checkpoint.
+    When a session is aborted because a parameter server was restarted, a new session resumes from
+    the last checkpoint.
 
     Args:
-        train_op: run at each step; its value is the loss.
-        logdir: of checkpoints and summaries; None: neither.
-        train_step_fn: runs a step, see `train_step`.
-        train_step_kwargs: for it; left out: what ends, logs and traces as said here.
-        log_every_n_steps: a line each n steps; 0: none.
-        graph: left out: the default one.
+        train_op: op to run at each step; its value is the loss.
+        logdir: folder of checkpoints and summaries; None: none are written.
+        train_step_fn: runs a step, as `train_step` does.
+        train_step_kwargs: the options of `train_step_fn`; by default made from the arguments here.
+        log_every_n_steps: log a line every n steps; 0: never.
+        graph: the graph; None: the default graph.
         master: the address of the session's server.
         is_chief: whether this process initializes, saves and summarizes.
-        global_step: left out: the graph's.
-        number_of_steps: None: no end.
-        init_op: sets the variables; left out: to their initial values.
-        init_feed_dict: fed to it.
-        local_init_op: sets local variables and tables.
-        init_fn: called when `init_op` has run, where there was no checkpoint.
-        ready_op: tells whether all is initialized.
-        summary_op: left out: all summaries; None: none.
-        save_summaries_secs: between two summaries.
-        summary_writer: left out: one for `logdir`; None: none.
-        startup_delay_steps: who is not the chief begins at this global step, or the last one.
-        saver: left out: one of all variables.
-        save_interval_secs: between two checkpoints.
-        sync_optimizer: a `tf.compat.v1.train.SyncReplicasOptimizer` whose replicas train in step,
-            or a list of them.
-        session_config: of the session.
-        session_wrapper: called with the session; what it returns is used in its place.
-        trace_every_n_steps: a full trace of each n-th step in `logdir`; None: none.
-        ignore_live_threads: whether threads that do not end are no error.
+        global_step: the global step; None: that of the graph.
+        number_of_steps: the global step at which training ends; None: no end.
+        init_op: initializes the variables; by default to their initial values.
+        init_feed_dict: the feeds of `init_op`.
+        local_init_op: initializes local variables and tables.
+        init_fn: called after `init_op`, where there was no checkpoint.
+        ready_op: lists variables that are not initialized.
+        summary_op: the summaries to write; by default all of them; None: none.
+        save_summaries_secs: seconds between two summaries.
+        summary_writer: the writer of summaries; by default one for `logdir`; None: none.
+        startup_delay_steps: global step at which workers other than the chief begin.
+        saver: the saver; None: a saver of all variables.
+        save_interval_secs: seconds between two checkpoints.
+        sync_optimizer: a `tf.compat.v1.train.SyncReplicasOptimizer` of synchronized replicas, or a
+            list of them.
+        session_config: the config of the session.
+        session_wrapper: called with the session; its result is used in place of the session.
+        trace_every_n_steps: write a full trace of every n-th step to `logdir`; None: never.
+        ignore_live_threads: whether to accept threads that do not end.
 
     Returns:
-        The loss of the last step; None where there was none.
+        The loss of the last step; None if no step was made.
 
     Raises:
-        ValueError: arguments that do not fit each other.
+        ValueError: arguments contradict each other.
     """
     writes = {
         'summary_op': summary_op is not DEFAULT and summary_op is not None,
@@ -273,22 +278,22 @@ def train(
         if global_step is None:
             global_step = tf1.train.get_or_create_global_step()
         if train_step_kwargs is DEFAULT:
-            train_step_kwargs = _questions(
+            train_step_kwargs = _step_options(
                 global_step, number_of_steps, log_every_n_steps, trace_every_n_steps
             )
-        optimizers = [one for one in tf.nest.flatten(sync_optimizer) if one is not None]
+        optimizers = [each for each in tf.nest.flatten(sync_optimizer) if each is not None]
         replicas = Replicas(optimizers, is_chief)
         supervisor = tf1.train.Supervisor(
             graph=graph,
             is_chief=is_chief,
             logdir=logdir,
-            init_op=or_made(init_op),
+            init_op=supervisor_argument(init_op),
             init_feed_dict=init_feed_dict,
             local_init_op=replicas.local_init_op(local_init_op),
             ready_for_local_init_op=replicas.ready_for_local_init_op(),
-            ready_op=or_made(ready_op),
-            summary_op=or_made(summary_op) if logdir else None,
-            summary_writer=or_made(summary_writer) if logdir else None,
+            ready_op=supervisor_argument(ready_op),
+            summary_op=supervisor_argument(summary_op) if logdir else None,
+            summary_writer=supervisor_argument(summary_writer) if logdir else None,
             global_step=global_step,
             saver=saver or tf1.train.Saver(),
             init_fn=init_fn,
@@ -312,7 +317,7 @@ def train(
                     run(session, session_wrapper, ignore_live_threads)
                 return run.loss
             except tf.errors.AbortedError as error:
-                log.warning('the session was aborted and is opened anew: %s', error.message)
+                log.warning('the session was aborted and is opened again: %s', error.message)
 
 
 def _check_arguments(
@@ -327,21 +332,21 @@ def _check_arguments(
         raise ValueError(f'number_of_steps is {number_of_steps}; expected more than 0, or None.')
 
 
-def _questions(
+def _step_options(
     global_step: tf.Variable,
     number_of_steps: Optional[int],
     log_every_n_steps: int,
     trace_every_n_steps: Optional[int],
 ) -> Dict[str, tf.Tensor]:
-    """What `train_step` asks beside each step."""
-    questions = {}
+    """Build the bool scalars that `train_step` evaluates."""
+    options = {}
     with tf1.name_scope('train_step'):
         if number_of_steps is not None:
-            questions['should_stop'] = tf.greater_equal(global_step, number_of_steps)
+            options['should_stop'] = tf.greater_equal(global_step, number_of_steps)
         for name, every in (('log', log_every_n_steps), ('trace', trace_every_n_steps)):
             if every:
-                questions[f'should_{name}'] = tf.equal(tf.math.floormod(global_step, every), 0)
-    return questions
+                options[f'should_{name}'] = tf.equal(tf.math.floormod(global_step, every), 0)
+    return options
 
 
 def _write_trace(options: Mapping[str, Any], metadata: tf1.RunMetadata, step: int) -> None:
@@ -350,8 +355,8 @@ def _write_trace(options: Mapping[str, Any], metadata: tf1.RunMetadata, step: in
         options['summary_writer'].add_run_metadata(metadata, f'run_metadata-{step}')
 
 
-def _each(
+def _change_each(
     pairs: Sequence[MaybePair], change: Callable[[List[gradients.Pair]], List[gradients.Pair]]
 ) -> List[MaybePair]:
-    """Return the pairs changed one by one; without a gradient there is nothing to change."""
+    """Apply a function to each pair that has a gradient."""
     return [pair if pair[0] is None else change([pair])[0] for pair in pairs]

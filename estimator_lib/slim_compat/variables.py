@@ -16,7 +16,7 @@ from estimator_lib.slim_compat.training_loop import MaybePair
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-# Variables, or by their name in a checkpoint; a list is the parts of one variable.
+# A list of variables; or by name in a checkpoint, variables or lists of the parts of one variable.
 Variables = Union[Sequence[tf.Variable], Mapping[str, Any]]
 
 
@@ -26,24 +26,24 @@ def get_variables_to_restore(
     """Return the graph's global variables in some scopes and not in others.
 
     Args:
-        include: regular expressions that match from a name's beginning on; None: all variables.
-        exclude: likewise.
+        include: regular expressions that match at the beginning of names; None: all variables.
+        exclude: regular expressions of variables to leave out.
 
     Raises:
-        TypeError: a string in place of a list.
+        TypeError: an argument is not a list or tuple.
     """
     for name, scopes in (('include', include), ('exclude', exclude)):
         if scopes is not None and not isinstance(scopes, (list, tuple)):
             raise TypeError(f'{name} is {scopes!r}; expected a list or a tuple of scopes.')
 
-    def is_in(variable: tf.Variable, scopes: Sequence[str]) -> bool:
+    def matches(variable: tf.Variable, scopes: Sequence[str]) -> bool:
         return any(re.match(scope, variable_name(variable)) for scope in scopes)
 
     included = [''] if include is None else include
     return [
         variable
         for variable in tf1.global_variables()
-        if is_in(variable, included) and not is_in(variable, exclude or ())
+        if matches(variable, included) and not matches(variable, exclude or ())
     ]
 
 
@@ -53,13 +53,13 @@ def assign_from_checkpoint_fn(
     ignore_missing_vars: bool = False,
     reshape_variables: bool = False,
 ) -> Optional[Callable[[tf1.Session], None]]:
-    """A function that sets variables from a checkpoint; the `init_fn` of `training_loop.train`.
+    """Return a function that sets variables from a checkpoint: the `init_fn` of `train`.
 
     Args:
         model_path: the checkpoint.
-        var_list: what is set: variables, or variables by their name in the checkpoint.
-        ignore_missing_vars: whether what the checkpoint lacks stays as it is, with a warning.
-        reshape_variables: whether a value may have another shape of as many numbers.
+        var_list: the variables to set, as a list or by their name in the checkpoint.
+        ignore_missing_vars: whether to skip variables that the checkpoint lacks, with a warning.
+        reshape_variables: whether values may have another shape with as many numbers.
 
     Returns:
         The function, called with a session; None where `ignore_missing_vars` leaves nothing.
@@ -82,7 +82,7 @@ def assign_from_checkpoint_fn(
             'variables, or ignore_missing_vars=True.'
         )
     for name in missing:
-        log.warning('%s is not in %s, and stays as it is', name, model_path)
+        log.warning('%s is not in %s, and keeps its value', name, model_path)
         del wanted[name]
     if not wanted:
         return None
@@ -91,7 +91,7 @@ def assign_from_checkpoint_fn(
 
 
 def add_gradients_summaries(grads_and_vars: Sequence[MaybePair]) -> List[tf.Tensor]:
-    """Return a histogram of each gradient and one of its norm, by the variable's name.
+    """Add histograms of each gradient and of its norm, named by the variable.
 
     Args:
         grads_and_vars: (gradient or None, variable) pairs.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from typing import Callable, Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Protocol, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -251,40 +251,52 @@ def inception_style(is_training: bool, options: registry.Options) -> layers.Laye
     )
 
 
-class Head(NamedTuple):
-    """The end of a classifier.
-
-    Attributes:
-        pooled: float32 [batch, 1, 1, channels], the mean over the image.
-        dropped: the same after dropout.
-        logits: float32 [batch, num_classes].
-    """
-
-    pooled: tf.Tensor
-    dropped: tf.Tensor
-    logits: tf.Tensor
-
-
-def convolutional_head(
-    features: tf.Tensor, num_classes: int, style: layers.LayerStyle, keep_prob: float, scope: str
-) -> Head:
-    """Return mean over the image, dropout, and a 1x1 convolution of that scope.
+def classify(
+    features: tf.Tensor,
+    num_classes: int,
+    style: layers.LayerStyle,
+    options: registry.Options,
+    *,
+    scope: str,
+    pooled: str,
+    dropped: Optional[str] = None,
+    convolution: Optional[str] = None,
+) -> registry.EndPoints:
+    """Build the end of a classifier: mean over the image, dropout, a linear layer.
 
     The published networks pool over the feature map's size at the published image size, or over
     the whole of a smaller map: both are the mean. It is the mean of a larger map here as well.
+
+    Args:
+        features: float32 [batch, height, width, channels].
+        num_classes: how many logits.
+        style: of the linear layer.
+        options: see `registry.Options`.
+        scope: variable scope of all of it.
+        pooled: name of the mean over the image, float32 [batch, 1, 1, channels].
+        dropped: name of the same after dropout; None: it is no end point.
+        convolution: scope of the linear layer, a 1x1 convolution; None: a fully connected one,
+            `Logits`, for which what was dropped has rank 2.
+
+    Returns:
+        The end points of these names, `Logits` [batch, num_classes] and `Predictions`.
     """
-    pooled, dropped = _pool_and_drop(features, style, keep_prob)
-    logits = layers.conv2d(dropped, num_classes, 1, style.linear(), scope)
-    return Head(pooled, dropped, tf.squeeze(logits, [1, 2]))
-
-
-def dense_head(
-    features: tf.Tensor, num_classes: int, style: layers.LayerStyle, keep_prob: float
-) -> Head:
-    """As `convolutional_head`, with a fully connected layer, `Logits`; `dropped` has rank 2."""
-    pooled, dropped = _pool_and_drop(features, style, keep_prob)
-    dropped = tf.squeeze(dropped, [1, 2])
-    return Head(pooled, dropped, dense_logits(dropped, num_classes, style, 'Logits'))
+    with tf1.variable_scope(scope):
+        mean = layers.global_mean(features)
+        keep_prob = options.get('dropout_keep_prob', KEEP_PROB)
+        kept = layers.dropout(mean, keep_prob, style.is_training, 'Dropout')
+        if convolution is None:
+            kept = tf.squeeze(kept, [1, 2])
+            logits = dense_logits(kept, num_classes, style, 'Logits')
+        else:
+            logits = layers.conv2d(kept, num_classes, 1, style.linear(), convolution)
+            logits = tf.squeeze(logits, [1, 2])
+    return {
+        pooled: mean,
+        **({dropped: kept} if dropped else {}),
+        registry.LOGITS: logits,
+        'Predictions': tf.nn.softmax(logits),
+    }
 
 
 def dense_logits(
@@ -328,13 +340,6 @@ def auxiliary_features(
     if outputs.shape[1:3] == [1, 1]:
         return outputs
     return layers.global_mean(outputs)
-
-
-def _pool_and_drop(
-    features: tf.Tensor, style: layers.LayerStyle, keep_prob: float
-) -> Tuple[tf.Tensor, tf.Tensor]:
-    pooled = layers.global_mean(features)
-    return pooled, layers.dropout(pooled, keep_prob, style.is_training, 'Dropout')
 
 
 def _at_most(inputs: tf.Tensor, size: int) -> Tuple[int, int]:

@@ -175,7 +175,6 @@ def inception_resnet_v2_features(
     align_feature_maps: bool = False,
     first_endpoint: Optional[str] = None,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception-ResNet V2.
 
@@ -190,7 +189,6 @@ def inception_resnet_v2_features(
         first_endpoint: where to begin: `Mixed_7a` for a detector's second stage; None: at the
             image.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the first on.
@@ -204,7 +202,7 @@ def inception_resnet_v2_features(
     selected = parts.section(network, first_endpoint, final_endpoint)
     if output_stride == 8 and selected[-1].end_point in ('Mixed_7a', LAST_END_POINT):
         raise ValueError(f'At output stride 8 there is no {final_endpoint!r}.')
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(_numbered(selected), images, style)
 
 
@@ -244,14 +242,16 @@ def inception_resnet_v2(
         end_points[registry.AUXILIARY_LOGITS] = parts.dense_logits(
             tf.squeeze(auxiliary, [1, 2]), num_classes, style, 'Logits'
         )
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        head = parts.dense_head(end_points[LAST_END_POINT], num_classes, style, keep_prob)
-    end_points['global_pool'] = head.pooled
-    end_points['PreLogitsFlatten'] = head.dropped
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='global_pool',
+        dropped='PreLogitsFlatten',
+    )
+    return {**end_points, **end}
 
 
 def _features(

@@ -64,7 +64,6 @@ def inception_v1_features(
     style: layers.LayerStyle,
     *,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V1.
 
@@ -72,7 +71,6 @@ def inception_v1_features(
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers, except for the initial weights, which are the network's own.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on.
@@ -81,7 +79,7 @@ def inception_v1_features(
         ValueError: there is no such final end point.
     """
     style = style.but(initializer=layers.truncated_normal(0.01))
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(parts.section(_LAYERS, None, final_endpoint), images, style)
 
 
@@ -100,14 +98,16 @@ def inception_v1(
         The feature maps, `AvgPool_0a_7x7`, `Logits` and `Predictions` by name.
     """
     end_points = inception_v1_features(images, style)
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        features = end_points[LAST_END_POINT]
-        head = parts.convolutional_head(features, num_classes, style, keep_prob, 'Conv2d_0c_1x1')
-    end_points['AvgPool_0a_7x7'] = head.pooled
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='AvgPool_0a_7x7',
+        convolution='Conv2d_0c_1x1',
+    )
+    return {**end_points, **end}
 
 
 def _features(

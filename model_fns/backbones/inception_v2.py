@@ -122,7 +122,6 @@ def inception_v2_features(
     stem_style: Optional[layers.LayerStyle] = None,
     first_endpoint: Optional[str] = None,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V2.
 
@@ -137,7 +136,6 @@ def inception_v2_features(
         first_endpoint: where to begin: `Mixed_5a` for a detector's second stage; None: at the
             image.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the first on.
@@ -147,7 +145,7 @@ def inception_v2_features(
     """
     network = parts.section((Stem(stem_style), *_LAYERS), first_endpoint, final_endpoint)
     depth = parts.scaled_depth(depth_multiplier, min_depth)
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(network, images, style, depth)
 
 
@@ -167,15 +165,17 @@ def inception_v2(
     """
     stem_style = style.but(batch_norm=None, regularizer=None)
     end_points = _features(images, style, options, stem_style)
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        features = end_points[LAST_END_POINT]
-        head = parts.convolutional_head(features, num_classes, style, keep_prob, 'Conv2d_1c_1x1')
-    end_points['AvgPool_1a'] = head.pooled
-    end_points['PreLogits'] = head.dropped
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='AvgPool_1a',
+        dropped='PreLogits',
+        convolution='Conv2d_1c_1x1',
+    )
+    return {**end_points, **end}
 
 
 def _features(

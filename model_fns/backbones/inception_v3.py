@@ -143,7 +143,6 @@ def inception_v3_features(
     depth_multiplier: float = 1.0,
     min_depth: int = MIN_DEPTH,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V3.
 
@@ -153,7 +152,6 @@ def inception_v3_features(
         depth_multiplier: factor on all channel counts.
         min_depth: least channel count that the factor leaves.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on.
@@ -163,9 +161,9 @@ def inception_v3_features(
     """
     network = parts.section(_LAYERS, None, final_endpoint)
     depth = parts.scaled_depth(depth_multiplier, min_depth)
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         # As published, where ops of the trunk are in a scope of that name twice.
-        style = style.ranges_below(scope)
+        style = style.ranges_below(SCOPE)
         return parts.run(network, images, style, depth)
 
 
@@ -191,15 +189,17 @@ def inception_v3(
     end_points[registry.AUXILIARY_LOGITS] = _auxiliary_logits(
         end_points['Mixed_6e'], num_classes, style, parts.scaled_depth(multiplier, min_depth)
     )
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        features = end_points[LAST_END_POINT]
-        head = parts.convolutional_head(features, num_classes, style, keep_prob, 'Conv2d_1c_1x1')
-    end_points['AvgPool_1a'] = head.pooled
-    end_points['PreLogits'] = head.dropped
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='AvgPool_1a',
+        dropped='PreLogits',
+        convolution='Conv2d_1c_1x1',
+    )
+    return {**end_points, **end}
 
 
 def _auxiliary_logits(

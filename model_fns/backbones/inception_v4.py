@@ -144,7 +144,6 @@ def inception_v4_features(
     style: layers.LayerStyle,
     *,
     final_endpoint: str = LAST_END_POINT,
-    scope: str = SCOPE,
 ) -> registry.EndPoints:
     """Return the feature maps of Inception V4.
 
@@ -152,7 +151,6 @@ def inception_v4_features(
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers.
         final_endpoint: where to stop.
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on.
@@ -160,7 +158,7 @@ def inception_v4_features(
     Raises:
         ValueError: there is no such final end point.
     """
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         return parts.run(parts.section(_LAYERS, None, final_endpoint), images, style)
 
 
@@ -185,14 +183,16 @@ def inception_v4(
         end_points[registry.AUXILIARY_LOGITS] = parts.dense_logits(
             tf.squeeze(auxiliary, [1, 2]), num_classes, style, 'Aux_logits'
         )
-    with tf1.variable_scope(f'{SCOPE}/Logits'):
-        keep_prob = options.get('dropout_keep_prob', parts.KEEP_PROB)
-        head = parts.dense_head(end_points[LAST_END_POINT], num_classes, style, keep_prob)
-    end_points['global_pool'] = head.pooled
-    end_points['PreLogitsFlatten'] = head.dropped
-    end_points[registry.LOGITS] = head.logits
-    end_points['Predictions'] = tf.nn.softmax(head.logits)
-    return end_points
+    end = parts.classify(
+        end_points[LAST_END_POINT],
+        num_classes,
+        style,
+        options,
+        scope=f'{SCOPE}/Logits',
+        pooled='global_pool',
+        dropped='PreLogitsFlatten',
+    )
+    return {**end_points, **end}
 
 
 def _features(

@@ -60,7 +60,6 @@ def mobilenet_v1_features(
     final_endpoint: str = LAST_END_POINT,
     last_channels: Sequence[float] = _LAST_CHANNELS,
     padding: layers.Padding = 'SAME',
-    scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
     """Return the feature maps of MobileNet V1.
 
@@ -74,7 +73,6 @@ def mobilenet_v1_features(
         final_endpoint: where to stop.
         last_channels: of the last two pairs, before the factor.
         padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
-        scope: variable scope of the network.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on: `Conv2d_0`, then
@@ -87,9 +85,9 @@ def mobilenet_v1_features(
     channels = [max(int(count * depth_multiplier), min_depth) for count in channels]
     steps = output_strides.atrous_strides([stride for _, stride in _LAYERS], output_stride)
     end_points: Dict[str, tf.Tensor] = {}
-    with tf1.variable_scope(scope):
+    with tf1.variable_scope(SCOPE):
         # As published, where ops of the trunk are in a scope of that name twice.
-        style = style.ranges_below(scope)
+        style = style.ranges_below(SCOPE)
         for name, layer in _named_layers(channels, steps):
             images = layer(images, style=style, scope=name, padding=padding)
             end_points[name] = images

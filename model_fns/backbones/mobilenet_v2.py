@@ -39,7 +39,6 @@ def mobilenet_v2_features(
     last_channels: float = LAST_CHANNELS,
     padding: layers.Padding = 'SAME',
     activation: layers.Activation = tf.nn.relu6,
-    scope: str = SCOPE,
 ) -> Dict[str, tf.Tensor]:
     """Return the feature maps of MobileNet V2.
 
@@ -55,7 +54,6 @@ def mobilenet_v2_features(
         last_channels: of `layer_19`, before the factor.
         padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
         activation: of all layers but the projections.
-        scope: variable scope of the network.
 
     Returns:
         End points by name: see `mobilenet_parts.mobilenet_features`.
@@ -65,7 +63,7 @@ def mobilenet_v2_features(
         _layers(activation, last_channels),
         style,
         Channels(depth_multiplier, min_depth, divisor),
-        scope=scope,
+        scope=SCOPE,
         output_stride=output_stride,
         final_endpoint=final_endpoint,
         padding=padding,

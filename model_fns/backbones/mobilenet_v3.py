@@ -167,7 +167,6 @@ def mobilenet_v3_features(
     output_stride: Optional[int] = None,
     final_endpoint: Optional[str] = None,
     padding: layers.Padding = 'SAME',
-    scope: Optional[str] = None,
 ) -> Dict[str, tf.Tensor]:
     """Return the feature maps of a network of this family.
 
@@ -182,7 +181,6 @@ def mobilenet_v3_features(
             strided; None: 32.
         final_endpoint: `layer_<i>`: where to stop; None: at the end.
         padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
-        scope: variable scope of the network; None: the published one.
 
     Returns:
         End points by name: see `mobilenet_parts.mobilenet_features`.
@@ -192,7 +190,7 @@ def mobilenet_v3_features(
         architecture.layers,
         style,
         Channels(depth_multiplier, min_depth, divisor),
-        scope=scope or architecture.scope,
+        scope=architecture.scope,
         output_stride=output_stride,
         final_endpoint=final_endpoint,
         padding=padding,

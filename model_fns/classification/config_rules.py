@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from estimator_lib.config.rules import (
-    ALL,
-    AT_LEAST_0,
-    COUNT,
-    DECAY,
-    PIXELS,
-    POSITIVE_FRACTION,
-    ConfigRules,
-    PipelineConfig,
-    Problem,
-    names,
-    or_0,
-    problems_of,
-    ranges,
-)
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.backbones import registry
 from model_fns.classification import preprocessing
@@ -48,29 +34,8 @@ def _class_weights(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
-RULES = (
-    config_rules.EVERY_TASK
-    + config_rules.NO_BOXES
-    + config_rules.QUANTIZED
-    + config_rules.BACKBONE
-    + ConfigRules(
-        supported={
-            'DetectionModel': names('classification'),
-            **dict.fromkeys(names('Classification ClassifierLoss'), ALL),
-        },
-        ranges={
-            'Classification.num_classes': COUNT,
-            'Classification.labels_offset': or_0(COUNT),
-            **ranges(or_0(PIXELS), 'Classification.image_height Classification.image_width'),
-            **ranges(
-                AT_LEAST_0,
-                'Classification.auxiliary_loss_weight '
-                'ClassifierLoss.class_weights ClassifierLoss.focal_gamma',
-            ),
-            'Classification.label_smoothing': DECAY,
-            'Classification.dropout_keep_prob': POSITIVE_FRACTION,
-        },
-        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-        problems=(_backbone, _class_weights),
-    )
+RULES = config_rules.QUANTIZED + ConfigRules(
+    models=frozenset({'classification'}),
+    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+    problems=(_backbone, _class_weights),
 )

@@ -62,7 +62,7 @@ class ClassificationDeployable(interface.Deployable):
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
         """Return the numbers, and the classes that they make the most probable."""
-        classes = agreement.of_classes(
+        classes = agreement.class_agreement(
             [one[PROBABILITIES] for one in expected],
             [np.argmax(one[LOGITS], -1) for one in found],
         )

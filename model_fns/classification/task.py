@@ -130,7 +130,7 @@ class ClassificationTask(Task):
                 slow_color_distortion=model.slow_color_distortion,
             ),
             _options(model, network, config.train_config.num_steps).but(
-                quantization=quantization.from_config(config)
+                quantization=quantization.from_config(config.graph_rewriter)
             ),
             channels=channels,
             labels_offset=model.labels_offset,

@@ -1,26 +1,33 @@
-"""The model that the flags of the front door ask for: of a checkpoint, an export or a file."""
+"""Model that the options of a run ask for: of a checkpoint, an export or a file."""
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Mapping, NamedTuple, Optional, Tuple
+from typing import Mapping, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.export import export_policies, exported_file, exported_model, serving
+from estimator_lib.export import (
+    artifacts,
+    export_policies,
+    exported_file,
+    exported_model,
+    serving,
+)
 from estimator_lib.task import Task
 from model_fns import build_task
 from model_fns.cli import flag_configs
+from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
 
 class ModelSource(NamedTuple):
-    """What a model is loaded from; it can be pickled.
+    """Origin of a model; it can be pickled.
 
     Attributes:
         path: of a SavedModel, a file for devices or a checkpoint.
@@ -47,48 +54,48 @@ class Model(NamedTuple):
     source: ModelSource
 
 
-def model_of(flags: Any) -> Model:
-    """The model that predictions are asked of."""
-    file = file_of(flags)
+def chosen_model(options: RunOptions) -> Model:
+    """Load the model that predictions are asked of."""
+    file = chosen_file(options)
     if file:
-        _refuse_others('model_file', {'model_dir': flags.model_dir})
-        source = ModelSource(file, None, config_of_file(flags, file))
+        _refuse_others('model_file', {'model_dir': options.model_dir})
+        source = ModelSource(file, None, config_of_file(options, file))
         return Model(*open_model(source), source)
-    if not flags.saved_model_dir:
-        if not (flags.model_dir or flags.checkpoint_path):
+    if not options.saved_model_dir:
+        if not (options.model_dir or options.checkpoint_path):
             raise errors.UserError(
                 '--mode=predict needs --saved_model_dir (or --model_file, --model_dir or '
                 '--checkpoint_path).'
             )
-        config = flag_configs.load_config(flags)
-        source = ModelSource(chosen_checkpoint(flags), None, config)
+        config = flag_configs.load_config(options)
+        source = ModelSource(chosen_checkpoint(options), None, config)
         return Model(*open_model(source), source)
-    others = {name: flags[name].value for name in ('model_dir', 'checkpoint_path')}
+    others = {name: getattr(options, name) for name in ('model_dir', 'checkpoint_path')}
     _refuse_others('saved_model_dir', others)
-    signature_name = flags.signature_name or serving.DEFAULT_SIGNATURE
-    predictor = exported_model.Predictor(flags.saved_model_dir, signature_name)
-    path = flags.pipeline_config_path or predictor.config_path
+    signature_name = options.signature_name or serving.DEFAULT_SIGNATURE
+    predictor = exported_model.Predictor(options.saved_model_dir, signature_name)
+    path = options.pipeline_config_path or predictor.config_path
     if path is None:
         log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
         return Model(predictor, None, ModelSource(predictor.path, signature_name, None))
-    source = ModelSource(predictor.path, signature_name, flag_configs.load_file(flags, path))
-    return Model(predictor, build_task(source.config, flags.mode), source)
+    source = ModelSource(predictor.path, signature_name, flag_configs.load_file(options, path))
+    return Model(predictor, build_task(source.config, options.mode), source)
 
 
-def chosen_checkpoint(flags: Any) -> str:
-    """Returns the prefix of the checkpoint that is asked for; logs where a better one is kept.
+def chosen_checkpoint(options: RunOptions) -> str:
+    """Return the prefix of the checkpoint that is asked for; log where a better one is kept.
 
     Raises:
         errors.UserError: there is none, or `--which=best` and no best one has been kept.
     """
-    given = flags.checkpoint_path or flags.checkpoint_dir
-    if given:
-        return checkpoint_files.resolve_checkpoint(given)
-    if flags.which == 'best':
-        return _best_checkpoint(flags.model_dir)
-    latest = checkpoint_files.resolve_checkpoint(flags.model_dir)
-    if not flags.which:
-        _log_better(flags.model_dir, latest)
+    path = options.checkpoint_path or options.checkpoint_dir
+    if path:
+        return checkpoint_files.resolve_checkpoint(path)
+    if options.which == 'best':
+        return _best_checkpoint(options.model_dir)
+    latest = checkpoint_files.resolve_checkpoint(options.model_dir)
+    if not options.which:
+        _log_better(options.model_dir, latest)
     return latest
 
 
@@ -103,11 +110,11 @@ def _best_checkpoint(model_dir: str) -> str:
 
 
 def _log_better(model_dir: str, latest: str) -> None:
-    """Logs that an earlier checkpoint than the latest one was the best in evaluations."""
+    """Log that an earlier checkpoint than the latest one was the best in evaluations."""
     best = export_policies.read_best(model_dir)
     if best is None or best.step == checkpoint_files.step_of(latest):
         return
-    value = evaluated.of_first_set(evaluated.read(latest)).get(best.metric)
+    value = evaluated.first_set(evaluated.read(latest)).get(best.metric)
     log.warning(
         'step %d is the latest%s; step %d was the best in the evaluations of the run, with %s '
         '%.4g: --which=best takes it',
@@ -120,7 +127,7 @@ def _log_better(model_dir: str, latest: str) -> None:
 
 
 def open_model(source: ModelSource) -> Tuple[exported_model.Predictor, Optional[Task]]:
-    """Loads a model, and its task."""
+    """Load a model and its task."""
     task = None if source.config is None else build_task(source.config, 'predict')
     if exported_file.is_file(source.path):
         return exported_file.FilePredictor(task, source.path), task
@@ -129,14 +136,14 @@ def open_model(source: ModelSource) -> Tuple[exported_model.Predictor, Optional[
     return exported_model.Predictor(source.path, source.signature_name), task
 
 
-def file_of(flags: Any) -> Optional[str]:
-    """The file for devices that is asked for, by its own flag or in the place of another model.
+def chosen_file(options: RunOptions) -> Optional[str]:
+    """Return the file for devices that is asked for, by its own option or in place of a model.
 
     Raises:
         errors.UserError: two models are asked for.
     """
     names = ('model_file', 'saved_model_dir', 'checkpoint_path')
-    given = {name: flags[name].value for name in names if flags[name].value}
+    given = {name: getattr(options, name) for name in names if getattr(options, name)}
     for name, path in given.items():
         if name == 'model_file' or exported_file.is_file(path):
             _refuse_others(name, given)
@@ -144,28 +151,28 @@ def file_of(flags: Any) -> Optional[str]:
     return None
 
 
-def config_of_file(flags: Any, path: str) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """The pipeline config of a file for devices.
+def config_of_file(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipelineConfig:
+    """Load the pipeline config of a file for devices.
 
     Raises:
         errors.UserError: there is no file, or no config.
     """
     exported_file.check(path)
-    config_path = flags.pipeline_config_path or exported_file.config_beside(path)
+    config_path = options.pipeline_config_path or artifacts.config_path(path)
     if config_path is None:
         raise errors.UserError(
             f'{path}: there is no pipeline.config beside it, so what its outputs mean is not '
             'known; expected the one that was exported with it, or --pipeline_config_path.'
         )
-    return flag_configs.load_file(flags, config_path, folders=[os.path.dirname(path)])
+    return flag_configs.load_file(options, config_path, folders=[os.path.dirname(path)])
 
 
 def _refuse_others(name: str, given: Mapping[str, Optional[str]]) -> None:
-    """Refuses a second model.
+    """Refuse a second model.
 
     Args:
-        name: of the flag that says which model.
-        given: the values of flags that say so too.
+        name: of the option that names the model.
+        given: values of other options that name a model, by name.
 
     Raises:
         errors.UserError: there is another.

@@ -1,4 +1,4 @@
-"""What each mode of the front door does with the flags it was given."""
+"""Modes of the front door: what each does with the options of a run."""
 
 from __future__ import annotations
 
@@ -6,31 +6,26 @@ import contextlib
 import functools
 import logging
 import math
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.commands import check, outline, predict
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
-from estimator_lib.export import deploying, exported_file, exporting, frozen_graph, writers
+from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
-from estimator_lib.task import AS_CONFIGURED, Shown, Task
+from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs
+from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
 from model_fns.structures import images
-from protos import export_pb2, pipeline_pb2
+from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
-_SERVING_INPUTS = {
-    'image_tensor': export_pb2.IMAGE_TENSOR,
-    'encoded_image_string_tensor': export_pb2.ENCODED_IMAGE_STRING_TENSOR,
-    'tf_example': export_pb2.SERIALIZED_TF_EXAMPLE,
-}
-
-# Flags that are paths.
+# Options that are paths.
 _PATHS = (
     'model_dir',
     'pipeline_config_path',
@@ -42,54 +37,51 @@ _PATHS = (
     'images',
     'output_dir',
 )
-# Flags that name a model in place of a checkpoint of `model_dir`.
+# Options that name a model in place of a checkpoint of `model_dir`.
 _MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
 _TASK_OPTIONS = ('max_detections', 'fast_nms')  # of an export, see `Task.deployable`
 
 
-def run(flags: Any) -> None:
-    """Runs the mode that the flags ask for.
-
-    Args:
-        flags: the parsed flags of `run_train_eval.py`.
+def run(options: RunOptions) -> None:
+    """Run the mode that the options name.
 
     Raises:
-        errors.UserError: a flag that the mode needs is missing, or what it names is not usable.
+        errors.UserError: an option that the mode needs is missing, or what it names is not usable.
         preemption.Preempted: told to end, see `preemption_guard`.
     """
-    if flags.pipeline_config_path == builtin_configs.PREFIX:
+    if options.pipeline_config_path == builtin_configs.PREFIX:
         print('\n'.join(builtin_configs.listed()))
         return
     for name in _PATHS:
-        errors.refuse_placeholder(f'--{name}', flags[name].value)
+        errors.refuse_placeholder(f'--{name}', getattr(options, name))
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
-        if flags[name].value != flags[name].default and not flags.checkpoint_dir:
+        if not options.has_default(name) and not options.checkpoint_dir:
             raise errors.UserError(f'--{name} is of --checkpoint_dir; expected that flag too.')
-    if flags.checkpoint_dir and flags.checkpoint_path:
+    if options.checkpoint_dir and options.checkpoint_path:
         raise errors.UserError('--checkpoint_dir and --checkpoint_path: expected one of them.')
-    other_model = any(flags[name].value for name in _MODELS)
-    if flags.which and (other_model or not flags.model_dir):
+    other_model = any(getattr(options, name) for name in _MODELS)
+    if options.which and (other_model or not options.model_dir):
         raise errors.UserError(
-            f'--which={flags.which} chooses among the checkpoints of --model_dir; expected that '
+            f'--which={options.which} chooses among the checkpoints of --model_dir; expected that '
             f'flag, and none of {", ".join(f"--{name}" for name in _MODELS)}.'
         )
-    modes: Dict[str, Callable[[Any], None]] = {
-        'train_and_evaluate': _watch_checkpoints if flags.checkpoint_dir else _train_and_evaluate,
+    modes: Dict[str, Callable[[RunOptions], None]] = {
+        'train_and_evaluate': _watch_checkpoints if options.checkpoint_dir else _train_and_evaluate,
         'train': _train_and_evaluate,
         'evaluate': _evaluate,
         'export': _export,
         'predict': _predict,
         'check': _check,
     }
-    handles_signals = flags.mode in ('train_and_evaluate', 'train', 'evaluate')
+    handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     with preemption.preemption_guard() if handles_signals else contextlib.nullcontext():
-        modes[flags.mode](flags)
+        modes[options.mode](options)
 
 
-def _train_and_evaluate(flags: Any) -> None:
-    _need(flags, 'model_dir')
-    config = flag_configs.load_config(flags)
-    task = build_task(config, flags.mode)
+def _train_and_evaluate(options: RunOptions) -> None:
+    _need(options, 'model_dir')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
     task_of_cluster = distribution.read_tf_config()
     is_chief = task_of_cluster is None or task_of_cluster.is_chief
     if is_chief:
@@ -98,16 +90,16 @@ def _train_and_evaluate(flags: Any) -> None:
     metrics = training.train_and_evaluate(
         task,
         config,
-        flags.model_dir,
-        evaluate=flags.mode == 'train_and_evaluate',
-        eval_training_data=_training_sample(flags),
+        options.model_dir,
+        evaluate=options.mode == 'train_and_evaluate',
+        eval_training_data=_training_sample(options),
     )
     if is_chief or metrics:
-        _print_end(flags.model_dir, config, metrics)
+        _print_end(options.model_dir, config, metrics)
 
 
 def _network(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
-    """Returns the name of the network; that of the kind of model where it has no other."""
+    """Return the name of the network, or of the kind of model where the network has none."""
     kind = config.model.WhichOneof('model')
     model = getattr(config.model, kind)
     backbone = getattr(getattr(model, 'backbone', None), 'name', '')
@@ -115,197 +107,150 @@ def _network(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
     return backbone or extractor or kind
 
 
-def _evaluate(flags: Any) -> None:
-    file = chosen_models.file_of(flags)
+def _evaluate(options: RunOptions) -> None:
+    file = chosen_models.chosen_file(options)
     if file:
-        _evaluate_file(flags, file)
+        _evaluate_file(options, file)
         return
-    _need(flags, 'model_dir')
-    config = flag_configs.load_config(flags)
+    _need(options, 'model_dir')
+    config = flag_configs.load_config(options)
     metrics = training.evaluate(
-        build_task(config, flags.mode),
+        build_task(config, options.mode),
         config,
-        flags.model_dir,
-        chosen_models.chosen_checkpoint(flags),
-        _training_sample(flags),
+        options.model_dir,
+        chosen_models.chosen_checkpoint(options),
+        _training_sample(options),
     )
     _print_metrics(config, metrics)
 
 
-def _evaluate_file(flags: Any, path: str) -> None:
-    """Evaluates a file for devices, and says what its checkpoint came to."""
-    config = chosen_models.config_of_file(flags, path)
+def _evaluate_file(options: RunOptions, path: str) -> None:
+    """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
+    config = chosen_models.config_of_file(options, path)
     metrics = training.evaluate_file(
-        build_task(config, flags.mode), config, path, flags.model_dir, _training_sample(flags)
+        build_task(config, options.mode), config, path, options.model_dir, _training_sample(options)
     )
-    _print_metrics(config, metrics, exported_file.metrics_beside(path))
+    _print_metrics(config, metrics, artifacts.read_metrics(path))
 
 
-def _watch_checkpoints(flags: Any) -> None:
-    _need(flags, 'model_dir')
-    config = flag_configs.load_config(flags)
-    task = build_task(config, flags.mode)
-    if flags.eval_training_data:
+def _watch_checkpoints(options: RunOptions) -> None:
+    _need(options, 'model_dir')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    if options.eval_training_data:
         # As the published front end does: the training examples instead of the others.
         del config.eval_input_reader[:]
     training.evaluate_checkpoints(
         task,
         config,
-        flags.model_dir,
-        flags.checkpoint_dir,
-        run_once=flags.run_once,
-        max_retries=flags.max_eval_retries,
-        idle_seconds=flags.eval_timeout,
-        eval_training_data=_training_sample(flags),
+        options.model_dir,
+        options.checkpoint_dir,
+        run_once=options.run_once,
+        max_retries=options.max_eval_retries,
+        idle_seconds=options.eval_timeout,
+        eval_training_data=_training_sample(options),
     )
 
 
-def _export(flags: Any) -> None:
-    if not flags.model_dir and not flags.pipeline_config_path:
+def _export(options: RunOptions) -> None:
+    if not options.model_dir and not options.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
-    config = flag_configs.load_config(flags)
-    task = build_task(config, flags.mode)
-    _need(flags, 'export_dir')
-    checkpoint = chosen_models.chosen_checkpoint(flags)
-    if flags.format == 'frozen_graph':
-        _refuse_of_saved_models(flags)
-        _refuse_of_devices(flags)
-        print(frozen_graph.export_frozen_graph(task, config, checkpoint, flags.export_dir))
-        return
-    if flags.format != 'saved_model':
-        print(_export_file(flags, task, config, checkpoint))
-        return
-    _refuse_of_devices(flags)
-    if flags.input_type:
-        serving_input = _SERVING_INPUTS[flags.input_type]
-    else:
-        serving_input = config.export_config.serving_input
-    path = exporting.export_saved_model(
-        task,
-        config,
-        checkpoint,
-        flags.export_dir,
-        serving_input,
-        signature_name=flags.signature_name,
-        warmup_requests=flags.warmup_requests,
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    _need(options, 'export_dir')
+    checkpoint = chosen_models.chosen_checkpoint(options)
+    writer = formats.create_writer(
+        options.format,
+        _given(options, formats.option_names()),
+        _given(options, _TASK_OPTIONS),
     )
-    print(path)
+    print(exporting.export(task, config, checkpoint, options.export_dir, writer))
 
 
-def _export_file(
-    flags: Any, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str
-) -> str:
-    """Writes a file for small devices; returns its folder."""
-    _refuse_of_saved_models(flags)
-    if flags.input_type:
-        raise errors.UserError(
-            f'--input_type={flags.input_type} is of --format=saved_model: a file for small devices '
-            'takes pixels; leave it out.'
-        )
-    return deploying.export_file(
-        task,
-        config,
-        checkpoint,
-        flags.export_dir,
-        flags.format,
-        writers.Request(flags.quantize, flags.representative_examples),
-        {name: flags[name].value for name in _TASK_OPTIONS if flags[name].value},
-    )
+def _given(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
+    """Return the options with other values than their defaults, by name."""
+    return {name: getattr(options, name) for name in names if not options.has_default(name)}
 
 
-def _refuse_of_saved_models(flags: Any) -> None:
-    """Refuses flags that say something of signatures, which other formats do not have."""
-    if flags.format == 'frozen_graph' and flags.input_type not in (None, 'image_tensor'):
-        raise errors.UserError(
-            f'--input_type={flags.input_type}: a frozen graph takes image_tensor; expected that, '
-            'or --format=saved_model.'
-        )
-    for name in ('signature_name', 'warmup_requests'):
-        if flags[name].value:
-            raise errors.UserError(f'--{name} is of --format=saved_model; leave it out.')
-
-
-def _refuse_of_devices(flags: Any) -> None:
-    """Refuses flags of files for small devices."""
-    for name in ('quantize', 'representative_examples', *_TASK_OPTIONS):
-        if flags[name].value != flags[name].default:
-            raise errors.UserError(
-                f'--{name} is of files for small devices (--format=tflite, --format=onnx); leave '
-                'it out.'
-            )
-
-
-def _predict(flags: Any) -> None:
+def _predict(options: RunOptions) -> None:
     for name in ('images', 'output_dir'):
-        _need(flags, name)
-    if flags.score_threshold is not None and math.isnan(flags.score_threshold):
+        _need(options, name)
+    if options.score_threshold is not None and math.isnan(options.score_threshold):
         raise errors.UserError('--score_threshold is nan; expected a number from 0.')
-    if flags.raw and flags.output_format != 'json':
-        raise errors.UserError(f'--raw: {flags.output_format} has no place for it; expected json.')
-    if flags.runner_options and not flags.runner:
+    if options.raw and options.output_format != 'json':
+        raise errors.UserError(
+            f'--raw: {options.output_format} has no place for it; expected json.'
+        )
+    if options.runner_options and not options.runner:
         raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
-    runner = runs.runner_of(flags.runner, flags.runner_options) if flags.runner else None
-    predictor, task, source = chosen_models.model_of(flags)
+    runner = runs.runner_of(options.runner, options.runner_options) if options.runner else None
+    predictor, task, source = chosen_models.chosen_model(options)
     max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
-    decoding = flags.exif == 'apply', max_pixels
-    found = image_sources.find_images(flags.images, *decoding)
-    found.refuse_overwriting(flags.output_dir)
+    decoding = options.exif == 'apply', max_pixels
+    sources = image_sources.find_images(options.images, *decoding)
+    sources.refuse_overwriting(options.output_dir)
     worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
-    if flags.score_threshold is None and worth_showing.least_score is not None:
+    if options.score_threshold is None and worth_showing.least_score is not None:
         text = 'shown is what has a score of %.3g or more: the best F1 in the evaluation'
         log.info(text, worth_showing.least_score)
-    options = predict.Options(
-        Shown(flags.score_threshold, flags.top_k),
+    prediction_options = predict.Options(
+        Shown(options.score_threshold, options.top_k),
         worth_showing,
-        flags.output_format,
-        flags.raw,
-        skips=flags.on_error == 'skip',
-        tiling=_tiling(flags),
+        options.output_format,
+        options.raw,
+        skips=options.on_error == 'skip',
+        tiling=_tiling(options),
     )
-    count, output_dir = found.count(), flags.output_dir
+    count, output_dir = sources.count(), options.output_dir
     if runner is None:
-        skipped = predict.predict_images(predictor, task, found, output_dir, options, count)
+        skipped = predict.predict_images(
+            predictor, task, sources, output_dir, prediction_options, count
+        )
     else:
         from model_fns.datasets.beam import prediction
 
         skipped = prediction.predict_images(
             functools.partial(chosen_models.open_model, source),
-            found,
+            sources,
             functools.partial(image_sources.Decoder, *decoding),
             output_dir,
-            options,
+            prediction_options,
             runner,
         )
-    print(f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {flags.output_dir}')
+    print(
+        f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {options.output_dir}'
+    )
     print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
 
 
-def _tiling(flags: Any) -> Optional[Tiling]:
-    """How images are cut, where the flags ask for it."""
-    if flags.tile is None:
-        if flags.whole_image:
+def _tiling(options: RunOptions) -> Optional[Tiling]:
+    """Return the tiles that images are cut into; `None` where they are not cut."""
+    if options.tile is None:
+        if options.whole_image:
             raise errors.UserError('--whole_image has no effect without --tile.')
         return None
-    if flags.overlap >= flags.tile:
+    if options.overlap >= options.tile:
         raise errors.UserError(
-            f'--overlap is {flags.overlap}; expected less than --tile, {flags.tile}.'
+            f'--overlap is {options.overlap}; expected less than --tile, {options.tile}.'
         )
-    return Tiling(flags.tile, flags.overlap, flags.whole_image)
+    return Tiling(options.tile, options.overlap, options.whole_image)
 
 
-def _check(flags: Any) -> None:
-    config = flag_configs.load_config(flags)
-    check.check(make_task, config, flags.model_dir, check_all=flags.check_all, validate=validate)
+def _check(options: RunOptions) -> None:
+    config = flag_configs.load_config(options)
+    check.check(
+        make_task, config, options.model_dir, check_all=options.check_all, validate=validate
+    )
 
 
-def _training_sample(flags: Any) -> int:
-    """Every how many-th training example is evaluated on; 0 for none."""
-    return flags.sample_1_of_n_eval_on_train_examples if flags.eval_training_data else 0
+def _training_sample(options: RunOptions) -> int:
+    """Return n where every n-th training example is evaluated; 0 where none is."""
+    return options.sample_1_of_n_eval_on_train_examples if options.eval_training_data else 0
 
 
-def _need(flags: Any, name: str) -> None:
-    if not flags[name].value:
-        raise errors.UserError(f'--mode={flags.mode} needs --{name}.')
+def _need(options: RunOptions, name: str) -> None:
+    if not getattr(options, name):
+        raise errors.UserError(f'--mode={options.mode} needs --{name}.')
 
 
 def _print_metrics(
@@ -313,7 +258,7 @@ def _print_metrics(
     metrics: Dict[str, Dict[str, float]],
     of_checkpoint: Mapping[str, Any] = {},
 ) -> None:
-    """Prints the metrics of each set, beside those of the checkpoint where these are known."""
+    """Print the metrics of each set, beside those of the checkpoint where these are known."""
     titles = evaluators.titles(config)
     for name, values in metrics.items():
         print(f'evaluation on {titles.get(name, name)}:')
@@ -328,7 +273,7 @@ def _print_end(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     metrics: Dict[str, Dict[str, float]],
 ) -> None:
-    """Prints the metrics, where the log has not shown them, and where things are."""
+    """Print the metrics where the log has not shown them, and the paths of the results."""
     if not log.isEnabledFor(logging.INFO):
         _print_metrics(config, metrics)
     first = next(iter(metrics.values()), {})

@@ -33,7 +33,7 @@ from model_fns.datasets import codecs, image_files, records, sources
 from model_fns.datasets.files import folder_files, image_lists
 from model_fns.datasets.rotated import tiles
 from model_fns.datasets.sources import Item, Problem, Source
-from model_fns.datasets.summaries import ImageSummary, Summary, summarize
+from model_fns.datasets.summaries import ImageSummary, Summary, Tile, summarize
 from model_fns.structures.label_map import LabelMap
 
 log = logging.getLogger('model_fns')
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
     Attributes:
         record: serialized; None where nothing of it can be used, or is wanted.
         problems: what is wrong with it, or with parts of it that are left out.
-        summary: of the record; None without one.
+        summary: of the record, or of a tile that is not wanted; None without either.
     """
 
     record: Optional[bytes]
@@ -146,7 +146,7 @@ def convert(
             problems += problems_of(outcome, item)
             if outcome.record is not None:
                 writers[part].write(outcome.record)
-                summary.add(outcome.summary)
+            summary.add(outcome.summary)
         counts = {prefix: one.num_written for prefix, one in zip(plan.prefixes, writers)}
         check_outcome(problems, counts, options)
         write_label_map(plan, label_map_path)  # before the records get their names
@@ -366,14 +366,14 @@ class Converter:
         """Return the record of an item, or why there is none."""
         report = sources.Report(self._clips)
         try:
-            features = self._features(item, report)
+            features, tile = self._features(item, report)
         except errors.DataError as problem:
             report.leave_out('', problem)
             return Outcome(None, report.problems)
-        if features is None:
-            return Outcome(None, report.problems)
-        summary = summarize(features, report.num_clipped)
-        return Outcome(records.serialize(features), report.problems, summary)
+        summary = summarize(features, report.num_clipped, tile)
+        is_written = tile is None or tile.is_written
+        record = records.serialize(features) if is_written else None
+        return Outcome(record, report.problems, summary)
 
     def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
         """Return an image as a record has it, and its pixels: uint8 [height, width, 3]."""
@@ -388,8 +388,10 @@ class Converter:
             )
         return image, pixels
 
-    def _features(self, item: Item, report: sources.Report) -> Optional[records.Features]:
-        """Return what a record says; None for a tile without objects that is not wanted."""
+    def _features(
+        self, item: Item, report: sources.Report
+    ) -> Tuple[records.Features, Optional[Tile]]:
+        """Return the contents of a record, and the tile that it is of."""
         decode = self._decode if item.window is None else self._tiled.get
         image, pixels = decode(item.path)
         name = os.path.basename(item.path)
@@ -398,11 +400,12 @@ class Converter:
             features.update(self._source.features(item, image.header, self._classes, report))
         except sources.SizeError as error:
             raise errors.DataError(f'{error}{self._hint(image)}') from error
-        if item.window is not None:
-            features = tiles.cut(features, pixels, item.window, self._min_area_inside)
-            if self._drop_empty_tiles and not len(features['image/object/class/label']):
-                return None
-        return features
+        if item.window is None:
+            return features, None
+        num_objects = len(features['image/object/class/label'])
+        features, kept = tiles.cut(features, pixels, item.window, self._min_area_inside)
+        is_written = bool(len(kept)) or not self._drop_empty_tiles
+        return features, Tile(item.path, num_objects, kept.tolist(), is_written)
 
     def _hint(self, image: image_files.ImageFile) -> str:
         if not image.swaps_sides:

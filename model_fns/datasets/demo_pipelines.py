@@ -36,7 +36,8 @@ eval_config { batch_size: 100 }
 export_config { best { metric: "accuracy" } }
 """
 
-# About two minutes on 2 cores, to 0.96 mAP@.50IOU: `python -m benchmarks.demo` holds it to that.
+# About two minutes on 2 cores, to 0.96 mAP@.50IOU: `python -m benchmarks.accuracy.demo` holds it to
+# that.
 DETECTION = """
 model {
   ssd {

@@ -62,7 +62,7 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
     Raises:
         errors.DataError: it is of no such format, corrupt, or too large; the message names no file.
     """
-    name = image_decoding.format_of(encoded)
+    name = image_decoding.detect_format(encoded)
     try:
         if name is None:
             image, name = _open_other(encoded), 'PNG'
@@ -85,7 +85,7 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
 
 def is_deep(encoded: bytes) -> bool:
     """Return whether a file is a PNG of 16 bits a channel, by its header."""
-    return image_decoding.format_of(encoded) == 'PNG' and encoded[_DEPTH_AT] == 16
+    return image_decoding.detect_format(encoded) == 'PNG' and encoded[_DEPTH_AT] == 16
 
 
 def _check_pixels(count: int, most: Optional[int]) -> None:
@@ -147,7 +147,7 @@ def _as_png(image: Image.Image) -> Image.Image:
 
 
 def _problem(encoded: bytes, error: Exception) -> str:
-    if image_decoding.format_of(encoded) is not None:
+    if image_decoding.detect_format(encoded) is not None:
         return f'the image {image_decoding.decoding_problem(encoded)}.'
     if 'truncated' in str(error).lower():
         return f'the image is truncated: its data end too early, after {len(encoded)} bytes.'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, Mapping, NamedTuple, Optional
+from typing import Counter, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from model_fns.datasets import records
 
@@ -11,29 +11,49 @@ _MOST_CLASSES = 50
 _OBJECT_CLASSES, _IMAGE_CLASS = 'image/object/class/text', 'image/class/text'
 
 
+class Tile(NamedTuple):
+    """The objects of a tile.
+
+    Attributes:
+        image: path of the image that the tile is a part of.
+        num_objects: of the whole image.
+        kept: indices of those that the tile holds.
+        is_written: False where a tile without objects is left out.
+    """
+
+    image: str
+    num_objects: int
+    kept: Sequence[int]
+    is_written: bool
+
+
 class ImageSummary(NamedTuple):
-    """The summary of a record.
+    """The summary of a record, or of a tile that has none.
 
     Attributes:
         classes: number of objects by class; of a classified image its class; None: no objects are
             listed, as with class ids of pixels.
         num_clipped: boxes cut at the border of the image.
         digest: of the encoded image.
+        tile: the part of an image that the record holds; None: the image is whole.
     """
 
     classes: Optional[Mapping[str, int]]
     num_clipped: int
     digest: str
+    tile: Optional[Tile] = None
 
 
-def summarize(features: records.Features, num_clipped: int) -> ImageSummary:
+def summarize(
+    features: records.Features, num_clipped: int, tile: Optional[Tile] = None
+) -> ImageSummary:
     """Return the summary of a record's features."""
     classes: Optional[Mapping[str, int]] = None
     if _OBJECT_CLASSES in features:
         classes = collections.Counter(features[_OBJECT_CLASSES])
     elif _IMAGE_CLASS in features:
         classes = {str(features[_IMAGE_CLASS]): 1}
-    return ImageSummary(classes, num_clipped, str(features['image/key/sha256']))
+    return ImageSummary(classes, num_clipped, str(features['image/key/sha256']), tile)
 
 
 class Summary:
@@ -44,17 +64,29 @@ class Summary:
         self._images: Counter[str] = collections.Counter()
         self._digests: Counter[str] = collections.Counter()
         self._num_empty = self._num_clipped = 0
+        self._num_tiles = self._num_left_out = 0
+        self._in_no_tile: Dict[str, Set[int]] = {}
 
     def add(self, image: Optional[ImageSummary]) -> None:
-        """Add a record."""
+        """Add a record, or a tile that has none."""
         if image is None:
             return
+        if image.tile is not None:
+            self._add_tile(image.tile)
+            if not image.tile.is_written:
+                return
         self._digests[image.digest] += 1
         self._num_clipped += image.num_clipped
         if image.classes is not None:
             self._objects.update(image.classes)
             self._images.update(image.classes.keys())
             self._num_empty += not image.classes
+
+    def _add_tile(self, tile: Tile) -> None:
+        self._num_tiles += tile.is_written
+        self._num_left_out += not tile.is_written
+        missing = self._in_no_tile.setdefault(tile.image, set(range(tile.num_objects)))
+        missing.difference_update(tile.kept)
 
     def __str__(self) -> str:
         names = [name for name, _ in self._objects.most_common(_MOST_CLASSES)]
@@ -72,7 +104,21 @@ class Summary:
         lines += [f'{_count(n, "image")} {what}' for what, n in others.items() if n]
         if self._num_clipped:
             lines.append(f'{_count(self._num_clipped, "object")} cut at the border of the image')
+        lines += self._tile_lines()
         return '\n'.join([f'converted {_count(sum(self._digests.values()), "image")}:', *lines])
+
+    def _tile_lines(self) -> List[str]:
+        """Return a line for each count of tiles; in the counts above a tile is an image."""
+        if not self._in_no_tile:
+            return []
+        cut = _count(len(self._in_no_tile), 'image')
+        lines = [f'{_count(self._num_tiles, "tile")} of {cut}, each counted as an image']
+        if self._num_left_out:
+            lines.append(f'{_count(self._num_left_out, "tile")} without objects left out')
+        num_missing = sum(map(len, self._in_no_tile.values()))
+        if num_missing:
+            lines.append(f'{_count(num_missing, "object")} in no tile')
+        return lines
 
 
 def _count(number: int, what: str) -> str:

@@ -230,8 +230,8 @@ def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppres
         ),
         (
             type(coder) is not box_coders.FasterRcnnBoxCoder,
-            f'{where}.box_coder: {_NAMES.get(type(coder), type(coder).__name__)} (keypoints and '
-            'other codes) has no place in a file for small devices; expected faster_rcnn_box_coder',
+            f'{where}.box_coder: {_NAMES.get(type(coder), type(coder).__name__)} has '
+            'no place in a file for small devices; expected faster_rcnn_box_coder',
         ),
         (
             rules.soft_sigma > 0,
@@ -250,7 +250,6 @@ def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppres
 
 
 _NAMES: Mapping[type, str] = {
-    box_coders.KeypointBoxCoder: 'keypoint_box_coder',
     box_coders.MeanStddevBoxCoder: 'mean_stddev_box_coder',
     box_coders.SquareBoxCoder: 'square_box_coder',
 }

@@ -25,8 +25,6 @@ SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width of the image sen
 BOXES = 'groundtruth_boxes'  # float32 [n, K], encoded by their family, normalized to the image
 CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
 WEIGHTS = 'groundtruth_weights'  # float32 [n]
-CONFIDENCES = 'groundtruth_confidences'  # float32 [n]; in labels [M, C]
-MULTICLASS_SCORES = 'multiclass_scores'  # float32 [n, C + 1]: logits or probabilities
 DIFFICULT = 'groundtruth_difficult'  # bool [n]
 IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
 GROUP_OF = 'groundtruth_group_of'  # bool [n]
@@ -46,8 +44,6 @@ PER_BOX = (
     BOXES,
     CLASSES,
     WEIGHTS,
-    CONFIDENCES,
-    MULTICLASS_SCORES,
     DIFFICULT,
     IS_CROWD,
     GROUP_OF,

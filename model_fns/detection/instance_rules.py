@@ -17,7 +17,7 @@ _STAGES_OF_MASKS = 3
 
 
 def check_readers(config: PipelineConfig) -> Iterator[Problem]:
-    """Masks and keypoints that are measured, and that evaluations do not read."""
+    """Yield masks and keypoints that are measured, and that evaluations do not read."""
     try:
         needs = metrics.find_instance_sets(config.eval_config)
     except errors.ConfigError:
@@ -32,7 +32,7 @@ def check_readers(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def doubts(config: PipelineConfig) -> Iterator[str]:
-    """Masks and keypoints that are read, and that nothing is learned from."""
+    """Yield masks and keypoints that are read, and that nothing is learned from."""
     learned = (
         config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS,
         bool(config.model.center_net.keypoint_estimation_task),

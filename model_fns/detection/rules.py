@@ -12,33 +12,34 @@ from model_fns.detection import detector, instance_rules, metrics
 from model_fns.detection.architectures.center_net import extractors as center_net_extractors
 from model_fns.detection.architectures.center_net import keypoint_search
 from model_fns.detection.architectures.faster_rcnn import extractors
-from model_fns.detection.config_rules import center_net as config_rules_center_net
-from model_fns.detection.config_rules import rotated as config_rules_rotated
-from model_fns.detection.config_rules import two_stage as config_rules_two_stage
-from model_fns.detection.config_rules import two_stage_checks as config_rules_two_stage_checks
-from model_fns.detection.config_rules.checks import check_ssd, doubts
-from model_fns.detection.config_rules.fields import FIELD_SUPPORT
-from model_fns.detection.config_rules.values import VALUES
+from model_fns.detection.config_rules import center_net as center_net_checks
+from model_fns.detection.config_rules import rotated as rotated_checks
+from model_fns.detection.config_rules import two_stage as two_stage_checks
+from model_fns.detection.config_rules.checks import check_ssd, doubts, size_problems
+from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
-    """What is chosen by a name."""
+    """Yield what is chosen by a name that there is not, or does not fit its name."""
     chosen = config.model.ssd.feature_extractor
     if chosen.type:
         yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
     if chosen.HasField('bifpn'):
+        neck = chosen.bifpn
         where = f'{extractor.WHERE}.bifpn.combine_method'
-        yield from problems_of(bifpn.COMBINATIONS.get, chosen.bifpn.combine_method, where)
+        yield from problems_of(bifpn.COMBINATIONS.get, neck.combine_method, where)
+        if chosen.type in efficientnet.TYPES:
+            yield from problems_of(efficientnet.check_levels, neck.min_level, neck.max_level)
     of_two_stages = config.model.faster_rcnn.feature_extractor
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
         yield from problems_of(extractors.find, of_two_stages, where)
     yield from _names_of_center_net(config.model.center_net)
-    rotated = config_rules_rotated.is_rotated(config)
+    rotated = rotated_checks.is_rotated(config)
     yield from problems_of(metrics.check_config, config.eval_config, rotated)
-    yield from config_rules_rotated.check_steps(config)
+    yield from rotated_checks.check_steps(config)
 
 
 def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
@@ -52,38 +53,13 @@ def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
 
 
 def _sides(config: PipelineConfig) -> Iterator[Problem]:
-    """Inputs whose sides do not suit the levels of a neck that goes down and up."""
     model = config.model.ssd
     multiple = efficientnet.size_multiple(model.feature_extractor)
-    kind = model.image_resizer.WhichOneof('image_resizer_oneof')
-    if kind is None or model.feature_extractor.pad_to_multiple % multiple == 0:
-        return
-    resizer = getattr(model.image_resizer, kind)
-    fields = {
-        'fixed_shape_resizer': ('height', 'width'),
-        'keep_aspect_ratio_resizer': ('max_dimension',),
-        'pad_to_multiple_resizer': ('multiple',),
-    }.get(kind, ())
-    where, mended = f'model.ssd.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
-    varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
-    if varies or not fields:
-        yield Problem(
-            where,
-            f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
-            f'feature_extractor.bifpn are half of each other, so feature_extractor.{mended}.',
-        )
-        return
-    for field in fields:
-        if getattr(resizer, field) % multiple:
-            yield Problem(
-                f'{where}.{field}',
-                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
-                f'feature_extractor.bifpn are half of each other (or feature_extractor.{mended}).',
-            )
+    yield from size_problems('model.ssd', model, multiple)
 
 
 def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
-    """Paths of the layers whose batch norm has the statistics of all replicas' batches."""
+    """Return paths of the layers whose batch norm has the statistics of all replicas' batches."""
     return tuple(
         f'{path}.{_SYNCHRONIZED}'
         for path, message in _messages('model', model)
@@ -92,7 +68,7 @@ def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
 
 
 def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
-    """The messages that are set in one, with their paths; itself first."""
+    """Yield the messages that are set in one, with their paths; itself first."""
     yield path, message
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:
@@ -101,7 +77,7 @@ def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
 
 _SYNCHRONIZED = 'sync_batch_norm'
 
-_COMMON = config_rules.EVERY_TASK + ConfigRules(
+_COMMON = ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
         'load_context_features': '',
@@ -113,32 +89,27 @@ _COMMON = config_rules.EVERY_TASK + ConfigRules(
     doubts=(instance_rules.doubts, doubts),
 )
 _SINGLE_SHOT = (
-    FIELD_SUPPORT
-    + VALUES
-    + ConfigRules(problems=(check_ssd, _sides, config_rules_rotated.check_rotated))
+    SINGLE_SHOT
+    + ConfigRules(problems=(check_ssd, _sides, rotated_checks.check_rotated))
     + config_rules.QUANTIZED
     + _COMMON
 )
 _TWO_STAGE = (
-    config_rules_two_stage.FIELDS
-    + ConfigRules(
-        problems=(config_rules_two_stage_checks.check_two_stage,),
-        doubts=(config_rules_two_stage_checks.doubts,),
-    )
+    TWO_STAGE
+    + ConfigRules(problems=(two_stage_checks.check_two_stage,), doubts=(two_stage_checks.doubts,))
     + _COMMON
 )
 _CENTER_NET = (
-    config_rules_center_net.FIELDS
+    CENTER_NET
     + ConfigRules(
-        problems=(config_rules_center_net.check_center_net,),
-        doubts=(config_rules_center_net.doubts,),
+        problems=(center_net_checks.check_center_net,), doubts=(center_net_checks.doubts,)
     )
     + _COMMON
 )
 
 
 def of_model(config: model_pb2.DetectionModel) -> ConfigRules:
-    """The rules of a kind of detector."""
+    """Return the rules of a kind of detector."""
     if config.HasField('center_net'):
         return _CENTER_NET
     return _TWO_STAGE if config.HasField('faster_rcnn') else _SINGLE_SHOT

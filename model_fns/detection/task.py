@@ -99,7 +99,9 @@ class DetectionTask(Task):
         Raises:
             errors.ConfigError: a part is missing or unknown, or a field is not supported.
         """
-        model = detector.build_detector(config.model, quantization.from_config(config))
+        model = detector.build_detector(
+            config.model, quantization.from_config(config.graph_rewriter)
+        )
         label_map = label_map_files.of_readers(config, model.num_classes)
         options = config.train_config.data_augmentation_options
         return cls(
@@ -416,7 +418,6 @@ class DetectionTask(Task):
             classes=labels[fields.CLASSES],
             weights=labels[fields.WEIGHTS],
             valid=valid,
-            confidences=labels.get(fields.CONFIDENCES),
             examples=features.get(fields.HASH),
             masks=labels.get(fields.MASKS),
             mask_weights=labels.get(fields.MASK_WEIGHTS),

@@ -1,8 +1,8 @@
-"""What a forward pass uses and leaves behind, in a TF1 graph, eagerly, or in a `tf.function`.
+"""State of a forward pass in a TF1 graph, eagerly, or in a `tf.function`.
 
 In a TF1 graph (and in that of `estimator_lib.function_loop`, built by the same code) that is the
 graph's: its variables, seed, global step, and the collections `UPDATE_OPS` and
-`REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or start anew in each trace, and a
+`REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or be empty in each trace, and a
 `VariableStore` with a `ForwardPass` takes their place:
 
     store = VariableStore(seed=3)
@@ -25,8 +25,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, 
 
 import tensorflow as tf
 
-from estimator_lib.distribution import replicas, strategies
-from estimator_lib.function_loop import step_graphs
+from estimator_lib import graph_state
 
 tf1 = tf.compat.v1
 
@@ -47,7 +46,7 @@ class VariableStore:
     """The variables of a model outside of a TF1 graph, by their names.
 
     Args:
-        seed: of first values and of what passes draw.
+        seed: of initial values and of what passes draw.
     """
 
     def __init__(self, seed: int = 0):
@@ -143,7 +142,7 @@ def require_graph() -> None:
         ValueError: this is neither a TF1 graph nor the graph of the function of a training step,
             which has collections and global step as that one has.
     """
-    if tf.executing_eagerly() or (tf.inside_function() and not step_graphs.is_step_graph()):
+    if tf.executing_eagerly() or (tf.inside_function() and not graph_state.is_step_graph()):
         raise ValueError(
             'Layers were called eagerly or in a tf.function, outside of a forward pass; expected '
             '`with VariableStore().forward_pass(step):`, or a tf.Graph.'
@@ -164,7 +163,7 @@ def global_step() -> tf.Tensor:
 
 
 def seed_of(name: str) -> Tuple[int, int]:
-    """The seed of what is drawn once under that name: (seed of graph or store, name hash)."""
+    """Return the seed of a draw that happens once: (seed of graph or store, hash of the name)."""
     one_pass = current()
     seed = tf1.get_default_graph().seed or 0 if one_pass is None else one_pass.store.seed
     return int(seed), zlib.crc32(name.encode()) & 0x7FFFFFFF
@@ -181,7 +180,7 @@ def step_seed(name: str) -> tf.Tensor:
     """
     scope = tf1.get_variable_scope().name
     name = _numbered(f'{scope}/{name}' if scope else name)
-    replica = replicas.index_in_step()
+    replica = graph_state.index_in_step()
     seed, name_hash = seed_of(f'replica_{replica}/{name}' if replica else name)
     return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
 
@@ -193,10 +192,7 @@ def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
         if name not in one_pass.regularization_losses:
             one_pass.regularization_losses[name] = loss()
         return
-    names = f'{tf1.GraphKeys.REGULARIZATION_LOSSES}_names_{strategies.replica_index()}'
-    if name not in tf1.get_collection(names):
-        tf1.add_to_collection(names, name)
-        tf1.add_to_collection(tf1.GraphKeys.REGULARIZATION_LOSSES, loss())
+    graph_state.add_regularization_loss(name, loss)
 
 
 def add_update(variable: tf.Variable, value: tf.Tensor) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Tuple, Union
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
+from estimator_lib import graph_state
 from model_fns.layers import forward_pass, statistics
 from model_fns.layers.style import BatchNorm
 from model_fns.layers.weights import ONES, ZEROS, variable
@@ -38,7 +38,7 @@ def batch_norm(
         if not (is_training and settings.train):
             outputs = _fused(image, gamma, beta, mean, variance, settings, False).y
         else:
-            if settings.synchronized and strategies.num_replicas() > 1:
+            if settings.synchronized and graph_state.num_replicas() > 1:
                 outputs, *moved = _synchronized(image, gamma, beta, mean, variance, settings)
             else:
                 fused = _fused(image, gamma, beta, mean, variance, settings, True)
@@ -55,7 +55,7 @@ def batch_norm(
 
 
 class NormVariables(NamedTuple):
-    """What batch norm knows of each channel, [channels] each; constants where there is none.
+    """Parameters and statistics of batch norm, [channels] each; constants where there is none.
 
     Attributes:
         gamma: the scale.

@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional, Tuple, Union
 import tensorflow as tf
 
 from model_fns.layers import forward_pass, weights
-from protos import pipeline_pb2
+from protos import graph_rewriter_pb2
 
 tf1 = tf.compat.v1
 
@@ -42,11 +42,15 @@ _DECAY = 0.999  # of the averages of ranges
 _BOUND = 6.0
 
 
-def from_config(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[Quantization]:
-    """How a config's layers are quantized; None where they are not."""
-    if not config.graph_rewriter.HasField('quantization'):
+def from_config(config: graph_rewriter_pb2.GraphRewriter) -> Optional[Quantization]:
+    """Return how layers are quantized; None where they are not.
+
+    Args:
+        config: the `graph_rewriter` of a pipeline config.
+    """
+    if not config.HasField('quantization'):
         return None
-    asked = config.graph_rewriter.quantization
+    asked = config.quantization
     return Quantization(
         delay=asked.delay,
         freeze_batch_norm_delay=(
@@ -67,7 +71,7 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:
-    """How layers are quantized.
+    """Settings of quantized layers.
 
     Attributes:
         delay: the step, counted from 1, with which training begins to round; 0 and 1: the first.

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_lib.distribution import strategies
+from estimator_lib import graph_state
 
 _EPSILON = 1e-3  # what the kernel adds to a variance
 
 
 class Moments(NamedTuple):
-    """What batch norm takes from a batch, [channels] each.
+    """Statistics of a batch for batch norm, [channels] each.
 
     Attributes:
         mean: of the values.
@@ -38,7 +38,7 @@ def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Mo
         shift: float32 [channels]: s, a number near the mean, the same in all replicas.
     """
     own = Moments(*_moments(values))
-    if not synchronized or strategies.num_replicas() == 1:
+    if not synchronized or graph_state.num_replicas() == 1:
         return own
     channels = values.shape[-1]
     shift = tf.stop_gradient(shift)
@@ -48,7 +48,7 @@ def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Mo
         [distance * count, (own.variance + tf.square(distance)) * count, count[tf.newaxis]], axis=0
     )
     # One tensor, so that there is one message.
-    distance, square, count = tf.split(strategies.sum_over_replicas(sums), [channels, channels, 1])
+    distance, square, count = tf.split(graph_state.sum_over_replicas(sums), [channels, channels, 1])
     distance, square = distance / count, square / count
     variance = tf.maximum(square - tf.square(distance), 0.0)
     unbiased = tf.stop_gradient(variance * (count / tf.maximum(count - 1.0, 1.0)))

@@ -1,7 +1,7 @@
-"""Variables of a model: how their first values are drawn, and what they add to the loss.
+"""Variables of a model: their initial values, and their regularization losses.
 
-First values depend on the graph's seed and the variable's name, by stateless ops, so that a network
-draws the same numbers whatever was built before it.
+Initial values depend on the graph's seed and the variable's name, by stateless ops, so that a
+network draws the same numbers whatever was built before it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Callable, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import companions
+from estimator_lib import graph_state
 from model_fns.layers import forward_pass
 
 tf1 = tf.compat.v1
@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """How the first value of a weight is drawn.
+    """Distribution of the initial value of a weight.
 
     Attributes:
         kind: `truncated_normal`, `normal`, `uniform` or `constant`.
@@ -72,12 +72,12 @@ TRUNCATED_STDDEV = 0.87962566103423978
 
 
 def truncated_normal(stddev: float, mean: float = 0.0) -> Initializer:
-    """Normal, redrawn beyond two standard deviations."""
+    """Return a normal distribution, redrawn beyond two standard deviations."""
     return Initializer('truncated_normal', stddev, mean, fan=None)
 
 
 def scaled_normal(factor: float, fan: str) -> Initializer:
-    """Truncated normal of a standard deviation of exactly sqrt(factor / n), see `Initializer`."""
+    """Return a truncated normal whose deviation is sqrt(factor / n), see `Initializer`."""
     return Initializer('truncated_normal', factor / (1.3 * TRUNCATED_STDDEV**2), fan=fan)
 
 
@@ -115,7 +115,7 @@ def variable(
     Args:
         name: its name in the scope.
         shape: its static shape.
-        initializer: draws the first value.
+        initializer: draws the initial value.
         regularizer: its loss is added to the regularization losses of the replica or the forward
             pass, once however often the variable is used.
         trainable: else it is a statistic: the replicas of a distribution strategy keep one each,
@@ -142,13 +142,13 @@ def companion(name: str, first_value: float, kind: str) -> tf.Variable:
     Args:
         name: its whole name, whatever the current variable scope is.
         first_value: what it holds at first.
-        kind: what such scalars are called in messages, see `companions.add`.
+        kind: what such scalars are called in messages, see `graph_state.add_companion`.
     """
     one_pass = forward_pass.current()
     if one_pass is not None:
         return one_pass.store.variable(name, [], lambda: tf.constant(first_value), False)
     forward_pass.require_graph()
-    companions.add(name, kind)
+    graph_state.add_companion(name, kind)
     scope, _, last = name.rpartition('/')
     # A scope object is entered as it is, where its name would be joined to the current scope's.
     whole = tf1.VariableScope(tf1.AUTO_REUSE, scope)
@@ -180,7 +180,7 @@ def _graph_variable(
 
 
 def _first_value(initializer: Initializer, seed: Tuple[int, int]) -> Callable[..., tf.Tensor]:
-    """What `get_variable` calls; a part of a variable gets its part of the whole's first value."""
+    """Return an initializer for `get_variable`, also of the parts of a variable."""
 
     def create(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info=None):
         del dtype

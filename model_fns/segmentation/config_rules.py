@@ -6,7 +6,6 @@ from typing import Any, Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
 from model_fns import checkpoint_scopes, config_rules
-from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import presets
 from model_fns.segmentation.networks import backbones
 
@@ -48,19 +47,13 @@ def _doubts(config: PipelineConfig) -> Iterator[str]:
 
 
 def _is_one_pass(view: Any) -> bool:
-    """Returns whether an evaluation, or an export, sees images once and at their own scale."""
+    """Return whether an evaluation, or an export, sees images once and at their own scale."""
     return list(view.scales) in ([], [1.0]) and not view.add_flipped_images
 
 
-RULES = (
-    config_rules.EVERY_TASK
-    + config_rules.NO_BOXES
-    + config_rules.QUANTIZED
-    + config_rules.BACKBONE
-    + VALUES
-    + ConfigRules(
-        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-        problems=(_problems,),
-        doubts=(_doubts,),
-    )
+RULES = config_rules.QUANTIZED + ConfigRules(
+    models=frozenset({'segmentation'}),
+    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+    problems=(_problems,),
+    doubts=(_doubts,),
 )

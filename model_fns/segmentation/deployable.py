@@ -94,7 +94,7 @@ class SegmentationDeployable(interface.Deployable):
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
         """The numbers, and the classes of pixels."""
-        classes = agreement.of_classes(
+        classes = agreement.class_agreement(
             [one[fields.SEMANTIC_PROBABILITIES] for one in expected],
             [one[fields.SEMANTIC_PREDICTIONS] for one in found],
         )

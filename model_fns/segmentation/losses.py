@@ -1,4 +1,4 @@
-"""What a segmentation network minimises.
+"""Losses of a segmentation network.
 
 B is the batch, H x W the crop, h x w the size of the logits, C the number of classes. Each head has
 logits for each scale of the image pyramid and for the scales merged; each of them has its loss.
@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns.layers import forward_pass
 from model_fns.segmentation import fields
 from model_fns.segmentation.data import targets
 from model_fns.segmentation.networks import sizes
@@ -37,8 +38,61 @@ def loss_name(head: str, scale: str = MERGED_LOGITS) -> str:
 
 
 def loss_names(heads: Sequence[str], scales: Sequence[str] = (MERGED_LOGITS,)) -> List[str]:
-    """The losses of heads, each at all scales by the names of their logits."""
+    """Return the losses of heads, each at all scales by the names of their logits."""
     return [loss_name(head, scale) for head in heads for scale in scales]
+
+
+def create_losses(
+    predictions: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    model: segmentation_pb2.Segmentation,
+    ignore_label: int,
+    class_weights: Sequence[float],
+) -> Dict[str, tf.Tensor]:
+    """Build the losses of all heads of a model, at all scales.
+
+    Args:
+        predictions: logits by `<head>/<scale>`.
+        labels: of the batch, with the targets of the heads.
+        model: has the heads and their losses.
+        ignore_label: pixels of it count for nothing.
+        class_weights: of the semantic head.
+
+    Returns:
+        float32 scalars by the names of `loss_names`.
+    """
+    semantic = labels[fields.SEMANTIC]
+    logits = _by_scale(predictions, fields.SEMANTIC_HEAD)
+    named = semantic_loss(
+        logits,
+        semantic,
+        ignore_label,
+        class_weights,
+        model.loss,
+        forward_pass.global_step() if model.loss.hard_example_mining_step else None,
+    )
+    if model.loss.dice_weight:
+        named.update(dice_loss(logits, semantic, ignore_label, model.loss))
+    if model.HasField('instance_center'):
+        logits = _by_scale(predictions, fields.INSTANCE_CENTER_HEAD)
+        counted = tf.not_equal(semantic, ignore_label)
+        named.update(center_loss(logits, labels[fields.CENTER], counted, model.instance_center))
+    if model.HasField('offset'):
+        logits = _by_scale(predictions, fields.OFFSET_HEAD)
+        weights = labels[fields.OFFSET_WEIGHTS]
+        named.update(offset_loss(logits, labels[fields.OFFSET], weights, model.offset))
+    if model.HasField('edge'):
+        logits = _by_scale(predictions, fields.EDGE_HEAD)
+        named.update(edge_loss(logits, labels[fields.EDGE], model.edge))
+    return named
+
+
+def _by_scale(predictions: Mapping[str, tf.Tensor], head: str) -> Dict[str, tf.Tensor]:
+    """Return the logits of a head by scale."""
+    prefix = f'{head}/'
+    return {
+        name[len(prefix) :]: value for name, value in predictions.items() if name.startswith(prefix)
+    }
 
 
 def semantic_loss(
@@ -94,7 +148,7 @@ def dice_loss(
     ignore_label: int,
     config: segmentation_pb2.SegmentationLoss,
 ) -> Dict[str, tf.Tensor]:
-    """How little the probabilities of each class overlap its pixels (Milletari et al. 2016).
+    """Build the Dice loss of the classes (Milletari et al. 2016).
 
     1 - 2 sum(p y) / (sum p + sum y) for a class, over the pixels of the batch that count; the mean
     over the classes that have such pixels.
@@ -206,7 +260,7 @@ def edge_loss(
 
 
 def mean_of_largest(losses: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """The mean of those of the largest losses that are not 0.
+    """Return the mean of those of the largest losses that are not 0.
 
     [5, 0, 1, 2] gives 3.5 for a count of 2, and 8 / 3 for one of 4.
 
@@ -297,5 +351,5 @@ def _share_of_hard_pixels(
 
 
 def _weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """0 where all weights are."""
+    """Return the weighted mean; 0 where all weights are 0."""
     return tf.math.divide_no_nan(tf.reduce_sum(values * weights), tf.reduce_sum(weights))

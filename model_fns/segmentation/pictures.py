@@ -207,7 +207,7 @@ def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Instances mixed into the image, each in a color of its own and with an outline."""
     present, places = np.unique(ids, return_inverse=True)
     places = places.reshape(ids.shape)
-    shown = np.array([colors.of_class(number) for number in range(len(present))], np.float32)
+    shown = np.array([colors.class_color(number) for number in range(len(present))], np.float32)
     own = shown[places]
     picture = np.where((ids > 0)[..., np.newaxis], 0.6 * image + 0.4 * own, image)
     outline = _outline(ids)

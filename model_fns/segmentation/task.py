@@ -26,7 +26,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from model_fns import checkpoint_scopes, class_report
-from model_fns.layers import forward_pass, quantization
+from model_fns.layers import quantization
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
 from model_fns.segmentation.data import (
     class_weights,
@@ -44,7 +44,6 @@ from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
 from protos import pipeline_pb2, segmentation_pb2
 
-tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 ModeKeys = tf.estimator.ModeKeys
 
@@ -55,7 +54,7 @@ _TRAINING_METRICS = ('miou', metrics.PIXEL_ACCURACY)
 
 
 class _Data(NamedTuple):
-    """What the examples are, beyond the network.
+    """Examples of a task: their classes, readers and limits.
 
     Attributes:
         dataset: the classes.
@@ -103,13 +102,13 @@ class SegmentationTask(Task):
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
-        """See `config_rules`."""
+        """Return the rules of segmentation, see `Task`."""
         del config
         return config_rules.RULES
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> SegmentationTask:
-        """The task that `model.segmentation` describes.
+        """Build the task that `model.segmentation` describes.
 
         Raises:
             errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
@@ -121,7 +120,7 @@ class SegmentationTask(Task):
             model,
             dataset.num_classes,
             num_steps=config.train_config.num_steps,
-            quantization=quantization.from_config(config),
+            quantization=quantization.from_config(config.graph_rewriter),
         )
         _check_raw_predictions(config)
         if model.export.output_stride:
@@ -145,11 +144,11 @@ class SegmentationTask(Task):
 
     @property
     def name(self) -> str:
-        """See `Task`."""
+        """Return the name of the task in messages."""
         return 'segmentation'
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """See `Task`, and `inputs.decode`."""
+        """Decode image and labels, see `inputs.decode`."""
         return inputs.decode(
             serialized,
             self._dataset.num_classes,
@@ -159,15 +158,15 @@ class SegmentationTask(Task):
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """See `preprocessing.Preprocessing.augment`."""
+        """Vary image and labels, see `preprocessing.Preprocessing.augment`."""
         return self._preprocessor.augment(example, seed)
 
     def augmentations(self) -> Sequence[str]:
-        """Returns what the preprocessing varies, see `Task`."""
+        """Return the steps of the preprocessing that vary, see `Task`."""
         return self._preprocessor.augmentations()
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """Returns image and labels with the targets of the heads that there are.
+        """Return image and labels with the targets of the heads that there are.
 
         They have the crop's size in training; else each image has its own, or the least size where
         it is smaller.
@@ -175,29 +174,16 @@ class SegmentationTask(Task):
         if mode != ModeKeys.TRAIN:
             self.check_evaluation()
         features, labels = self._preprocessor.fit(example)
-        semantic = labels[fields.SEMANTIC]
-        if self._has('instance_center') or self._has('offset'):
-            labels.update(
-                targets.instance_targets(
-                    labels[fields.INSTANCES], self._model.instance_center.sigma
-                )
-            )
-        if self._has('edge'):
-            of_instances = self._model.edge.of_instances
-            labels[fields.EDGE] = targets.edge_targets(
-                labels[fields.INSTANCES] if of_instances else semantic,
-                tf.not_equal(semantic, self._dataset.ignore_label),
-                self._model.edge.edge_width,
-                classes=semantic if self._model.edge.num_classes > 2 else None,
-            )
+        ignore_label = self._dataset.ignore_label
+        labels.update(targets.head_targets(labels, self._model, ignore_label))
         return features, labels
 
     def batches_by_size(self) -> bool:
-        """Returns True: the padding of a larger image in the batch would enter image pooling."""
+        """Return True: the padding of a larger image in the batch would enter image pooling."""
         return True
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
-        """The logits of each head and scale, `<head>/<scale>`, and what is predicted with them.
+        """Build the logits of each head and scale, `<head>/<scale>`, and the predictions from them.
 
         Served images have only the latter; in training there are only logits.
         """
@@ -219,37 +205,18 @@ class SegmentationTask(Task):
         return predictions
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """The loss of each head, at each scale of the image pyramid."""
+        """Build the loss of each head, at each scale of the image pyramid."""
         del features
-        model = self._model
-        counted = tf.not_equal(labels[fields.SEMANTIC], self._dataset.ignore_label)
-        named = losses.semantic_loss(
-            _by_scale(predictions, fields.SEMANTIC_HEAD),
-            labels[fields.SEMANTIC],
+        return losses.create_losses(
+            predictions,
+            labels,
+            self._model,
             self._dataset.ignore_label,
             self._weights_of_classes(),
-            model.loss,
-            forward_pass.global_step() if model.loss.hard_example_mining_step else None,
         )
-        if model.loss.dice_weight:
-            logits = _by_scale(predictions, fields.SEMANTIC_HEAD)
-            ignored = self._dataset.ignore_label
-            named.update(losses.dice_loss(logits, labels[fields.SEMANTIC], ignored, model.loss))
-        if self._has('instance_center'):
-            logits = _by_scale(predictions, fields.INSTANCE_CENTER_HEAD)
-            heat = labels[fields.CENTER]
-            named.update(losses.center_loss(logits, heat, counted, model.instance_center))
-        if self._has('offset'):
-            logits = _by_scale(predictions, fields.OFFSET_HEAD)
-            weights = labels[fields.OFFSET_WEIGHTS]
-            named.update(losses.offset_loss(logits, labels[fields.OFFSET], weights, model.offset))
-        if self._has('edge'):
-            logits = _by_scale(predictions, fields.EDGE_HEAD)
-            named.update(losses.edge_loss(logits, labels[fields.EDGE], model.edge))
-        return named
 
     def loss_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the names of the losses of all heads and scales."""
         scales = [image_pyramid.MERGED_LOGITS]
         if len(self._network.scales) > 1:
             scales += [image_pyramid.scale_name(scale) for scale in self._network.scales]
@@ -257,7 +224,7 @@ class SegmentationTask(Task):
         return losses.loss_names([*(head.name for head in self._network.heads), *dice], scales)
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
-        """What `fields` lists as outputs, without padding and at their own size when served."""
+        """Build the outputs of `fields`, without padding and at their own size when served."""
         outputs = {name: predictions[name] for name in fields.OUTPUTS if name in predictions}
         is_image = None
         if serving.ORIGINAL_SIZE in features:
@@ -280,23 +247,23 @@ class SegmentationTask(Task):
         return outputs
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """See `metrics.Metrics`."""
+        """Build the metrics of the heads that there are, see `metrics.Metrics`."""
         is_image = serving.image_mask(labels[fields.SEMANTIC], features[fields.TRUE_IMAGE_SHAPE])
         outputs, labels = self._metrics.ignore_padding(is_image, outputs, labels)
         return self._metrics.create(outputs, features, labels)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """See `metrics.Metrics.finish`."""
+        """Return the scalars to report, see `metrics.Metrics.finish`."""
         return self._metrics.finish(values)
 
     def metric_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the names of all metrics."""
         return self._metrics.names()
 
     def training_metrics(
         self, predictions: Tensors, features: Features, labels: Labels
     ) -> Dict[str, Metric]:
-        """Mean IoU and pixel accuracy over the last steps, where the config asks for them."""
+        """Build mean IoU and pixel accuracy over the last steps, where the config asks for them."""
         del features
         window = self._model.evaluation.training_metrics_window
         if window and tf.distribute.has_strategy():
@@ -319,7 +286,7 @@ class SegmentationTask(Task):
         return {name: (values[name], update) for name in _TRAINING_METRICS}
 
     def metric_title(self, name: str) -> str:
-        """See `Task`."""
+        """Return the name of a metric with that of its class."""
         return label_maps.with_class_name(name, self._dataset.class_names)
 
     def draw(
@@ -329,11 +296,11 @@ class SegmentationTask(Task):
         labels: Optional[Arrays] = None,
         shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
-        """See `pictures.Drawer.draw`."""
+        """Draw the classes beside the image, see `pictures.Drawer.draw`."""
         return self._drawer.draw(features, outputs, labels)
 
     def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
-        """The predicted classes as a PNG, where the config asks for them."""
+        """Return the predicted classes as a PNG, where the config asks for them."""
         if not self._model.evaluation.save_raw_predictions:
             return {}
         return {'_raw.png': self._drawer.raw_png(features, outputs)}
@@ -341,7 +308,7 @@ class SegmentationTask(Task):
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
-        """How many pixels each class has, how many instances there are, and both as PNGs of ids.
+        """Return the pixels of each class, the number of instances, and PNGs of their ids.
 
         Pixel by pixel, the outputs would be a hundred megabytes of text for an image.
         """
@@ -356,21 +323,21 @@ class SegmentationTask(Task):
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
-        """See `pictures.Drawer.coco_results`."""
+        """Return the instances as COCO lists them, see `pictures.Drawer.coco_results`."""
         _refuse_threshold(shown)
         return self._drawer.coco_results(outputs, shown.top_k)
 
     def serving_features(self, images: tf.Tensor) -> Features:
-        """Images of any size, padded where they are smaller than the crop of training."""
+        """Build features of images of any size, padded to the crop of training at least."""
         served = self._preprocessor.resize_for_serving(images)
         return serving.features_of(images, served)
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """See `postprocess`."""
+        """Return all outputs of `postprocess`."""
         return dict(outputs)
 
     def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
-        """See `Task`: of the least size of images in an evaluation."""
+        """Return the network of images of the least size of an evaluation, see `Task`."""
         del ops
         deployable.refuse_options(options, 'segmentation finds no boxes')
         return SegmentationDeployable(
@@ -382,17 +349,17 @@ class SegmentationTask(Task):
         )
 
     def class_names(self) -> Sequence[str]:
-        """See `Task`; the first is the background's, where there is one."""
+        """Return the names of the classes; the first is the background, where there is one."""
         return self._dataset.class_names
 
     def image_tensor_name(self) -> str:
-        """See `Task`: DeepLab's."""
+        """Return DeepLab's name of the input."""
         return 'ImageTensor'
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """All variables by their names, or those of the backbone in a model of another task."""
+        """Return all variables by name, or those of the backbone for a model of another task."""
         kind = checkpoint_type or 'segmentation'
         if kind not in checkpoint_scopes.PREFIXES:
             raise errors.ConfigError(
@@ -405,15 +372,15 @@ class SegmentationTask(Task):
         return checkpoint_scopes.names_in(checkpoint_scopes.PREFIXES[kind], variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the scopes of the layers whose shapes depend on the classes."""
         return self._network.last_layer_scopes()
 
     def bias_gradient_multiplier(self) -> float:
-        """See `Task`."""
+        """Return the factor of DeepLab."""
         return BIAS_GRADIENT_MULTIPLIER
 
     def check_evaluation(self) -> None:
-        """Looks, once, for images that are larger than the size that evaluations ask for."""
+        """Refuse, once, images that are larger than the size that evaluations ask for."""
         evaluation = self._model.evaluation
         asked = (evaluation.crop_height, evaluation.crop_width)
         if any(asked) and not self._sizes_are_checked:
@@ -423,19 +390,19 @@ class SegmentationTask(Task):
             self._sizes_are_checked = True
 
     def asset_files(self) -> Mapping[str, str]:
-        """See `Task`."""
+        """Return the label map and the names of the classes."""
         return label_map_files.asset_files(self._data.label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
-        """See `Task`."""
+        """Return what is wrong with the labels of a record; None: nothing."""
         return inputs.problem_with(serialized, self._reads_instances)
 
     def examine(self, serialized: bytes) -> class_report.Counts:
-        """The pixels of each class."""
+        """Count the pixels of each class."""
         return inputs.count_pixels(serialized)
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
-        """The pixels and images of each class."""
+        """Report the pixels and images of each class."""
         names = dict(enumerate(self._dataset.class_names))
         return class_report.class_report(examined, names, 'pixels')
 
@@ -458,7 +425,7 @@ class SegmentationTask(Task):
     def _inferred(
         self, images: tf.Tensor, logits: Mapping[str, Mapping[str, tf.Tensor]]
     ) -> Tensors:
-        """What evaluation predicts, by the views that it asks for."""
+        """Build the predictions of an evaluation from the views that it asks for."""
         evaluation = self._model.evaluation
         scales = tuple(evaluation.scales) or (1.0,)
         if scales == (1.0,) and not evaluation.add_flipped_images:
@@ -466,7 +433,7 @@ class SegmentationTask(Task):
         return self._network.infer(images, scales=scales, flip=evaluation.add_flipped_images)
 
     def _weights_of_classes(self) -> Tuple[float, ...]:
-        """Looked up once: it may take a look at all labels."""
+        """Return the weights of the classes, which may take one pass over all labels."""
         if self._class_weights is None:
             self._class_weights = class_weights.class_weights(
                 self._model.loss,
@@ -478,7 +445,7 @@ class SegmentationTask(Task):
 
 
 def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuses files that would go nowhere."""
+    """Refuse files that no folder is set for."""
     is_asked = config.model.segmentation.evaluation.save_raw_predictions
     if is_asked and not config.eval_config.visualization_export_dir:
         raise errors.ConfigError(
@@ -504,15 +471,8 @@ def _for_export(
     )
 
 
-def _by_scale(predictions: Tensors, head: str) -> Dict[str, tf.Tensor]:
-    prefix = f'{head}/'
-    return {
-        name[len(prefix) :]: value for name, value in predictions.items() if name.startswith(prefix)
-    }
-
-
 def _least_size(model: segmentation_pb2.Segmentation) -> sizes.Size:
-    """Returns height and width that images of evaluations and servers are padded to."""
+    """Return height and width that images of evaluations and servers are padded to."""
     evaluation = model.evaluation
     return (
         evaluation.crop_height or model.crop_height,

@@ -92,7 +92,7 @@ def read_colors(encoded: bytes) -> np.ndarray:
 
 
 def _open(encoded: bytes) -> Image.Image:
-    if image_decoding.format_of(encoded) != 'PNG':
+    if image_decoding.detect_format(encoded) != 'PNG':
         raise errors.DataError('not a PNG file')
     try:
         return PngImagePlugin.PngImageFile(io.BytesIO(encoded))

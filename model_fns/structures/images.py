@@ -17,8 +17,7 @@ from estimator_lib import errors
 from estimator_lib.data import image_decoding
 from estimator_lib.data.image_decoding import decode_image as decode_image
 from estimator_lib.data.image_decoding import limit_pixels as limit_pixels
-from estimator_lib.data.image_decoding import pixel_limit as pixel_limit
-from protos import input_reader_pb2
+from protos import input_reader_pb2, pipeline_pb2
 
 _RESIZE_KERNELS = {
     'bilinear': tf.raw_ops.ResizeBilinear,
@@ -53,6 +52,12 @@ class ImageHeader(NamedTuple):
     format: str
     height: int
     width: int
+
+
+def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
+    """Return the `max_image_pixels` of a config's readers, which agree."""
+    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
+    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
 
 
 def resize(
@@ -215,7 +220,7 @@ def open_image(encoded: bytes) -> Image.Image:
         KeyError: the bytes are of no such format.
         Exception: the header is corrupt; of many kinds.
     """
-    return _READERS[image_decoding.format_of(encoded)](io.BytesIO(encoded))
+    return _READERS[image_decoding.detect_format(encoded)](io.BytesIO(encoded))
 
 
 def image_header(encoded: bytes) -> ImageHeader:
@@ -231,7 +236,7 @@ def image_header(encoded: bytes) -> ImageHeader:
         errors.DataError: it is of no such format, or its header is damaged. The message does not
             name a file: the caller knows it.
     """
-    name = image_decoding.format_of(encoded)
+    name = image_decoding.detect_format(encoded)
     if name is None:
         raise errors.DataError(f'the image {image_decoding.decoding_problem(encoded)}.')
     try:

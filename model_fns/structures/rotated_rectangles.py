@@ -1,4 +1,4 @@
-"""Rotated rectangles in NumPy, the one convention for them here, and those of others.
+"""Rotated rectangles in NumPy, and the one convention for them here.
 
 A rotated box is [cy, cx, h, w, angle]. Rows grow downwards. With an angle of 0 the width lies along
 x and the height along y; a positive angle turns the box clockwise as it is seen, in radians: the
@@ -10,7 +10,7 @@ Where one is to be chosen it is the long edge form, `le90`: w >= h, and an angle
 Lengths are pixels, or any unit that is the same along y and x: the numbers of a record, which are
 fractions of the height (cy, h) and of the width (cx, w), are a form of storage, see `from_record`.
 
-What others write, converted below:
+What others write:
 
 | who | numbers | angle |
 | --- | --- | --- |
@@ -47,58 +47,14 @@ def corners(boxes: np.ndarray) -> np.ndarray:
 
 def le90(boxes: np.ndarray) -> np.ndarray:
     """Return the boxes [..., 5] with w >= h and an angle in [-pi/2, pi/2)."""
-    return _long_edge_form(boxes, -math.pi / 2)
-
-
-def le135(boxes: np.ndarray) -> np.ndarray:
-    """Return the boxes [..., 5] with w >= h and an angle in [-pi/4, 3 pi/4)."""
-    return _long_edge_form(boxes, -math.pi / 4)
-
-
-def quarter_turn_form(boxes: np.ndarray) -> np.ndarray:
-    """The boxes [..., 5] with an angle in (0, pi/2], as OpenCV has them; sides in any order."""
     boxes = np.array(boxes, np.float64)
-    quarters = np.ceil(boxes[..., 4] / (math.pi / 2)) - 1
-    boxes[..., 4] -= quarters * (math.pi / 2)
-    return _exchanged(boxes, quarters % 2 == 1)
-
-
-def to_opencv(boxes: np.ndarray) -> np.ndarray:
-    """[..., 5]: cx, cy, w, h and degrees in (0, 90] of boxes [..., 5]."""
-    boxes = quarter_turn_form(boxes)
-    return np.concatenate([_reversed_pairs(boxes), np.degrees(boxes[..., 4:])], axis=-1)
-
-
-def from_opencv(rectangles: np.ndarray) -> np.ndarray:
-    """Return boxes [..., 5] of cx, cy, w, h and clockwise degrees of any range."""
-    rectangles = np.asarray(rectangles, np.float64)
-    angles = np.radians(rectangles[..., 4:])
-    return le90(np.concatenate([_reversed_pairs(rectangles), angles], axis=-1))
-
-
-def to_detectron2(boxes: np.ndarray) -> np.ndarray:
-    """[..., 5]: cx, cy, w, h and counterclockwise degrees of boxes [..., 5]."""
-    boxes = np.asarray(boxes, np.float64)
-    return np.concatenate([_reversed_pairs(boxes), -np.degrees(boxes[..., 4:])], axis=-1)
-
-
-def from_detectron2(rectangles: np.ndarray) -> np.ndarray:
-    """Return boxes [..., 5] of cx, cy, w, h and counterclockwise degrees."""
-    rectangles = np.asarray(rectangles, np.float64)
-    angles = -np.radians(rectangles[..., 4:])
-    return le90(np.concatenate([_reversed_pairs(rectangles), angles], axis=-1))
-
-
-def to_quadrilaterals(boxes: np.ndarray) -> np.ndarray:
-    """[..., 8]: x and y of the four corners of boxes [..., 5], as DOTA writes them."""
-    points = corners(boxes)[..., ::-1]
-    return points.reshape([*points.shape[:-2], 8])
-
-
-def from_quadrilaterals(quadrilaterals: np.ndarray) -> np.ndarray:
-    """Return the smallest boxes [n, 5] around quadrilaterals [n, 8] of x1, y1, ... x4, y4."""
-    points = np.asarray(quadrilaterals, np.float64).reshape([-1, 4, 2])[..., ::-1]
-    return np.array([smallest_around(one) for one in points]).reshape([-1, SIZE])
+    is_high = boxes[..., 3] < boxes[..., 2]
+    sides = np.where(is_high[..., np.newaxis], boxes[..., 3:1:-1], boxes[..., 2:4])
+    angles = boxes[..., 4] + np.where(is_high, math.pi / 2, 0.0)
+    turns = np.mod(angles + math.pi / 2, math.pi)
+    # Rounding may give the period itself.
+    angles = np.where(turns >= math.pi, 0.0, turns) - math.pi / 2
+    return np.concatenate([boxes[..., :2], sides, angles[..., np.newaxis]], axis=-1)
 
 
 def smallest_around(points: np.ndarray) -> np.ndarray:
@@ -165,28 +121,6 @@ def to_record(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
 def from_record(numbers: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return boxes in pixels of an image [..., 5] of the numbers of a record."""
     return np.asarray(numbers, np.float64) * [height, width, height, width, 1]
-
-
-def _long_edge_form(boxes: np.ndarray, least: float) -> np.ndarray:
-    boxes = np.array(boxes, np.float64)
-    swap = boxes[..., 3] < boxes[..., 2]
-    boxes = _exchanged(boxes, swap)
-    angles = boxes[..., 4] + np.where(swap, math.pi / 2, 0.0)
-    turned = np.mod(angles - least, math.pi)
-    # Rounding may give the period itself.
-    boxes[..., 4] = least + np.where(turned >= math.pi, 0.0, turned)
-    return boxes
-
-
-def _exchanged(boxes: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Return boxes whose sides are exchanged where `which` is true."""
-    sides = np.where(which[..., np.newaxis], boxes[..., 3:1:-1], boxes[..., 2:4])
-    return np.concatenate([boxes[..., :2], sides, boxes[..., 4:]], axis=-1)
-
-
-def _reversed_pairs(boxes: np.ndarray) -> np.ndarray:
-    """Return center and size [..., 4], each with its two numbers exchanged."""
-    return boxes[..., [1, 0, 3, 2]]
 
 
 def _cross(first: np.ndarray, second: np.ndarray) -> float:

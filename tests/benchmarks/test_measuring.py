@@ -23,10 +23,10 @@ def test_both_passes_are_needed_for_what_is_fetched():
 
 
 def test_threads_are_those_of_the_session():
-    options = measuring.on_threads(tf1.ConfigProto(), 3)
+    options = measuring.set_threads(tf1.ConfigProto(), 3)
     assert options.intra_op_parallelism_threads == 3
     assert options.inter_op_parallelism_threads == 1
-    assert measuring.on_threads(tf1.ConfigProto(), 0) == tf1.ConfigProto()
+    assert measuring.set_threads(tf1.ConfigProto(), 0) == tf1.ConfigProto()
 
 
 @pytest.fixture
@@ -80,3 +80,21 @@ def test_steps_of_the_front_door_are_timed(root):
     assert 0.1 < reached[1].seconds < reached[2].seconds
     with pytest.raises(measuring.ProcessError, match='status 3\nreads a.config\n.*step 1/2'):
         measuring.train_apart('a.config', ['--num_train_steps=1', '--status=3'])
+
+
+def test_starts_are_medians_of_the_first_step(monkeypatch):
+    reached = measuring.Reached
+    runs = iter(
+        {1: reached(seconds, memory), 2: reached(99.0, 999.0)}
+        for seconds, memory in ((5.0, 70.0), (3.0, 90.0), (4.0, 80.0))
+    )
+
+    def train(config_path, flags):
+        assert (config_path, flags) == ('a.config', ['--num_train_steps=2'])
+        return next(runs)
+
+    monkeypatch.setattr(measuring, 'train_apart', train)
+    assert measuring.measure_start('a.config', 3) == {
+        'start_to_first_step_seconds': 4.0,
+        'peak_memory_mib': 80.0,
+    }

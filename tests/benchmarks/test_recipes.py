@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from benchmarks import inference, memory, phases, pipelines, recipes
+from benchmarks import pipelines, recipes, scenes
+from benchmarks.training import memory, phases
 
 
 def test_unknown_models_are_refused_by_name(capsys):
@@ -43,7 +44,8 @@ def test_each_is_a_model_that_there_is(name, tmp_path, monkeypatch):
         pytest.skip('the published configs are not there')
     # Records are another matter.
     paths = {'records': 'scenes.tfrecord', 'label_map': ''}
-    monkeypatch.setattr(inference, 'write_records', lambda folder, count: paths)
+    monkeypatch.setattr(scenes, 'write_records', lambda folder, count: paths)
     monkeypatch.setattr(recipes, '_write_classified', lambda path: None)
+    monkeypatch.setattr(recipes, '_write_segmented', lambda path: None)
     path = recipes.write_config(name, str(tmp_path))
     assert build_task(config_lib.load_pipeline_config(path))

@@ -1,4 +1,4 @@
-"""Whole jobs with real processes: they end by themselves, wait aloud, and survive.
+"""Whole jobs with real processes: they end by themselves, log their waits, and survive.
 
 The campaign of all modes, roles and moments is `make chaos`; this is a small part of it.
 """

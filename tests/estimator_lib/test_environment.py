@@ -71,7 +71,7 @@ def test_a_start_does_not_import_setuptools():
     code = (
         'import sys; from estimator_lib import environment\n'
         'finders = list(sys.meta_path)\n'
-        'with environment.without_setuptools():\n'
+        'with environment.bypass_setuptools():\n'
         '    import distutils.sysconfig\n'
         "print('setuptools' in sys.modules, sys.meta_path == finders)"
     )

@@ -11,7 +11,7 @@ from estimator_lib import launch_local
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (['--num_workers=1'], 'behind --'),
+        (['--num_workers=1'], 'after --'),
         (['--num_workers=x', '--', '--model_dir=d'], "'x' is not a number"),
         (['--no-chief', '--num_ps=1', '--', '--model_dir=d'], 'need a chief'),
         (['--no-chief', '--num_workers=0', '--', '--model_dir=d'], 'nobody trains'),

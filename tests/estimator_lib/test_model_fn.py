@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import distribution, errors, model_fn
-from estimator_lib.distribution import replicas, tf_config
+from estimator_lib import distribution, errors, graph_state, model_fn
+from estimator_lib.distribution import tf_config
 from estimator_lib.graphs import losses
 from estimator_lib.hooks import non_finite
 from protos import cluster_pb2
@@ -60,7 +60,7 @@ def test_a_worker_of_parameter_servers_knows_its_number_in_the_step(config, role
 
     class Noting(Line):
         def predict(self, features, mode, labels=None):
-            numbers.append(replicas.index_in_step())
+            numbers.append(graph_state.index_in_step())
             return super().predict(features, mode, labels)
 
     with tf.Graph().as_default():

@@ -1,12 +1,23 @@
-"""What every task gets without saying so, and what the engine hands to it."""
+"""Defaults of a task, its types, and what the engine hands to it."""
+
+import inspect
+import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_lib import errors, model_fn, training
-from estimator_lib.export import exported_model, exporting
-from estimator_lib.task import AS_CONFIGURED, IMAGE, SOURCE_ID, Description, Shown
+from estimator_lib.export import exported_model, exporting, saved_model
+from estimator_lib.task import (
+    IMAGE,
+    SOURCE_ID,
+    CheckpointMapping,
+    DataChecks,
+    Deployment,
+    Presentation,
+    Task,
+)
 from protos import cluster_pb2, pipeline_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -40,28 +51,37 @@ def test_the_forward_pass_is_given_the_labels_that_there_are(mode, tmp_path):
     assert given_labels == labels
 
 
-def test_what_a_task_need_not_say(tmp_path):
+def test_defaults_of_training():
     task = TinyTask()
     assert task.pads_batches() is False
     assert task.batches_by_size() is False
     assert task.largest_input() is None
-    assert task.serving_side_inputs(tf.constant(1), None) == ({}, {})
-    assert task.last_layer_scopes() == ()
     assert task.bias_gradient_multiplier() == 1.0
-    assert task.draw({}, {}) is None
-    assert task.worth_showing({'accuracy': 1.0}) == AS_CONFIGURED
-    assert task.files({}, {}) == {}
-    assert task.check_example(b'') is None
-    assert task.describe({}, {'logits': 1}) == Description({'logits': 1})
-    assert task.coco_results({}, {'logits': 1}) is None
-    assert task.asset_files() == {}
+    assert task.averages_model_variables() is False
+    assert task.across_replicas() == ()
+    assert task.training_metrics({}, {}, {}) == {}
+    assert task.split_sequence(b'record') == [b'record']
     assert task.finish_metrics({'a': 1, 'b': [1, 2]}) == {'a': 1.0}
+    assert TinyTask.config_rules(pipeline_pb2.TrainEvalPipelineConfig()) is None
+    with pytest.raises(NotImplementedError, match=r'TinyTask\.from_config'):
+        TinyTask.from_config(pipeline_pb2.TrainEvalPipelineConfig())
 
 
-def test_what_is_asked_for_comes_first():
-    assert Shown(0.5).or_else(Shown(0.3, 4)) == Shown(0.5, 4)
-    assert Shown(0.0).or_else(Shown(0.3)) == Shown(0.0)
-    assert AS_CONFIGURED.or_else(Shown(0.3)) == Shown(0.3)
+def test_a_task_is_what_each_interface_asks_for():
+    for interface in (Presentation, Deployment, CheckpointMapping, DataChecks):
+        assert isinstance(TinyTask(), interface)
+
+
+def test_seams_are_typed():
+    untyped = {
+        f'{name}({parameter})'
+        for name, method in inspect.getmembers(Task, inspect.isroutine)
+        if not name.startswith('_') and name != 'register'
+        for parameter, kind in getattr(method, '__annotations__', {}).items()
+        if 'Any' in re.split(r'Mapping|Sequence', kind)[0]
+    }
+    # Each task has its own type for what it keeps of a record.
+    assert untyped == {'examine(return)'}
 
 
 class Plain(Line):
@@ -111,7 +131,9 @@ def test_variables_and_losses_of_a_task_are_found(clones, tmp_path):
         return
     metrics = training.evaluate(Plain(), config, str(run))['0']
     assert metrics['error'] == pytest.approx(2.5 * abs(average - 3.0), rel=1e-4)
-    path = exporting.export_saved_model(Plain(), config, str(run), str(tmp_path / 'exported'))
+    path = exporting.export(
+        Plain(), config, str(run), str(tmp_path / 'exported'), saved_model.SavedModelWriter()
+    )
     images = np.full([1, 1, 1, 3], 2, np.uint8)
     served = exported_model.Predictor(path).predict(images)
     assert served['y'] == pytest.approx([2.0 * average], rel=1e-4)
@@ -128,4 +150,6 @@ def test_a_variable_that_training_did_not_have_is_an_error(tmp_path):
     with pytest.raises(errors.CheckpointError, match=r'missing in the checkpoint(.|\n)*offset'):
         training.evaluate(Offset(), config, str(run))
     with pytest.raises(errors.CheckpointError, match=r'missing in the checkpoint(.|\n)*offset'):
-        exporting.export_saved_model(Offset(), config, str(run), str(tmp_path / 'exported'))
+        exporting.export(
+            Offset(), config, str(run), str(tmp_path / 'exported'), saved_model.SavedModelWriter()
+        )

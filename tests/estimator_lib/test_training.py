@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.distribution import mixed_precision
-from estimator_lib.export import exporting
+from estimator_lib.distribution import half_types
+from estimator_lib.export import export_folders, exporting, saved_model
 from estimator_lib.hooks import preemption
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
@@ -200,7 +200,7 @@ def test_the_graph_hook_reaches_every_graph_of_a_run(config, tmp_path):
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), graph_hook_fn=hook)
     assert seen == [False, False, False]  # before the gradients: training, evaluation, one export
     for name in ('best', 'latest', 'final'):
-        assert len(exporting.exports_in(str(tmp_path / 'run' / 'export' / name))) == 1
+        assert len(export_folders.list_exports(str(tmp_path / 'run' / 'export' / name))) == 1
 
 
 def test_the_graph_hook_reaches_the_final_export_of_a_run_without_evaluations(config, tmp_path):
@@ -216,7 +216,7 @@ def test_the_graph_hook_reaches_the_final_export_of_a_run_without_evaluations(co
 def exports(run):
     """How many exports there are of each kind."""
     folders = sorted((run / 'export').iterdir())
-    return {folder.name: len(exporting.exports_in(str(folder))) for folder in folders}
+    return {folder.name: len(export_folders.list_exports(str(folder))) for folder in folders}
 
 
 def test_a_finished_run_that_is_started_again_adds_no_export(config, tmp_path):
@@ -334,7 +334,7 @@ def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_pa
 
 
 def test_training_computes_in_bfloat16_and_evaluation_does_not(config, monkeypatch):
-    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setattr(half_types, 'multiplies_bfloat16', lambda: True)
     config.train_config.use_bfloat16 = True
     for trains in (True, False):
         session_config = training.create_run_config(config, None, trains=trains).session_config
@@ -417,8 +417,12 @@ def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
     assert saved_slope(best) == pytest.approx(slope_after(2), rel=1e-5)
     metrics = training.evaluate(Line(), config, str(tmp_path / 'other'), best)
     assert metrics['0']['error'] == pytest.approx(error_after(2), rel=1e-4)
-    exporting.export_saved_model(
-        Line(), config, checkpoint_files.resolve_checkpoint(best), str(tmp_path / 'export')
+    exporting.export(
+        Line(),
+        config,
+        checkpoint_files.resolve_checkpoint(best),
+        str(tmp_path / 'export'),
+        saved_model.SavedModelWriter(),
     )
     config.train_config.fine_tune_checkpoint = best
     config.train_config.num_steps = 1

@@ -12,7 +12,7 @@ from tests.estimator_lib import line_task
 
 SOURCE = """
 from estimator_lib.config import ConfigRules
-from estimator_lib.config.rules import Range, names
+from estimator_lib.config.rules import Range
 from estimator_lib.errors import ConfigError
 from estimator_lib.task import Task
 from tests.estimator_lib.line_task import Line
@@ -25,7 +25,7 @@ class Curve(Line):
     @classmethod
     def config_rules(cls, config):
         return ConfigRules(
-            supported={'EvalConfig': names('metrics_set min_score_threshold')},
+            supported={'EvalConfig': frozenset({'metrics_set', 'min_score_threshold'})},
             ranges={'EvalConfig.min_score_threshold': Range(0, 1)},
         )
 

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 from google.protobuf import descriptor as descriptor_lib
-from google.protobuf import descriptor_pool, text_format
+from google.protobuf import descriptor_pool, message_factory, text_format
 
 from protos import (
     generate,
@@ -13,8 +13,9 @@ from protos import (
     pipeline_pb2,
     target_assignment_pb2,
 )
+from tests.protos import published_schema
 
-PACKAGE = 'object_detection.protos.'
+PACKAGE = 'vision_model_fns.protos.'
 FIRST_OF_OURS = 1000
 PROTOS = pathlib.Path(generate.__file__).resolve().parent
 
@@ -36,10 +37,15 @@ def published(shared):
     return json.loads((shared / 'spec' / 'odapi_schema.json').read_text())
 
 
+def our_name(published):
+    """The name of a published message or enum in our package."""
+    return published.replace(f'{published_schema.PACKAGE}.', PACKAGE)
+
+
 def find_message(name):
     # The pool holds what has been imported: modules that no other module reaches are named here.
     assert label_map_pb2 and target_assignment_pb2 and pipeline_pb2
-    return descriptor_pool.Default().FindMessageTypeByName(name)
+    return descriptor_pool.Default().FindMessageTypeByName(our_name(name))
 
 
 def as_recorded(field):
@@ -72,7 +78,9 @@ def default_of(field):
 
 
 def without_implied(recorded):
-    """A recorded field without what follows from its type: the default of one that has none."""
+    """A recorded field in our package, without the default of one that has none."""
+    if 'type_name' in recorded:
+        recorded = {**recorded, 'type_name': our_name(recorded['type_name'])}
     if recorded.get('has_explicit_default'):
         return recorded
     implied = ('default', 'has_explicit_default')
@@ -100,7 +108,7 @@ def test_our_additions_to_published_messages_are_numbered_from_1000(published):
 
 def test_every_published_enum_value_is_ours_and_there_is_no_other(published):
     for name, values in published['enums'].items():
-        ours = descriptor_pool.Default().FindEnumTypeByName(name)
+        ours = descriptor_pool.Default().FindEnumTypeByName(our_name(name))
         assert [(value.name, value.number) for value in ours.values] == [
             (value['name'], value['number']) for value in values
         ]
@@ -117,6 +125,18 @@ def test_every_published_config_parses(shared):
     for path in paths:
         config = text_format.Parse(path.read_text(), pipeline_pb2.TrainEvalPipelineConfig())
         assert config.model.WhichOneof('model'), path.name
+
+
+def test_the_published_schema_can_be_registered_in_the_same_process(published, shared):
+    pool = descriptor_pool.Default()
+    pool.Add(published_schema.build_file(published))
+    theirs = message_factory.GetMessageClass(
+        pool.FindMessageTypeByName(f'{published_schema.PACKAGE}.TrainEvalPipelineConfig')
+    )
+    path = shared / 'configs' / 'tf1' / 'ssd_mobilenet_v1_coco.config'
+    config = text_format.Parse(path.read_text(), theirs())
+    ours = text_format.Parse(path.read_text(), pipeline_pb2.TrainEvalPipelineConfig())
+    assert config.SerializeToString() == ours.SerializeToString()
 
 
 def test_generated_modules_are_those_that_the_generator_makes(tmp_path):

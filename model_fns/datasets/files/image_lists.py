@@ -10,8 +10,6 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns.datasets.files import folder_files
 
-_ANNOTATIONS = ('.txt', '.xml')  # what a list may have in place of an image
-
 
 class Listed(Protocol):
     """An image that may be in a list: `sources.Item`."""

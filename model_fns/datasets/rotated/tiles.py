@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Tuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ _PER_BOX = ('image/object/difficult', 'image/object/truncated', 'image/object/is
 
 
 def name_of(source_id: str, window: Window) -> str:
-    """What a tile is called: `P0001__1__824___0.png`, after DOTA's tools: scale, x and y."""
+    """Return the name of a tile: `P0001__1__824___0.png`, after DOTA's tools: scale, x and y."""
     stem, ending = os.path.splitext(source_id)
     top, left, _, _ = window
     return f'{stem}__1__{left}___{top}{ending}'
@@ -23,8 +24,8 @@ def name_of(source_id: str, window: Window) -> str:
 
 def cut(
     features: records.Features, pixels: np.ndarray, window: Window, least: float
-) -> records.Features:
-    """Return the record of a tile.
+) -> Tuple[records.Features, np.ndarray]:
+    """Return the record of a tile, and the indices of the objects of the image that it holds.
 
     Args:
         features: of the whole image, with rotated boxes.
@@ -50,7 +51,7 @@ def cut(
         **{key: features[key][kept] for key in _PER_BOX if key in features},
     }
     source_id = str(features['image/source_id'])
-    return {**records.image_features(encoded, header, name, source_id), **of_boxes}
+    return {**records.image_features(encoded, header, name, source_id), **of_boxes}, kept
 
 
 def _kept(boxes: np.ndarray, height: int, width: int, least: float) -> np.ndarray:

@@ -25,12 +25,12 @@ from model_fns.detection.boxes import (
     targets,
 )
 from model_fns.detection.boxes.family import Boxes, BoxFamily
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import box_predictors, object_paths
-from model_fns.detection.networks.feature_extractors import extractor
+from model_fns.detection.networks.feature_extractors import efficientnet, extractor
 from protos import box_coding_pb2, ssd_pb2
 
 CLASSIFICATION_LOSS = 'classification_loss'
@@ -155,11 +155,11 @@ class SsdModel(detector.Detector):
         )
         codes, logits = predictor.predict(maps, counts)
         grids = [anchors.spatial_size(features) for features in maps]
-        generated = self._anchor_generator.generate(grids, anchors.spatial_size(images))
+        boxes = self._anchor_generator.generate(grids, anchors.spatial_size(images))
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
-            fields.ANCHORS: tf.convert_to_tensor(generated.boxes),
+            fields.ANCHORS: tf.convert_to_tensor(boxes),
         }
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
@@ -345,7 +345,8 @@ def build_ssd(
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not supported.
     """
-    config_rules_fields.refuse(config, where)
+    multiple = efficientnet.size_multiple(config.feature_extractor)
+    checks.check_part(config, where, checks.size_problems(where, config, multiple))
     is_rotated = config.box_type == box_coding_pb2.ROTATED
     family: Boxes = rotated if is_rotated else axis_aligned
     coder_module, anchor_module = (

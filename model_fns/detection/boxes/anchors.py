@@ -14,29 +14,15 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.config_rules import checks
 from protos import anchors_pb2
 
 Array = Union[np.ndarray, tf.Tensor]
 # Height and width: ints, or int32 scalars where they are only known at run time.
 Size = Tuple[Union[int, tf.Tensor], Union[int, tf.Tensor]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Anchors:
-    """The anchors of one input size: arrays if the size is static, else tensors.
-
-    Attributes:
-        boxes: float32 [A, 4], ymin, xmin, ymax, xmax; they may extend beyond the image.
-            Rotated anchors are [A, 5], see `rotated_anchors`.
-        feature_map_index: int32 [A], the index of the feature map of each anchor.
-    """
-
-    boxes: Array
-    feature_map_index: Array
 
 
 class AnchorGenerator(abc.ABC):
@@ -69,12 +55,17 @@ class AnchorGenerator(abc.ABC):
         """Return the smallest axis-aligned boxes [A, 4] that enclose the boxes of anchors."""
         return boxes
 
-    def generate(self, grids: Sequence[Size], image_size: Size) -> Anchors:
+    def generate(self, grids: Sequence[Size], image_size: Size) -> Array:
         """Compute the anchors of all feature maps.
 
         Args:
             grids: (height, width) of each feature map in cells.
             image_size: (height, width) of the network's input in pixels.
+
+        Returns:
+            Boxes float32 [A, 4], ymin, xmin, ymax, xmax, which may reach over the image's border;
+            rotated ones [A, 5], see `rotated_anchors`. An array where all sizes are static, else a
+            tensor.
 
         Raises:
             ValueError: the number of feature maps is not the number of levels of the generator.
@@ -86,12 +77,9 @@ class AnchorGenerator(abc.ABC):
                 'maps'
             )
         levels = [self.level(index, grid, image_size) for index, grid in enumerate(grids)]
-        numbers = np.arange(len(levels), dtype=np.int32)
-        if not any(tf.is_tensor(level) for level in levels):
-            counts = [len(level) for level in levels]
-            return Anchors(np.concatenate(levels).astype(np.float32), np.repeat(numbers, counts))
-        counts = [tf.shape(level)[0] for level in levels]
-        return Anchors(tf.cast(tf.concat(levels, axis=0), tf.float32), tf.repeat(numbers, counts))
+        if any(tf.is_tensor(level) for level in levels):
+            return tf.cast(tf.concat(levels, axis=0), tf.float32)
+        return np.concatenate(levels).astype(np.float32)
 
 
 class SsdAnchorGenerator(AnchorGenerator):
@@ -113,9 +101,6 @@ class SsdAnchorGenerator(AnchorGenerator):
         strides: Optional[Sequence[Tuple[float, float]]] = None,
         offsets: Optional[Sequence[Tuple[float, float]]] = None,
     ):
-        for name, values in (('strides', strides), ('offsets', offsets)):
-            if values is not None and len(values) != len(shapes):
-                raise ValueError(f'{len(values)} {name} for {len(shapes)} feature maps')
         self._shapes = [list(shape) for shape in shapes]
         self._base_size = base_size
         self._strides = strides
@@ -320,20 +305,16 @@ def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> A
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind is None:
         raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(sorted(builders))}.')
-    try:
-        return builders[kind](getattr(config, kind))
-    except ValueError as error:
-        raise errors.ConfigError(f'{where}.{kind}: {error}.') from None
+    checks.check_part(config, where, checks.anchor_problems(where, config))
+    return builders[kind](getattr(config, kind))
 
 
 def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
-    _check(config, 'scales aspect_ratios height_stride width_stride')
     if config.scales:
         scales = list(config.scales)
     elif config.num_layers == 1:
         scales = [config.min_scale]
     else:
-        _check(config, 'num_layers min_scale')
         step = (config.max_scale - config.min_scale) / (config.num_layers - 1)
         scales = [config.min_scale + step * index for index in range(config.num_layers)]
     shapes = ssd_shapes(
@@ -342,20 +323,15 @@ def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
         config.interpolated_scale_aspect_ratio,
         config.reduce_boxes_in_lowest_layer,
     )
-    if not all(shapes):
-        raise ValueError('without aspect_ratios and interpolation there are layers without anchors')
     return SsdAnchorGenerator(
         shapes,
         (config.base_anchor_height, config.base_anchor_width),
-        _pairs('stride', config.height_stride, config.width_stride),
-        _pairs('offset', config.height_offset, config.width_offset),
+        list(zip(config.height_stride, config.width_stride)) or None,
+        list(zip(config.height_offset, config.width_offset)) or None,
     )
 
 
 def _build_multiscale(config: anchors_pb2.MultiscaleAnchorGenerator) -> MultiscaleAnchorGenerator:
-    if config.max_level < config.min_level:
-        raise ValueError(f'max_level {config.max_level} is below min_level {config.min_level}')
-    _check(config, 'anchor_scale scales_per_octave', needed='aspect_ratios')
     return MultiscaleAnchorGenerator(
         config.min_level,
         config.max_level,
@@ -367,7 +343,6 @@ def _build_multiscale(config: anchors_pb2.MultiscaleAnchorGenerator) -> Multisca
 
 
 def _build_grid(config: anchors_pb2.GridAnchorGenerator) -> GridAnchorGenerator:
-    _check(config, 'height width height_stride width_stride', needed='scales aspect_ratios')
     return GridAnchorGenerator(
         list(config.scales),
         list(config.aspect_ratios),
@@ -378,51 +353,15 @@ def _build_grid(config: anchors_pb2.GridAnchorGenerator) -> GridAnchorGenerator:
 
 
 def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> FlexibleGridAnchorGenerator:
-    _check(config, needed='anchor_grid')
-    levels = []
-    for index, grid in enumerate(config.anchor_grid):
-        if len(grid.base_sizes) != len(grid.aspect_ratios):
-            raise ValueError(
-                f'anchor_grid[{index}] has {len(grid.base_sizes)} base_sizes and '
-                f'{len(grid.aspect_ratios)} aspect_ratios; each anchor has one of both'
-            )
-        _check(grid, 'height_stride width_stride', needed='base_sizes aspect_ratios')
-        levels.append(
-            GridLevel(
-                tuple(zip(grid.base_sizes, grid.aspect_ratios)),
-                (grid.height_stride, grid.width_stride),
-                (grid.height_offset, grid.width_offset),
-            )
+    levels = [
+        GridLevel(
+            tuple(zip(grid.base_sizes, grid.aspect_ratios)),
+            (grid.height_stride, grid.width_stride),
+            (grid.height_offset, grid.width_offset),
         )
+        for grid in config.anchor_grid
+    ]
     return FlexibleGridAnchorGenerator(levels, config.normalize_coordinates)
-
-
-def _check(config: message_lib.Message, positive: str = '', needed: str = '') -> None:
-    """Raise an error for numbers that are not positive and for lists that are empty.
-
-    Args:
-        config: message of a generator.
-        positive: names of fields that hold one or several positive numbers.
-        needed: names of repeated fields that must not be empty, of messages or positive numbers.
-    """
-    for field in needed.split():
-        if not getattr(config, field):
-            raise ValueError(f'no {field}')
-    for field in f'{positive} {needed}'.split():
-        values = np.atleast_1d(getattr(config, field))
-        if values.dtype != object and not (values > 0).all():
-            numbers = ', '.join(f'{value:g}' for value in values)
-            raise ValueError(f'{field} is {numbers}; expected numbers above 0')
-
-
-def _pairs(
-    name: str, vertical: Sequence[float], horizontal: Sequence[float]
-) -> Optional[List[Tuple[float, float]]]:
-    if len(vertical) != len(horizontal):
-        raise ValueError(
-            f'{len(vertical)} height_{name} and {len(horizontal)} width_{name}; expected as many'
-        )
-    return list(zip(vertical, horizontal)) or None
 
 
 def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array:

@@ -71,12 +71,6 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
     return (ymax - ymin) * (xmax - xmin)
 
 
-def height_width(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Compute heights [...] and widths [...]."""
-    ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
-    return ymax - ymin, xmax - xmin
-
-
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
     """Check which boxes have two sides above 0: bool [...]."""
     return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
@@ -209,18 +203,6 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Compute the areas [...] of the parts of boxes [..., 4] inside of a window, as clipped."""
     return area(clip_to_window(boxes, window))
-
-
-def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Check which boxes lie in a window: bool [...]; boxes may touch its border.
-
-    Args:
-        boxes: [..., 4].
-        window: [4], or of a shape that broadcasts against [..., 4].
-    """
-    low, high = tf.split(window, 2, axis=-1)
-    inside = tf.concat([boxes[..., :2] >= low, boxes[..., 2:] <= high], axis=-1)
-    return tf.reduce_all(inside, axis=-1)
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:

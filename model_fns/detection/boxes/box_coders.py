@@ -65,45 +65,6 @@ class FasterRcnnBoxCoder(BoxCoder):
         )
 
 
-class KeypointBoxCoder(BoxCoder):
-    """The code of `FasterRcnnBoxCoder`, then each keypoint's offset from the anchor's center.
-
-    A box with k keypoints is [..., 4 + 2 k]: the box, then y and x of each keypoint.
-
-    Args:
-        num_keypoints: k.
-        scales: (sy, sx, sh, sw); keypoints use the scales of centers.
-    """
-
-    def __init__(
-        self,
-        num_keypoints: int,
-        scales: Tuple[float, float, float, float] = (10.0, 10.0, 5.0, 5.0),
-    ):
-        self._num_keypoints = num_keypoints
-        self._box_coder = FasterRcnnBoxCoder(scales)
-        self._point_scales = scales[:2] * num_keypoints
-        self.code_size = SIZE + 2 * num_keypoints
-
-    def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Encode boxes with keypoints [..., 4 + 2 k], into as many values."""
-        center, size = self._frames(anchors, guard=EPSILON)
-        points = (boxes[..., SIZE:] - center) / size * tf.constant(self._point_scales)
-        return tf.concat([self._box_coder.encode(boxes[..., :SIZE], anchors), points], axis=-1)
-
-    def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Decode boxes with keypoints [..., 4 + 2 k]."""
-        center, size = self._frames(anchors, guard=0.0)
-        points = codes[..., SIZE:] / tf.constant(self._point_scales) * size + center
-        return tf.concat([self._box_coder.decode(codes[..., :SIZE], anchors), points], axis=-1)
-
-    def _frames(self, anchors: tf.Tensor, guard: float) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Repeat center and size of each anchor for each keypoint: [..., 2 k] each."""
-        ya, xa, ha, wa = box_ops.to_center_size(anchors)
-        center = tf.stack([ya, xa] * self._num_keypoints, axis=-1)
-        return center, tf.stack([ha, wa] * self._num_keypoints, axis=-1) + guard
-
-
 class MeanStddevBoxCoder(BoxCoder):
     """Differences of corners, in units of a standard deviation.
 
@@ -175,19 +136,13 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
         return FasterRcnnBoxCoder(
             (coder.y_scale, coder.x_scale, coder.height_scale, coder.width_scale)
         )
-    if kind == 'keypoint_box_coder':
-        coder = config.keypoint_box_coder
-        return KeypointBoxCoder(
-            coder.num_keypoints,
-            (coder.y_scale, coder.x_scale, coder.height_scale, coder.width_scale),
-        )
     if kind == 'mean_stddev_box_coder':
         return MeanStddevBoxCoder(config.mean_stddev_box_coder.stddev)
     if kind == 'square_box_coder':
         coder = config.square_box_coder
         return SquareBoxCoder((coder.y_scale, coder.x_scale, coder.length_scale))
     raise errors.ConfigError(
-        f'{where}: {kind or "empty"}; expected faster_rcnn_box_coder, keypoint_box_coder, '
+        f'{where}: {kind or "empty"}; expected faster_rcnn_box_coder, '
         'mean_stddev_box_coder or square_box_coder.'
     )
 

@@ -49,9 +49,6 @@ class Boxes(Protocol):
     def clip_to_window(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Clip boxes to a window [..., 4], if boxes of the family can be clipped."""
 
-    def is_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Check which boxes lie in a window [..., 4]: bool [...]."""
-
     def scale(self, boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
         """Scale boxes with their image, whose sides are multiplied by these factors [...]."""
 

@@ -70,22 +70,6 @@ def kullback_leibler(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.maximum(divergence, 0.0)
 
 
-def kalman_overlap(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute the overlap of boxes by a Kalman filter: KFIoU (Yang et al. 2022).
-
-    With K = S (S + T)^-1 and Z = S - K S it is the volume of Z divided by the volumes of S and T
-    minus that of Z. It ignores centers.
-
-    Returns:
-        [...], at most 1/3.
-    """
-    one, other = _gaussian(first), _gaussian(second)
-    total = (one.xx + other.xx) * (one.yy + other.yy) - tf.square(one.xy + other.xy)
-    # Z = S (S + T)^-1 T, whose determinant is det S det T / det(S + T).
-    common = _root(one.determinant * other.determinant / tf.maximum(total, _LEAST_SIDE**4))
-    return common / (_root(one.determinant) + _root(other.determinant) - common)
-
-
 def closeness(distance: Distance, tau: float, root: bool = False) -> Distance:
     """Build the function 1 / (tau + f(distance)), which falls from 1 / tau at distance 0.
 

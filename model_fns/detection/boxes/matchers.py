@@ -16,6 +16,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns.detection.config_rules import checks
 from protos import target_assignment_pb2
 
 UNMATCHED = -1
@@ -74,17 +75,6 @@ class ArgMaxMatcher(Matcher):
             raise ValueError('an unmatched threshold needs a matched threshold')
         if unmatched_threshold is None:
             unmatched_threshold = matched_threshold
-        if matched_threshold is not None:
-            if unmatched_threshold > matched_threshold:
-                raise ValueError(
-                    f'unmatched threshold {unmatched_threshold} is above the matched threshold '
-                    f'{matched_threshold}'
-                )
-            if unmatched_threshold == matched_threshold and not negatives_lower_than_unmatched:
-                raise ValueError(
-                    'with equal thresholds no anchor lies between them: '
-                    'negatives_lower_than_unmatched must be true'
-                )
         self.threshold = matched_threshold
         self._unmatched = unmatched_threshold
         self._below = UNMATCHED if negatives_lower_than_unmatched else IGNORED
@@ -161,16 +151,14 @@ def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
         return BipartiteMatcher()
     if kind != 'argmax_matcher':
         raise errors.ConfigError(f'{where}: empty; expected argmax_matcher or bipartite_matcher.')
+    checks.check_part(config, where, checks.matcher_problems(where, config))
     matcher = config.argmax_matcher
-    try:
-        return ArgMaxMatcher(
-            None if matcher.ignore_thresholds else matcher.matched_threshold,
-            None if matcher.ignore_thresholds else matcher.unmatched_threshold,
-            matcher.negatives_lower_than_unmatched,
-            matcher.force_match_for_each_row,
-        )
-    except ValueError as error:
-        raise errors.ConfigError(f'{where}.argmax_matcher: {error}.') from None
+    return ArgMaxMatcher(
+        None if matcher.ignore_thresholds else matcher.matched_threshold,
+        None if matcher.ignore_thresholds else matcher.unmatched_threshold,
+        matcher.negatives_lower_than_unmatched,
+        matcher.force_match_for_each_row,
+    )
 
 
 def _forced(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:

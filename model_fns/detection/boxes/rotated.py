@@ -130,14 +130,6 @@ def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return _union_ratio(common, area(first), area(second))
 
 
-def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Check which boxes have no corner outside of a window [..., 4]: bool [...]."""
-    low, high = tf.split(window, 2, axis=-1)
-    bounds = enclosing_boxes(boxes)
-    inside = tf.concat([bounds[..., :2] >= low, bounds[..., 2:] <= high], axis=-1)
-    return tf.reduce_all(inside, axis=-1)
-
-
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """Return the boxes unchanged: a clipped rotated rectangle is seldom a rectangle."""
     del window

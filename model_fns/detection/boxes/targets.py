@@ -17,12 +17,10 @@ class Groundtruth:
     """The boxes of a batch of images, padded to the same number.
 
     Attributes:
-        boxes: float32 [B, M, SIZE of their family]; for a keypoint coder followed by keypoints:
-            [B, M, SIZE + 2 k].
-        classes: float32 [B, M, C], one-hot or confidences, without background.
+        boxes: float32 [B, M, SIZE of their family].
+        classes: float32 [B, M, C], one-hot, without background.
         weights: float32 [B, M]; 0 for boxes that are ignored.
         valid: bool [B, M], False for padding.
-        confidences: float32 [B, M, C], if the classes of an example have confidences.
         examples: integers [B], a number for each example that seeds random draws; None: the index
             in the batch.
         masks: uint8 [B, M', height, width], 0 or 1, of the padded input's size; None if masks are
@@ -38,7 +36,6 @@ class Groundtruth:
     classes: tf.Tensor
     weights: tf.Tensor
     valid: tf.Tensor
-    confidences: Optional[tf.Tensor] = None
     examples: Optional[tf.Tensor] = None
     masks: Optional[tf.Tensor] = None
     mask_weights: Optional[tf.Tensor] = None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Iterable, Iterator, Mapping, Tuple, Union
 
 from google.protobuf import message as message_lib
 
 from estimator_lib.config import validation
-from estimator_lib.config.rules import FRACTION, PipelineConfig, Problem
-from model_fns.detection.config_rules.fields import FIELD_SUPPORT
-from model_fns.detection.config_rules.values import VALUES
+from estimator_lib.config.rules import PipelineConfig, Problem
+from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
     anchors_pb2,
     box_coding_pb2,
@@ -21,11 +19,18 @@ from protos import (
     losses_pb2,
     post_processing_pb2,
     ssd_pb2,
+    target_assignment_pb2,
 )
+from protos.field_rules import FRACTION
 
 Pyramid = Union[
     feature_pyramids_pb2.FeaturePyramidNetworks,
     feature_pyramids_pb2.BidirectionalFeaturePyramidNetworks,
+]
+
+Head = Union[
+    box_predictors_pb2.ConvolutionalBoxPredictor,
+    box_predictors_pb2.WeightSharedConvolutionalBoxPredictor,
 ]
 
 _WHERE = 'model.ssd'
@@ -37,18 +42,16 @@ _CODE_SIZES: Mapping[str, int] = {
     'square_box_coder': 3,
     'rotated_box_coder': 5,
 }
-# What a part is held against that is made without its config; what it lacks it says itself.
-_OF_PARTS = FIELD_SUPPORT + dataclasses.replace(VALUES, required={}, choices=())
 # Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """What is wrong with `model.ssd`, beside what single messages are checked for."""
+    """Yield what is wrong with `model.ssd` beyond single fields."""
     config = pipeline.model.ssd
     yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
-    yield from _matcher(f'{_WHERE}.matcher.argmax_matcher', config)
+    yield from _matcher(f'{_WHERE}.matcher', config)
     yield from _anchors(f'{_WHERE}.anchor_generator', config)
     yield from _predictor(f'{_WHERE}.box_predictor', config)
     yield from loss_problems(f'{_WHERE}.loss', config.loss)
@@ -56,7 +59,7 @@ def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 
 def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
-    """Raises for what is wrong with a part of `model.ssd`, which is made without its config.
+    """Raise an error for what is wrong with a part of `model.ssd` that is built by itself.
 
     Args:
         message: the part.
@@ -66,12 +69,12 @@ def check_part(message: message_lib.Message, where: str, further: Iterable[Probl
     Raises:
         errors.ConfigError: with every problem.
     """
-    validation.check_message(_OF_PARTS, message, where, further)
+    validation.check_message(SINGLE_SHOT, message, where, further)
 
 
 def doubts(config: PipelineConfig) -> Iterator[str]:
-    """What is allowed of a detector, and probably not meant."""
-    path = _in_pixels(config.model.ssd.anchor_generator)
+    """Yield what is allowed of a detector, and probably not meant."""
+    path = _find_pixel_path(config.model.ssd.anchor_generator)
     if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
@@ -114,7 +117,7 @@ _ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
 
 
 def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
-    """The input readers of a config, and their paths."""
+    """Yield the input readers of a config with their paths."""
     if pipeline.HasField('train_input_reader'):
         yield 'train_input_reader', pipeline.train_input_reader
     for index, reader in enumerate(pipeline.eval_input_reader):
@@ -122,7 +125,7 @@ def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.In
 
 
 def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
-    """What is padded with."""
+    """Yield padding that does not have a value for each channel."""
     kind = config.WhichOneof('image_resizer_oneof')
     values = len(config.keep_aspect_ratio_resizer.per_channel_pad_value)
     if values not in (0, 3):  # padding is converted to gray with the image
@@ -133,15 +136,22 @@ def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Itera
 
 
 def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+    yield from matcher_problems(path, config.matcher)
     matcher = config.matcher.argmax_matcher
-    if not config.matcher.HasField('argmax_matcher') or matcher.ignore_thresholds:
-        return
-    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
-    if not config.similarity_calculator.HasField('neg_sq_dist_similarity'):
+    is_negative = config.similarity_calculator.HasField('neg_sq_dist_similarity')
+    if config.matcher.HasField('argmax_matcher') and not (matcher.ignore_thresholds or is_negative):
         for field in ('matched_threshold', 'unmatched_threshold'):
             value = getattr(matcher, field)
             if not FRACTION.holds(value):
-                yield Problem(f'{path}.{field}', f'{value:g}; expected {FRACTION}.')
+                yield Problem(f'{path}.argmax_matcher.{field}', f'{value:g}; expected {FRACTION}.')
+
+
+def matcher_problems(path: str, config: target_assignment_pb2.Matcher) -> Iterator[Problem]:
+    """Yield thresholds of a matcher that contradict each other."""
+    matcher, path = config.argmax_matcher, f'{path}.argmax_matcher'
+    if not config.HasField('argmax_matcher') or matcher.ignore_thresholds:
+        return
+    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
     if unmatched > matched:
         yield Problem(
             f'{path}.unmatched_threshold',
@@ -156,21 +166,27 @@ def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     generator = config.anchor_generator
+    yield from anchor_problems(path, generator)
     if generator.HasField('ssd_anchor_generator'):
-        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', generator.ssd_anchor_generator)
         yield from _equal_counts(f'{path}.ssd_anchor_generator', config)
-    for index, grid in enumerate(generator.flexible_grid_anchor_generator.anchor_grid):
+    extractor = config.feature_extractor
+    neck = extractor.WhichOneof('feature_pyramid_oneof')
+    if generator.HasField('multiscale_anchor_generator') and neck:
+        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
+        yield from levels_of_anchors(path, anchors, pyramid, neck)
+
+
+def anchor_problems(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
+    """Yield lists of an anchor generator that do not fit each other."""
+    if config.HasField('ssd_anchor_generator'):
+        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', config.ssd_anchor_generator)
+    for index, grid in enumerate(config.flexible_grid_anchor_generator.anchor_grid):
         sizes, ratios = len(grid.base_sizes), len(grid.aspect_ratios)
         if sizes != ratios:
             yield Problem(
                 f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
                 f'{ratios} values; expected {sizes}, one for each of base_sizes.',
             )
-    extractor = config.feature_extractor
-    neck = extractor.WhichOneof('feature_pyramid_oneof')
-    if generator.HasField('multiscale_anchor_generator') and neck:
-        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
-        yield from levels_of_anchors(path, anchors, pyramid, neck)
 
 
 def levels_of_anchors(
@@ -179,7 +195,7 @@ def levels_of_anchors(
     pyramid: Pyramid,
     neck: str = 'fpn',
 ) -> Iterator[Problem]:
-    """Anchors are on the levels of the feature pyramid.
+    """Yield levels of anchors that are not those of the feature pyramid.
 
     Args:
         path: of the anchor generator.
@@ -201,7 +217,7 @@ def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:
 
 
 def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[Problem]:
-    """Lists of one value for each feature map."""
+    """Yield lists that do not have one value for each feature map."""
     layers = _num_layers(config)
     if config.HasField('num_layers') and config.num_layers != layers:
         yield Problem(
@@ -218,10 +234,17 @@ def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[
             yield Problem(
                 f'{path}.{field}', f'{count} values; expected {layers}, one for each feature map.'
             )
+    is_bare = not (config.aspect_ratios or config.interpolated_scale_aspect_ratio)
+    if is_bare and not (config.reduce_boxes_in_lowest_layer and layers == 1):
+        yield Problem(
+            f'{path}.aspect_ratios',
+            'empty; expected at least one, or interpolated_scale_aspect_ratio above 0, for there '
+            'are layers without anchors.',
+        )
 
 
 def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    """What a head that all feature maps share needs."""
+    """Yield what a head that all feature maps share cannot have."""
     generator = config.anchor_generator.ssd_anchor_generator
     shared = config.box_predictor.HasField('weight_shared_convolutional_box_predictor')
     count = len(generator.aspect_ratios) + (generator.interpolated_scale_aspect_ratio > 0)
@@ -234,8 +257,8 @@ def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
         )
 
 
-def _in_pixels(config: anchors_pb2.AnchorGenerator) -> str:
-    """The path of what puts anchors in pixels; empty where nothing does."""
+def _find_pixel_path(config: anchors_pb2.AnchorGenerator) -> str:
+    """Return the path of what puts anchors in pixels; empty where nothing does."""
     kind = config.WhichOneof('anchor_generator_oneof')
     path = f'{_WHERE}.anchor_generator.{kind}'
     if kind == 'grid_anchor_generator':
@@ -253,13 +276,25 @@ def _predictor(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     if kind not in _HEADS:
         return
     predictor = getattr(config.box_predictor, kind)
-    size, expected = predictor.box_code_size, _CODE_SIZES.get(coder or '', 0)
-    if predictor.HasField('box_code_size') and expected and size != expected:
-        yield Problem(
-            f'{path}.{kind}.box_code_size', f'{size}; expected {expected}, that of {coder}.'
-        )
+    if coder in _CODE_SIZES:
+        yield from code_size_problems(f'{path}.{kind}', predictor, _CODE_SIZES[coder], coder)
     if kind == _HEADS[1]:
         yield from _towers(f'{path}.{kind}', predictor)
+
+
+def code_size_problems(path: str, config: Head, size: int, coder: str) -> Iterator[Problem]:
+    """Yield a `box_code_size` that is not that of the box coder.
+
+    Args:
+        path: of the head.
+        config: of the head.
+        size: of the codes of the box coder.
+        coder: what messages call the box coder.
+    """
+    if config.HasField('box_code_size') and config.box_code_size != size:
+        yield Problem(
+            f'{path}.box_code_size', f'{config.box_code_size}; expected {size}, that of {coder}.'
+        )
 
 
 _HEADS = ('convolutional_box_predictor', 'weight_shared_convolutional_box_predictor')
@@ -274,8 +309,43 @@ def _towers(
         )
 
 
+def size_problems(where: str, config: ssd_pb2.Ssd, multiple: int) -> Iterator[Problem]:
+    """Yield inputs whose sides do not suit the levels of a neck that goes down and up.
+
+    Args:
+        where: path of the model.
+        config: of the model.
+        multiple: of what the sides have to be.
+    """
+    kind = config.image_resizer.WhichOneof('image_resizer_oneof')
+    if kind is None or config.feature_extractor.pad_to_multiple % multiple == 0:
+        return
+    resizer = getattr(config.image_resizer, kind)
+    fields = {
+        'fixed_shape_resizer': ('height', 'width'),
+        'keep_aspect_ratio_resizer': ('max_dimension',),
+        'pad_to_multiple_resizer': ('multiple',),
+    }.get(kind, ())
+    where, fix = f'{where}.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
+    varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
+    if varies or not fields:
+        yield Problem(
+            where,
+            f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
+            f'feature_extractor.bifpn are half of each other, so feature_extractor.{fix}.',
+        )
+        return
+    for field in fields:
+        if getattr(resizer, field) % multiple:
+            yield Problem(
+                f'{where}.{field}',
+                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
+                f'feature_extractor.bifpn are half of each other (or feature_extractor.{fix}).',
+            )
+
+
 def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
-    """Ways to choose examples that exclude each other."""
+    """Yield ways to choose examples that exclude each other."""
     mines = config.HasField('hard_example_miner')
     if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
         yield Problem(
@@ -291,7 +361,7 @@ def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
 def post_processing_problems(
     path: str, config: post_processing_pb2.PostProcessing
 ) -> Iterator[Problem]:
-    """Thresholds that no score reaches, and kinds of suppression that exclude each other."""
+    """Yield thresholds that no score reaches, and what `suppression_problems` finds."""
     rules = config.batch_non_max_suppression
     path = f'{path}.batch_non_max_suppression'
     is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
@@ -303,7 +373,7 @@ def post_processing_problems(
 def suppression_problems(
     path: str, rules: post_processing_pb2.BatchNonMaxSuppression
 ) -> Iterator[Problem]:
-    """Kinds of suppression that exclude each other."""
+    """Yield kinds of suppression that exclude each other."""
     soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
     excluded = (
         (soft, 'soft_nms_sigma', 'use_static_shapes'),

@@ -1,4 +1,4 @@
-"""Which parts of a config are for rotated boxes alone, and which for upright ones alone."""
+"""Parts of a config that are only for rotated, or only for axis-aligned boxes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _CODE_SIZE, _UPRIGHT_CODE_SIZE = 5, 4
 
 
 def is_rotated(pipeline: PipelineConfig) -> bool:
-    """Whether the model's boxes are rotated."""
+    """Return whether the model's boxes are rotated."""
     kind = pipeline.model.WhichOneof('model')
     box_type = getattr(getattr(pipeline.model, kind or 'ssd'), 'box_type', box_coding_pb2.UPRIGHT)
     return box_type == box_coding_pb2.ROTATED
 
 
 def check_steps(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Steps of augmentation that do not go with the boxes of the model."""
+    """Yield steps of augmentation that do not fit the boxes of the model."""
     if not is_rotated(pipeline):
         return
     for index, step in enumerate(pipeline.train_config.data_augmentation_options):
@@ -52,15 +52,15 @@ def check_steps(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 
 def check_rotated(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """What does not go with `model.ssd.box_type`."""
+    """Yield what does not fit `model.ssd.box_type`."""
     if is_rotated(pipeline):
-        yield from _of_upright(pipeline.model.ssd)
+        yield from _check_rotated_parts(pipeline.model.ssd)
     else:
-        yield from _of_rotated(pipeline.model.ssd)
+        yield from _check_axis_aligned_parts(pipeline.model.ssd)
 
 
-def of_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
-    """What does not go with `box_type` of a two-stage detector.
+def check_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """Yield what does not fit `box_type` of a two-stage detector.
 
     Args:
         config: of the model.
@@ -95,7 +95,7 @@ def of_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
         yield Problem(f'{path}.use_combined_nms', _UPRIGHT_KERNEL)
 
 
-def _of_upright(config: ssd_pb2.Ssd) -> Iterator[Problem]:
+def _check_rotated_parts(config: ssd_pb2.Ssd) -> Iterator[Problem]:
     for path, (members, expected) in _OF_UPRIGHT.items():
         for member in _chosen(config, path, members):
             yield Problem(
@@ -113,7 +113,7 @@ def _of_upright(config: ssd_pb2.Ssd) -> Iterator[Problem]:
         )
 
 
-def _of_rotated(config: ssd_pb2.Ssd) -> Iterator[Problem]:
+def _check_axis_aligned_parts(config: ssd_pb2.Ssd) -> Iterator[Problem]:
     for path, members in _OF_ROTATED.items():
         for member in _chosen(config, path, members):
             yield Problem(f'{_WHERE}.{path}.{member}', _ROTATED_ALONE)
@@ -124,14 +124,14 @@ def _of_rotated(config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def _angles(config: anchors_pb2.AnchorGenerator, where: str) -> Iterator[Problem]:
-    """Angles of anchors that are not to be turned."""
+    """Yield angles of anchors of axis-aligned boxes."""
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind and getattr(config, kind).angles:
         yield Problem(f'{where}.{kind}.angles', _ROTATED_ALONE)
 
 
 def _chosen(config: ssd_pb2.Ssd, path: str, members: Tuple[str, ...]) -> Iterator[str]:
-    """Which of the members of a choice are set."""
+    """Return the members of a choice that are set."""
     message = config
     for part in path.split('.'):
         message = getattr(message, part)

@@ -9,7 +9,7 @@ from typing import List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.config_rules import checks as config_rules_checks
+from model_fns.detection.config_rules import checks
 from model_fns.structures import images as image_ops
 from protos import image_resizer_pb2
 
@@ -268,8 +268,8 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
     if kind is None:
         known: List[str] = [field.name for field in config.DESCRIPTOR.fields]
         raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(known)}.')
-    problems = config_rules_checks.resizer_problems(where, config)
-    config_rules_checks.check_part(config, where, problems)
+    problems = checks.resizer_problems(where, config)
+    checks.check_part(config, where, problems)
     resizer = getattr(config, kind)
     if kind == 'identity_resizer':
         return IdentityResizer()

@@ -291,7 +291,7 @@ def _draw_box(image: Image.Image, box: np.ndarray, color: Color, scale: int) -> 
 
 
 def _colors(classes: np.ndarray) -> List[Color]:
-    return [colors.of_class(int(class_id)) for class_id in classes]
+    return [colors.class_color(int(class_id)) for class_id in classes]
 
 
 def _resized_masks(masks: np.ndarray, share: np.ndarray, size: Tuple[int, int]) -> np.ndarray:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import Boxes
-from model_fns.detection.config_rules import checks as config_rules_checks
+from model_fns.detection.config_rules import checks
 from model_fns.detection.detections import calibration, suppression
 from protos import post_processing_pb2
 
@@ -194,9 +194,7 @@ def build_rules(
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
     """
-    config_rules_checks.check_part(
-        config, where, config_rules_checks.suppression_problems(where, config)
-    )
+    checks.check_part(config, where, checks.suppression_problems(where, config))
     return suppression.Rules(
         score_threshold=config.score_threshold,
         iou_threshold=config.iou_threshold,

@@ -14,7 +14,7 @@ from typing import Callable, Optional, Tuple
 import tensorflow as tf
 
 from model_fns.detection.boxes import matchers, targets
-from model_fns.detection.config_rules import checks as config_rules_checks
+from model_fns.detection.config_rules import checks
 from model_fns.detection.losses import near_duplicates
 from model_fns.layers import forward_pass
 from protos import losses_pb2
@@ -241,7 +241,7 @@ def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
         errors.ConfigError: a value is outside its range, two options exclude each other, or one is
             not honored.
     """
-    config_rules_checks.check_part(config, where, config_rules_checks.loss_problems(where, config))
+    checks.check_part(config, where, checks.loss_problems(where, config))
     if config.expected_loss_weights != losses_pb2.Loss.NONE:
         return WeightedNegatives(
             config.desired_negative_sampling_ratio,

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.detection import generations
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import checks
 from model_fns.detection.networks import hyperparams
 from protos import box_predictors_pb2
 
@@ -307,11 +307,8 @@ def build_box_predictor(
     if kind not in builders:
         raise errors.ConfigError(f'{where}: {kind or "empty"}; expected {" or ".join(builders)}.')
     message, where = getattr(config, kind), f'{where}.{kind}'
-    if message.HasField('box_code_size') and message.box_code_size != code_size:
-        raise errors.ConfigError(
-            f'{where}.box_code_size: got {message.box_code_size}; the box coder has {code_size}.'
-        )
-    config_rules_fields.refuse(message, where)
+    problems = checks.code_size_problems(where, message, code_size, 'the box coder')
+    checks.check_part(message, where, problems)
     style = hyperparams.build_layer_style(
         message.conv_hyperparams,
         is_training,

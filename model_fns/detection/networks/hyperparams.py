@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import kinds
 from model_fns.layers import weights
 from protos import hyperparams_pb2
 
@@ -45,7 +45,7 @@ def build_layer_style(
         errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not
             honored.
     """
-    config_rules_fields.refuse(config, where)
+    kinds.refuse(config, where)
     return layers.LayerStyle(
         is_training=is_training,
         initializer=_initializer(config, where),

@@ -14,11 +14,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.config import validation
+from estimator_lib.config import ConfigRules, validation
 from estimator_lib.task import Example, Features, Labels
 from model_fns.layers import crops
 from model_fns.segmentation import fields
-from model_fns.segmentation.config_rules_values import VALUES
 from model_fns.segmentation.data import distortions, resize_range
 from model_fns.structures import images
 from protos import segmentation_pb2
@@ -290,7 +289,7 @@ def from_config(
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.
     """
-    validation.check_message(VALUES, config, where)
+    validation.check_message(ConfigRules(), config, where)
     return Preprocessing(
         crop=crop,
         mean_pixel=tuple(mean_pixel),

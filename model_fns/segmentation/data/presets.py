@@ -163,7 +163,7 @@ def bit_colors(count: int) -> Tuple[Color, ...]:
 
 def generated_colors(count: int) -> Tuple[Color, ...]:
     """Black for class 0, and for each other class a bright color unlike its neighbors'."""
-    others = [colors.of_class(index) for index in range(1, count)]
+    others = [colors.class_color(index) for index in range(1, count)]
     return (BACKGROUND_COLOR, *others)
 
 

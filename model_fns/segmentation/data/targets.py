@@ -1,4 +1,4 @@
-"""What the heads for instances and edges should give, from the labels of one image.
+"""Targets of the heads for instances and edges, from the labels of one image.
 
 Functions of one example, for `tf.data`. The graph is the same for any number of instances, and the
 work grows with the instances that there are.
@@ -6,17 +6,42 @@ work grows with the instances that there are.
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
 from model_fns.segmentation import fields
 from model_fns.structures import heatmaps
+from protos import segmentation_pb2
 
 # The edge label of a pixel of which it is not known whether it is an edge. Not the ignore label of
 # the classes: that may be 0, which is no edge here, or a class of edges.
 IGNORED_EDGE = -1
 NO_EDGE = 0
+
+
+def head_targets(
+    labels: Mapping[str, tf.Tensor], model: segmentation_pb2.Segmentation, ignore_label: int
+) -> Dict[str, tf.Tensor]:
+    """Return the targets of a model's heads for instances and edges, by the names of `fields`.
+
+    Args:
+        labels: of one image: `fields.SEMANTIC` and, where a head needs them, `fields.INSTANCES`.
+        model: has the heads.
+        ignore_label: pixels of it have no target.
+    """
+    found: Dict[str, tf.Tensor] = {}
+    if model.HasField('instance_center') or model.HasField('offset'):
+        found.update(instance_targets(labels[fields.INSTANCES], model.instance_center.sigma))
+    if model.HasField('edge'):
+        semantic = labels[fields.SEMANTIC]
+        found[fields.EDGE] = edge_targets(
+            labels[fields.INSTANCES] if model.edge.of_instances else semantic,
+            tf.not_equal(semantic, ignore_label),
+            model.edge.edge_width,
+            classes=semantic if model.edge.num_classes > 2 else None,
+        )
+    return found
 
 
 def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]:
@@ -57,7 +82,7 @@ def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]
 def edge_targets(
     labels: tf.Tensor, counted: tf.Tensor, width: int, classes: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """Where two labels meet.
+    """Return where two labels meet.
 
     A pixel is an edge when the square of `width` + 1 pixels around it holds two labels: a straight
     boundary is `width` pixels wide. Pixels that do not count have no label; one of them is an edge

@@ -167,10 +167,5 @@ def get_backbone(
     return SegmentationBackbone(registry.get_network(name, where, 'segmentation'))
 
 
-def backbone_names() -> Tuple[str, ...]:
-    """Return all names, sorted."""
-    return registry.network_names('segmentation')
-
-
 def _listed(strides: Mapping[int, str]) -> str:
     return ', '.join(str(stride) for stride in sorted(strides))

@@ -223,37 +223,6 @@ def test_a_really_killed_save_is_cleaned_up(tmp_path):
     assert 'v0' in checkpoint_files.checkpoint_shapes(prefix)
 
 
-def test_a_writable_folder_is_made_and_left_empty(tmp_path):
-    checkpoint_files.ensure_writable(str(tmp_path / 'new' / 'deep'))
-    assert list((tmp_path / 'new' / 'deep').iterdir()) == []
-
-
-def test_an_unwritable_folder_is_refused(tmp_path):
-    (tmp_path / 'file').write_text('')
-    with pytest.raises(errors.UserError, match=r'model_dir .*file/run cannot be written to'):
-        checkpoint_files.ensure_writable(str(tmp_path / 'file' / 'run'))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason='root may write everywhere')
-def test_a_folder_without_permission_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(errors.UserError, match='cannot be written to'):
-        checkpoint_files.ensure_writable(str(tmp_path))
-
-
-@pytest.mark.parametrize('given', ['run', 'run/', 'run/model.ckpt-3', './run/model.ckpt-3'])
-def test_starting_from_the_own_folder_is_refused(tmp_path, monkeypatch, given):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(errors.CheckpointError, match='is in model_dir itself'):
-        checkpoint_files.refuse_own_checkpoint(str(tmp_path / 'run'), given)
-
-
-@pytest.mark.parametrize('given', ['', 'other/model.ckpt-3', 'run/export/model.ckpt', 'run2/m'])
-def test_starting_from_elsewhere_is_not(tmp_path, monkeypatch, given):
-    monkeypatch.chdir(tmp_path)
-    checkpoint_files.refuse_own_checkpoint('run', given)
-
-
 def test_writing_atomically_replaces_and_leaves_nothing_else(tmp_path):
     path = tmp_path / 'state.json'
     for text in ('first', 'second'):

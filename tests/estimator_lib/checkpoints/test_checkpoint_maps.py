@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_maps, object_graphs, restoring, savers
+from estimator_lib.checkpoints import checkpoint_maps, fine_tuning, object_graphs, savers
 from protos import train_pb2
 
 tf1 = tf.compat.v1
@@ -95,8 +95,8 @@ def test_checkpoint_type(train_config, expected):
 
 def started(task, variables, train_config):
     """What the variables hold when a run begins."""
-    wanted = checkpoint_maps.of_fine_tuning(task, variables, train_config)
-    start = restoring.fine_tune_start(train_config, wanted, ['logits'])
+    wanted = checkpoint_maps.fine_tuning_map(task, variables, train_config)
+    start = fine_tuning.fine_tune_start(train_config, wanted, ['logits'])
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer(), start['init_feed_dict'])
         return session.run(variables)
@@ -141,14 +141,14 @@ def test_what_has_no_such_edges_is_told_what_there_is(variables, tmp_path):
 
 def test_names_by_scope_are_the_restore_map(variables, tmp_path):
     prefix = by_scope(tmp_path, 'kernel')
-    wanted = checkpoint_maps.of_fine_tuning(Named(), variables, config(prefix))
+    wanted = checkpoint_maps.fine_tuning_map(Named(), variables, config(prefix))
     assert list(wanted) == ['kernel', 'logits']
 
 
 def test_a_run_that_resumes_looks_at_nothing(variables, tmp_path):
     by_scope(tmp_path, 'kernel')
     gone = config('/deleted/since')
-    assert checkpoint_maps.of_fine_tuning(Named(), variables, gone, str(tmp_path)) == {}
+    assert checkpoint_maps.fine_tuning_map(Named(), variables, gone, str(tmp_path)) == {}
 
 
 def test_the_version_is_that_of_the_file(variables, tmp_path):
@@ -156,23 +156,23 @@ def test_the_version_is_that_of_the_file(variables, tmp_path):
     for prefix, version in [(scopes, 'V2'), (objects, 'V1')]:
         wrong = config(prefix, fine_tune_checkpoint_version=version)
         with pytest.raises(errors.CheckpointError, match=f'is {version}, and .* names variables'):
-            checkpoint_maps.of_fine_tuning(Named(), variables, wrong)
+            checkpoint_maps.fine_tuning_map(Named(), variables, wrong)
 
 
 def test_a_task_without_such_checkpoints_says_so(variables, tmp_path):
     prefix = by_objects(tmp_path)
     with pytest.raises(errors.CheckpointError, match=r'there are none of this model \(named\)'):
-        checkpoint_maps.of_fine_tuning(Plain(), variables, config(prefix))
+        checkpoint_maps.fine_tuning_map(Plain(), variables, config(prefix))
     with pytest.raises(errors.CheckpointError, match='there are none of this model'):
-        checkpoint_maps.of_inference(Plain(), variables, prefix)
+        checkpoint_maps.inference_map(Plain(), variables, prefix)
 
 
 def test_another_network_with_names_alike_is_refused(variables, tmp_path):
     prefix = by_scope(tmp_path, 'net/kernel', 'other/kernel')
     with pytest.raises(errors.CheckpointError, match='is of the other network'):
-        checkpoint_maps.of_fine_tuning(Named(), variables, config(prefix))
+        checkpoint_maps.fine_tuning_map(Named(), variables, config(prefix))
     with pytest.raises(errors.CheckpointError, match='is of the other network'):
-        checkpoint_maps.of_inference(Named(), variables, prefix)
+        checkpoint_maps.inference_map(Named(), variables, prefix)
 
 
 def test_inference_reads_objects_and_their_step(variables, tmp_path):

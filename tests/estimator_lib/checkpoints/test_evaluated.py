@@ -18,7 +18,7 @@ def test_metrics_are_read_as_they_were_written(folder):
     assert written == {'global_step': 7, **METRICS}
     assert evaluated.read(str(folder / 'model.ckpt-7')) == written
     # The first set, not the one that is first by the alphabet.
-    assert evaluated.of_first_set(written) == METRICS['val']
+    assert evaluated.first_set(written) == METRICS['val']
 
 
 def test_metrics_of_another_step_are_not_of_the_checkpoint(folder):
@@ -27,7 +27,7 @@ def test_metrics_of_another_step_are_not_of_the_checkpoint(folder):
 
 def test_nothing_was_evaluated(tmp_path):
     assert evaluated.read(str(tmp_path / 'model.ckpt-7')) == {}
-    assert evaluated.of_first_set({}) == {}
+    assert evaluated.first_set({}) == {}
 
 
 def test_copies_are_of_the_checkpoint(folder, tmp_path):
@@ -36,3 +36,32 @@ def test_copies_are_of_the_checkpoint(folder, tmp_path):
     assert not list((tmp_path / 'best').iterdir())
     evaluated.copy(str(folder / 'model.ckpt-7'), str(tmp_path / 'best'))
     assert evaluated.read(str(tmp_path / 'best' / 'model.ckpt-7'))['val'] == METRICS['val']
+
+
+NAN = float('nan')
+
+
+def refuse(constant):
+    raise ValueError(f'{constant} is not JSON')
+
+
+def test_what_is_no_number_is_null_in_the_file(tmp_path):
+    metrics = {'val': {'loss': NAN, 'accuracy': 0.5, 'depth': float('-inf')}, 'another': {'x': NAN}}
+    evaluated.write(str(tmp_path), 7, metrics)
+    written = json.loads((tmp_path / 'metrics.json').read_text(), parse_constant=refuse)
+    assert written == {
+        'global_step': 7,
+        'val': {'accuracy': 0.5, 'depth': None, 'loss': None},
+        'another': {'x': None},
+    }
+    known = {'global_step': 7, 'val': {'accuracy': 0.5}, 'another': {}}
+    assert evaluated.read(str(tmp_path / 'model.ckpt-7')) == known
+    (tmp_path / 'best').mkdir()
+    evaluated.copy(str(tmp_path / 'model.ckpt-7'), str(tmp_path / 'best'))
+    assert json.loads((tmp_path / 'best' / 'metrics.json').read_text()) == known
+
+
+def test_nan_of_earlier_versions_is_read(tmp_path):
+    text = '{"global_step": 7, "val": {"loss": NaN, "accuracy": 0.5, "depth": Infinity}}'
+    (tmp_path / 'metrics.json').write_text(text)
+    assert evaluated.first_set(evaluated.read(str(tmp_path / 'model.ckpt-7'))) == {'accuracy': 0.5}

@@ -3,7 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from estimator_lib.checkpoints import companions, model_variables
+from estimator_lib import graph_state
+from estimator_lib.checkpoints import model_variables
 
 tf1 = tf.compat.v1
 
@@ -27,7 +28,7 @@ def test_what_a_forward_pass_creates_is_the_model(graph):
         tf1.get_variable('count', [], collections=[tf1.GraphKeys.LOCAL_VARIABLES])
         tf1.train.create_global_step()
         tf1.get_variable('range', [])
-        companions.add('range', 'ranges')
+        graph_state.add_companion('range', 'ranges')
     tf1.get_variable('after', [])
     found = names(graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES))
     assert sorted(found) == ['known', 'plain']
@@ -38,6 +39,16 @@ def test_what_a_forward_pass_creates_is_the_model(graph):
         'range',
         'after',
     ]
+
+
+def test_companions_come_after_the_model(graph):
+    own = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
+    beside = tf1.get_variable('x/min', [])
+    model = tf1.get_variable('weights', [2], collections=own)
+    tf1.get_variable('slot', [])
+    assert model_variables.with_companions(graph) == [model]
+    graph_state.add_companion('x/min', 'ranges')
+    assert model_variables.with_companions(graph) == [model, beside]
 
 
 def test_a_checkpoint_tells_the_model_by_the_graph_beside_it(graph, tmp_path):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, companions, restoring, savers
+from estimator_lib import errors, graph_state
+from estimator_lib.checkpoints import checkpoint_files, fine_tuning, model_dirs, savers
+from protos import train_pb2
 from tests.estimator_lib.checkpoints.small_variables import array, variable
 from tests.estimator_lib.tiny_task import save
 
@@ -69,7 +70,7 @@ def test_other_readers_start_anew(graph, tmp_path, now, expected):
     variables = graph_of_readers(now)
     saver = savers.create_saver(5, 10000.0)
     saver.build()
-    restoring.check_model_dir(str(tmp_path), variables)
+    model_dirs.check_model_dir(str(tmp_path), variables)
     graph.finalize()
     with tf1.Session() as session:
         saver.restore(session, prefix)
@@ -124,7 +125,7 @@ def test_an_evaluation_needs_the_companions(graph, tmp_path):
     variable('Net/conv/weights', [2, 2])
     for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):
         variable(name, [], 7.0)
-        companions.add(name, 'quantization ranges')
+        graph_state.add_companion(name, 'quantization ranges')
     published = save(tmp_path / 'a', {'Net/conv/weights': array(2, 2)})
     saver = savers.create_inference_saver()
     with tf1.Session() as session:
@@ -188,10 +189,65 @@ def test_a_saver_builds_itself_where_nobody_does(graph, tmp_path):
         np.testing.assert_array_equal(session.run(weights), array(2))
 
 
-def test_variables_of_a_process_on_its_own_are_ready(graph):
-    with tf1.Session() as session:
-        found = session.run(savers.always_ready())
-    assert {name: value.tolist() for name, value in found.items()} == {
-        'ready_op': [],
-        'ready_for_local_init_op': [],
+def test_require_fit(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'conv/weights': array(2, 2), 'logits/biases': array(3)})
+    variables = {
+        'conv/weights': variable('conv/weights', [2, 2]),
+        'logits/biases': variable('logits/biases', [3]),
     }
+    savers.require_fit(prefix, variables)
+    with pytest.raises(errors.CheckpointError, match='is not a checkpoint of this model') as caught:
+        savers.require_fit(prefix, {**variables, 'new': variable('new', [1])})
+    assert 'missing in the checkpoint (1 variables' in str(caught.value)
+
+
+def flip(data):
+    data.write_bytes(bytes(byte ^ 0xFF for byte in data.read_bytes()))
+
+
+DAMAGE = {
+    'truncated': lambda data: data.write_bytes(data.read_bytes()[:9]),
+    'flipped': flip,
+    'empty': lambda data: data.write_bytes(b''),
+    'missing': lambda data: data.unlink(),
+}
+
+
+def resume(session, prefix):
+    saver = savers.create_saver(5, 10000.0)
+    saver.build()
+    saver.restore(session, prefix)
+
+
+def evaluate(session, prefix):
+    savers.create_inference_saver().restore(session, prefix)
+
+
+def fine_tune(session, prefix):
+    del session
+    config = train_pb2.TrainConfig(fine_tune_checkpoint=prefix)
+    variables = {one.op.name: one for one in tf1.global_variables()}
+    fine_tuning.fine_tune_start(config, variables)
+
+
+@pytest.mark.parametrize('damage', DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize('read', [resume, evaluate, fine_tune])
+def test_a_checkpoint_whose_data_is_corrupt_is_named_with_the_one_before(
+    graph, tmp_path, damage, read
+):
+    tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, variable('a', [5]))
+    tf1.train.create_global_step()
+    saver = tf1.train.Saver()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        earlier, last = (saver.save(session, str(tmp_path / 'model.ckpt'), i) for i in (1, 2))
+        damage(tmp_path / 'model.ckpt-2.data-00000-of-00001')
+        with pytest.raises(errors.CheckpointError) as caught:
+            read(session, last)
+    message = str(caught.value)
+    assert last in message and '\n' not in message
+    if damage is not DAMAGE['missing']:
+        assert f'{last} is corrupt: ' in message
+        assert (
+            f'the newest other one is {earlier}; to go on from it, delete model.ckpt-2.*' in message
+        )

@@ -144,7 +144,7 @@ def test_an_evaluation_that_was_killed_is_made_first_after_a_restart(
         run(job, first)
     monkeypatch.undo()
     monkeypatch.setattr(evaluator_task, 'POLL_SECONDS', 0.01)
-    # Meanwhile the chief goes on, and deletes where it is not kept by a second name.
+    # Meanwhile the chief continues, and deletes the checkpoint; the hard link keeps its files.
     save(tmp_path, 30, keep=1 if links else 0)
     job.state.write_finished('num_steps')
     again = Evaluator()

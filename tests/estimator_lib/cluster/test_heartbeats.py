@@ -58,7 +58,7 @@ def test_the_state_is_told_at_once_and_the_step_with_the_next_beat(folder, clock
     heart.tell(heartbeats.TRAINING, step=1)
     watch.look()
     assert watch.state('chief:0') == heartbeats.TRAINING
-    heart.at_step(9)
+    heart.note_step(9)
     watch.look()
     assert watch.last('chief:0')['step'] == 1
     heart.beat()

@@ -54,4 +54,4 @@ def test_who_takes_no_connections(tmp_path):
     second[0].close()
     with first[0]:
         made = job(tmp_path, {'chief': ['a:1'], 'ps': [first[1], second[1]]}, 'chief')
-        assert made.not_listening(made.servers) == [f'ps:1 ({second[1]})']
+        assert made.unreachable(made.servers) == [f'ps:1 ({second[1]})']

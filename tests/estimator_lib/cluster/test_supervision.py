@@ -46,7 +46,7 @@ def test_a_needed_task_that_is_silent_for_too_long(tmp_path, clock):
     clock.now += 2
     supervisor._judge(clock.now)
     assert supervisor.verdict.status == 2
-    assert 'worker:0 cannot go on without chief:0' in supervisor.verdict.message
+    assert 'worker:0 cannot continue without chief:0' in supervisor.verdict.message
 
 
 def test_a_silent_task_is_reported_and_so_is_its_return(tmp_path, clock, caplog):
@@ -132,7 +132,7 @@ def test_only_a_process_that_was_left_to_it_is_ended(tmp_path, clock, caplog, mo
         supervisor._enforce(clock.now + second)
     assert not left
     (said,) = [record.message for record in caplog.records if 'is to end' in record.message]
-    assert 'worker:0 is to end, and its training step does not: the job has failed' in said
+    assert 'worker:0 has to end, but its training step does not return: the job has failed' in said
     with preemption.preemption_guard():
         supervisor._enforce(clock.now + 41)
     assert left == [(2, 'the job has failed: chief:0: no records')]

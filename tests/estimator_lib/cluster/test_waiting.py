@@ -49,7 +49,7 @@ def test_says_for_whom_after_5_s_and_every_30_s(clock, caplog):
         '90',
     ]
     assert said[0] == 'worker:1 waits for ps:0 to listen: 5 s (gives up after 600 s)'
-    assert said[-1] == 'worker:1 has waited 95 s; now it goes on'
+    assert said[-1] == 'worker:1 has waited 95 s; now it continues'
 
 
 def test_gives_up_with_the_names_of_those_missing(clock):

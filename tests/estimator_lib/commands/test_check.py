@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.commands import check
-from estimator_lib.distribution import mixed_precision
+from estimator_lib.distribution import half_types
 from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -32,7 +32,7 @@ def test_it_prints_the_plan(config, capsys):
 
 @pytest.mark.parametrize('gains', [True, False])
 def test_it_says_what_bfloat16_does_here(config, capsys, monkeypatch, gains):
-    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: gains)
+    monkeypatch.setattr(half_types, 'multiplies_bfloat16', lambda: gains)
     assert 'precision' not in run(config, capsys)[0]
     config.train_config.use_bfloat16 = True
     said, raised = run(config, capsys)

@@ -6,7 +6,7 @@ import pytest
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, object_graphs
 from estimator_lib.commands import convert_checkpoint
-from estimator_lib.export import exported_model, exporting
+from estimator_lib.export import exported_file, exported_model, exporting, formats
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -58,11 +58,16 @@ def test_objects_become_scopes_and_come_back(objects, tmp_path, caplog):
         np.testing.assert_array_equal(first[name], last[name])
 
 
-def test_an_export_of_objects_computes_the_same(objects, tmp_path):
+@pytest.mark.parametrize('name', ['saved_model', 'tflite'])
+def test_an_export_of_objects_computes_the_same(objects, tmp_path, name):
     images = np.random.RandomState(0).randint(0, 255, [2, 6, 6, 3]).astype(np.uint8)
     expected = tiny_task.expected_logits(images, tiny_task.values())
-    path = exporting.export_saved_model(Tiny(), CONFIG, objects, str(tmp_path))
-    predicted = exported_model.Predictor(path).predict(images)
+    path = exporting.export(Tiny(), CONFIG, objects, str(tmp_path), formats.create_writer(name))
+    if name == 'saved_model':
+        predictor = exported_model.Predictor(path)
+    else:
+        predictor = exported_file.FilePredictor(Tiny(), f'{path}/model.tflite')
+    predicted = predictor.predict(images)
     np.testing.assert_allclose(predicted['logits'], expected, rtol=1e-4, atol=1e-5)
 
 

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import text_format
 
 from estimator_lib.commands import outline
-from estimator_lib.export import exporting
+from estimator_lib.export import artifacts
 from protos import train_pb2
 
 RATES = [
@@ -48,7 +48,9 @@ def write_export(folder, step):
     """Writes what is looked at of an export; returns its path."""
     (folder / 'assets.extra').mkdir(parents=True)
     (folder / 'saved_model.pb').write_text('')
-    (folder / exporting.ORIGIN_FILE).write_text(json.dumps({'global_step': step}))
+    (folder / artifacts.ASSETS / artifacts.ORIGIN_FILE).write_text(
+        json.dumps({'global_step': step})
+    )
     return folder
 
 

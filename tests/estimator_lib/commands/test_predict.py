@@ -13,7 +13,7 @@ from estimator_lib import errors
 from estimator_lib.commands import predict
 from estimator_lib.commands.prediction_files import PREDICTIONS_FILE
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import exported_model, exporting
+from estimator_lib.export import exported_model, exporting, saved_model
 from estimator_lib.task import Description, Shown
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -53,8 +53,12 @@ def predictor(tmp_path_factory):
         pipeline_pb2.TrainEvalPipelineConfig(),
     )
     return exported_model.Predictor(
-        exporting.export_saved_model(
-            tiny_task.TinyTask(), config, checkpoint, str(folder / 'export')
+        exporting.export(
+            tiny_task.TinyTask(),
+            config,
+            checkpoint,
+            str(folder / 'export'),
+            saved_model.SavedModelWriter(),
         )
     )
 

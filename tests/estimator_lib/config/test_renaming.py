@@ -3,8 +3,8 @@ import logging
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.config import loading, renaming
-from protos import box_coding_pb2, other_names, ssd_pb2
+from estimator_lib.config import loading, parsing, renaming, schema
+from protos import box_coding_pb2, other_names, pipeline_pb2, ssd_pb2
 
 BRANCH = """
 model {
@@ -114,4 +114,38 @@ def test_names_are_none_of_this_schema():
     fields = set(ssd_pb2.Ssd.DESCRIPTOR.fields_by_name)
     assert not {name for path in other_names.RENAMED for name in path.split('/')[1:]} & (
         fields - {'box_type'}
+    )
+
+
+def holders(name):
+    """The messages that a field of that name holds."""
+    return [
+        field.message_type
+        for message in schema.reachable_messages(pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR)
+        for field in message.fields
+        if field.name == name and field.message_type is not None
+    ]
+
+
+def test_a_text_with_a_name_of_another_version_does_not_parse():
+    # So that texts are searched for such names only when they do not parse.
+    known = [
+        (key, message.fields_by_name[key.partition('/')[2]], rule)
+        for key, rule in other_names.RENAMED.items()
+        for message in holders(key.partition('/')[0])
+        if key.partition('/')[2] in message.fields_by_name
+    ]
+    assert {key for key, *_ in known} == {'train_input_reader/cache', 'eval_input_reader/cache'}
+    for _, field, rule in known:
+        assert rule.becomes and not set(rule.values) & set(field.enum_type.values_by_name)
+
+
+def test_a_text_that_parses_is_not_walked(monkeypatch):
+    def fails(*_):
+        raise AssertionError('the text was tokenized')
+
+    for module in (parsing, renaming):
+        monkeypatch.setattr(module, 'tokenize', fails)
+    assert loading.parse_pipeline_config('train_config { batch_size: 3 }', 'a').HasField(
+        'train_config'
     )

@@ -3,25 +3,12 @@
 import pytest
 from google.protobuf import text_format
 
-from estimator_lib.config import requirements, rules, validation
-from estimator_lib.config.engine_rules import ENGINE
+from estimator_lib.config import requirements, validation
+from estimator_lib.config.rules import ConfigRules
 from protos import pipeline_pb2
+from tests.estimator_lib.config import ruled_schema
 
-RULES = ENGINE + rules.ConfigRules(
-    supported={
-        'DetectionModel': rules.names('segmentation'),
-        **dict.fromkeys(rules.names('Segmentation SegmentationDecoder'), rules.ALL),
-    },
-    requires={
-        'Segmentation.merge_method': 'image_pyramid > 1',
-        'Segmentation.crop_width': 'crop_height < 100',
-        'Segmentation.num_classes': 'decoder',
-        'SegmentationDecoder.sum_merge': 'num_filters: 8|16',
-        'SegmentationDecoder.num_filters': 'train_config.batch_size > 2 or sum_merge',
-    },
-)
-
-
+NO_TASK = ConfigRules()
 RATE = 'optimizer.sgd_optimizer.learning_rate'
 
 
@@ -29,55 +16,46 @@ def optimizer(rate, fields=''):
     return f'optimizer {{ sgd_optimizer {{ learning_rate {{ {rate} }} }} {fields} }}'
 
 
-def unmet(text, of=RULES):
-    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
-    return list(requirements.unmet(of, config))
+def unmet(text, rules=NO_TASK):
+    return list(requirements.unmet(rules, ruled_schema.parse(text)))
 
 
 @pytest.mark.parametrize(
     'fields, expected',
     [
-        ('merge_method: MERGE_AVERAGE', 'merge_method: more than 1 entry in image_pyramid'),
-        (
-            'merge_method: MERGE_AVERAGE image_pyramid: 1',
-            'merge_method: more than 1 entry in image_pyramid',
-        ),
-        ('merge_method: MERGE_AVERAGE image_pyramid: [0.5, 1]', ''),
-        ('merge_method: MERGE_MAX', ''),  # Its default.
-        ('crop_width: 9 crop_height: 100', 'crop_width: crop_height below 100'),
-        ('crop_width: 9 crop_height: 99', ''),
-        ('num_classes: 3', 'num_classes: decoder'),
-        ('num_classes: 3 decoder {}', ''),
-        ('decoder { sum_merge: true }', 'decoder.sum_merge: num_filters: 8 or 16'),
-        ('decoder { sum_merge: true num_filters: 16 }', ''),
-        ('decoder { num_filters: 8 }', 'decoder.num_filters: train_config.batch_size above 2 or '
-         'sum_merge'),
+        ('merge: false', 'merge: more than 1 entry in layers'),
+        ('merge: false layers: 1', 'merge: more than 1 entry in layers'),
+        ('merge: false layers: [5, 1]', ''),
+        ('merge: true', ''),  # Its default.
+        ('narrow: 9 size: 5', 'narrow: size below 5'),
+        ('narrow: 9 size: 4', ''),
+        ('deep: true', 'deep: part'),
+        ('deep: true part {}', ''),
+        ('wide: true', 'wide: size: 8 or 9'),
+        ('wide: true size: 9', ''),
+        ('fast: true', 'fast: batch above 2 or wide'),
+        ('fast: true wide: true size: 8', ''),
     ],
-)  # fmt: skip
+)
 def test_a_field_that_lacks_what_it_needs(fields, expected):
-    found = unmet(f'model {{ segmentation {{ {fields} }} }} train_config {{ batch_size: 2 }}')
     path, _, needed = expected.partition(': ')
-    sentence = f'model.segmentation.{path} has no effect without {needed}.'
-    assert found == ([sentence] if expected else [])
+    sentence = f'net.{path} has no effect without {needed}.'
+    assert unmet(f'net {{ {fields} }} batch: 2') == ([sentence] if expected else [])
 
 
 def test_a_path_leads_through_the_whole_config():
-    text = 'model { segmentation { decoder { num_filters: 8 } } } train_config { batch_size: %d }'
+    text = 'net { fast: true } batch: %d'
     assert len(unmet(text % 2)) == 1 and unmet(text % 3) == []
 
 
 def test_what_is_not_supported_is_said_elsewhere():
-    assert unmet('model { segmentation { merge_method: MERGE_AVERAGE } }', ENGINE) == []
+    rules = ConfigRules(unsupported={'RuledNet': {'deep': 'it is flat'}})
+    assert unmet('net { deep: true }', rules) == []
 
 
-@pytest.mark.parametrize('condition', ['', 'a b', 'a: ', 'a >', 'a or ', 'a > b'])
-def test_what_is_no_condition(condition):
-    of = rules.ConfigRules(
-        supported={'TrainEvalPipelineConfig': rules.ALL, 'TrainConfig': rules.ALL},
-        requires={'TrainConfig.num_steps': condition or 'a  b'},
-    )
-    with pytest.raises(ValueError, match='is no condition'):
-        unmet('train_config { num_steps: 3 }', of)
+def test_what_is_no_condition():
+    with pytest.raises(ValueError, match="'a > b' is no condition"):
+        unmet('net { odd: true }')
 
 
 @pytest.mark.parametrize(

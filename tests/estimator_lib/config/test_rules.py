@@ -1,68 +1,61 @@
-"""Ranges, rules that are added, and the problems of what is made of a config."""
-
-import math
+"""Rules of a task beside those of the schema, and the problems of what is made of a config."""
 
 import pytest
 
 from estimator_lib import errors
 from estimator_lib.config import rules
-from estimator_lib.config.rules import Range
-
-
-@pytest.mark.parametrize(
-    ('allowed', 'inside', 'outside', 'text'),
-    [
-        (Range(1), [1, 2, math.inf], [0, -1, math.nan], 'at least 1'),
-        (Range(0, open_low=True), [1e-9], [0, -1], 'more than 0'),
-        (Range(0, 1, open_high=True), [0, 0.999], [1, -0.1], 'at least 0 and less than 1'),
-        (Range(0, 1, open_low=True), [1, 0.1], [0, 1.1], 'more than 0 and at most 1'),
-        (Range(high=0), [0, -5], [0.1], 'at most 0'),
-        (rules.COUNT, [1, 10**6], [0, 10**6 + 1], 'at least 1 and at most 1000000'),
-        (rules.or_0(rules.FEW), [0, 1000], [-1, 1001], 'at least 0 and at most 1000'),
-    ],
-)
-def test_ranges(allowed, inside, outside, text):
-    assert all(allowed.holds(value) for value in inside)
-    assert not any(allowed.holds(value) for value in outside)
-    assert str(allowed) == text
+from estimator_lib.config.rules import ConfigRules, Range
+from tests.estimator_lib.config import ruled_schema
 
 
 @pytest.fixture(name='both')
 def _both():
-    one = rules.ConfigRules(
-        supported={'A': frozenset({'x'})},
-        ignored={'A': {'y': 'why'}},
-        choices=('c',),
+    one = ConfigRules(
+        models=frozenset({'finder'}),
+        supported={'RuledNet': frozenset({'head'})},
+        ignored={'RuledNet': {'kind': 'why'}},
         required={'A': ('x',)},
     )
-    other = rules.ConfigRules(
-        supported={'A': frozenset({'z'}), 'B': rules.ALL},
-        unsupported={'A': {'u': 'no'}},
-        choices=('d',),
+    other = ConfigRules(
+        models=frozenset({'both'}),
+        unlisted='nobody reads it',
+        supported={'RuledNet': frozenset({'square'}), 'RuledPart': rules.ALL},
+        unsupported={'RuledNet': {'size': 'no'}},
         required={'A': ('z',)},
     )
     return one + other
 
 
 def test_rules_of_one_message_add_up(both):
-    assert both.supported == {'A': frozenset({'x', 'z'}), 'B': rules.ALL}
-    assert both.choices == ('c', 'd')
+    assert both.models == {'finder', 'both'} and both.unlisted == 'nobody reads it'
+    assert (both + ConfigRules()).unlisted == 'nobody reads it'
+    assert both.supported == {'RuledNet': frozenset({'head', 'square'}), 'RuledPart': rules.ALL}
     assert both.required == {'A': ('x', 'z')}
 
 
 @pytest.mark.parametrize(
-    ('message', 'field', 'expected'),
+    ('path', 'expected'),
     [
-        ('A', 'x', ['supported']),
-        ('A', 'y', ['ignored']),
-        ('A', 'u', ['unsupported']),
-        ('B', 'anything', ['supported']),
-        ('A', 'w', []),
-        ('C', 'x', []),
+        # What the task says is stronger than the schema.
+        ('net.head', ('supported', '')),
+        ('net.part.other', ('supported', '')),
+        ('net.kind', ('ignored', 'why')),
+        ('net.size', ('unsupported', 'no')),
+        ('net.queue', ('ignored', 'there is none')),
+        ('net.most', ('supported', '')),
+        ('boxes', ('supported', '')),
     ],
 )
-def test_support_of_a_field(both, message, field, expected):
-    assert both.support(message, field) == expected
+def test_support_of_a_field(both, path, expected):
+    assert both.support(ruled_schema.find_field(path)) == expected
+
+
+def test_range_of_a_field(both):
+    size, queue = map(ruled_schema.find_field, ('net.size', 'net.queue'))
+    assert ConfigRules().range(size) == Range(1, 9) and ConfigRules().range(queue) is None
+    assert both.range(size) is None  # it is not supported
+    own = ConfigRules(ranges={'RuledNet.size': Range(2, 3)})
+    assert own.range(size) == Range(2, 3)
 
 
 @pytest.mark.parametrize(

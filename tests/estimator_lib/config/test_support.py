@@ -5,38 +5,30 @@ import pytest
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import support
-from estimator_lib.config.engine_rules import ENGINE
-from estimator_lib.config.rules import ALL, Condition, ConfigRules, names
-from protos import model_pb2, pipeline_pb2
+from estimator_lib.config.rules import ConfigRules
+from tests.estimator_lib.config import ruled_schema
 
-# A task that knows one of its model's fields, and a part of another.
-RULES = ENGINE + ConfigRules(
-    supported={
-        'DetectionModel': names('segmentation'),
-        'Segmentation': names('num_classes loss edge'),
-        'SegmentationLoss': ALL,
-    },
-    ignored={'Segmentation': {'merge_method': 'there is one'}},
-    unsupported={'Segmentation': {'aspp': 'there is none', 'crop_width': 'it is square'}},
-    conditions={'SegmentationLoss.weight': Condition(lambda value, _: value != 3, 'three is odd')},
-)
+FINDER = ConfigRules(models=frozenset({'finder'}))
+OTHER = ConfigRules(models=frozenset({'other'}))
 
 
-def parse(text):
-    return config_lib.parse_pipeline_config(text, 'text')
+def unsupported(text, rules=FINDER):
+    config = ruled_schema.parse(text)
+    return {problem.path: problem.text for problem in support.unsupported(rules, config)}
 
 
-def unsupported(text, rules=RULES):
-    return {problem.path: problem.text for problem in support.unsupported(rules, parse(text))}
+def ignored(text, rules=FINDER):
+    return list(support.ignored(rules, ruled_schema.parse(text)))
 
 
 def test_set_fields_are_found_in_lists_oneofs_and_maps():
-    config = parse(
+    config = config_lib.parse_pipeline_config(
         'train_config { optimizer { sgd_optimizer { learning_rate { '
         'constant_learning_rate { learning_rate: 0 } } } } }'
-        'eval_input_reader { name: "a" } eval_input_reader { name: "b" }'
+        'eval_input_reader { name: "a" } eval_input_reader { name: "b" }',
+        'text',
     )
-    paths = [path for path, *_ in support.set_fields(RULES, config)]
+    paths = [path for path, *_ in support.set_fields(ConfigRules(), config)]
     constant = 'train_config.optimizer.sgd_optimizer.learning_rate.constant_learning_rate'
     assert f'{constant}.learning_rate' in paths
     assert 'eval_input_reader.1.name' in paths
@@ -44,63 +36,74 @@ def test_set_fields_are_found_in_lists_oneofs_and_maps():
 
 
 def test_an_unsupported_message_is_named_once():
-    assert unsupported('train_input_reader { external_input_reader {} }').keys() == {
-        'train_input_reader.external_input_reader'
+    assert unsupported('nets { head { other: true } }') == {
+        'nets.0.head': 'not supported: there is one head.'
     }
-    found = unsupported('model { segmentation { aspp { num_filters: 3 } } }')
-    assert found == {'model.segmentation.aspp': 'not supported: there is none.'}
 
 
 def test_an_unsupported_field_at_its_default_asks_for_nothing():
-    assert unsupported('eval_config { ignore_groundtruth: false }') == {}
-    assert unsupported('eval_config { ignore_groundtruth: true }') == {
-        'eval_config.ignore_groundtruth': (
-            'not supported: an evaluation needs the labels of its examples.'
-        )
+    assert unsupported('net { square: false }') == {}
+    assert unsupported('net { square: true }') == {'net.square': 'not supported: all are.'}
+
+
+def test_some_values_are_supported():
+    assert unsupported('bits: 8') == {}
+    # The default is no exception here.
+    for value in (4, 0):
+        assert unsupported(f'bits: {value}') == {'bits': 'not supported: eight alone.'}
+
+
+@pytest.mark.parametrize(
+    ('rules', 'expected'),
+    [
+        (FINDER, {}),
+        (OTHER, {'sequences': 'not supported: one by one.'}),
+        (ConfigRules(), {}),
+        (ConfigRules(unlisted='nobody reads it'), {}),
+    ],
+)
+def test_values_that_some_models_support(rules, expected):
+    assert unsupported('sequences: true', rules) == expected
+    assert unsupported('sequences: false', rules) == {}
+
+
+def test_fields_of_some_models():
+    text = 'boxes: 3 finder { square: true }'
+    assert list(unsupported(text)) == ['finder.square'] and ignored(text) == []
+    assert unsupported(text, OTHER) == {}
+    assert ignored(text, OTHER) == ['boxes has no effect: there are none.']
+
+
+def test_without_rules_of_a_task_its_fields_are_not_looked_at():
+    text = 'boxes: 3 finder { square: true }'
+    assert unsupported(text, ConfigRules()) == {} and ignored(text, ConfigRules()) == []
+    paths = [path for path, _ in support.set_messages(ConfigRules(), ruled_schema.parse(text))]
+    assert paths == ['']
+
+
+def test_fields_of_tasks_that_a_task_does_not_list():
+    text = 'boxes: 3 finder { square: true }'
+    none = ConfigRules(unlisted='nobody reads it')
+    assert unsupported(text, none) == {
+        'boxes': 'not supported: nobody reads it.',
+        'finder': 'not supported: nobody reads it.',
     }
-
-
-def test_a_condition_on_a_value():
-    text = 'model { segmentation { loss { weight: %d } } }'
-    assert unsupported(text % 2) == {}
-    assert unsupported(text % 3) == {
-        'model.segmentation.loss.weight': 'not supported: three is odd.'
-    }
-
-
-def test_what_has_no_rules_is_not_looked_at():
-    text = 'model { segmentation { aspp {} } }'
-    assert unsupported(text, ENGINE) == {}
-    paths = [path for path, _ in support.set_messages(ENGINE, parse(text))]
-    assert paths == ['', 'model']
+    lists = none + ConfigRules(supported={'RuledConfig': frozenset({'boxes', 'finder'})})
+    assert list(unsupported(text, lists)) == ['finder.square']
 
 
 def test_parts_of_a_config_are_refused_with_their_path():
-    part = model_pb2.DetectionModel()
-    part.segmentation.aspp.SetInParent()
-    part.segmentation.crop_width = 3
+    part = ruled_schema.parse('net { head {} square: true }').net
     with pytest.raises(errors.ConfigError) as caught:
-        support.refuse(RULES, part.segmentation, 'model.segmentation')
+        support.refuse(FINDER, part, 'model.net')
     assert str(caught.value).splitlines() == [
         'the pipeline config has 2 problems:',
-        '  model.segmentation.crop_width: not supported: it is square.',
-        '  model.segmentation.aspp: not supported: there is none.',
+        '  model.net.head: not supported: there is one head.',
+        '  model.net.square: not supported: all are.',
     ]
-    support.refuse(RULES, pipeline_pb2.TrainEvalPipelineConfig(), '')
+    support.refuse(FINDER, ruled_schema.parse(''), '')
 
 
 def test_ignored_fields_are_named_with_the_reason():
-    config = parse(
-        'train_config { batch_queue_capacity: 100 sync_replicas: true } '
-        'model { segmentation { merge_method: MERGE_AVERAGE } }'
-    )
-    assert list(support.ignored(RULES, config)) == [
-        'model.segmentation.merge_method has no effect: there is one.',
-        'train_config.batch_queue_capacity has no effect: there are no queues: the input pipeline '
-        'feeds the network directly.',
-    ]
-
-
-def test_an_ignored_field_at_its_default_is_not_named():
-    config = parse('train_config { batch_queue_capacity: 150 }')
-    assert list(support.ignored(RULES, config)) == []
+    assert ignored('net { queue: 3 }') == ['net.queue has no effect: there is none.']
+    assert ignored('net { queue: 5 }') == []  # Its default.

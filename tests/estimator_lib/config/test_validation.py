@@ -257,3 +257,37 @@ def test_validation_leaves_the_config_as_it_is():
     config = changed()
     model_fns.validate(config, 'export')
     assert config == changed()
+
+
+def test_without_a_tasks_rules_the_engines_fields_are_checked():
+    text = 'model { classification { label_smoothing: 7 } } train_config { batch_size: %d }'
+    good = config_lib.parse_pipeline_config(text % 1, 'text')
+    assert config_lib.validate(good, mode=None) == []
+    with pytest.raises(errors.ConfigError) as caught:
+        config_lib.validate(config_lib.parse_pipeline_config(text % 0, 'text'), mode=None)
+    expected = 'train_config.batch_size: 0; expected at least 1 and at most 1000000.'
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        (
+            'train_config { batch_size: 2000000000 }',
+            'train_config.batch_size: 2000000000; expected at least 1 and at most 1000000.',
+        ),
+        (
+            'train_input_reader { num_readers: 4294967295 }',
+            'train_input_reader.num_readers: 4294967295; expected at least 1 and at most 1000.',
+        ),
+        (
+            'eval_input_reader { max_image_pixels: 5 } eval_input_reader { max_image_pixels: 6 }',
+            'eval_input_reader.1.max_image_pixels: 6; eval_input_reader.0.max_image_pixels is 5, '
+            'and examples are read in one way; expected it.',
+        ),
+    ],
+)
+def test_upper_ends_and_what_readers_share(text, expected):
+    with pytest.raises(errors.ConfigError) as caught:
+        config_lib.validate(config_lib.parse_pipeline_config(text, 'text'), mode=None)
+    assert str(caught.value) == expected

@@ -73,7 +73,7 @@ def test_something_else_is_replaced_and_what_is_mapped_stays(path, caplog):
     taken = file.get((2, -2))
     file.close()
     new = CacheFile(path, 'changed', 10**6)
-    assert f'{path}: it has something else in it; made anew' in caplog.text
+    assert f'{path}: it has other content; replaced' in caplog.text
     assert len(new) == 0 and not new.is_shared and taken[0] == 2
     new.put((1, -1), value(5))
     new.close()
@@ -91,7 +91,7 @@ def test_a_truncated_file_keeps_what_is_whole(path, lost, caplog):
     filled(path).close()
     os.truncate(path, 64 + 3 * ENTRY - lost)
     file = CacheFile(path, 'these', 10**6)
-    assert f'{path}: it ends within an example; the 2 before that stay' in caplog.text
+    assert f'{path}: it ends within an example; the 2 before it are kept' in caplog.text
     assert numbers(file) == [0, 1, None]
     file.put((2, -2), value(2))
     file.close()
@@ -129,5 +129,5 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
 def test_a_system_without_locks_is_told(path, monkeypatch):
     monkeypatch.setattr(cache_files, 'fcntl', None)
-    with pytest.raises(errors.UserError, match='cannot lock files as cache: FILE needs it; set'):
+    with pytest.raises(errors.UserError, match='has no file locks, which cache: FILE needs; set'):
         CacheFile(path, 'these', None)

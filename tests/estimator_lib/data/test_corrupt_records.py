@@ -127,7 +127,7 @@ def test_an_invalid_record_is_named_when_training_stops(tmp_path):
     explained = _fail(one)
     assert isinstance(explained, errors.DataError)
     assert str(explained) == (
-        f'{paths[1]}, record 17: id is 999 expected less than 999. Mend or remove the record, or '
+        f'{paths[1]}, record 17: id is 999 expected less than 999. Fix or remove the record, or '
         'set corrupt_record_policy: SKIP to leave such records out.'
     )
 

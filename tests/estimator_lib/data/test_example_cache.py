@@ -88,7 +88,7 @@ def test_examples_are_the_same_and_decoded_once(
     again = one if cache == MEMORY else case(patterns, several, cache=cache, **fields)
     if not several:
         assert len(decoded) == TOTAL
-    rest = again.read(PASSES - 6, expected[several].positions[5])  # a run that goes on
+    rest = again.read(PASSES - 6, expected[several].positions[5])  # a resumed run
     assert rest.ids == expected[several].ids[6:]
     assert rest.noise == expected[several].noise[6:]
     if not several:
@@ -161,7 +161,7 @@ def test_changed_records_and_other_decoding_are_not_taken_for_kept_ones(tmp_path
     assert read([1, 2, 3], PictureTask()) == ([1, 2, 3], 0)
     assert read([1, 5, 3], PictureTask()) == ([1, 5, 3], 1)  # of the same size
     assert read([1, 5, 3], OtherTask()) == ([1, 5, 3], 3)
-    assert read([1, 5, 3, 4], PictureTask()) == ([1, 5, 3, 4], 4)  # another size: made anew
+    assert read([1, 5, 3, 4], PictureTask()) == ([1, 5, 3, 4], 4)  # another size: replaced
 
 
 @pytest.mark.parametrize(

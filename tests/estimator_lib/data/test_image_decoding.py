@@ -6,11 +6,9 @@ import struct
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 from PIL import Image
 
 from estimator_lib.data import image_decoding
-from protos import pipeline_pb2
 
 NOISE = np.random.RandomState(0).randint(0, 256, [60, 80, 3]).astype(np.uint8)
 
@@ -101,17 +99,3 @@ def test_the_header_tells_how_many_pixels_there_are(limit, name, width, height):
 @pytest.mark.parametrize('content', [b'', b'text', b'\x89PNG', b'GIF8'])
 def test_what_has_no_size_is_left_to_the_decoder(limit, content):
     assert limit(content, 0) == content
-
-
-@pytest.mark.parametrize(
-    ('text', 'expected'),
-    [
-        ('', 178_000_000),
-        ('train_input_reader { max_image_pixels: 5 }', 5),
-        ('eval_input_reader { max_image_pixels: 6 }', 6),
-        ('train_input_reader { } eval_input_reader { max_image_pixels: 6 }', 178_000_000),
-    ],
-)
-def test_the_first_reader_says_how_many_pixels_there_may_be(text, expected):
-    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
-    assert image_decoding.pixel_limit(config) == expected

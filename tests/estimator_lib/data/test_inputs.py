@@ -94,7 +94,7 @@ def test_changed_files_start_the_epoch_anew(pattern, capfd):
     position[0, 2] += 1  # of other files
     rest = one.read(5, position)
     assert rest.ids == expected.ids
-    assert 'the input files are not those of the checkpoint; epoch [1] starts anew' in (
+    assert 'the input files are not those of the checkpoint; epoch [1] starts again' in (
         capfd.readouterr().err
     )
 

@@ -67,8 +67,8 @@ def test_decoding_is_as_parallel_as_the_cores_and_the_reader_allow(
 def test_sources_share_the_readers_by_weight(pattern):
     reader = cases.reader_of(pattern, pattern, sample_from_datasets_weights=[1, 3], num_readers=10)
     plan = _plan(reader)
-    assert [plan.order_of(source).num_readers for source in plan.sources] == [3, 8]
-    assert len({plan.seed_of(source) for source in plan.sources}) == 2
+    assert [plan.source_order(source).num_readers for source in plan.sources] == [3, 8]
+    assert len({plan.source_seed(source) for source in plan.sources}) == 2
 
 
 def test_an_error_belongs_to_the_input_whose_iterator_failed(pattern, tmp_path):
@@ -78,10 +78,10 @@ def test_an_error_belongs_to_the_input_whose_iterator_failed(pattern, tmp_path):
     def error(place):
         return tf.errors.InvalidArgumentError(None, None, f'bad [[{{{{node {place}}}}}]]')
 
-    assert plan.failed_with(error(f'{plan.scope}/IteratorGetNext'))
-    assert not other.failed_with(error(f'{plan.scope}/IteratorGetNext'))
-    assert plan.failed_with(error('MultiDeviceIteratorGetNextFromShard'))
-    assert not plan.failed_with(error('MobilenetV1/Conv2d'))
+    assert plan.caused(error(f'{plan.scope}/IteratorGetNext'))
+    assert not other.caused(error(f'{plan.scope}/IteratorGetNext'))
+    assert plan.caused(error('MultiDeviceIteratorGetNextFromShard'))
+    assert not plan.caused(error('MobilenetV1/Conv2d'))
 
 
 class Rows(cases.IdTask):

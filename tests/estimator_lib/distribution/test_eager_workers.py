@@ -20,7 +20,7 @@ def plan(role='worker', **addresses):
 
 def test_a_program_that_works_already_cannot_have_a_server():
     tf.constant(1.0).numpy()
-    with pytest.raises(errors.ConfigError, match='TensorFlow has begun to work in this program'):
+    with pytest.raises(errors.ConfigError, match='TensorFlow is initialized in this program'):
         strategies.create_strategy(plan(worker=('a:1', 'b:1')))
 
 

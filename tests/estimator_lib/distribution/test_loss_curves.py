@@ -55,7 +55,7 @@ def test_devices_of_one_machine(mode, data, alone, tmp_path):
     override = f'train_config {{ cluster {{ mode: {mode} num_clones: 2 }} }}'
     run = curve_cases.Run(data, tmp_path, override)
     run.train(STEPS // 2)
-    if mode == 'MIRRORED':  # goes on where it was
+    if mode == 'MIRRORED':  # resumes where it was
         run = curve_cases.Run(data, tmp_path, override)
     run.train(STEPS)
     same(alone, tmp_path)

@@ -15,7 +15,7 @@ from tensorflow.python.grappler import cluster as grappler_cluster
 from tensorflow.python.grappler import tf_optimizer
 
 from estimator_lib import model_fn, training
-from estimator_lib.distribution import mixed_precision, modes
+from estimator_lib.distribution import half_types, mixed_precision, modes
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
 from protos import cluster_pb2, train_pb2
@@ -48,87 +48,33 @@ def config(tmp_path):
     return line_task.create_config(tmp_path)
 
 
-def processor(monkeypatch, tmp_path, flags):
-    path = tmp_path / 'cpuinfo'
-    path.write_text(f'processor\t: 0\nmodel name\t: any\nflags\t\t: {flags}\nbugs\t\t: \n')
-    monkeypatch.setattr(mixed_precision, '_CPU_INFO', str(path))
-    return str(path)
-
-
-@pytest.mark.parametrize(
-    'flags, expected',
-    [
-        ('fpu sse2 avx512f avx512_bf16', True),
-        ('fpu amx_bf16 amx_tile', True),
-        ('fpu sse2 avx512f avx512_vnni', False),
-        ('fpu not_avx512_bf16', False),
-        ('', False),
-    ],
-)
-def test_the_processor_decides(monkeypatch, tmp_path, flags, expected):
-    path = processor(monkeypatch, tmp_path, flags)
-    assert mixed_precision.cpu_flags(path) == set(flags.split())
-    assert mixed_precision.multiplies_bfloat16() is expected
+@pytest.mark.parametrize('half', [None, tf.bfloat16, tf.float16])
+def test_the_half_type_decides(config, monkeypatch, half):
+    monkeypatch.setattr(half_types, 'half_type', lambda: half)
     options = training.create_session_config(True).graph_options.rewrite_options
     on = options.auto_mixed_precision_onednn_bfloat16 == options.ON
-    assert on is expected
+    assert on is (half is tf.bfloat16)
+    assert (options.auto_mixed_precision == options.ON) is (half is tf.float16)
     options = training.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
-    gains_nothing = [line for line in mixed_precision.doubts() if 'gains nothing' in line]
-    assert bool(gains_nothing) is not expected
-    said = mixed_precision.description(_graph((8, 8, 16), products=64))
-    assert ('computes in bfloat16' in said) is expected
-
-
-def gpus(monkeypatch, *capabilities):
-    """Lets this machine have GPUs; None: one that is no NVIDIA's."""
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: list(capabilities))
-    monkeypatch.setattr(
-        tf.config.experimental,
-        'get_device_details',
-        lambda one: {} if one is None else {'compute_capability': one},
-    )
-
-
-@pytest.mark.parametrize(
-    'capabilities, expected',
-    [
-        ([(7, 0)], tf.float16),
-        ([(8, 6), (7, 5)], tf.float16),
-        ([(10, 0)], tf.float16),
-        ([(8, 6), (6, 1)], None),
-        ([None], None),
-    ],
-)
-def test_where_there_are_gpus_they_decide(config, monkeypatch, capabilities, expected):
-    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
-    gpus(monkeypatch, *capabilities)
-    assert mixed_precision.half_type() is expected
-    options = training.create_session_config(True).graph_options.rewrite_options
-    assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
-    assert (options.auto_mixed_precision == options.ON) is (expected is not None)
-    options = training.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision == options.DEFAULT
-    said = mixed_precision.description(_graph())
-    assert ('in float16 on the GPU' in said) is (expected is not None)
-    if expected is None:
-        (said,) = mixed_precision.doubts()
-        least = '6.1' if len(capabilities) > 1 else '0.0'
-        assert f"this machine's GPUs, of compute capability {least} (expected at least 7.0)" in said
-    else:
-        assert not mixed_precision.doubts()
+    said = mixed_precision.description(_graph((8, 8, 16), products=64))
+    assert ('computes in bfloat16' in said) is (half is tf.bfloat16)
+    assert ('in float16 on the GPU' in said) is (half is tf.float16)
     config.train_config.loss_scale = 8.0
     for is_on in (True, False):
         config.train_config.use_bfloat16 = is_on
+        scales = is_on and half is tf.float16
+        assert (mixed_precision.create_loss_scale(config.train_config) is not None) is scales
         idle = modes.idle_fields(modes.alone(config), config.train_config)
-        assert ('train_config.loss_scale' in idle) is not (is_on and expected is not None)
+        assert ('train_config.loss_scale' in idle) is not scales
 
 
 def test_lists_made_for_processors_are_not_for_gpus(monkeypatch):
     monkeypatch.setenv(INFERRED, 'Softmax')
     uneven = _graph((8, 8, 8))
     choose(uneven)
-    gpus(monkeypatch, (8, 0))
+    monkeypatch.setattr(half_types, 'half_type', lambda: tf.float16)
     choose(uneven)
     assert (os.environ[ALLOWED], os.environ[INFERRED]) == ('', 'Softmax')
 
@@ -161,7 +107,7 @@ HAS_KERNELS_OF_GPUS = any(
 @pytest.mark.skipif(not HAS_KERNELS_OF_GPUS, reason='this TensorFlow is not built for GPUs')
 @pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
 def test_what_a_gpu_computes_in_float16(config, monkeypatch, mode):
-    gpus(monkeypatch, (8, 0))
+    monkeypatch.setattr(half_types, 'half_type', lambda: tf.float16)
     config.train_config.use_bfloat16 = True
     trains = mode == 'train'
     session_config = training.create_run_config(config, None, trains=trains).session_config
@@ -267,7 +213,7 @@ def log(caplog):
 @pytest.fixture
 def float16(config, monkeypatch):
     """A config whose run has loss scaling; what would be computed on the GPU is, on the CPU."""
-    monkeypatch.setattr(mixed_precision, 'half_type', lambda: tf.float16)
+    monkeypatch.setattr(half_types, 'half_type', lambda: tf.float16)
     config.train_config.use_bfloat16 = True
     config.train_config.num_steps = 8
     return config
@@ -275,7 +221,7 @@ def float16(config, monkeypatch):
 
 def trained_in_float16(config, model_dir, loop, mode):
     """Runs 8 steps; what would be computed on the GPU is, on the CPU."""
-    mixed_precision.half_type = lambda: tf.float16
+    half_types.half_type = lambda: tf.float16
     config.train_config.use_bfloat16 = True
     config.train_config.num_steps = 8
     config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
@@ -327,9 +273,9 @@ def test_a_run_goes_on_with_its_scale_or_in_another_type(float16, tmp_path, log,
     slope, scale, _ = descended(8, 2.0**15)
     assert found['loss_scale/scale'] == scale
     assert found['slope'] == pytest.approx(slope, rel=1e-5)
-    monkeypatch.setattr(mixed_precision, 'half_type', lambda: None)
+    monkeypatch.setattr(half_types, 'half_type', lambda: None)
     assert 'loss_scale/scale' not in train(10)
-    monkeypatch.setattr(mixed_precision, 'half_type', lambda: tf.float16)
+    monkeypatch.setattr(half_types, 'half_type', lambda: tf.float16)
     assert train(11)['loss_scale/scale'] >= 2.0**14
     (said,) = [line for line in log.text.splitlines() if line.endswith('start fresh')]
     assert 'loss_scale/scale' in said and 'start fresh' in said
@@ -344,10 +290,6 @@ def test_what_a_smaller_scale_cannot_mend_is_for_the_policy(float16, tmp_path):
     line_task.write_points(path, (1.0, float('nan')))
     with pytest.raises(non_finite.NonFiniteLossError, match='step 1: the loss squared is nan'):
         training.train_and_evaluate(HalfLine(), float16, str(tmp_path / 'run'), evaluate=False)
-
-
-def test_where_nothing_is_said_of_a_processor_it_has_nothing(tmp_path):
-    assert mixed_precision.cpu_flags(str(tmp_path / 'missing')) == set()
 
 
 def _graph(*maps, products=0, gates=0):
@@ -432,7 +374,7 @@ def test_batch_norm_stays_where_it_would_be_slower_and_a_users_list_stays(monkey
 
 
 def test_a_network_of_small_products_stays_float32_whole(monkeypatch):
-    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setattr(half_types, 'multiplies_bfloat16', lambda: True)
     monkeypatch.setenv(ALLOWED, 'Conv3DMine')
     small, large = (_graph((8, 8, 32), products=products) for products in (32, 64))
     assert 'training computes in bfloat16 where' in mixed_precision.description(large)
@@ -446,7 +388,7 @@ def test_a_network_of_small_products_stays_float32_whole(monkeypatch):
     assert {'Conv3DMine', 'Conv2D', 'Conv2DBackpropInput', 'MatMul'} < set(removed)
     choose(large)
     assert os.environ[ALLOWED].split(',') == ['Conv3DMine', *mixed_precision.DEPTHWISE]
-    gpus(monkeypatch, (8, 0))
+    monkeypatch.setattr(half_types, 'half_type', lambda: tf.float16)
     choose(small)
     assert os.environ[ALLOWED] == 'Conv3DMine'
     assert 'float32 because' not in mixed_precision.description(small)
@@ -489,7 +431,7 @@ class Watching(tf.estimator.SessionRunHook):
 def test_training_leaves_nothing_in_the_environment(config, tmp_path, monkeypatch, loop, fails):
     monkeypatch.setenv(ALLOWED, 'Conv3DMine')
     monkeypatch.delenv(INFERRED)
-    monkeypatch.setattr(mixed_precision, 'multiplies_bfloat16', lambda: True)
+    monkeypatch.setattr(half_types, 'multiplies_bfloat16', lambda: True)
     monkeypatch.setattr(mixed_precision, 'rewrite', lambda session_config: None)
     config.train_config.use_bfloat16 = True
     config.train_config.num_steps = 2
@@ -504,9 +446,7 @@ def test_training_leaves_nothing_in_the_environment(config, tmp_path, monkeypatc
 
 
 @pytest.mark.bfloat16
-@pytest.mark.skipif(
-    not mixed_precision.multiplies_bfloat16(), reason='this processor has no bfloat16'
-)
+@pytest.mark.skipif(not half_types.multiplies_bfloat16(), reason='this processor has no bfloat16')
 @pytest.mark.parametrize(
     'channels, kernel, product_type, norm_type',
     [

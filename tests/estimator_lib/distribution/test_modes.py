@@ -68,7 +68,7 @@ APART = {
     'synchronous servers': (
         'batch_size: 3 sync_replicas: true',
         SERVERS,
-        'synchronous parameter servers, whose 3 replicas have their own alone; expected '
+        'synchronous parameter servers, whose 3 replicas see only their own batches; expected '
         'train_config.cluster.mode MIRRORED or MULTI_WORKER_MIRRORED, or that it is left out.',
     ),
 }
@@ -269,7 +269,7 @@ def test_fields_without_effect_are_named():
         (
             '',
             SERVERS,
-            r'mode is ASYNC_PARAMETER_SERVERS .* does not carry; expected loop: ESTIMATOR, or '
+            r'mode is ASYNC_PARAMETER_SERVERS .* does not support; expected loop: ESTIMATOR, or '
             r'train_config.cluster.mode MULTI_WORKER_MIRRORED and no "ps" in TF_CONFIG\.',
         ),
         ('sync_replicas: true', SERVERS, 'SYNC_PARAMETER_SERVERS .* or .* MULTI_WORKER_MIRRORED'),

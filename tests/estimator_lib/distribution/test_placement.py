@@ -36,7 +36,7 @@ def variable(name, size):
 
 def test_the_server_with_the_fewest_bytes_is_next():
     device_fn = placement.device_fn(task())
-    for _ in range(2):  # each graph is counted anew
+    for _ in range(2):  # each graph has its own count
         with tf.Graph().as_default(), tf1.device(device_fn):
             made = [variable(f'v{index}', size) for index, size in enumerate([10, 3, 4, 2, 1])]
             product = made[0] * 2.0
@@ -89,12 +89,12 @@ def test_a_worker_sees_the_servers_and_itself(role, index, expected):
     ],
 )
 def test_parts(shape, over, expected):
-    assert placement.parts_of(shape, 4, servers=2, over_bytes=over) == expected
+    assert placement.count_parts(shape, 4, servers=2, over_bytes=over) == expected
 
 
 @pytest.fixture(scope='module')
 def in_parts():
-    """First values and a checkpoint of a variable in parts, and of the same one whole."""
+    """Initial values and a checkpoint of a variable in parts, and of the same one whole."""
 
     def build():
         with tf1.variable_scope('layer'):
@@ -122,7 +122,7 @@ def test_a_variable_in_parts_begins_as_the_whole_one(in_parts, target):
     for partition in (False, True):
         with tf.Graph().as_default() as graph, tf1.Session(target) as session:
             graph.seed = 5
-            with placement.of_variables(plan if partition else Plan(Mode.ONE_DEVICE)):
+            with placement.variable_scope(plan if partition else Plan(Mode.ONE_DEVICE)):
                 value = build()
             penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
             names = [variable.op.name for variable in tf1.global_variables()]
@@ -137,7 +137,7 @@ def test_a_variable_in_parts_begins_as_the_whole_one(in_parts, target):
 
 def test_checkpoints_know_parts_as_one(in_parts, target, tmp_path):
     build, plan = in_parts
-    with tf.Graph().as_default(), tf1.Session(target) as session, placement.of_variables(plan):
+    with tf.Graph().as_default(), tf1.Session(target) as session, placement.variable_scope(plan):
         build()
         session.run(tf1.global_variables_initializer())
         path = tf1.train.Saver().save(session, str(tmp_path / 'model'))
@@ -151,13 +151,13 @@ def test_checkpoints_know_parts_as_one(in_parts, target, tmp_path):
     assert report.is_complete and math.prod(variables[0].shape) == 30
     assert variables[0].dtype.base_dtype == tf.float32
     saved = tf.train.load_checkpoint(path).get_tensor('layer/weights')
-    assert (partitioned.part_of(saved, second) == value).all()
-    assert partitioned.part_of(saved, first).shape == (3, 5)
+    assert (partitioned.take_slice(saved, second) == value).all()
+    assert partitioned.take_slice(saved, first).shape == (3, 5)
 
 
 def test_patterns_match_the_name_of_the_whole(in_parts, target):
     build, plan = in_parts
-    with tf.Graph().as_default(), tf1.Session(target) as session, placement.of_variables(plan):
+    with tf.Graph().as_default(), tf1.Session(target) as session, placement.variable_scope(plan):
         loss = tf.reduce_sum(build())
         trained = trained_variables.select(
             tf1.trainable_variables(), update_patterns=['weights$'], freeze_patterns=['biases$']

@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.distribution import Mode, Plan, replica_batches, strategies
+from estimator_lib import graph_state
+from estimator_lib.distribution import replica_batches, strategies
+from tests.estimator_lib.two_replicas import TWO
 
 tf1 = tf.compat.v1
-
-TWO = Plan(Mode.MIRRORED, devices=('/device:CPU:0', '/device:CPU:1'))
 
 
 def create_sum(values):
@@ -34,7 +34,7 @@ def test_batches_of_two_replicas_are_joined_and_padded():
         sizes = [tf1.placeholder(tf.int32, [], f'size{index}') for index in range(2)]
 
         def replica():
-            index = strategies.replica_index()
+            index = graph_state.replica_index()
             values = tf.fill([1, sizes[index]], 1.0 + index)  # of a shape that is not known
             built = replica_batches.build_once(create_sum, [{'x': values, 'same': scalar}])
             return built['x'], built['sum'], built['same']

@@ -29,7 +29,7 @@ def test_a_run_config_of_a_worker_with_servers(role):
     assert (config.task_type, config.task_id, config.num_ps_replicas) == (role, 0, 1)
     assert '/job:ps' in config.session_config.device_filters
     assert config.device_fn is not None
-    found = tf_config.cluster_of(config)
+    found = tf_config.cluster_from_run_config(config)
     assert found.role == role and found.addresses['worker'] == ('b:1',)
 
 
@@ -45,7 +45,7 @@ def test_who_trains_alone_or_not_at_all_has_a_run_config_of_one_machine(plan, mo
     config = create(plan)
     assert not config.cluster_spec and config.is_chief
     assert not config.session_config.device_filters
-    assert tf_config.cluster_of(config) is None
+    assert tf_config.cluster_from_run_config(config) is None
     assert os.environ['TF_CONFIG'] == 'is not looked at'
 
 
@@ -57,7 +57,7 @@ def test_a_run_config_of_a_worker_without_sessions(monkeypatch):
         config = create(Plan(Mode.MULTI_WORKER_MIRRORED, cluster, without_sessions=True))
         assert (config.task_type, config.task_id) == ('worker', index)
         assert (config.is_chief, config.num_worker_replicas) == (is_chief, 2)
-        assert tf_config.cluster_of(config) == cluster
+        assert tf_config.cluster_from_run_config(config) == cluster
         assert config.train_distribute is one
 
 

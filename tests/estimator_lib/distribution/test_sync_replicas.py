@@ -228,7 +228,7 @@ def test_a_chief_that_is_killed_in_its_step(server):
     wait_until(lambda: worker.accumulated() == [2, 2, 2])
     killed.kill()
     chief = Replica(server, 0, [[1.0, 2.0]] * 2, needed=3, names=NAMES).start()
-    # The worker computes its gradient of step 0 anew, with its next example.
+    # The worker computes its gradient of step 0 again, with its next example.
     wait_until(lambda: chief.accumulated() == [2, 2, 2])
     late = Replica(server, 2, [[3.0, 3.0]] * 2, needed=3, names=NAMES).start()
     assert all(one.join().error is None for one in (worker, chief, late))

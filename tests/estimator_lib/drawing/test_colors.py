@@ -32,9 +32,9 @@ def test_classes_differ():
     def distance(first, second):
         return sum(abs(one - other) for one, other in zip(first, second))
 
-    several = [colors.of_class(number) for number in range(1, 9)]
+    several = [colors.class_color(number) for number in range(1, 9)]
     assert min(distance(*pair) for pair in itertools.combinations(several, 2)) > 60
-    assert len({colors.of_class(number) for number in range(1, 91)}) == 90
+    assert len({colors.class_color(number) for number in range(1, 91)}) == 90
 
 
 def test_light_and_dark():

@@ -1,5 +1,7 @@
 """The evaluator that a config asks for."""
 
+import json
+
 import pytest
 
 from estimator_lib import errors, training
@@ -23,6 +25,34 @@ def test_sets_are_named_by_readers_or_numbers(config):
     assert names(1) == ['training_data']
     with pytest.raises(errors.ConfigError, match='eval_input_reader: none is set'):
         names()
+
+
+@pytest.mark.parametrize(
+    ('names', 'eval_training_data', 'folder'),
+    [(['', 'again'], 0, 'eval_0'), (['street'], 3, 'eval_street'), ([], 3, 'eval_training_data')],
+)
+def test_early_stopping_reads_one_file_of_the_first_set(
+    names, eval_training_data, folder, config, tmp_path, monkeypatch
+):
+    """Without an Estimator, which takes seconds to make."""
+    del config.eval_input_reader[:]
+    for name in names:
+        config.eval_input_reader.add(name=name)
+    run = tmp_path / 'run'
+    (run / folder).mkdir(parents=True)
+    state = {'metric': 'loss', 'higher_is_better': False}
+    (run / folder / 'early_stopping.json').write_text(
+        json.dumps({**state, 'best': 0.5, 'best_step': 2, 'steps': [4, 6]})
+    )
+    assert evaluators.create_stopping(config, str(run), eval_training_data) is None
+    stopping = config.train_config.early_stopping
+    stopping.metric, stopping.higher_is_better, stopping.patience_evaluations = 'loss', False, 2
+    monkeypatch.delattr(training.tf.estimator, 'Estimator')
+    (run / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-6"\n')
+    (run / 'model.ckpt-6.index').write_text('')
+    found = evaluators.create_stopping(config, str(run), eval_training_data)
+    assert (found.state.best, found.state.steps) == (0.5, (4, 6))
+    assert found.should_stop(6)
 
 
 def test_all_training_examples_are_evaluated_on_whatever_training_drops(config, tmp_path, caplog):

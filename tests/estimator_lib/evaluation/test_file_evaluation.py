@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors, training
-from estimator_lib.export import deploying
+from estimator_lib.export import exporting
 from estimator_lib.export.deployable import Deployable
+from estimator_lib.export.tflite import TfliteWriter
 from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task, tiny_task
 
@@ -50,7 +51,7 @@ def _model(tmp_path_factory):
     config = line_task.create_config(folder)
     config.eval_config.num_visualizations = 3
     checkpoint = tiny_task.save(folder / 'model.ckpt-5', {'slope': np.float32(2.0)})
-    path = deploying.export_file(DeployedLine(), config, checkpoint, str(folder), 'tflite')
+    path = exporting.export(DeployedLine(), config, checkpoint, str(folder), TfliteWriter())
     return config, f'{path}/model.tflite'
 
 

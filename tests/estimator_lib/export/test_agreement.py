@@ -26,9 +26,9 @@ def test_what_is_not_exact_may_be_a_tenth_of_the_range_of_all_images_apart():
 
 def test_a_class_that_is_as_probable_as_the_best_is_as_good():
     probabilities = [np.array([[0.5, 0.3, 0.2]]), np.array([[0.395, 0.4, 0.205]])]
-    assert agreement.of_classes(probabilities, [np.array([0]), np.array([0])]) == 1.0
-    assert agreement.of_classes(probabilities, [np.array([1]), np.array([1])]) == 0.5
-    assert agreement.of_classes(probabilities, [np.array([2]), np.array([2])]) == 0.0
+    assert agreement.class_agreement(probabilities, [np.array([0]), np.array([0])]) == 1.0
+    assert agreement.class_agreement(probabilities, [np.array([1]), np.array([1])]) == 0.5
+    assert agreement.class_agreement(probabilities, [np.array([2]), np.array([2])]) == 0.0
 
 
 def test_largest_differences_by_hand():
@@ -39,10 +39,14 @@ def test_largest_differences_by_hand():
     assert agreement.largest_differences(expected, found) == {'a': 2.0}
 
 
-def test_a_file_below_the_bound_is_refused_by_its_worst_output():
-    agreement.require({'a': 0.9, 'b': 0.8}, 0.8, 'x/model.bin')
+def test_a_file_below_the_bound_is_refused_by_its_worst_output(caplog):
+    caplog.set_level('INFO', 'estimator_lib')
+    agreement.require({'a': 0.9, 'b': 0.8}, 0.8, 'x/model.bin', '8 images of noise')
+    assert caplog.messages == [
+        'agreement with the network on 8 images of noise: a 90.00%, b 80.00%'
+    ]
     with pytest.raises(errors.UserError) as caught:
-        agreement.require({'a': 0.9, 'b': 0.75}, 0.8, 'x/model.bin')
+        agreement.require({'a': 0.9, 'b': 0.75}, 0.8, 'x/model.bin', '8 images of noise')
     assert str(caught.value) == (
         'model.bin was written and computes something else than the model: 75.0% of b agree; '
         'expected at least 80%. No export is left.'
@@ -56,9 +60,3 @@ def test_a_file_that_answers_all_images_alike_is_refused_where_the_model_does_no
     agreement.require_change(differing, differing, 'model.bin')
     with pytest.raises(errors.UserError, match=r'model\.bin .* every image with the same outputs'):
         agreement.require_change(differing, alike, 'model.bin')
-
-
-def test_the_line_of_the_log():
-    assert agreement.line({'a': 0.5, 'b': 1.0}, '8 images of noise') == (
-        'agreement with the network on 8 images of noise: a 50.00%, b 100.00%'
-    )

@@ -4,13 +4,15 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 
 import numpy as np
 import pytest
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
-from estimator_lib.export import deploying, exported_file
+from estimator_lib.export import artifacts, exported_file, exporting
+from estimator_lib.export.tflite import TfliteWriter
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -24,7 +26,7 @@ def path(tmp_path_factory):
     evaluated.write(str(folder), 7, {'val': {'accuracy': 0.5}, 'another': {'accuracy': 0.1}})
     config = pipeline_pb2.TrainEvalPipelineConfig()
     task = tiny_task.TinyTask()
-    return deploying.export_file(task, config, checkpoint, str(folder), 'tflite') + '/model.tflite'
+    return exporting.export(task, config, checkpoint, str(folder), TfliteWriter()) + '/model.tflite'
 
 
 def test_images_of_any_size_and_number_become_outputs_of_the_task(path):
@@ -45,12 +47,12 @@ def test_what_lies_beside_a_file_is_found(path, tmp_path):
     predictor = exported_file.FilePredictor(tiny_task.TinyTask(), path)
     assert predictor.metrics == {'accuracy': 0.5}
     assert predictor.config_path == os.path.join(os.path.dirname(path), 'pipeline.config')
-    assert exported_file.step_of(path) == 7
+    assert artifacts.read_step(path) == 7
     alone = tmp_path / 'model.tflite'
     alone.write_bytes(pathlib.Path(path).read_bytes())
-    assert exported_file.config_beside(str(alone)) is None
-    assert exported_file.metrics_beside(str(alone)) == {}
-    assert exported_file.step_of(str(alone)) == 0
+    assert artifacts.config_path(str(alone)) is None
+    assert artifacts.read_metrics(str(alone)) == {}
+    assert artifacts.read_step(str(alone)) is None
 
 
 def test_a_file_of_another_network_is_refused(path):
@@ -110,3 +112,42 @@ def test_export_json_says_what_is_in_the_file(path):
         'shape': [1],
         'meaning': 'the larger one',
     }
+
+
+@pytest.fixture
+def unknown(tmp_path):
+    path = tmp_path / 'model.tflite'
+    path.write_bytes(b'content')
+    return path
+
+
+@pytest.mark.parametrize('key', ['bytes', 'sha256'])
+def test_what_was_exported_is_compared(unknown, key):
+    about = unknown.with_name('export.json')
+    about.write_text(json.dumps(artifacts.describe_file(str(unknown))))
+    exported_file.check_content(str(unknown), ends_process=True)
+    about.write_text(json.dumps({**artifacts.describe_file(str(unknown)), key: 'x'}))
+    with pytest.raises(errors.UserError, match=f"is not what was exported: {key} is .* says 'x'"):
+        exported_file.check_content(str(unknown), ends_process=True)
+
+
+def test_a_file_that_ends_its_process_is_refused(unknown, monkeypatch):
+    # Which corrupt bytes do so depends on the interpreter: here all do.
+    monkeypatch.setattr(
+        exported_file, '_PROGRAM', f'import os; os.kill(os.getpid(), {signal.SIGSEGV:d})'
+    )
+    with pytest.raises(errors.UserError, match=r'ends the process that runs it \(SIGSEGV\)'):
+        exported_file.check_content(str(unknown), ends_process=True)
+    exported_file.check_content(str(unknown), ends_process=False)
+    assert os.listdir(unknown.parent) == ['model.tflite']
+
+
+def test_what_the_loader_refuses_is_left_to_it(unknown, monkeypatch):
+    monkeypatch.setattr(exported_file, '_PROGRAM', 'raise SystemExit(1)')
+    exported_file.check_content(str(unknown), ends_process=True)
+
+
+def test_a_file_that_never_ends_is_refused(unknown, monkeypatch):
+    monkeypatch.setattr(exported_file, '_MOST_SECONDS', 0.01)
+    with pytest.raises(errors.UserError, match='one image takes more than'):
+        exported_file.check_content(str(unknown), ends_process=True)

@@ -7,8 +7,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
-from estimator_lib.export import exported_model, exporting
-from protos import export_pb2, pipeline_pb2
+from estimator_lib.export import exported_model, exporting, saved_model, serving
+from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
 tf1 = tf.compat.v1
@@ -26,12 +26,12 @@ def checkpoint(folder):
     return tiny_task.save(folder / 'model.ckpt-7', tiny_task.values())
 
 
-@pytest.mark.parametrize('kind', export_pb2.ServingInput.values())
+@pytest.mark.parametrize('kind', serving.SERVING_INPUTS)
 def test_all_kinds_of_input_take_the_same_images(folder, checkpoint, kind):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     exports = str(folder / f'kind_{kind}')
-    path = exporting.export_saved_model(
-        tiny_task.TinyTask(), config, checkpoint, exports, serving_input=kind
+    path = exporting.export(
+        tiny_task.TinyTask(), config, checkpoint, exports, saved_model.SavedModelWriter(kind)
     )
     for place in (path, exports):
         predictor = exported_model.Predictor(place)
@@ -48,7 +48,9 @@ def test_how_good_the_model_is_travels_with_it(tmp_path):
     checkpoint = tiny_task.save(tmp_path / 'model.ckpt-7', tiny_task.values())
 
     def metrics(name):
-        path = exporting.export_saved_model(task, config, checkpoint, str(tmp_path / name))
+        path = exporting.export(
+            task, config, checkpoint, str(tmp_path / name), saved_model.SavedModelWriter()
+        )
         return [
             exported_model.Predictor(path).metrics,
             exported_model.CheckpointPredictor(task, config, checkpoint).metrics,

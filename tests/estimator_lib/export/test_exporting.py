@@ -1,348 +1,105 @@
-from __future__ import annotations
+"""Exports of all formats: the same steps, and the same files beside the model."""
 
+import importlib.util
+import json
 import os
-import subprocess
-import sys
+import pathlib
 
-import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
-from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.drawing import visualization
-from estimator_lib.export import exported_model, exporting, serving
-from protos import export_pb2, pipeline_pb2
+from estimator_lib.checkpoints import evaluated
+from estimator_lib.export import artifacts, exporting, formats
+from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
-pytestmark = pytest.mark.usefixtures('forked_processes')
-
-tf1 = tf.compat.v1
-
-IMAGES = np.random.RandomState(3).randint(0, 256, [3, 9, 12, 3]).astype(np.uint8)
-KINDS = (
-    export_pb2.IMAGE_TENSOR,
-    export_pb2.ENCODED_IMAGE_STRING_TENSOR,
-    export_pb2.SERIALIZED_TF_EXAMPLE,
-)
 Config = pipeline_pb2.TrainEvalPipelineConfig
+FORMATS = [
+    'saved_model',
+    'frozen_graph',
+    'tflite',
+    pytest.param(
+        'onnx',
+        marks=pytest.mark.skipif(
+            not all(map(importlib.util.find_spec, ('tf2onnx', 'onnx', 'onnxruntime'))),
+            reason='the packages of the extra [onnx] are not installed',
+        ),
+    ),
+]
+
+
+class Named(tiny_task.TinyTask):
+    def class_names(self):
+        return ['left', 'right']
+
+    def asset_files(self):
+        return {'label_map.pbtxt': 'item {}'}
 
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory):
-    """A checkpoint with nothing but the model's variables."""
+    """A checkpoint that was evaluated, on a set with nothing to find."""
     folder = tmp_path_factory.mktemp('checkpoint')
-    return tiny_task.save(folder / 'model.ckpt', tiny_task.values())
+    metrics = {'0': {'accuracy': 0.5, 'recall': float('nan')}}
+    evaluated.write(str(folder), 7, metrics)
+    return tiny_task.save(folder / 'model.ckpt-7', tiny_task.values())
 
 
-@pytest.fixture(scope='module')
-def exported(tmp_path_factory, checkpoint):
-    """A SavedModel for each kind of input."""
-    folder = tmp_path_factory.mktemp('exported')
-    return {
-        kind: exporting.export_saved_model(
-            tiny_task.TinyTask(), Config(), checkpoint, str(folder / str(kind)), kind
-        )
-        for kind in KINDS
-    }
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_an_export_computes_what_the_model_does(exported, kind):
-    predictor = exported_model.Predictor(exported[kind])
-    outputs = predictor.predict(IMAGES)
-    assert predictor.output_names == sorted(outputs) == ['classes', 'logits']
-    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
-    np.testing.assert_allclose(outputs['logits'], expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(outputs['classes'], expected.argmax(-1))
-    assert outputs['classes'].dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ('kind', 'dtype', 'name', 'shape'),
-    [
-        (KINDS[0], tf.uint8, 'image_tensor:0', [-1, -1, -1, 3]),
-        (KINDS[1], tf.string, 'encoded_image_string_tensor:0', [-1]),
-        (KINDS[2], tf.string, 'tf_example:0', [-1]),
-    ],
-)
-def test_the_signature(exported, kind, dtype, name, shape):
-    saved = saved_model_pb2.SavedModel()
-    with open(os.path.join(exported[kind], 'saved_model.pb'), 'rb') as file:
-        saved.ParseFromString(file.read())
-    (meta_graph,) = saved.meta_graphs
-    assert list(meta_graph.meta_info_def.tags) == ['serve']
-    signature = meta_graph.signature_def['serving_default']
-    assert signature.method_name == 'tensorflow/serving/predict'
-    (received,) = signature.inputs.values()
-    assert list(signature.inputs) == ['inputs']
-    assert (received.dtype, received.name) == (dtype.as_datatype_enum, name)
-    assert [dim.size for dim in received.tensor_shape.dim] == shape
-    assert signature.outputs['logits'].name == 'logits:0'
-    ops = {node.op for node in meta_graph.graph_def.node}
-    assert 'FusedBatchNormV3' not in ops
-    assert not any('Var' in op for op in ops)
-
-
-def sent_to(kind):
-    """The images in the form in which a model takes them."""
-    if kind == export_pb2.IMAGE_TENSOR:
-        return IMAGES
-    encoded = [visualization.encode_png(image) for image in IMAGES]
-    if kind == export_pb2.ENCODED_IMAGE_STRING_TENSOR:
-        return encoded
-    return serving.as_requests(IMAGES, serving.TF_EXAMPLE)
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_exports_load_in_tensorflow_2(exported, kind):
-    loaded = tf.saved_model.load(exported[kind])
-    logits = loaded.signatures['serving_default'](inputs=tf.constant(sent_to(kind)))['logits']
-    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
-    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
-
-
-# `saved_model_cli run` on several models, importing TensorFlow once.
-_COMMAND_LINE_TOOL = """
-import sys
-from absl import flags
-from tensorflow.python.tools import saved_model_cli
-for model, folder in zip(sys.argv[1::2], sys.argv[2::2]):
-    flags.FLAGS([
-        'saved_model_cli', '--dir', model, '--tag_set', 'serve', '--outdir', folder,
-        '--signature_def', 'serving_default', '--inputs', f'inputs={folder}/sent.npy',
-    ])
-    saved_model_cli.run()
-"""
-
-
-def test_exports_answer_through_the_command_line_tool(exported, tmp_path):
-    arguments = []
-    for kind in KINDS:
-        folder = tmp_path / str(kind)
-        folder.mkdir()
-        np.save(folder / 'sent.npy', np.array(sent_to(kind)))
-        arguments += [exported[kind], str(folder)]
-    subprocess.run([sys.executable, '-c', _COMMAND_LINE_TOOL, *arguments], check=True)
-    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
-    for kind in KINDS:
-        logits = np.load(tmp_path / str(kind) / 'logits.npy')
-        np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
-
-
-def encode(op, image, **options):
-    return op(tf.constant(image), **options).numpy()
-
-
-def gif_of(*frames):
-    """A GIF of frames of one color each, given as a palette of two."""
-    height, width = 4, 5
-    blocks = b'GIF89a' + width.to_bytes(2, 'little') + height.to_bytes(2, 'little') + b'\x80\0\0'
-    blocks += bytes([200, 10, 30]) + bytes([0, 0, 255])
-    for frame in frames:
-        # Codes of 3 bits: clear before each pixel, so that the table never grows.
-        codes = [code for _ in range(height * width) for code in (4, frame)] + [5]
-        number = sum(code << (3 * place) for place, code in enumerate(codes))
-        packed = number.to_bytes((3 * len(codes) + 7) // 8, 'little')
-        blocks += b',\0\0\0\0' + width.to_bytes(2, 'little') + height.to_bytes(2, 'little') + b'\0'
-        blocks += b'\x02' + bytes([len(packed)]) + packed + b'\0'
-    return blocks + b';'
-
-
-def bmp_of(image):
-    """A BMP file of 24 bits a pixel."""
-    height, width, _ = image.shape
-    padding = b'\0' * (-3 * width % 4)
-    rows = b''.join(row[:, ::-1].tobytes() + padding for row in image[::-1])
-    header = b'BM' + (54 + len(rows)).to_bytes(4, 'little') + bytes(4) + (54).to_bytes(4, 'little')
-    info = [(40, 4), (width, 4), (height, 4), (1, 2), (24, 2), (0, 4), (len(rows), 4)]
-    return header + b''.join(v.to_bytes(n, 'little') for v, n in info) + bytes(16) + rows
-
-
-def test_encoded_images_of_all_kinds_in_one_batch(exported):
-    color, gray = IMAGES[0], IMAGES[1, :5, :7, :1]
-    deep = gray.astype(np.uint16) * 257
-    clear = np.concatenate([color, color[:, :, :1]], axis=2)
-    jpeg = encode(tf.io.encode_jpeg, color)
-    sent = {
-        jpeg: tf.io.decode_jpeg(jpeg).numpy(),
-        encode(tf.io.encode_png, gray): np.repeat(gray, 3, 2),
-        encode(tf.io.encode_png, deep): np.repeat(gray, 3, 2),
-        encode(tf.io.encode_png, clear): color,
-        gif_of(0, 1): np.full([4, 5, 3], [200, 10, 30], np.uint8),
-        bmp_of(color): color,
-    }
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.saved_model.load(session, ['serve'], exported[KINDS[1]])
-        logits = session.run('logits:0', {'encoded_image_string_tensor:0': list(sent)})
-    for row, image in zip(logits, sent.values()):
-        expected = tiny_task.expected_logits(image[np.newaxis], tiny_task.values())[0]
-        np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_what_is_no_image_is_refused(exported):
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.saved_model.load(session, ['serve'], exported[KINDS[1]])
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            session.run('logits:0', {'encoded_image_string_tensor:0': [b'no image']})
-
-
-@pytest.mark.parametrize('kind', KINDS)
-def test_the_estimators_own_export_takes_the_same_inputs(tmp_path, checkpoint, kind):
-    task = tiny_task.TinyTask()
-
-    def model_fn(features, labels, mode):
-        outputs = task.export_outputs(task.postprocess(task.predict(features, mode), features))
-        return tf.estimator.EstimatorSpec(
-            mode,
-            predictions=outputs,
-            export_outputs={'serving_default': tf.estimator.export.PredictOutput(outputs)},
-            scaffold=tf1.train.Scaffold(saver=tf1.train.Saver(tf1.model_variables())),
-        )
-
-    path = tf.estimator.Estimator(model_fn, str(tmp_path)).export_saved_model(
-        str(tmp_path / 'export'),
-        serving.serving_input_receiver_fn(task, kind),
-        checkpoint_path=checkpoint,
-    )
-    outputs = exported_model.Predictor(path.decode()).predict(IMAGES)
-    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
-    np.testing.assert_allclose(outputs['logits'], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_the_config_is_saved_with_the_model(tmp_path, checkpoint):
-    config = Config()
-    config.train_config.batch_size = 17
-    config.export_config.serving_input = export_pb2.SERIALIZED_TF_EXAMPLE
-    path = exporting.export_saved_model(tiny_task.TinyTask(), config, checkpoint, str(tmp_path))
-    predictor = exported_model.Predictor(path)
-    saved = config_lib.load_pipeline_config(predictor.config_path)
-    assert saved.train_config.batch_size == 17
-    assert predictor._kind == 'tf_example'
+@pytest.mark.parametrize('name', FORMATS)
+def test_all_formats_have_the_same_files_beside_the_model(checkpoint, tmp_path, caplog, name):
+    caplog.set_level('INFO', 'estimator_lib')
+    writer = formats.create_writer(name)
+    path = exporting.export(Named(), Config(), checkpoint, str(tmp_path), writer)
     assert os.listdir(tmp_path) == [os.path.basename(path)]
+    model = os.path.join(path, writer.file_name)
+    assert os.path.exists(model)
+    export = path if name == 'saved_model' else model
+    folder = pathlib.Path(artifacts.find_folder(export))
+    texts = {file.name: file.read_text() for file in folder.iterdir() if str(file) != model}
+    about = json.loads(texts.pop('export.json'))
+    assert about['format'] == name and about['origin']['global_step'] == 7
+    assert sorted(key.partition(':')[0] for key in about['outputs']) == ['classes', 'logits']
+    assert json.loads(texts.pop('metrics.json')) == {'global_step': 7, '0': {'accuracy': 0.5}}
+    if name == 'saved_model':
+        assert json.loads(texts.pop('origin.json')) == about['origin']
+    assert texts == {
+        'labels.txt': 'left\nright\n',
+        'label_map.pbtxt': 'item {}',
+        'pipeline.config': '',
+    }
+    assert artifacts.read_step(export) == 7
+    assert artifacts.read_metrics(export)['0'] == {'accuracy': 0.5}
+    assert caplog.messages.count(f'exported {checkpoint} to {path}') == 1
 
 
-def test_moving_averages_are_exported_when_asked(tmp_path):
-    arrays = {**tiny_task.values(), 'global_step': np.int64(3)}
-    averages = tiny_task.values(scale=0.5)
-    trained = [name for name in averages if 'moving' not in name]
-    arrays.update({f'{name}/ExponentialMovingAverage': averages[name] for name in trained})
-    checkpoint = tiny_task.save(tmp_path / 'model.ckpt-3', arrays)
-    config = Config()
-    for use_averages in (False, True):
-        config.eval_config.use_moving_averages = use_averages
-        path = exporting.export_saved_model(
-            tiny_task.TinyTask(), config, checkpoint, str(tmp_path / 'export')
-        )
-        used = {name: arrays[name] for name in tiny_task.values()}
-        if use_averages:
-            used.update({name: averages[name] for name in trained})
-        logits = exported_model.Predictor(path).predict(IMAGES)['logits']
-        expected = tiny_task.expected_logits(IMAGES, used)
-        np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize('name', FORMATS)
+def test_a_checkpoint_of_another_model_is_refused(checkpoint, tmp_path, name):
+    task, folder = tiny_task.TinyTask(channels=4), tmp_path / 'export'
+    with pytest.raises(errors.CheckpointError, match='is not a checkpoint of this model') as caught:
+        exporting.export(task, Config(), checkpoint, str(folder), formats.create_writer(name))
+    assert 'model [3, 3, 3, 4]  checkpoint [3, 3, 3, 2]' in str(caught.value)
+    assert not folder.exists()
 
 
-def test_the_graph_hook_sees_the_network(tmp_path, checkpoint):
+@pytest.mark.parametrize('name', FORMATS)
+def test_the_graph_hook_sees_the_network(checkpoint, tmp_path, name):
     seen = []
 
     def hook():
-        seen.extend(variable.op.name for variable in tf1.trainable_variables())
+        seen.extend(variable.op.name for variable in tf.compat.v1.trainable_variables())
 
-    exporting.export_saved_model(
-        tiny_task.TinyTask(), Config(), checkpoint, str(tmp_path), graph_hook_fn=hook
-    )
+    writer = formats.create_writer(name)
+    exporting.export(Named(), Config(), checkpoint, str(tmp_path), writer, hook)
     assert [name.rpartition('/')[2] for name in seen] == ['weights', 'gamma', 'beta']
 
 
-def test_a_checkpoint_of_another_model_is_refused(tmp_path, checkpoint):
-    with pytest.raises(errors.CheckpointError, match='is not a checkpoint of this model') as caught:
-        exporting.export_saved_model(
-            tiny_task.TinyTask(channels=4), Config(), checkpoint, str(tmp_path / 'export')
-        )
-    assert 'model [3, 3, 3, 4]  checkpoint [3, 3, 3, 2]' in str(caught.value)
-    assert not (tmp_path / 'export').exists()
-
-
-def test_a_folder_that_cannot_be_written_to(tmp_path, checkpoint):
-    (tmp_path / 'file').write_text('')
-    with pytest.raises(errors.UserError, match='the export to .*file failed'):
-        exporting.export_saved_model(
-            tiny_task.TinyTask(), Config(), checkpoint, str(tmp_path / 'file')
-        )
-
-
-def test_a_failed_export_leaves_nothing(tmp_path, checkpoint, monkeypatch):
-    def fail(*args, **kwargs):
-        raise OSError('the disk is full')
-
-    monkeypatch.setattr(tf.io.gfile, 'rename', fail)
-    with pytest.raises(errors.UserError, match='the disk is full'):
-        exporting.export_saved_model(tiny_task.TinyTask(), Config(), checkpoint, str(tmp_path))
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_copy_is_the_same_model(exported, tmp_path):
-    path = exporting.copy_export(exported[KINDS[0]], str(tmp_path))
-    copied, original = (exported_model.Predictor(one) for one in (path, exported[KINDS[0]]))
-    outputs, expected = copied.predict(IMAGES), original.predict(IMAGES)
-    np.testing.assert_array_equal(outputs['logits'], expected['logits'])
-    assert copied.config_path == os.path.join(path, 'assets.extra', 'pipeline.config')
-    assert os.listdir(tmp_path) == [os.path.basename(path)]
-
-
-def fake_export(folder, *names):
-    for name in names:
-        (folder / name).mkdir(parents=True)
-        (folder / name / 'saved_model.pb').write_text('')
-
-
-def test_the_latest_export(tmp_path):
-    assert exporting.latest_export(str(tmp_path / 'none')) is None
-    fake_export(tmp_path, 'best/99', 'latest/101', 'latest/temp-102', 'final/100', 'other')
-    assert exporting.latest_export(str(tmp_path)) == str(tmp_path / 'latest' / '101')
-    assert exporting.latest_export(str(tmp_path / 'final')) == str(tmp_path / 'final' / '100')
-    (tmp_path / 'final' / '103').mkdir()  # not complete
-    assert exporting.latest_export(str(tmp_path / 'final')) == str(tmp_path / 'final' / '100')
-
-
-def test_the_predictor_finds_the_latest_export(exported, tmp_path):
-    os.symlink(exported[KINDS[0]], tmp_path / '100')
-    assert exported_model.Predictor(str(tmp_path)).path == str(tmp_path / '100')
-
-
-def test_a_folder_without_a_model(tmp_path):
-    with pytest.raises(errors.UserError, match='holds no exported model'):
-        exported_model.Predictor(str(tmp_path))
-
-
-def test_a_damaged_model(tmp_path):
-    (tmp_path / 'saved_model.pb').write_bytes(b'not a model')
-    with pytest.raises(errors.UserError, match='cannot be loaded as a SavedModel'):
-        exported_model.Predictor(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ('key', 'expected'),
-    [('other', "no signature 'serving_default'; it has: other"), ('serving_default', 'x .float32')],
-)
-def test_a_model_that_does_not_take_images(tmp_path, key, expected):
-    path = str(tmp_path / 'model')
-    with tf.Graph().as_default(), tf1.Session() as session:
-        x = tf1.placeholder(tf.float32, [None])
-        signature = tf1.saved_model.predict_signature_def({'x': x}, {'y': x + 1.0})
-        builder = tf1.saved_model.Builder(path)
-        builder.add_meta_graph_and_variables(session, ['serve'], {key: signature})
-        builder.save()
-    with pytest.raises(errors.UserError, match=expected):
-        exported_model.Predictor(path)
-
-
-def test_a_clock_that_goes_back_keeps_the_order_of_exports(tmp_path, monkeypatch):
-    for name in ('latest/300', 'best/250', 'other/900'):
-        (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(exporting.time, 'time', lambda: 200.0)
-    assert exporting._new_path(str(tmp_path / 'best')) == str(tmp_path / 'best' / '301')
-    assert exporting._new_path(str(tmp_path / 'mine')) == str(tmp_path / 'mine' / '200')
-    monkeypatch.setattr(exporting.time, 'time', lambda: 400.0)
-    assert exporting._new_path(str(tmp_path / 'best')) == str(tmp_path / 'best' / '400')
+def test_what_a_saved_model_takes_and_returns(checkpoint, tmp_path):
+    writer = formats.create_writer('saved_model', {'input_type': 'tf_example'})
+    path = exporting.export(Named(), Config(), checkpoint, str(tmp_path), writer)
+    about = json.loads(pathlib.Path(path, 'assets.extra', 'export.json').read_text())
+    assert about['inputs'] == {'inputs': {'dtype': 'string', 'shape': [None]}}
+    assert about['outputs'] == {
+        'logits': {'dtype': 'float32', 'shape': [None, 2]},
+        'classes': {'dtype': 'int64', 'shape': [None]},
+    }

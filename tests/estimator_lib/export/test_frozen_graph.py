@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import freezing, frozen_graph
+from estimator_lib.export import exporting, freezing
+from estimator_lib.export.frozen_graph import FrozenGraphWriter
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -46,8 +47,12 @@ def checkpoint(tmp_path_factory):
     return tiny_task.save(folder / 'model.ckpt', tiny_task.values())
 
 
+def export(task, config, checkpoint, folder):
+    return exporting.export(task, config, checkpoint, str(folder), FrozenGraphWriter())
+
+
 def test_a_program_that_feeds_and_fetches_by_name(checkpoint, tmp_path):
-    folder = frozen_graph.export_frozen_graph(Named(), Config(), checkpoint, str(tmp_path))
+    folder = export(Named(), Config(), checkpoint, tmp_path)
     assert sorted(os.listdir(folder)) == [
         'export.json',
         'frozen_inference_graph.pb',
@@ -84,7 +89,7 @@ def test_it_is_run_on_images_of_the_evaluation_where_they_are_here(checkpoint, t
         writer.write(b'not an image')
     config = Config()
     config.eval_input_reader.add().tf_record_input_reader.input_path.append(path)
-    frozen_graph.export_frozen_graph(Recorded(), config, checkpoint, str(tmp_path / 'out'))
+    export(Recorded(), config, checkpoint, tmp_path / 'out')
     assert 'agreement with the network on 3 images of the evaluation: ' in caplog.text
     assert 'logits 100.00%' in caplog.text
 
@@ -101,6 +106,6 @@ def test_a_file_that_computes_something_else_does_not_stay(checkpoint, tmp_path,
 
     monkeypatch.setattr(freezing, 'fold_batch_norms', broken)
     with pytest.raises(errors.UserError) as caught:
-        frozen_graph.export_frozen_graph(Named(), Config(), checkpoint, str(tmp_path))
+        export(Named(), Config(), checkpoint, tmp_path)
     assert 'computes something else than the model' in str(caught.value)
     assert os.listdir(tmp_path) == []

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import deploying, onnx_files, static_graph
+from estimator_lib.export import exporting, onnx_files, static_graph
 from estimator_lib.export.deployable import Deployable
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -66,7 +66,7 @@ def test_a_file_computes_the_network(tmp_path):
     checkpoint = tiny_task.save(tmp_path / 'model.ckpt', tiny_task.values())
     config = pipeline_pb2.TrainEvalPipelineConfig()
     task = tiny_task.TinyTask()
-    folder = deploying.export_file(task, config, checkpoint, str(tmp_path), 'onnx')
+    folder = exporting.export(task, config, checkpoint, str(tmp_path), onnx_files.OnnxWriter())
     about = json.loads(pathlib.Path(folder, 'export.json').read_text())
     assert about['format'] == 'onnx' and about['opset'] == '15'
     assert about['made_with'].startswith('tf2onnx ')
@@ -128,7 +128,7 @@ def test_suppression_is_one_op_of_the_standard(tmp_path):
 
     graph = Graph(found, 'boxes', 'scores', 'classes', 'count').static()
     path = str(tmp_path / 'model.onnx')
-    onnx_files.OnnxWriter().write(graph, path, 'none')
+    onnx_files.OnnxWriter().convert(graph, path, 'none')
     model = onnx_files.OnnxModel(path)
     assert model.about['outputs']['boxes']['shape'] == [1, most, 4]
     images = np.random.RandomState(0).uniform(0, 255, [5, 1, SIZE, SIZE, 4]).astype(np.float32)
@@ -168,7 +168,7 @@ def test_roundings_of_training_are_in_the_file(tmp_path):
 
     graph = Graph(rounded, 'y').static()
     path = str(tmp_path / 'model.onnx')
-    onnx_files.OnnxWriter().write(graph, path, 'none')
+    onnx_files.OnnxWriter().convert(graph, path, 'none')
     image = np.random.RandomState(0).uniform(0, 255, [1, SIZE, SIZE, 4]).astype(np.float32)
     step = 4.0 / 255.0
     number = np.clip(np.floor((image / 50.0 - 1.5) / step + 0.5), -64, 255 - 64)
@@ -208,7 +208,7 @@ def test_resizes_are_of_the_size_that_they_are_to_be(tmp_path):
 
     names = 'half', 'aligned', 'old', 'nearest', 'nearest_half'
     path = str(tmp_path / 'model.onnx')
-    onnx_files.OnnxWriter().write(Graph(resized, *names).static(), path, 'none')
+    onnx_files.OnnxWriter().convert(Graph(resized, *names).static(), path, 'none')
     image = np.random.RandomState(0).uniform(0, 1, [1, SIZE, SIZE, 4]).astype(np.float32)
     found = onnx_files.OnnxModel(path).run(image)
     cut = image[0, :7, :5]
@@ -225,8 +225,10 @@ def test_resizes_are_of_the_size_that_they_are_to_be(tmp_path):
 @writes
 def test_an_op_that_the_standard_has_not_is_named(tmp_path):
     graph = Graph(lambda pixels: {'y': tf.math.digamma(pixels)}, 'y').static()
-    with pytest.raises(errors.UserError, match='no place in an ONNX file: opset 15 has no Digamma'):
-        onnx_files.OnnxWriter().write(graph, str(tmp_path / 'model.onnx'), 'none')
+    with pytest.raises(
+        errors.UserError, match='cannot be converted to ONNX: opset 15 has no Digamma'
+    ):
+        onnx_files.OnnxWriter().convert(graph, str(tmp_path / 'model.onnx'), 'none')
     assert os.listdir(tmp_path) == []
 
 

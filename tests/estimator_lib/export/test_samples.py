@@ -38,13 +38,13 @@ def values(sample):
 
 def test_compressed_files_are_read_as_runs_read_them(tmp_path):
     config = config_of(evaluation=written(tmp_path / 'eval.gz', [8, 9], 'GZIP'))
-    sample = samples.of_evaluation(Recorded(), config, 2)
+    sample = samples.evaluation_images(Recorded(), config, 2)
     assert sample.kind == 'images of the evaluation' and values(sample) == [8, 9]
 
 
 def test_images_of_each_kind_come_first_where_they_are_asked_for(tmp_path):
     config = config_of(written(tmp_path / 'train', range(5)), written(tmp_path / 'eval', [8, 9]))
-    found = samples.of_evaluation(Recorded(), config, 4)
+    found = samples.evaluation_images(Recorded(), config, 4)
     assert (str(found), values(found)) == ('2 images of the evaluation', [8, 9])
     found = samples.representative(Recorded(), config, 20)
     assert (str(found), values(found)) == ('5 images of the training', [0, 1, 2, 3, 4])
@@ -53,11 +53,13 @@ def test_images_of_each_kind_come_first_where_they_are_asked_for(tmp_path):
 
 def test_the_other_kind_where_there_are_none(tmp_path):
     only_training = config_of(training=written(tmp_path / 'train', [3]), evaluation='nowhere*')
-    assert str(samples.of_evaluation(Recorded(), only_training, 4)) == '1 images of the training'
+    assert (
+        str(samples.evaluation_images(Recorded(), only_training, 4)) == '1 images of the training'
+    )
     only_evaluation = config_of(evaluation=written(tmp_path / 'eval', [3]))
     found = samples.representative(Recorded(), only_evaluation, 4)
     assert found.kind == 'images of the evaluation'
-    noise = samples.of_evaluation(Recorded(), config_of(), 3)
+    noise = samples.evaluation_images(Recorded(), config_of(), 3)
     assert str(noise) == '3 images of noise' and noise.images[0].shape == (320, 320, 3)
 
 

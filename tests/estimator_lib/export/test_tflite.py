@@ -37,7 +37,7 @@ def but(graph, **methods):
 )
 def test_a_file_computes_what_the_network_does(graph, tmp_path, quantize, most):
     path = str(tmp_path / 'model.tflite')
-    WRITER.write(graph, path, quantize, PIXELS)
+    WRITER.convert(graph, path, quantize, PIXELS)
     model = WRITER.load(path)
     found = [model.run(image) for image in PIXELS]
     logits = np.concatenate([one['logits'] for one in found])
@@ -56,7 +56,7 @@ def test_kinds_of_arithmetic_are_those_that_were_asked_for(graph, tmp_path):
     kinds = {}
     for quantize in WRITER.quantizes:
         path = str(tmp_path / quantize)
-        WRITER.write(graph, path, quantize, PIXELS)
+        WRITER.convert(graph, path, quantize, PIXELS)
         interpreter = tf.lite.Interpreter(path)
         kinds[quantize] = {
             np.dtype(one['dtype']).name
@@ -71,21 +71,21 @@ def test_kinds_of_arithmetic_are_those_that_were_asked_for(graph, tmp_path):
 @pytest.mark.parametrize(
     ('representative', 'said'),
     [
-        ([], 'the representative examples are none'),
+        ([], 'there are no representative examples'),
         ([PIXELS[0, :, :5]], r'is float32 \[1, 5, 6, 3\]; expected float32 \[1, 6, 6, 3\]'),
         ([PIXELS[0].astype(np.uint8)], 'is uint8'),
     ],
 )
 def test_representative_examples_that_do_not_fit(graph, tmp_path, representative, said):
     with pytest.raises(errors.UserError, match=said):
-        WRITER.write(graph, str(tmp_path / 'model.tflite'), 'int8', representative)
+        WRITER.convert(graph, str(tmp_path / 'model.tflite'), 'int8', representative)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_custom_op_that_does_not_arrive(graph, tmp_path):
     lacking = but(graph, custom_ops=lambda self, ops: frozenset({'Some_Op'}))
     with pytest.raises(errors.UserError, match='was converted without the op Some_Op'):
-        WRITER.write(lacking, str(tmp_path / 'model.tflite'), 'none')
+        WRITER.convert(lacking, str(tmp_path / 'model.tflite'), 'none')
     assert os.listdir(tmp_path) == []
 
 
@@ -93,8 +93,8 @@ def test_an_op_that_tflite_does_not_have(graph, tmp_path, capfd):
     def finish(self, raw, ops):
         return {'logits': tf.math.betainc(raw['logits'], raw['logits'], raw['logits'])}
 
-    with pytest.raises(errors.UserError, match='no place in a TFLite file: .*Betainc'):
-        WRITER.write(but(graph, finish=finish), str(tmp_path / 'model.tflite'), 'none')
+    with pytest.raises(errors.UserError, match='cannot be converted to TFLite: .*Betainc'):
+        WRITER.convert(but(graph, finish=finish), str(tmp_path / 'model.tflite'), 'none')
     assert 'Betainc' not in capfd.readouterr().err  # it is told once
 
 

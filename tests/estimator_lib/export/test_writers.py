@@ -1,22 +1,22 @@
+import dataclasses
+
 import pytest
 
-from estimator_lib.export import writers
-
-
-def test_unless_a_format_says_otherwise_it_needs_nothing_and_knows_floats_alone():
-    class Writer(writers.Writer):
-        write = load = None
-
-    assert Writer.quantizes == (writers.NONE,)
-    assert Writer().check() is None
+from estimator_lib.export import device_files, formats, saved_model, writers
 
 
 def test_what_a_format_must_have():
-    with pytest.raises(TypeError, match='abstract'):
-        writers.Writer()
-    with pytest.raises(TypeError, match='abstract'):
-        writers.FileModel()
+    for kind in (writers.Writer, device_files.DeviceWriter, device_files.FileModel):
+        with pytest.raises(TypeError, match='abstract'):
+            kind()
 
 
-def test_what_is_asked_for_unless_somebody_says_otherwise():
-    assert writers.AS_TRAINED == (None, 100)
+def test_a_writer_cannot_be_changed():
+    writer = saved_model.SavedModelWriter(warmup_requests=3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        writer.warmup_requests = 4
+
+
+@pytest.mark.parametrize('name', formats.WRITERS)
+def test_options_have_defaults(name):
+    assert formats.WRITERS[name]() == formats.create_writer(name)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import graph_state
 from estimator_lib.function_loop import step_graphs
 
 tf1 = tf.compat.v1
@@ -27,7 +28,7 @@ def counting():
             'ragged': ragged,
             'square': before * before,
             'train_op': train_op,
-            'is_step_graph': step_graphs.is_step_graph(),
+            'is_step_graph': graph_state.is_step_graph(),
             'seed': tf1.get_default_graph().seed,
             'variables': tf1.global_variables(),
         }
@@ -37,7 +38,7 @@ def counting():
 
 def test_a_graph_has_collections_and_seed_and_eager_variables(counting):
     _, made = counting
-    assert made['is_step_graph'] and not step_graphs.is_step_graph()
+    assert made['is_step_graph'] and not graph_state.is_step_graph()
     assert made['seed'] == 5
     assert made['variables'] == [made['counter']]
     assert made['counter'].name == 'scope/counter:0'

@@ -1,4 +1,4 @@
-"""The loop without sessions around a toy task, and the same run by both loops in turns."""
+"""The loop without sessions around a toy task, and the same run by both loops alternately."""
 
 import contextlib
 import glob

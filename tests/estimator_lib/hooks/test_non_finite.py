@@ -114,7 +114,7 @@ def test_warning_goes_on_and_says_so_now_and_then(tmp_path, caplog):
         pytest.raises(non_finite.NonFiniteLossError, match='step 6 is not saved'),
     ):
         train(tmp_path, factors, save_steps=100, policy=train_pb2.WARN)
-    warned = [m for m in caplog.messages if 'training goes on' in m]
+    warned = [m for m in caplog.messages if 'training continues' in m]
     assert [m.split(':')[0] for m in warned] == ['step 2', 'step 5']
 
 

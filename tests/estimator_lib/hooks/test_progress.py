@@ -67,7 +67,7 @@ def test_losses_without_a_sum_are_added_up():
 
 
 class Clock:
-    """A clock that goes on by a second when asked to."""
+    """A clock that moves when it is told to."""
 
     def __init__(self):
         self.now = 1000.0
@@ -146,7 +146,7 @@ def info(caplog):
 def test_the_first_step_every_nth_and_the_last(clock, caplog):
     computed = run(clock, 12, num_steps=12, every_n_steps=5)
     assert [line.split()[1] for line in lines(caplog)] == ['1/12', '5/12', '10/12', '12/12']
-    # The same at each step: another set of fetches would make the session prepare the graph anew.
+    # All steps fetch the same: the session prepares its graph again for each set of fetches.
     assert computed == 12
 
 

@@ -41,9 +41,9 @@ def test_what_a_part_holds_of_a_value():
     with tf.Graph().as_default():
         first, upper, lower, _ = build()
         value = np.arange(12).reshape(4, 3)
-        assert partitioned.part_of(value, upper).tolist() == [[0, 1, 2], [3, 4, 5]]
-        assert partitioned.part_of(value, lower).tolist() == [[6, 7, 8], [9, 10, 11]]
-        assert partitioned.part_of(value[0, :2], first).tolist() == [0, 1]
+        assert partitioned.take_slice(value, upper).tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert partitioned.take_slice(value, lower).tolist() == [[6, 7, 8], [9, 10, 11]]
+        assert partitioned.take_slice(value[0, :2], first).tolist() == [0, 1]
 
 
 def test_variables_outside_of_graphs_are_told_apart():

@@ -20,7 +20,10 @@ STEPS = [0, 1, 2, 3, 4, 8]
         (lambda step: parts.polynomial(step, 5.0, 1.0, 4, 2.0), [5, 3.25, 2, 1.25, 1, 1]),
         (lambda step: parts.line(step, 1.0, 3.0, 4), [1, 1.5, 2, 2.5, 3, 5]),
         (lambda step: parts.piecewise(step, [2, 4], [7.0, 6.0, 5.0]), [7, 7, 6, 6, 5, 5]),
-        (lambda step: parts.at_least(parts.line(step, 3.0, 1.0, 2), 2.5), [3, 2.5] + [2.5] * 4),
+        (
+            lambda step: parts.apply_minimum(parts.line(step, 3.0, 1.0, 2), 2.5),
+            [3, 2.5] + [2.5] * 4,
+        ),
     ],
     ids=['staircase', 'exponential', 'polynomial', 'line', 'piecewise', 'minimum'],
 )
@@ -32,7 +35,7 @@ def test_curves(curve, expected):
 
 def test_a_minimum_of_0_adds_nothing():
     rate = tf.constant(1.0)
-    assert parts.at_least(rate, 0.0) is rate
+    assert parts.apply_minimum(rate, 0.0) is rate
 
 
 def test_the_length_of_a_schedule():

@@ -156,15 +156,15 @@ def test_a_variable_on_a_server_is_read_once_however_many_ops_need_it():
 
 
 def line(x, y):
-    """Loss (w x - y)^2 + (w x - y)^2 / 2 as two losses, a penalty w^2 / 2, and an idle variable."""
+    """Loss (w x - y)^2 + (w x - y)^2 / 2 as two losses, L2 loss w^2 / 2, and an idle variable."""
     w = tf1.get_variable('w', initializer=3.0)
     tf1.get_variable('idle', initializer=5.0)
     error = tf1.get_default_graph().get_tensor_by_name('x:0') * w - y
     tf1.losses.add_loss(error**2)
     tf1.losses.add_loss(0.5 * error**2)
-    penalty = tf1.GraphKeys.REGULARIZATION_LOSSES
-    if not tf1.get_collection(penalty):
-        tf1.add_to_collection(penalty, 0.5 * w**2)
+    collection = tf1.GraphKeys.REGULARIZATION_LOSSES
+    if not tf1.get_collection(collection):
+        tf1.add_to_collection(collection, 0.5 * w**2)
     return w
 
 
@@ -178,7 +178,7 @@ def test_losses_are_scaled_and_gradients_summed():
     ((gradient, variable),) = pairs  # the idle one has none
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        # Error 5: each clone 37.5 / 2; penalty 4.5, once. Gradient 3 * 5 * 2 + 3.
+        # Error 5: each clone 37.5 / 2; L2 loss 4.5, once. Gradient 3 * 5 * 2 + 3.
         assert session.run([loss, gradient]) == [42.0, 33.0]
     assert variable.op.name == 'w'
     loss, _ = deployment.optimize_clones(

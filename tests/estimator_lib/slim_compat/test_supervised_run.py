@@ -62,8 +62,8 @@ def test_no_checkpoints_without_a_folder():
 
 def test_what_a_supervisor_makes_itself():
     use_default = tf1.train.Supervisor.USE_DEFAULT
-    assert supervised_run.or_made(DEFAULT) == use_default
-    assert supervised_run.or_made(None) is None
+    assert supervised_run.supervisor_argument(DEFAULT) == use_default
+    assert supervised_run.supervisor_argument(None) is None
     nobody = Replicas([], is_chief=True)
     assert nobody.local_init_op(DEFAULT) == nobody.ready_for_local_init_op() == use_default
     assert nobody.queue_runners == nobody.token_ops == []

@@ -103,10 +103,18 @@ def test_initial_weights_of_the_published_style():
     style = parts.inception_style(True, registry.Options())
     with tf.Graph().as_default():
         features = tf.zeros([1, 2, 2, 512])
-        parts.convolutional_head(features, 20, style, 1.0, 'Conv2d_1c_1x1')
-        parts.dense_head(features, 20, style, 1.0)
+        for scope, convolution in (('a', 'Conv2d_1c_1x1'), ('b', None)):
+            parts.classify(
+                features,
+                20,
+                style,
+                registry.Options(),
+                scope=scope,
+                pooled='mean',
+                convolution=convolution,
+            )
         values = initial_values()
-    convolution, dense = values['Conv2d_1c_1x1/weights'], values['Logits/weights']
+    convolution, dense = values['a/Conv2d_1c_1x1/weights'], values['b/Logits/weights']
     # Variance 2 / 512, but for a factor of 1.3 that makes up for the cut tails, about.
     assert convolution.std() == pytest.approx(np.sqrt(2.6 / 512) * CUT_NORMAL_STDDEV, rel=0.03)
     # Xavier: uniform within sqrt(6 / (inputs + outputs)).
@@ -127,9 +135,19 @@ def test_options_change_the_published_style():
 def test_dropout_only_in_training(is_training):
     style = parts.inception_style(is_training, registry.Options())
     with tf.Graph().as_default(), tf1.Session() as session:
-        head = parts.convolutional_head(tf.ones([4, 2, 2, 100]), 3, style, 0.8, 'Conv2d_1c_1x1')
+        end = parts.classify(
+            tf.ones([4, 2, 2, 100]),
+            3,
+            style,
+            registry.Options(dropout_keep_prob=0.8),
+            scope='Logits',
+            pooled='mean',
+            dropped='kept',
+            convolution='Conv2d_1c_1x1',
+        )
         session.run(tf1.global_variables_initializer())
-        pooled, dropped = session.run([head.pooled, head.dropped])
+        pooled, dropped = session.run([end['mean'], end['kept']])
+    assert list(end) == ['mean', 'kept', registry.LOGITS, 'Predictions']
     np.testing.assert_array_equal(pooled, np.ones([4, 1, 1, 100]))
     if is_training:
         assert set(np.unique(dropped)) == {0.0, 1.25}

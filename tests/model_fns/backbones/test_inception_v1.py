@@ -47,10 +47,10 @@ def test_stops_at_the_final_end_point():
         images = tf.zeros([1, 64, 64, 3])
         style = inception_v1.inception_v1_style(False, options)
         end_points = inception_v1.inception_v1_features(
-            images, style, final_endpoint='MaxPool_3a_3x3', scope='Trunk'
+            images, style, final_endpoint='MaxPool_3a_3x3'
         )
         assert list(end_points)[-1] == 'MaxPool_3a_3x3'
         assert end_points['MaxPool_3a_3x3'].shape == [1, 8, 8, 192]
-        assert all(v.op.name.startswith('Trunk/') for v in tf1.global_variables())
+        assert all(v.op.name.startswith('InceptionV1/') for v in tf1.global_variables())
         with pytest.raises(ValueError, match='Mixed_9z'):
             inception_v1.inception_v1_features(images, style, final_endpoint='Mixed_9z')

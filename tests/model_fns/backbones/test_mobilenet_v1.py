@@ -84,8 +84,9 @@ def test_stops_where_it_is_asked_to():
         end_points = _features(images, final_endpoint='Conv2d_3_depthwise', last_channels=(8, 8))
         assert list(end_points)[-1] == 'Conv2d_3_depthwise'
         assert len(end_points) == 6
-        with pytest.raises(ValueError, match="no end point 'Conv2d_14'"):
-            _features(images, final_endpoint='Conv2d_14', scope='another')
+        message = "no end point 'Conv2d_14'"
+        with tf1.variable_scope('another'), pytest.raises(ValueError, match=message):
+            _features(images, final_endpoint='Conv2d_14')
 
 
 def test_last_channels_are_scaled_too():

@@ -4,8 +4,8 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.cli import chosen_models
+from model_fns.cli.run_options import RunOptions
 from tests.model_fns.cli.test_flag_configs import CONFIG
-from tests.model_fns.cli.test_front_door import given_flags
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tests.model_fns.cli.test_front_door import given_flags
     ],
 )
 def test_a_file_is_taken_where_other_models_are(given, expected):
-    assert chosen_models.file_of(given_flags(**given)) == expected
+    assert chosen_models.chosen_file(RunOptions(**given)) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_file_is_taken_where_other_models_are(given, expected):
 )
 def test_two_models_or_none_are_refused(given, message):
     with pytest.raises(errors.UserError) as caught:
-        chosen_models.model_of(given_flags(mode='predict', **given))
+        chosen_models.chosen_model(RunOptions(mode='predict', **given))
     assert message in str(caught.value)
 
 
@@ -52,14 +52,15 @@ def test_the_config_of_a_file_lies_beside_it_unless_another_is_given(tmp_path):
     path = tmp_path / 'model.tflite'
     path.write_bytes(b'')
     with pytest.raises(errors.UserError, match='there is no pipeline.config beside it'):
-        chosen_models.config_of_file(given_flags(mode='evaluate'), str(path))
+        chosen_models.config_of_file(RunOptions(mode='evaluate'), str(path))
     (tmp_path / 'pipeline.config').write_text(CONFIG)
     other = tmp_path / 'other.config'
     other.write_text(CONFIG.replace('batch_size: 4', 'batch_size: 9'))
-    flags = given_flags(mode='evaluate', sample_1_of_n_eval_examples=3)
-    flags.set = ['train_config.num_steps=11']
-    config = chosen_models.config_of_file(flags, str(path))
+    options = RunOptions(
+        mode='evaluate', sample_1_of_n_eval_examples=3, set=('train_config.num_steps=11',)
+    )
+    config = chosen_models.config_of_file(options, str(path))
     assert config.train_config.batch_size == 4 and config.train_config.num_steps == 11
     assert [reader.sample_1_of_n_examples for reader in config.eval_input_reader] == [3, 3]
-    flags = given_flags(mode='evaluate', pipeline_config_path=str(other))
-    assert chosen_models.config_of_file(flags, str(path)).train_config.batch_size == 9
+    options = RunOptions(mode='evaluate', pipeline_config_path=str(other))
+    assert chosen_models.config_of_file(options, str(path)).train_config.batch_size == 9

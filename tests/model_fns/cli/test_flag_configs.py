@@ -4,7 +4,7 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.cli import flag_configs
-from tests.model_fns.cli.test_front_door import given_flags
+from model_fns.cli.run_options import RunOptions
 
 CONFIG = """
 model { classification { num_classes: 2 image_height: 32 image_width: 32
@@ -24,10 +24,10 @@ def path(tmp_path):
 
 def test_file_then_overrides_then_settings_then_flags(path):
     config = flag_configs.load_config(
-        given_flags(
+        RunOptions(
             pipeline_config_path=path,
-            config_override=['train_config { batch_size: 5 num_steps: 11 }'],
-            set=['train_config.batch_size=6', 'train_config.num_steps=12'],
+            config_override=('train_config { batch_size: 5 num_steps: 11 }',),
+            set=('train_config.batch_size=6', 'train_config.num_steps=12'),
             num_train_steps=13,
             sample_1_of_n_eval_examples=3,
         )
@@ -39,17 +39,17 @@ def test_file_then_overrides_then_settings_then_flags(path):
 def test_without_a_path_the_config_of_the_folder_or_else_the_demo(path, tmp_path):
     (tmp_path / 'pipeline.config').write_text(CONFIG)
     assert (
-        flag_configs.load_config(given_flags(model_dir=str(tmp_path))).train_config.batch_size == 4
+        flag_configs.load_config(RunOptions(model_dir=str(tmp_path))).train_config.batch_size == 4
     )
     beside = str(tmp_path / 'model.ckpt-10')
-    config = flag_configs.load_config(given_flags(mode='predict', checkpoint_path=beside))
+    config = flag_configs.load_config(RunOptions(mode='predict', checkpoint_path=beside))
     assert config.model.classification.backbone.name == 'lenet'
-    demo = flag_configs.load_config(given_flags(model_dir=str(tmp_path / 'new')))
+    demo = flag_configs.load_config(RunOptions(model_dir=str(tmp_path / 'new')))
     assert demo.model.WhichOneof('model') == 'ssd'
 
 
 @pytest.mark.parametrize(
-    'flags',
+    'given',
     [
         {'mode': 'evaluate', 'checkpoint_dir': '{run}'},
         {'mode': 'train_and_evaluate', 'checkpoint_dir': '{run}'},
@@ -57,16 +57,16 @@ def test_without_a_path_the_config_of_the_folder_or_else_the_demo(path, tmp_path
         {'mode': 'export', 'checkpoint_path': '{run}'},
     ],
 )
-def test_a_trained_model_has_the_config_beside_its_checkpoint_or_none(tmp_path, flags):
-    flags = {name: value.format(run=tmp_path / 'run') for name, value in flags.items()}
-    flags = given_flags(model_dir=str(tmp_path / 'evaluation'), **flags)
+def test_a_trained_model_has_the_config_beside_its_checkpoint_or_none(tmp_path, given):
+    paths = {name: value.format(run=tmp_path / 'run') for name, value in given.items()}
+    options = RunOptions(model_dir=str(tmp_path / 'evaluation'), **paths)
     with pytest.raises(
         errors.UserError, match='no pipeline.config in .*run.*; expected the folder'
     ):
-        flag_configs.load_config(flags)
+        flag_configs.load_config(options)
     (tmp_path / 'run').mkdir()
     (tmp_path / 'run' / 'pipeline.config').write_text(CONFIG)
-    config = flag_configs.load_config(flags)
+    config = flag_configs.load_config(options)
     assert config.model.classification.backbone.name == 'lenet'
 
 
@@ -75,7 +75,7 @@ def test_the_demo_stands_for_no_run_that_is_not_there(tmp_path, mode):
     (tmp_path / 'kangaroos').mkdir()
     (tmp_path / 'kangaroos' / 'pipeline.config').write_text(CONFIG)
     with pytest.raises(errors.UserError) as caught:
-        flag_configs.load_config(given_flags(mode=mode, model_dir=str(tmp_path / 'kangaroo')))
+        flag_configs.load_config(RunOptions(mode=mode, model_dir=str(tmp_path / 'kangaroo')))
     assert str(caught.value) == (
         f'there is no pipeline.config in {tmp_path}/kangaroo ({tmp_path}/kangaroo: no such folder; '
         f'did you mean {tmp_path}/kangaroos?); expected the folder of a run, or '
@@ -87,19 +87,19 @@ def test_a_run_without_its_config_does_not_continue_as_the_demo(tmp_path):
     (tmp_path / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-3"\n')
     (tmp_path / 'model.ckpt-3.index').write_text('')
     with pytest.raises(errors.UserError, match='there is no pipeline.config in'):
-        flag_configs.load_config(given_flags(model_dir=str(tmp_path)))
+        flag_configs.load_config(RunOptions(model_dir=str(tmp_path)))
 
 
 def test_a_new_run_of_the_demo_names_the_run_that_may_be_meant(tmp_path, caplog):
     (tmp_path / 'kangaroos').mkdir()
     (tmp_path / 'kangaroos' / 'pipeline.config').write_text(CONFIG)
-    flag_configs.load_config(given_flags(model_dir=str(tmp_path / 'kangaroo')))
+    flag_configs.load_config(RunOptions(model_dir=str(tmp_path / 'kangaroo')))
     assert f'did you mean {tmp_path}/kangaroos?' in caplog.text
     assert 'this is the embedded demo' in caplog.text
 
 
 def test_the_demo_is_checked_where_no_run_is_named():
-    config = flag_configs.load_config(given_flags(mode='check'))
+    config = flag_configs.load_config(RunOptions(mode='check'))
     assert config.model.WhichOneof('model') == 'ssd'
 
 
@@ -110,9 +110,9 @@ def test_the_config_of_a_run_wins_over_one_beside_a_published_checkpoint(tmp_pat
         (tmp_path / name / 'pipeline.config').write_text(text)
     run, published = str(tmp_path / 'run'), str(tmp_path / 'published')
 
-    def batch_size(**flags):
-        flags = given_flags(mode='evaluate', model_dir=run, **flags)
-        return flag_configs.load_config(flags).train_config.batch_size
+    def batch_size(**paths):
+        options = RunOptions(mode='evaluate', model_dir=run, **paths)
+        return flag_configs.load_config(options).train_config.batch_size
 
     assert batch_size(checkpoint_path=f'{published}/model.ckpt') == 6
     assert batch_size(checkpoint_dir=published) == 7

@@ -4,19 +4,11 @@ import math
 
 import pytest
 
-import run_train_eval
 from estimator_lib import errors
 from estimator_lib.hooks import preemption
 from model_fns.cli import builtin_configs, front_door
+from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
-
-
-def given_flags(**given):
-    """The front door's flags with some given."""
-    flags = run_train_eval.parse_flags(['run_train_eval.py', '--model_dir='])
-    for name, value in given.items():
-        setattr(flags, name, value)
-    return flags
 
 
 @pytest.mark.parametrize(
@@ -62,7 +54,7 @@ def given_flags(**given):
 )  # fmt: skip
 def test_what_is_missing_is_said(given, message):
     with pytest.raises(errors.UserError) as caught:
-        front_door.run(given_flags(**given))
+        front_door.run(RunOptions(**given))
     assert message in str(caught.value)
 
 
@@ -91,7 +83,7 @@ def test_a_set_without_a_name_is_called_by_its_reader(capsys):
 
 @pytest.mark.parametrize('mode', ['train_and_evaluate', 'check', 'predict'])
 def test_the_configs_of_the_package_are_listed(mode, capsys):
-    front_door.run(given_flags(mode=mode, pipeline_config_path='builtin:'))
+    front_door.run(RunOptions(mode=mode, pipeline_config_path='builtin:'))
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(builtin_configs.builtin_configs())
     assert all(line.startswith('builtin:') for line in lines)
@@ -106,11 +98,11 @@ def test_the_front_door_handles_signals_where_there_is_something_to_save(
 ):
     seen = []
 
-    def note(flags):
+    def note(options):
         seen.append(preemption.owns_process())
         return {}
 
     for name in ('_train_and_evaluate', '_evaluate', '_export'):
         monkeypatch.setattr(front_door, name, note)
-    front_door.run(given_flags(mode=mode))
+    front_door.run(RunOptions(mode=mode))
     assert seen == [handles] and not preemption.owns_process()

@@ -155,7 +155,7 @@ def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
     )
     codes, logits = predictor.predict(maps, generator.anchors_per_location())
     grids = [tuple(one.shape.as_list()[1:3]) for one in maps]
-    boxes = generator.generate(grids, tuple(images.shape.as_list()[1:3])).boxes
+    boxes = generator.generate(grids, tuple(images.shape.as_list()[1:3]))
     penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
     return Network(
         preprocessed,

@@ -135,8 +135,8 @@ def test_options():
 def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):
     images = tiny_deployed.images(6, 50, 64)
     pixels = [deployed.pixels(image) for image in images]
-    writer, path = formats.writer('tflite'), str(tmp_path / 'model.tflite')
-    writer.write(deployed.graph, path, 'int8', pixels)
+    writer, path = formats.create_writer('tflite'), str(tmp_path / 'model.tflite')
+    writer.convert(deployed.graph, path, 'int8', pixels)
     file = writer.load(path)
     assert file.about['inputs']['image']['dtype'] == 'uint8'
     found, expected = [file.run(one) for one in pixels], deployed.graph.run(pixels)

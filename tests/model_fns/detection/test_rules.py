@@ -8,6 +8,7 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from model_fns.detection.architectures import ssd
 from tests import tiny_detection
 from tests.conftest import shared_folder
 
@@ -177,8 +178,19 @@ def test_sides_that_suit_the_levels(settings):
             ['feature_extractor.bifpn.combine_method=sums'],
             r"bifpn\.combine_method: unknown combine_method 'sums'",
         ),
+        (['feature_extractor.bifpn.min_level=6'], r'bifpn\.min_level: 6; expected one of 1, 2, 3'),
+        (
+            ['feature_extractor.bifpn.max_level=2000000000'],
+            r'bifpn\.max_level: 2000000000; expected at least 1 and at most 20\.',
+        ),
     ],
 )
 def test_a_neck_that_goes_down_and_up_refuses(settings, message):
     with pytest.raises(errors.ConfigError, match=message):
         model_fns.validate(efficient(*settings), mode=None)
+
+
+def test_the_builder_refuses_the_same_sides():
+    config = efficient('image_resizer.fixed_shape_resizer.width=160').model.ssd
+    with pytest.raises(errors.ConfigError, match=r'width: 160; expected a multiple of 128'):
+        ssd.build_ssd(config, 'model.ssd')

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib.distribution import replicas
+from estimator_lib import graph_state
 from model_fns import build_task, layers
 from model_fns.detection import fields
 from model_fns.layers import forward_pass, weights
@@ -320,7 +320,7 @@ class TestDraws:
             with tf.Graph().as_default(), tf1.Session() as session:
                 tf1.set_random_seed(SEED)
                 if worker is not None:
-                    replicas.remember_worker(worker)
+                    graph_state.remember_worker(worker)
                 return session.run(layers.dropout(tf.ones([64]), 0.5, True, 'drop')).tolist()
 
         alone, chief, first, second = map(dropped, (None, 0, 1, 2))

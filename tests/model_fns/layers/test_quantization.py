@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib.checkpoints import companions
+from estimator_lib import graph_state
 from estimator_lib.optimization import moving_averages
 from model_fns import layers
 from model_fns.backbones import registry
@@ -197,7 +197,7 @@ def test_ranges_are_saved_with_the_model_and_not_averaged():
     with tf.Graph().as_default() as graph:
         tf1.train.create_global_step()
         network(tf.constant(IMAGES), quantization.Quantization())
-        ranges = companions.names_by_kind(graph)[quantization.RANGES]
+        ranges = graph_state.companions_by_kind(graph)[quantization.RANGES]
         assert len(ranges) == 5 * 6 + 4 * 2
         assert not ranges & {one.op.name for one in tf1.model_variables()}
         assert not ranges & {one.op.name for one in tf1.trainable_variables()}
@@ -211,7 +211,7 @@ def test_ranges_are_saved_with_the_model_and_not_averaged():
 def ranges_of(build):
     with tf.Graph().as_default() as graph:
         build()
-        return companions.names_by_kind(graph)[quantization.RANGES]
+        return graph_state.companions_by_kind(graph)[quantization.RANGES]
 
 
 def published(rows):
@@ -265,7 +265,7 @@ def test_the_ranges_of_a_classifier_have_the_published_names(shared, name):
 def test_the_ranges_of_a_detector_have_the_published_names(shared, name):
     path = shared_folder() / 'configs' / 'tf1' / f'{name}.config'
     config = config_lib.parse_pipeline_config(path.read_text(), name)
-    model = detector.build_detector(config.model, quantization.from_config(config))
+    model = detector.build_detector(config.model, quantization.from_config(config.graph_rewriter))
     size = model.resizer.static_size
     found = ranges_of(lambda: model.predict(tf.zeros([1, *size, 3]), None, None, False))
     assert found == published(recorded(name)['variables'])
@@ -274,8 +274,8 @@ def test_the_ranges_of_a_detector_have_the_published_names(shared, name):
 def test_a_config_says_how():
     text = 'graph_rewriter { quantization { delay: 7 symmetric: true freeze_bn_delay: 9 } }'
     config = config_lib.parse_pipeline_config(text, 'text')
-    assert quantization.from_config(config) == quantization.Quantization(7, 9, True)
+    assert quantization.from_config(config.graph_rewriter) == quantization.Quantization(7, 9, True)
     config = config_lib.parse_pipeline_config('graph_rewriter { quantization {} }', 'text')
-    assert quantization.from_config(config) == quantization.Quantization(500000)
+    assert quantization.from_config(config.graph_rewriter) == quantization.Quantization(500000)
     config.ClearField('graph_rewriter')
-    assert quantization.from_config(config) is None
+    assert quantization.from_config(config.graph_rewriter) is None

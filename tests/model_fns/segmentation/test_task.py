@@ -11,14 +11,15 @@ from google.protobuf import text_format
 from estimator_lib import errors, training
 from estimator_lib import model_fn as model_fn_lib
 from estimator_lib.data import inputs
-from estimator_lib.export import exporting
+from estimator_lib.export import exporting, serving
+from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.task import Shown
 from model_fns import build_task
 from model_fns.datasets import codecs
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import backbones
 from model_fns.structures import id_images
-from protos import export_pb2, pipeline_pb2
+from protos import pipeline_pb2
 from tests.model_fns.segmentation import segmentation_records, tiny_networks
 
 tf1 = tf.compat.v1
@@ -353,11 +354,15 @@ def served(request, checkpoint, tmp_path_factory):
     task = build_task(config)
     exports = [
         Exported(
-            exporting.export_saved_model(
-                task, config, checkpoint, str(tmp_path_factory.mktemp('export')), kind
+            exporting.export(
+                task,
+                config,
+                checkpoint,
+                str(tmp_path_factory.mktemp('export')),
+                SavedModelWriter(input_type),
             )
         )
-        for kind in (export_pb2.IMAGE_TENSOR, export_pb2.ENCODED_IMAGE_STRING_TENSOR)
+        for input_type in (serving.IMAGE_TENSOR, serving.ENCODED_IMAGE_STRING_TENSOR)
     ]
     return Predicted(task, checkpoint), exports
 

@@ -20,19 +20,16 @@ def test_corners_by_hand():
 
 def test_recorded_corners():
     for case in rotated_cases.recorded()['corner_examples']:
-        found = rotated_rectangles.to_quadrilaterals(np.array(case['box'], float))
-        np.testing.assert_allclose(found, np.ravel(case['corners_xy']), atol=1e-6)
+        found = rotated_rectangles.corners(np.array(case['box'], float))
+        np.testing.assert_allclose(
+            found[:, ::-1], np.reshape(case['corners_xy'], [4, 2]), atol=1e-6
+        )
 
 
 def test_recorded_normal_forms():
     for row in rotated_cases.recorded()['normal_forms']['rows']:
         box = np.array([1, 2, *row['in']], float)
-        for name, form in (
-            ('le90', rotated_rectangles.le90),
-            ('le135', rotated_rectangles.le135),
-            ('oc', rotated_rectangles.quarter_turn_form),
-        ):
-            np.testing.assert_allclose(form(box), [1, 2, *row[name]], atol=1e-6)
+        np.testing.assert_allclose(rotated_rectangles.le90(box), [1, 2, *row['le90']], atol=1e-6)
 
 
 def test_half_a_turn_from_the_end_is_the_beginning():
@@ -40,26 +37,11 @@ def test_half_a_turn_from_the_end_is_the_beginning():
     assert rotated_rectangles.le90(box)[4] == pytest.approx(-math.pi / 2)
 
 
-@pytest.mark.parametrize('name', ['opencv', 'detectron2'])
-def test_there_and_back(name):
+def test_smallest_around_corners_is_the_box():
     boxes = rotated_cases.boxes(50)
-    to, back = (getattr(rotated_rectangles, f'{way}_{name}') for way in ('to', 'from'))
-    np.testing.assert_allclose(back(to(boxes)), rotated_rectangles.le90(boxes), atol=1e-9)
-
-
-def test_forms_of_others_by_hand():
-    # 8 wide, 4 high, its right end 30 degrees downwards.
-    box = np.array([10.0, 20, 4, 8, math.pi / 6])
-    np.testing.assert_allclose(rotated_rectangles.to_opencv(box), [20, 10, 8, 4, 30])
-    np.testing.assert_allclose(rotated_rectangles.to_detectron2(box), [20, 10, 8, 4, -30])
-    # An upright box is one of a right angle with exchanged sides to OpenCV.
-    upright = np.array([10.0, 20, 4, 8, 0])
-    np.testing.assert_allclose(rotated_rectangles.to_opencv(upright), [20, 10, 4, 8, 90])
-
-
-def test_quadrilaterals_there_and_back():
-    boxes = rotated_cases.boxes(50)
-    found = rotated_rectangles.from_quadrilaterals(rotated_rectangles.to_quadrilaterals(boxes))
+    found = [
+        rotated_rectangles.smallest_around(points) for points in rotated_rectangles.corners(boxes)
+    ]
     np.testing.assert_allclose(found, rotated_rectangles.le90(boxes), atol=1e-9)
 
 

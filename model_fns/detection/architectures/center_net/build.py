@@ -16,7 +16,7 @@ from model_fns.detection.architectures.center_net import (
     objects,
 )
 from model_fns.detection.boxes import axis_aligned
-from model_fns.detection.config_rules import center_net as config_rules_center_net
+from model_fns.detection.config_rules import center_net as center_net_checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses
@@ -46,7 +46,7 @@ def build_center_net(
     """
     if quantization is not None:
         raise ValueError('CenterNets are not quantized.')  # a config rule refuses it before
-    config_rules_center_net.check(config, where)
+    center_net_checks.check(config, where)
     suppression = None
     if config.HasField('post_processing'):
         suppression = post_processing.build_post_processing(

@@ -27,8 +27,8 @@ from model_fns.detection.boxes import (
     rotated_coder,
 )
 from model_fns.detection.boxes.family import BoxFamily, model_family
-from model_fns.detection.config_rules import two_stage as config_rules_two_stage
-from model_fns.detection.config_rules import two_stage_checks as config_rules_two_stage_checks
+from model_fns.detection.config_rules import kinds
+from model_fns.detection.config_rules import two_stage as two_stage_checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing, suppression
 from model_fns.detection.losses import losses, mining
@@ -94,9 +94,9 @@ def build_faster_rcnn(
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not supported.
     """
-    config_rules_two_stage_checks.check(config, where)
+    two_stage_checks.check(config, where)
     if quantization is not None:
-        raise errors.ConfigError(f'graph_rewriter: {config_rules_two_stage.QUANTIZED}.')
+        raise errors.ConfigError(f'graph_rewriter: {kinds.NO_QUANTIZED_TWO_STAGE}.')
     named = config.feature_extractor
     return model.FasterRcnnModel(
         num_classes=config.num_classes,

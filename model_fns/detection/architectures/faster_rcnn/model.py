@@ -245,8 +245,7 @@ class FasterRcnnModel(detector.Detector):
         per_cell = generator.anchors_per_location()
         codes, logits = self._first.build_head(is_training).predict(features, per_cell)
         size = anchors.spatial_size(images)
-        grids = [anchors.spatial_size(level) for level in features]
-        generated = generator.generate(grids, size).boxes
+        generated = generator.generate([anchors.spatial_size(level) for level in features], size)
         boxes = tf.convert_to_tensor(generated)
         if is_training and not self._first.clips_anchors:
             where = f'{self.where}.first_stage_anchor_generator'

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
+from model_fns.detection.config_rules import checks
 from model_fns.detection.data.augmentation import (
     autoaugment,
     box_steps,
@@ -86,5 +87,6 @@ def _build(option: augmentation_pb2.PreprocessingStep, where: str) -> Tuple[str,
     kind = option.WhichOneof('preprocessing_step')
     if kind is None:
         raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(BUILDERS)}.')
+    checks.check_part(option, where)
     path = f'{where}.{kind}'
     return path, BUILDERS.get(kind, where)(getattr(option, kind), path)

@@ -104,7 +104,7 @@ def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Examp
 
 @steps.BUILDERS.register('random_jitter_boxes')
 def _build_jitter(config: augmentation_pb2.RandomJitterBoxes, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'ratio')
+    del where
     jitter = JITTERS[config.jitter_mode]
     return functools.partial(random_jitter_boxes, ratio=config.ratio, jitter=jitter)
 

@@ -184,38 +184,41 @@ def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[flo
 
 @steps.BUILDERS.register('random_adjust_brightness')
 def _build_brightness(config: augmentation_pb2.RandomAdjustBrightness, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'max_delta')
+    del where
     return functools.partial(random_adjust_brightness, most=config.max_delta)
 
 
 @steps.BUILDERS.register('random_adjust_contrast')
 def _build_contrast(config: augmentation_pb2.RandomAdjustContrast, where: str) -> steps.Step:
-    smallest, largest = steps.check_range(config, where, 'min_delta', 'max_delta')
-    return functools.partial(random_adjust_contrast, smallest=smallest, largest=largest)
+    del where
+    return functools.partial(
+        random_adjust_contrast, smallest=config.min_delta, largest=config.max_delta
+    )
 
 
 @steps.BUILDERS.register('random_adjust_hue')
 def _build_hue(config: augmentation_pb2.RandomAdjustHue, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'max_delta')
+    del where
     return functools.partial(random_adjust_hue, most=config.max_delta)
 
 
 @steps.BUILDERS.register('random_adjust_saturation')
 def _build_saturation(config: augmentation_pb2.RandomAdjustSaturation, where: str) -> steps.Step:
-    smallest, largest = steps.check_range(config, where, 'min_delta', 'max_delta')
-    return functools.partial(random_adjust_saturation, smallest=smallest, largest=largest)
+    del where
+    return functools.partial(
+        random_adjust_saturation, smallest=config.min_delta, largest=config.max_delta
+    )
 
 
 @steps.BUILDERS.register('random_distort_color')
 def _build_distort(config: augmentation_pb2.RandomDistortColor, where: str) -> steps.Step:
-    is_order = config.color_ordering in range(len(_DISTORTIONS))
-    steps.check(is_order, where, config, 'color_ordering', '0 or 1')
+    del where
     return functools.partial(random_distort_color, order=config.color_ordering)
 
 
 @steps.BUILDERS.register('adjust_gamma')
 def _build_gamma(config: augmentation_pb2.AdjustGamma, where: str) -> steps.Step:
-    steps.check_least(config, where, 0, 'gamma')
+    del where
     return functools.partial(adjust_gamma, gamma=config.gamma, gain=config.gain)
 
 
@@ -227,14 +230,16 @@ def _build_gray(config: augmentation_pb2.RGBtoGray, where: str) -> steps.Step:
 
 @steps.BUILDERS.register('random_rgb_to_gray')
 def _build_random_gray(config: augmentation_pb2.RandomRGBtoGray, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'probability')
+    del where
     return functools.partial(random_rgb_to_gray, probability=config.probability)
 
 
 @steps.BUILDERS.register('random_pixel_value_scale')
 def _build_pixel_scale(config: augmentation_pb2.RandomPixelValueScale, where: str) -> steps.Step:
-    smallest, largest = steps.check_range(config, where, 'minval', 'maxval')
-    return functools.partial(random_pixel_value_scale, smallest=smallest, largest=largest)
+    del where
+    return functools.partial(
+        random_pixel_value_scale, smallest=config.minval, largest=config.maxval
+    )
 
 
 @steps.BUILDERS.register('normalize_image')

@@ -56,9 +56,7 @@ def random_self_concat(
 
 @steps.BUILDERS.register('random_self_concat_image')
 def _build(config: augmentation_pb2.RandomSelfConcatImage, where: str) -> steps.Step:
-    steps.check_shares(
-        config, where, 'concat_vertical_probability', 'concat_horizontal_probability'
-    )
+    del where
     return functools.partial(
         random_self_concat,
         vertical_probability=config.concat_vertical_probability,

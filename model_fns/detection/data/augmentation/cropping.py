@@ -134,58 +134,52 @@ def chosen(values: Sequence[Any], drawn: tf.Tensor) -> Any:
     return values[0] if len(set(values)) == 1 else tf.gather(list(values), drawn)
 
 
-def build_crop(config, where: str) -> Crop:
+def build_crop(config) -> Crop:
     """Build the crop that a message with these fields describes.
 
     Args:
         config: a `RandomCropImage`, an `SSDRandomCropOperation` or another with their fields; the
             aspect ratios may be missing.
-        where: path of the message.
-
-    Raises:
-        errors.ConfigError: a field is out of range.
     """
-    steps.check_shares(config, where, 'min_object_covered', 'overlap_thresh', 'random_coef')
     ratios = (1.0, 1.0)
     if 'min_aspect_ratio' in config.DESCRIPTOR.fields_by_name:
-        ratios = steps.check_positive_range(config, where, 'min_aspect_ratio', 'max_aspect_ratio')
+        ratios = (config.min_aspect_ratio, config.max_aspect_ratio)
     return Crop(
         config.min_object_covered,
         ratios,
-        steps.check_positive_range(config, where, 'min_area', 'max_area', most=1.0),
+        (config.min_area, config.max_area),
         config.overlap_thresh,
         config.clip_boxes,
         config.random_coef,
     )
 
 
-def build_crops(config, where: str, default: Sequence[Crop]) -> Sequence[Crop]:
+def build_crops(config, default: Sequence[Crop]) -> Sequence[Crop]:
     """Build the crops of a message's `operations`; the default if it has none."""
-    crops = [
-        build_crop(operation, f'{where}.operations[{index}]')
-        for index, operation in enumerate(config.operations)
-    ]
-    return tuple(crops) or default
+    return tuple(map(build_crop, config.operations)) or default
 
 
 @steps.BUILDERS.register('random_crop_image')
 def _build_random_crop(config: augmentation_pb2.RandomCropImage, where: str) -> steps.Step:
-    return functools.partial(random_crop, crops=(build_crop(config, where),))
+    del where
+    return functools.partial(random_crop, crops=(build_crop(config),))
 
 
 @steps.BUILDERS.register('ssd_random_crop')
 def _build_ssd_crop(config: augmentation_pb2.SSDRandomCrop, where: str) -> steps.Step:
-    return functools.partial(random_crop, crops=build_crops(config, where, SSD_CROPS))
+    del where
+    return functools.partial(random_crop, crops=build_crops(config, SSD_CROPS))
 
 
 @steps.BUILDERS.register('ssd_random_crop_fixed_aspect_ratio')
 def _build_ssd_fixed(
     config: augmentation_pb2.SSDRandomCropFixedAspectRatio, where: str
 ) -> steps.Step:
-    ratio = steps.check_positive(config, where, 'aspect_ratio')
+    del where
+    ratio = config.aspect_ratio
     crops = [
         dataclasses.replace(crop, aspect_ratios=(ratio, ratio))
-        for crop in build_crops(config, where, SSD_CROPS)
+        for crop in build_crops(config, SSD_CROPS)
     ]
     return functools.partial(ssd_crop_fixed_aspect_ratio, crops=crops, aspect_ratio=ratio)
 
@@ -194,10 +188,10 @@ def _build_ssd_fixed(
 def _build_to_aspect_ratio(
     config: augmentation_pb2.RandomCropToAspectRatio, where: str
 ) -> steps.Step:
-    steps.check_shares(config, where, 'overlap_thresh')
+    del where
     return functools.partial(
         random_crop_to_aspect_ratio,
-        aspect_ratio=steps.check_positive(config, where, 'aspect_ratio'),
+        aspect_ratio=config.aspect_ratio,
         min_overlap=config.overlap_thresh,
         clips=config.clip_boxes,
     )

@@ -119,7 +119,6 @@ def _build_vertical(config: augmentation_pb2.RandomVerticalFlip, where: str) -> 
 
 
 def _build_flip(config, where: str, axis: int) -> steps.Step:
-    steps.check_shares(config, where, 'probability')
     permutation = _checked_permutation(config, where, 'keypoint_flip_permutation')
     return functools.partial(
         random_flip, axis=axis, probability=config.probability, permutation=permutation
@@ -128,7 +127,6 @@ def _build_flip(config, where: str, axis: int) -> steps.Step:
 
 @steps.BUILDERS.register('random_rotation90')
 def _build_rotation90(config: augmentation_pb2.RandomRotation90, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'probability')
     permutation = _checked_permutation(config, where, 'keypoint_rot_permutation')
     return functools.partial(
         random_rotation90, probability=config.probability, permutation=permutation

@@ -7,7 +7,6 @@ from typing import Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.data import examples
@@ -52,33 +51,9 @@ def remap_labels(
     return {**example, fields.CLASSES: new}
 
 
-def convert_class_logits_to_softmax(
-    example: Example, seed: tf.Tensor, temperature: float = 1.0
-) -> Example:
-    """Convert the multi-class scores from logits to probabilities.
-
-    Args:
-        example: an example with `MULTICLASS_SCORES`.
-        seed: int64 [2], not used.
-        temperature: divisor of logits.
-
-    Raises:
-        errors.ConfigError: examples have no such scores.
-    """
-    del seed
-    if fields.MULTICLASS_SCORES not in example:
-        raise errors.ConfigError(
-            'examples have no multi-class scores; expected '
-            'train_input_reader.load_multiclass_scores with it.'
-        )
-    scores = example[fields.MULTICLASS_SCORES] / temperature
-    return {**example, fields.MULTICLASS_SCORES: tf.nn.softmax(scores)}
-
-
 @steps.BUILDERS.register('drop_label_probabilistically')
 def _build_drop(config: augmentation_pb2.DropLabelProbabilistically, where: str) -> steps.Step:
-    steps.check_least(config, where, label_map.FIRST_ID, 'label')
-    steps.check_shares(config, where, 'drop_probability')
+    del where
     return functools.partial(
         drop_label_probabilistically,
         class_index=label_map.to_index(config.label),
@@ -88,19 +63,9 @@ def _build_drop(config: augmentation_pb2.DropLabelProbabilistically, where: str)
 
 @steps.BUILDERS.register('remap_labels')
 def _build_remap(config: augmentation_pb2.RemapLabels, where: str) -> steps.Step:
-    old = list(config.original_labels)
-    is_right = bool(old) and min(old) >= label_map.FIRST_ID
-    expected = f'ids of classes, from {label_map.FIRST_ID} up'
-    steps.check(is_right, where, config, 'original_labels', expected)
-    steps.check_least(config, where, label_map.FIRST_ID, 'new_label')
+    del where
     return functools.partial(
         remap_labels,
-        class_indices=[label_map.to_index(label) for label in old],
+        class_indices=[label_map.to_index(label) for label in config.original_labels],
         new_class_index=label_map.to_index(config.new_label),
     )
-
-
-@steps.BUILDERS.register('convert_class_logits_to_softmax')
-def _build_softmax(config: augmentation_pb2.ConvertClassLogitsToSoftmax, where: str) -> steps.Step:
-    temperature = steps.check_positive(config, where, 'temperature')
-    return functools.partial(convert_class_logits_to_softmax, temperature=temperature)

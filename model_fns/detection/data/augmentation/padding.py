@@ -132,23 +132,22 @@ def random_crop_pad_fixed_aspect_ratio(
 def _build_pad(config: augmentation_pb2.RandomPadImage, where: str) -> steps.Step:
     for side in ('min_image', 'max_image'):
         both = f'{side}_height', f'{side}_width'
-        steps.check_least(config, where, 0, *both)
         for name, other in (both, both[::-1]):
             is_right = config.HasField(name) or not config.HasField(other)
             steps.check(is_right, where, config, name, f'a number of pixels, as {other} is set')
     smallest = (config.min_image_height, config.min_image_width)
     largest = None
     if config.HasField('max_image_height'):
-        steps.check_range(config, where, 'min_image_height', 'max_image_height')
-        steps.check_range(config, where, 'min_image_width', 'max_image_width')
         largest = (config.max_image_height, config.max_image_width)
+        for side, low, high in zip(('height', 'width'), smallest, largest):
+            expected = f'at least min_image_{side}, {low}'
+            steps.check(low <= high, where, config, f'max_image_{side}', expected)
     color = _color(config, where)
     return functools.partial(random_pad, smallest=smallest, largest=largest, color=color)
 
 
 @steps.BUILDERS.register('random_absolute_pad_image')
 def _build_absolute_pad(config: augmentation_pb2.RandomAbsolutePadImage, where: str) -> steps.Step:
-    steps.check_least(config, where, 0, 'max_height_padding', 'max_width_padding')
     most = (config.max_height_padding, config.max_width_padding)
     return functools.partial(random_absolute_pad, most=most, color=_color(config, where))
 
@@ -156,13 +155,13 @@ def _build_absolute_pad(config: augmentation_pb2.RandomAbsolutePadImage, where: 
 @steps.BUILDERS.register('random_crop_pad_image')
 def _build_crop_pad(config: augmentation_pb2.RandomCropPadImage, where: str) -> steps.Step:
     canvas = Canvas(*_ratios(config, where), _color(config, where))
-    crops = (cropping.build_crop(config, where),)
+    crops = (cropping.build_crop(config),)
     return functools.partial(random_crop_pad, crops=crops, canvases=(canvas,))
 
 
 @steps.BUILDERS.register('ssd_random_crop_pad')
 def _build_ssd_crop_pad(config: augmentation_pb2.SSDRandomCropPad, where: str) -> steps.Step:
-    crops = cropping.build_crops(config, where, SSD_CROPS)
+    crops = cropping.build_crops(config, SSD_CROPS)
     canvases = [
         Canvas(
             *_ratios(operation, f'{where}.operations[{index}]'),
@@ -181,8 +180,8 @@ def _build_ssd_fixed(
     smallest, largest = _ratios(config, where)
     return functools.partial(
         random_crop_pad_fixed_aspect_ratio,
-        crops=cropping.build_crops(config, where, cropping.SSD_CROPS),
-        aspect_ratio=steps.check_positive(config, where, 'aspect_ratio'),
+        crops=cropping.build_crops(config, cropping.SSD_CROPS),
+        aspect_ratio=config.aspect_ratio,
         smallest=smallest,
         largest=largest,
     )
@@ -193,8 +192,8 @@ def _ratios(config, where: str) -> Tuple[Ratios, Ratios]:
     names = 'min_padded_size_ratio', 'max_padded_size_ratio'
     smallest, largest = (steps.check_count(config, where, name, 2) for name in names)
     smallest, largest = smallest or _SMALLEST, largest or _LARGEST
-    in_order = all(0 < low <= high for low, high in zip(smallest, largest))
-    expected = f'numbers not below {names[0]}, {steps.shown(smallest)}, and these above 0'
+    in_order = all(low <= high for low, high in zip(smallest, largest))
+    expected = f'numbers not below {names[0]}, {steps.shown(smallest)}'
     steps.check(in_order, where, config, names[1], expected)
     return smallest, largest
 

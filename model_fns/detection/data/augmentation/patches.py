@@ -108,8 +108,7 @@ def random_jpeg_quality(
 
 @steps.BUILDERS.register('random_black_patches')
 def _build_black(config: augmentation_pb2.RandomBlackPatches, where: str) -> steps.Step:
-    steps.check_least(config, where, 0, 'max_black_patches')
-    steps.check_shares(config, where, 'probability', 'size_to_image_ratio')
+    del where
     return functools.partial(
         random_black_patches,
         most=config.max_black_patches,
@@ -120,21 +119,22 @@ def _build_black(config: augmentation_pb2.RandomBlackPatches, where: str) -> ste
 
 @steps.BUILDERS.register('random_patch_gaussian')
 def _build_gaussian(config: augmentation_pb2.RandomPatchGaussian, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'random_coef')
+    del where
     return functools.partial(
         random_patch_gaussian,
-        sizes=steps.check_positive_range(config, where, 'min_patch_size', 'max_patch_size'),
-        deviations=steps.check_range(config, where, 'min_gaussian_stddev', 'max_gaussian_stddev'),
+        sizes=(config.min_patch_size, config.max_patch_size),
+        deviations=(config.min_gaussian_stddev, config.max_gaussian_stddev),
         keep_probability=config.random_coef,
     )
 
 
 @steps.BUILDERS.register('random_jpeg_quality')
 def _build_jpeg(config: augmentation_pb2.RandomJpegQuality, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'random_coef')
-    ends = steps.check_range(config, where, 'min_jpeg_quality', 'max_jpeg_quality', (0, 100))
+    del where
     return functools.partial(
-        random_jpeg_quality, qualities=ends, keep_probability=config.random_coef
+        random_jpeg_quality,
+        qualities=(config.min_jpeg_quality, config.max_jpeg_quality),
+        keep_probability=config.random_coef,
     )
 
 

@@ -103,26 +103,28 @@ def random_downscale_to_target_pixels(
 
 @steps.BUILDERS.register('resize_image')
 def _build_resize(config: augmentation_pb2.ResizeImage, where: str) -> steps.Step:
+    del where
     return functools.partial(
         resize_image,
-        height=steps.check_positive(config, where, 'new_height'),
-        width=steps.check_positive(config, where, 'new_width'),
+        height=config.new_height,
+        width=config.new_width,
         method=_METHODS[config.method],
     )
 
 
 @steps.BUILDERS.register('random_image_scale')
 def _build_scale(config: augmentation_pb2.RandomImageScale, where: str) -> steps.Step:
-    ends = steps.check_positive_range(config, where, 'min_scale_ratio', 'max_scale_ratio')
-    return functools.partial(random_image_scale, smallest=ends[0], largest=ends[1])
+    del where
+    return functools.partial(
+        random_image_scale, smallest=config.min_scale_ratio, largest=config.max_scale_ratio
+    )
 
 
 @steps.BUILDERS.register('random_resize_method')
 def _build_resize_method(config: augmentation_pb2.RandomResizeMethod, where: str) -> steps.Step:
+    del where
     return functools.partial(
-        random_resize_method,
-        height=steps.check_positive(config, where, 'target_height'),
-        width=steps.check_positive(config, where, 'target_width'),
+        random_resize_method, height=config.target_height, width=config.target_width
     )
 
 
@@ -130,12 +132,11 @@ def _build_resize_method(config: augmentation_pb2.RandomResizeMethod, where: str
 def _build_downscale(
     config: augmentation_pb2.RandomDownscaleToTargetPixels, where: str
 ) -> steps.Step:
-    steps.check_shares(config, where, 'random_coef')
-    ends = steps.check_positive_range(config, where, 'min_target_pixels', 'max_target_pixels')
+    del where
     return functools.partial(
         random_downscale_to_target_pixels,
-        fewest=ends[0],
-        most=ends[1],
+        fewest=config.min_target_pixels,
+        most=config.max_target_pixels,
         keep_probability=config.random_coef,
     )
 

@@ -132,11 +132,9 @@ def _warped(
 
 @steps.BUILDERS.register('random_rotation')
 def _build(config: augmentation_pb2.RandomRotation, where: str) -> steps.Step:
-    steps.check_shares(config, where, 'probability', 'min_area_inside')
+    del where
     if config.by_quarter_turns:
         return functools.partial(random_quarter_turns, probability=config.probability)
-    is_range = config.min_angle <= config.max_angle
-    steps.check(is_range, where, config, 'max_angle', f'at least min_angle, {config.min_angle:g}')
     return functools.partial(
         random_rotation,
         angles=(config.min_angle, config.max_angle),

@@ -78,14 +78,12 @@ def random_scale_crop_and_pad_to_square(
 
 @steps.BUILDERS.register('random_square_crop_by_scale')
 def _build_square_crop(config: augmentation_pb2.RandomSquareCropByScale, where: str) -> steps.Step:
-    steps.check_least(config, where, 0, 'max_border')
-    steps.check_least(config, where, 1, 'num_scales')
-    ends = steps.check_positive_range(config, where, 'scale_min', 'scale_max')
+    del where
     return functools.partial(
         random_square_crop_by_scale,
         max_border=config.max_border,
-        smallest=ends[0],
-        largest=ends[1],
+        smallest=config.scale_min,
+        largest=config.scale_max,
         num_scales=config.num_scales,
     )
 
@@ -94,12 +92,12 @@ def _build_square_crop(config: augmentation_pb2.RandomSquareCropByScale, where: 
 def _build_scale_crop(
     config: augmentation_pb2.RandomScaleCropAndPadToSquare, where: str
 ) -> steps.Step:
-    ends = steps.check_positive_range(config, where, 'scale_min', 'scale_max')
+    del where
     return functools.partial(
         random_scale_crop_and_pad_to_square,
-        side=steps.check_positive(config, where, 'output_size'),
-        smallest=ends[0],
-        largest=ends[1],
+        side=config.output_size,
+        smallest=config.scale_min,
+        largest=config.scale_max,
     )
 
 

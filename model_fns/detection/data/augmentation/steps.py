@@ -1,8 +1,8 @@
-"""Augmentation steps: their type, the registry of builders, and checks of config values."""
+"""Augmentation steps: their type, the registry of builders, and checks across their fields."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 from google.protobuf import message as message_lib
@@ -42,63 +42,6 @@ def shown(value: Any) -> str:
     if isinstance(value, (bool, int, str)):
         return repr(value)
     return f'{value:g}' if isinstance(value, float) else f'[{", ".join(map(shown, value))}]'
-
-
-def check_shares(config: message_lib.Message, where: str, *names: str) -> None:
-    """Raise an error unless all fields are in [0, 1]."""
-    for name in names:
-        is_share = 0.0 <= getattr(config, name) <= 1.0
-        check(is_share, where, config, name, 'a number from 0 to 1')
-
-
-def check_least(config: message_lib.Message, where: str, least: float, *names: str) -> None:
-    """Raise an error unless all fields are at least `least`."""
-    for name in names:
-        is_right = getattr(config, name) >= least
-        check(is_right, where, config, name, f'a number from {least} up')
-
-
-def check_range(
-    config: message_lib.Message,
-    where: str,
-    low: str,
-    high: str,
-    bounds: Tuple[float, Optional[float]] = (0.0, None),
-) -> Tuple[float, float]:
-    """Return the two ends of an interval after checking them.
-
-    Args:
-        config: the message.
-        where: path of the message.
-        low: name of the field of the lower end.
-        high: name of the field of the upper end.
-        bounds: bounds of both ends; None: no upper bound.
-
-    Raises:
-        errors.ConfigError: the ends are in the wrong order, or out of bounds.
-    """
-    least, most = bounds
-    values = getattr(config, low), getattr(config, high)
-    check(values[0] >= least, where, config, low, f'a number from {least} up')
-    if most is not None:
-        check(values[1] <= most, where, config, high, f'a number up to {most}')
-    check(values[0] <= values[1], where, config, high, f'at least {low}, {shown(values[0])}')
-    return values
-
-
-def check_positive_range(
-    config: message_lib.Message, where: str, low: str, high: str, most: Optional[float] = None
-) -> Tuple[float, float]:
-    """Return the two ends of an interval after checking that they are above 0."""
-    check_positive(config, where, low)
-    return check_range(config, where, low, high, (0.0, most))
-
-
-def check_positive(config: message_lib.Message, where: str, field: str) -> float:
-    """Return the value of a field after checking that it is above 0."""
-    value = getattr(config, field)
-    check(value > 0, where, config, field, 'a number above 0')
-    return value
 
 
 def check_count(config: message_lib.Message, where: str, field: str, count: int) -> Sequence[float]:

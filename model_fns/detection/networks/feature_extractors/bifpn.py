@@ -17,7 +17,6 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.registry import Registry
 from model_fns import layers
 
@@ -138,25 +137,6 @@ def bifpn(
             known[node.name], levels[node.name] = output, node.level
             outputs[node.level] = output
     return [outputs[level] for level in range(pyramid.min_level, pyramid.max_level + 1)]
-
-
-def check_sizes(images: tf.Tensor, multiple: int) -> None:
-    """Raise an error for images whose levels are not half the size of each other.
-
-    Args:
-        images: [batch, height, width, channels]; sizes that are not static are not checked.
-        multiple: required divisor of the sides.
-
-    Raises:
-        errors.ConfigError: a side is not a multiple.
-    """
-    height, width = images.shape[1:3]
-    if any(side is not None and side % multiple for side in (height, width)):
-        raise errors.ConfigError(
-            f'model.ssd.image_resizer: images of {height} x {width} pixels; this feature extractor '
-            f'takes multiples of {multiple} (feature_extractor {{ pad_to_multiple: {multiple} }} '
-            'makes them so).'
-        )
 
 
 @COMBINATIONS.register('fast_attention')

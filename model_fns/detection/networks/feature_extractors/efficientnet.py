@@ -20,7 +20,7 @@ from model_fns.detection.networks.feature_extractors.extractor import (
     FeatureExtractor,
     Settings,
 )
-from protos import ssd_pb2
+from protos import field_rules, ssd_pb2
 
 # The published neck of each backbone (table 1 of the paper; EfficientDet-D7 uses b6 too).
 NECKS: Mapping[str, BidirectionalPyramid] = {
@@ -94,7 +94,6 @@ class SsdEfficientNetBifpn(FeatureExtractor):
 
         At its published width the backbone has all published variables, even unused ones.
         """
-        bifpn.check_sizes(images, 2**self._neck.max_level)
         settings = self.settings
         changes = {
             'final_endpoint': list(self._taps.values())[-1],
@@ -132,24 +131,33 @@ def build_neck(settings: Settings, network: str) -> BidirectionalPyramid:
         iterations=configured.iterations or own.iterations,
         depth=settings.depth(configured.depth or own.depth),
     )
-    where = f'{WHERE}.bifpn'
-    bifpn.COMBINATIONS.get(neck.combine, f'{where}.combine_method')
-    if neck.min_level not in _TAPS:
-        raise errors.ConfigError(
-            f'{where}.min_level: got {neck.min_level}; expected one of '
-            f'{", ".join(map(str, _TAPS))}.'
-        )
-    if neck.max_level <= neck.min_level:
-        raise errors.ConfigError(
-            f'{where}.max_level: got {neck.max_level}; expected more than min_level, '
-            f'{neck.min_level}.'
-        )
+    bifpn.COMBINATIONS.get(neck.combine, f'{WHERE}.bifpn.combine_method')
+    check_levels(neck.min_level, neck.max_level)
     return neck
+
+
+def check_levels(min_level: int, max_level: int) -> None:
+    """Raise an error for levels that a neck cannot have.
+
+    Raises:
+        errors.ConfigError: the backbone does not have the finest, or there is only one.
+    """
+    where = f'{WHERE}.bifpn'
+    if min_level not in _TAPS:
+        raise errors.ConfigError(
+            f'{where}.min_level: {min_level}; expected one of {", ".join(map(str, _TAPS))}.'
+        )
+    if max_level <= min_level:
+        raise errors.ConfigError(
+            f'{where}.max_level: {max_level}; expected more than min_level, {min_level}.'
+        )
 
 
 def size_multiple(config: ssd_pb2.SsdFeatureExtractor) -> int:
     """Return the required divisor of the sides of inputs, by the type of a feature extractor."""
-    return 2**config.bifpn.max_level if config.type in TYPES else 1
+    levels = config.bifpn.DESCRIPTOR.fields_by_name['max_level']
+    is_level = field_rules.get_range(levels).holds(config.bifpn.max_level)
+    return 2**config.bifpn.max_level if config.type in TYPES and is_level else 1
 
 
 TYPES = {

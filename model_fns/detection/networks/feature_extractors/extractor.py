@@ -15,7 +15,7 @@ from estimator_lib.registry import Registry
 from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
 from model_fns.detection import generations
-from model_fns.detection.config_rules import fields as config_rules_fields
+from model_fns.detection.config_rules import kinds
 from model_fns.detection.networks import hyperparams
 from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from protos import ssd_pb2
@@ -296,7 +296,7 @@ def build_feature_extractor(
     Raises:
         errors.ConfigError: the type is unknown, or a field is not supported.
     """
-    config_rules_fields.refuse(config, WHERE)
+    kinds.refuse(config, WHERE)
     style = hyperparams.build_layer_style(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
     ).but(compute_dtype=compute_dtype, quantization=quantization)

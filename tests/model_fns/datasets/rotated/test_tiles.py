@@ -16,8 +16,8 @@ def test_names():
     assert tiles.name_of('P0001.png', (200, 824, 10, 10)) == 'P0001__1__824___200.png'
 
 
-@pytest.mark.parametrize('least, kept', [(0.5, ['a', 'c']), (0.65, ['a'])])
-def test_objects_of_a_tile(least, kept):
+@pytest.mark.parametrize('least, kept, indices', [(0.5, ['a', 'c'], [0, 2]), (0.65, ['a'], [0])])
+def test_objects_of_a_tile(least, kept, indices):
     image = np.arange(100 * 120 * 3, dtype=np.uint32).reshape(100, 120, 3).astype(np.uint8)
     encoded = codecs.encode_png(image)
     header = image_header(encoded)
@@ -27,8 +27,9 @@ def test_objects_of_a_tile(least, kept):
         'image/object/difficult': np.array([0, 1, 1]),
     }
     # Columns 10 to 60: 12 of 20 of the last box are inside, and its center is.
-    found = tiles.cut(features, image, tiling.Window(5, 10, 40, 50), least)
+    found, positions = tiles.cut(features, image, tiling.Window(5, 10, 40, 50), least)
     assert found['image/object/class/text'] == kept
+    assert positions.tolist() == indices
     assert found['image/filename'] == 'P1__1__10___5.png'
     assert (found['image/height'], found['image/width']) == (40, 50)
     numbers = [found[key][0] for key in rotated.KEYS]

@@ -34,7 +34,7 @@ def test_as_recorded(name):
     preprocessed = case.arrays.get('infer/preprocessed__shape')
     size = case.arrays['infer/preprocessed'].shape if preprocessed is None else preprocessed
     found = generator.generate(grids, tuple(size[1:3]))
-    case.check('infer/pred__anchors', found.boxes, 1e-6)
+    case.check('infer/pred__anchors', found, 1e-6)
 
 
 def test_ssd_cells_and_strides():
@@ -48,10 +48,9 @@ def test_ssd_cells_and_strides():
     found = generator.generate([(2, 1)], (100, 100))
     # Row by row, half a cell from the border.
     np.testing.assert_allclose(
-        centers_and_sizes(found.boxes), [[0.25, 0.5, 0.5, 0.5], [0.75, 0.5, 0.5, 0.5]], atol=1e-6
+        centers_and_sizes(found), [[0.25, 0.5, 0.5, 0.5], [0.75, 0.5, 0.5, 0.5]], atol=1e-6
     )
-    assert found.boxes.dtype == np.float32
-    assert found.feature_map_index.tolist() == [0, 0]
+    assert found.dtype == np.float32
 
 
 def test_ssd_anchors_are_square_in_pixels():
@@ -61,7 +60,7 @@ def test_ssd_anchors_are_square_in_pixels():
           reduce_boxes_in_lowest_layer: false
         }"""
     )
-    found = centers_and_sizes(generator.generate([(1, 1)], (100, 200)).boxes)
+    found = centers_and_sizes(generator.generate([(1, 1)], (100, 200)))
     np.testing.assert_allclose(found, [[0.5, 0.5, 0.5, 0.25]], atol=1e-6)
 
 
@@ -71,8 +70,7 @@ def test_ssd_scales_grow_from_the_least_to_the_most():
     )
     assert generator.anchors_per_location() == [3, 2, 2]
     found = generator.generate([(1, 1)] * 3, (100, 100))
-    assert found.feature_map_index.tolist() == [0, 0, 0, 1, 1, 2, 2]
-    sizes = centers_and_sizes(found.boxes)[:, 2:]
+    sizes = centers_and_sizes(found)[:, 2:]
     root = math.sqrt(2)
     expected = [
         # The first map: three anchors of its own.
@@ -95,7 +93,7 @@ def test_ssd_ratios_are_width_over_height():
           reduce_boxes_in_lowest_layer: false base_anchor_height: 2 base_anchor_width: 0.5
         }"""
     )
-    sizes = centers_and_sizes(generator.generate([(1, 1)] * 2, (10, 10)).boxes)[:, 2:]
+    sizes = centers_and_sizes(generator.generate([(1, 1)] * 2, (10, 10)))[:, 2:]
     between, last = math.sqrt(0.2 * 0.4), math.sqrt(0.4)
     expected = [
         [0.2, 0.2],
@@ -116,7 +114,7 @@ def test_ssd_strides_and_offsets_in_pixels():
           height_stride: 20 width_stride: 50 height_offset: 5 width_offset: 0
         }"""
     )
-    found = centers_and_sizes(generator.generate([(2, 2)], (100, 100)).boxes)
+    found = centers_and_sizes(generator.generate([(2, 2)], (100, 100)))
     np.testing.assert_allclose(
         found[:, :2], [[0.05, 0], [0.05, 0.5], [0.25, 0], [0.25, 0.5]], atol=1e-6
     )
@@ -129,7 +127,7 @@ def test_ssd_with_one_layer_has_the_least_scale():
           interpolated_scale_aspect_ratio: 0 reduce_boxes_in_lowest_layer: false
         }"""
     )
-    sizes = centers_and_sizes(generator.generate([(1, 1)], (10, 10)).boxes)[:, 2:]
+    sizes = centers_and_sizes(generator.generate([(1, 1)], (10, 10)))[:, 2:]
     np.testing.assert_allclose(sizes, [[0.3, 0.3]], atol=1e-6)
 
 
@@ -142,8 +140,7 @@ def test_multiscale():
     )
     assert generator.anchors_per_location() == [4, 4]
     found = generator.generate([(1, 2), (1, 1)], (8, 16))
-    assert found.feature_map_index.tolist() == [0] * 8 + [1] * 4
-    boxes = centers_and_sizes(found.boxes)
+    boxes = centers_and_sizes(found)
     root = math.sqrt(2)
     # Strides 8 and 16, so anchors of 16 and 32 pixels; each ratio with each scale.
     sizes = np.array([[16, 16], [16 * root] * 2, [8, 32], [8 * root, 32 * root]])
@@ -156,8 +153,8 @@ def test_multiscale():
 
 def test_multiscale_as_shares_of_the_image():
     text = 'multiscale_anchor_generator { min_level: 3 max_level: 3 aspect_ratios: 1 %s }'
-    shares = generator_of(text % '').generate([(2, 3)], (16, 24)).boxes
-    pixels = generator_of(text % 'normalize_coordinates: false').generate([(2, 3)], (16, 24)).boxes
+    shares = generator_of(text % '').generate([(2, 3)], (16, 24))
+    pixels = generator_of(text % 'normalize_coordinates: false').generate([(2, 3)], (16, 24))
     np.testing.assert_allclose(shares * [16, 24, 16, 24], pixels, rtol=1e-5)
 
 
@@ -169,14 +166,14 @@ def test_grid():
         }"""
     )
     assert generator.anchors_per_location() == [4]
-    boxes = centers_and_sizes(generator.generate([(2, 1)], (50, 50)).boxes)
+    boxes = centers_and_sizes(generator.generate([(2, 1)], (50, 50)))
     np.testing.assert_allclose(boxes[:, :2], [[3, 1]] * 4 + [[19, 1]] * 4, atol=1e-5)
     np.testing.assert_allclose(boxes[:4, 2:], [[10, 20], [20, 40], [5, 40], [10, 80]], rtol=1e-6)
 
 
 def test_grid_defaults():
     generator = generator_of('grid_anchor_generator { scales: 1 aspect_ratios: 1 }')
-    boxes = generator.generate([(1, 2)], (50, 50)).boxes
+    boxes = generator.generate([(1, 2)], (50, 50))
     np.testing.assert_array_equal(boxes, [[-128, -128, 128, 128], [-128, -112, 128, 144]])
 
 
@@ -196,11 +193,10 @@ def test_flexible_grid():
     assert generator.anchors_per_location() == [2, 1]
     found = generator.generate([(1, 2), (1, 1)], (32, 64))
     np.testing.assert_allclose(
-        centers_and_sizes(found.boxes),
+        centers_and_sizes(found),
         [[0, 0, 10, 10], [0, 0, 10, 40], [0, 16, 10, 10], [0, 16, 10, 40], [16, 4, 40, 40]],
         atol=1e-5,
     )
-    assert found.feature_map_index.tolist() == [0, 0, 0, 0, 1]
 
 
 def test_flexible_grid_as_shares_of_the_image():
@@ -209,7 +205,7 @@ def test_flexible_grid_as_shares_of_the_image():
           anchor_grid { base_sizes: 10 aspect_ratios: 1 height_stride: 8 width_stride: 8 }
         }"""
     )
-    boxes = generator.generate([(1, 1)], (20, 40)).boxes
+    boxes = generator.generate([(1, 1)], (20, 40))
     np.testing.assert_allclose(boxes, [[-0.25, -0.125, 0.25, 0.125]])
 
 
@@ -225,9 +221,8 @@ def at_run_time(generator, grids, image_size):
         sides = tf.compat.v1.placeholder(tf.int32, [len(grids) + 1, 2])
         *grid_tensors, size = (tuple(tf.unstack(one)) for one in tf.unstack(sides))
         made = generator.generate(grid_tensors, size)
-        assert made.boxes.dtype == tf.float32
-        found = session.run((made.boxes, made.feature_map_index), {sides: [*grids, image_size]})
-    return anchors.Anchors(*found)
+        assert made.dtype == tf.float32
+        return session.run(made, {sides: [*grids, image_size]})
 
 
 @pytest.mark.parametrize(
@@ -252,8 +247,7 @@ def test_sizes_that_are_tensors_give_the_anchors_of_the_same_static_sizes(text):
     generator = generator_of(text)
     static = generator.generate([(7, 12), (4, 6)], (112, 192))
     found = at_run_time(generator, [(7, 12), (4, 6)], (112, 192))
-    np.testing.assert_array_equal(found.boxes, static.boxes)
-    np.testing.assert_array_equal(found.feature_map_index, static.feature_map_index)
+    np.testing.assert_array_equal(found, static)
 
 
 def test_a_grid_in_pixels_whose_size_is_a_tensor():
@@ -261,7 +255,7 @@ def test_a_grid_in_pixels_whose_size_is_a_tensor():
         'grid_anchor_generator { height: 10 width: 20 scales: 1 aspect_ratios: 1 }'
     )
     found = at_run_time(generator, [(1, 2)], (16, 32))
-    np.testing.assert_array_equal(found.boxes, [[-5, -10, 5, 10], [-5, 6, 5, 26]])
+    np.testing.assert_array_equal(found, [[-5, -10, 5, 10], [-5, 6, 5, 26]])
 
 
 def test_cells_of_a_size_at_run_time_start_half_a_stride_from_the_border():
@@ -272,8 +266,8 @@ def test_cells_of_a_size_at_run_time_start_half_a_stride_from_the_border():
           normalize_coordinates: false
         }"""
     )
-    assert generator.generate([(1, 1)], (7, 8)).boxes.tolist() == [[-4, 0, 4, 8]]
-    assert at_run_time(generator, [(1, 1)], (7, 8)).boxes.tolist() == [[0, 0, 8, 8]]
+    assert generator.generate([(1, 1)], (7, 8)).tolist() == [[-4, 0, 4, 8]]
+    assert at_run_time(generator, [(1, 1)], (7, 8)).tolist() == [[0, 0, 8, 8]]
 
 
 @pytest.mark.parametrize(
@@ -282,42 +276,42 @@ def test_cells_of_a_size_at_run_time_start_half_a_stride_from_the_border():
         ('', '^here.anchor_generator: empty; expected one of flexible_grid'),
         (
             'ssd_anchor_generator { height_stride: 8 }',
-            '1 height_stride and 0 width_stride; expected as many',
+            'width_stride: 0 values; expected 6, one for each feature map',
         ),
         (
             'ssd_anchor_generator { height_stride: 8 width_stride: 8 }',
-            '^here.anchor_generator.ssd_anchor_generator: 1 strides for 6 feature maps',
+            'here.anchor_generator.ssd_anchor_generator.height_stride: 1 values; expected 6',
         ),
         (
             'multiscale_anchor_generator { min_level: 5 max_level: 4 aspect_ratios: 1 }',
-            'max_level 4 is below min_level 5',
+            'min_level: 5; expected at most 4, max_level',
         ),
         (
             'flexible_grid_anchor_generator { anchor_grid { base_sizes: [1, 2] } }',
-            r'anchor_grid\[0\] has 2 base_sizes and 0 aspect_ratios',
+            'anchor_grid.0.aspect_ratios: 0 values; expected 2, one for each of base_sizes',
         ),
-        ('multiscale_anchor_generator {}', 'no aspect_ratios'),
-        ('grid_anchor_generator { scales: 1 }', 'no aspect_ratios'),
-        ('grid_anchor_generator { aspect_ratios: 1 }', 'no scales'),
+        ('multiscale_anchor_generator {}', 'aspect_ratios: empty; expected at least one'),
+        ('grid_anchor_generator { scales: 1 }', 'aspect_ratios: empty; expected at least one'),
+        ('grid_anchor_generator { aspect_ratios: 1 }', 'scales: empty; expected at least one'),
         (
             'multiscale_anchor_generator { aspect_ratios: 0 }',
-            'aspect_ratios is 0; expected numbers above 0',
+            'aspect_ratios.0: 0; expected more than 0',
         ),
-        ('ssd_anchor_generator { num_layers: 0 }', 'num_layers is 0; expected'),
+        ('ssd_anchor_generator { num_layers: 0 }', 'num_layers: 0; expected at least 1'),
         (
             'multiscale_anchor_generator { aspect_ratios: 1 scales_per_octave: 0 }',
-            'scales_per_octave is 0; expected',
+            'scales_per_octave: 0; expected at least 1',
         ),
-        ('flexible_grid_anchor_generator {}', 'no anchor_grid'),
+        ('flexible_grid_anchor_generator {}', 'anchor_grid: empty; expected at least one'),
         (
             'flexible_grid_anchor_generator { anchor_grid { base_sizes: 8 aspect_ratios: 1 } }',
-            'height_stride is 0; expected',
+            'height_stride: not set; expected at least 1',
         ),
         (
             'ssd_anchor_generator { interpolated_scale_aspect_ratio: 0 }',
-            'there are layers without anchors',
+            'aspect_ratios: empty; .* there are layers without anchors',
         ),
-        ('ssd_anchor_generator { scales: [0.1, 0.0] }', 'scales is 0.1, 0; expected'),
+        ('ssd_anchor_generator { scales: [0.1, 0.0] }', 'scales.1: 0; expected more than 0'),
     ],
 )
 def test_configs_that_cannot_be(text, message):

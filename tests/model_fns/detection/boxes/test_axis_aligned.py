@@ -24,12 +24,6 @@ def test_area():
     )
 
 
-def test_height_width():
-    height, width = run(axis_aligned.height_width, FIRST)
-    np.testing.assert_array_equal(height, [2, 1])
-    np.testing.assert_array_equal(width, [2, 4])
-
-
 def test_center_size_and_back():
     found = run(axis_aligned.to_center_size, [[1.0, 2.0, 4.0, 10.0]])
     assert [float(value[0]) for value in found] == [2.5, 6.0, 3.0, 8.0]
@@ -158,12 +152,6 @@ def test_boxes_of_records_that_have_an_area():
     assert axis_aligned.has_sides([0.1, 0.1, 0.2, 0.2])
     for box in ([0.1, 0.1, 0.1, 0.2], [0.1, 0.2, 0.2, 0.2], [0.1, float('nan'), 0.2, 0.2]):
         assert not axis_aligned.has_sides(box)
-
-
-def test_boxes_inside_a_window_may_touch_it():
-    window = [0, 0, 10, 20]
-    boxes = [[0, 0, 10, 20], [-0.5, 0, 5, 5], [5, 5, 6, 20.5]]
-    assert run(axis_aligned.is_inside, boxes, window).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize('function', [0, 1, 'turn'])

@@ -53,17 +53,6 @@ def test_faster_rcnn_scales():
     )
 
 
-def test_keypoints():
-    # One keypoint a quarter of the anchor's size beside its center, one at it.
-    boxes = [[*BOXES[0], 7.5, 9.0, 5.0, 8.0]]
-    check(
-        'keypoint_box_coder { num_keypoints: 2 }',
-        [[1, 2.5, 5 * LN2, -5 * LN2, 2.5, 2.5, 0, 0]],
-        boxes,
-        ANCHORS[:1],
-    )
-
-
 def test_mean_stddev():
     check('mean_stddev_box_coder { stddev: 2 }', [[-2, 1, 3, 0], [0, 0.25, 0, 0]])
     check('mean_stddev_box_coder {}', np.subtract(BOXES, ANCHORS) * 100)

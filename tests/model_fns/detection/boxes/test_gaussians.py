@@ -17,7 +17,6 @@ def test_recorded(dtype, bound):
         ('gwd_squared', gaussians.squared_wasserstein(boxes, others)),
         ('gwd_loss', 1.0 - loss(boxes, others)),
         ('kld', gaussians.kullback_leibler(boxes, others)),
-        ('kfiou', gaussians.kalman_overlap(boxes, others)),
     ):
         expected = [row[name] for row in rows]
         np.testing.assert_allclose(found, expected, rtol=bound, atol=bound, err_msg=name)
@@ -41,7 +40,6 @@ def test_names_of_a_rectangle_make_no_difference():
         gaussians.squared_wasserstein,
         gaussians.normalized_wasserstein,
         gaussians.kullback_leibler,
-        gaussians.kalman_overlap,
     ):
         np.testing.assert_allclose(
             distance(exchanged, other), distance(boxes, other), rtol=1e-9, err_msg=str(distance)

@@ -199,11 +199,11 @@ def test_bipartite_with_more_boxes_than_anchors():
         ('', '^here.matcher: empty; expected argmax_matcher'),
         (
             'argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.6 }',
-            r'argmax_matcher: unmatched threshold 0.6\d* is above the matched threshold 0.3',
+            'argmax_matcher.unmatched_threshold: 0.6; expected at most 0.3, matched_threshold',
         ),
         (
             'argmax_matcher { negatives_lower_than_unmatched: false }',
-            'negatives_lower_than_unmatched must be true',
+            'argmax_matcher.negatives_lower_than_unmatched: false, .*; expected true',
         ),
     ],
 )

@@ -100,8 +100,7 @@ def test_boxes_without_a_side():
     np.testing.assert_allclose(found[1, :4], boxes[1, :4], atol=1e-5)
 
 
-def test_inside_a_window_with_all_corners():
+def test_boxes_are_not_cut_at_a_window():
     window = tf.constant([0.0, 0, 10, 10])
     boxes = tf.constant([[5.0, 5, 6, 6, 0], [5, 5, 6, 6, math.pi / 4], [5, 5, 8, 8, math.pi / 4]])
-    np.testing.assert_array_equal(rotated.is_inside(boxes, window), [True, True, False])
     np.testing.assert_array_equal(rotated.clip_to_window(boxes, window), boxes)

@@ -25,7 +25,7 @@ GRID = """grid_anchor_generator {
 def test_by_hand():
     generator = generator_of(GRID)
     assert generator.anchors_per_location() == [12] and generator.in_pixels
-    boxes = generator.generate([(1, 2)], (64, 64)).boxes
+    boxes = generator.generate([(1, 2)], (64, 64))
     assert boxes.shape == (24, 5) and boxes.dtype == np.float32
     # Cells, then ratios, then scales, then angles.
     expected = [[0, 0, 16, 64, angle] for angle in (-0.5, 0, 0.5)]
@@ -39,8 +39,8 @@ def test_by_hand():
 def test_normalized_ones_become_pixels():
     text = 'multiscale_anchor_generator { min_level: 3 max_level: 3 aspect_ratios: 2 %s }'
     sizes = [(4, 8)], (32, 64)
-    in_pixels = generator_of(text % 'normalize_coordinates: false').generate(*sizes).boxes
-    normalized = generator_of(text % 'normalize_coordinates: true').generate(*sizes).boxes
+    in_pixels = generator_of(text % 'normalize_coordinates: false').generate(*sizes)
+    normalized = generator_of(text % 'normalize_coordinates: true').generate(*sizes)
     np.testing.assert_allclose(normalized, in_pixels, atol=1e-4)
     np.testing.assert_allclose(in_pixels[0, :2], [4, 4], atol=1e-5)
     assert in_pixels[0, 4] == 0
@@ -58,11 +58,11 @@ def test_normalized_ones_become_pixels():
 )
 def test_of_sizes_at_run_time(text):
     generator = generator_of(text)
-    expected = generator.generate([(3, 4)], (48, 64)).boxes
+    expected = generator.generate([(3, 4)], (48, 64))
 
     @tf.function
     def in_graph(grid, size):
-        return generator.generate([tuple(tf.unstack(grid))], tuple(tf.unstack(size))).boxes
+        return generator.generate([tuple(tf.unstack(grid))], tuple(tf.unstack(size)))
 
     found = in_graph(tf.constant([3, 4]), tf.constant([48, 64]))
     np.testing.assert_allclose(found, expected, atol=1e-4)

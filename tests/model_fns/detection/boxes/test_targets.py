@@ -166,13 +166,6 @@ def test_thresholded_iou_sees_how_little_a_box_is_background():
     assert found.matches.tolist() == [[0, NO, NO, NO]]
 
 
-def test_keypoints_behind_boxes():
-    coder = box_coders.KeypointBoxCoder(1)
-    found = assign([[[*FIRST, 0.5, 0.75]]], [[1]], [[1]], [[True]], coder=coder)
-    assert found.box_targets.shape == (1, 4, 6)
-    np.testing.assert_allclose(found.box_targets[0, 0, 4:], [0, 2.5], atol=1e-5)
-
-
 def test_columns_that_do_not_fit():
     with pytest.raises(ValueError, match='4 columns of targets for 2 classes'):
         assign([[FIRST]], [[1]], [[1]], [[True]], background=np.zeros([4], np.float32))
@@ -183,13 +176,17 @@ def test_trimming_keeps_all_that_is_real():
         valid = tf.constant([[True, False, False], [True, True, False]])
         rows = tf.reshape(tf.range(6.0), [2, 3])
         trimmed = targets.Groundtruth(
-            tf.tile(rows[..., tf.newaxis], [1, 1, 4]), rows[..., tf.newaxis], rows, valid, rows
+            tf.tile(rows[..., tf.newaxis], [1, 1, 4]),
+            rows[..., tf.newaxis],
+            rows,
+            valid,
+            mask_weights=rows,
         ).trimmed()
         given = {name: one for name, one in vars(trimmed).items() if one is not None}
         groundtruth = targets.Groundtruth(**session.run(given))
     assert groundtruth.boxes.shape == (2, 2, 4)
     assert groundtruth.classes.shape == (2, 2, 1)
-    assert groundtruth.weights.tolist() == groundtruth.confidences.tolist() == [[0, 1], [3, 4]]
+    assert groundtruth.weights.tolist() == groundtruth.mask_weights.tolist() == [[0, 1], [3, 4]]
     assert groundtruth.valid.tolist() == [[True, False], [True, True]]
 
 
@@ -262,4 +259,4 @@ def _anchors(case):
     ]
     shape = case.arrays.get('infer/preprocessed__shape')
     shape = case.arrays['infer/preprocessed'].shape if shape is None else shape
-    return generator.generate(grids, tuple(shape[1:3])).boxes
+    return generator.generate(grids, tuple(shape[1:3]))

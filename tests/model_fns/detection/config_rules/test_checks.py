@@ -5,6 +5,9 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from model_fns.detection.boxes import box_coders, rotated_coder
+from model_fns.detection.config_rules import checks
+from protos import box_coding_pb2
 
 _TYPE = 'train_config.fine_tune_checkpoint_type'
 
@@ -202,6 +205,11 @@ def test_what_fits_is_accepted(settings):
             'anchor_generator.flexible_grid_anchor_generator.anchor_grid.0.aspect_ratios',
             '2 values; expected 1, one for each of base_sizes.',
         ),
+        (
+            [f'{ANCHORS}aspect_ratios=[]', f'{ANCHORS}interpolated_scale_aspect_ratio=0'],
+            f'{ANCHORS}aspect_ratios',
+            'empty; expected at least one, or interpolated_scale_aspect_ratio above 0, for there ',
+        ),
         # Losses.
         (
             [
@@ -369,3 +377,10 @@ def test_a_detector_takes_no_other_type_of_checkpoints():
         "train_config.fine_tune_checkpoint_type: 'whole'; expected one of classification, "
         'detection, full, fine_tune, or nothing for classification.'
     )
+
+
+@pytest.mark.parametrize('name', checks._CODE_SIZES)
+def test_sizes_of_codes_are_those_of_the_coders(name):
+    config = box_coding_pb2.BoxCoder(**{name: {}})
+    build = rotated_coder if name.startswith('rotated') else box_coders
+    assert build.build_box_coder(config, 'here').code_size == checks._CODE_SIZES[name]

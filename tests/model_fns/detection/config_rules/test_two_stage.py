@@ -157,3 +157,251 @@ def test_problems_of_masks(setting, text):
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, mode=None)
     assert str(caught.value).startswith(named(f'{HEAD}.{text}'))
+
+
+def test_what_the_second_stage_needs_is_not_asked_for_with_one():
+    text = tiny_two_stage.MODEL.format(stages=1)
+    config = config_lib.parse_pipeline_config(text, 'text')
+    for field in ('initial_crop_size', 'second_stage_box_predictor'):
+        config.model.faster_rcnn.ClearField(field)
+    assert model_fns.validate(config, mode=None) == []
+    config.model.faster_rcnn.number_of_stages = 2
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert [line.split(':')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
+        named('initial_crop_size'),
+        named('second_stage_box_predictor'),
+    ]
+
+
+def test_mined_proposals_need_not_fill_a_batch():
+    text = tiny_two_stage.MODEL.format(stages=2)
+    settings = [
+        'model.faster_rcnn.second_stage_batch_size=64',
+        'model.faster_rcnn.hard_example_miner={ min_negatives_per_image: 3 }',
+    ]
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    (warning,) = model_fns.validate(config, mode=None)
+    assert warning.startswith(named('hard_example_miner.min_negatives_per_image has no effect'))
+
+
+def test_attention_needs_its_features():
+    text = tiny_two_stage.CONTEXT.format(stages=2)
+    readers = 'train_input_reader { tf_record_input_reader { input_path: "a" } }'
+    config = config_lib.parse_pipeline_config(text + readers, 'text')
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == (
+        'train_input_reader.load_context_features: false; expected true: '
+        'model.faster_rcnn.context_config attends to these features.'
+    )
+    config.train_input_reader.load_context_features = True
+    model_fns.validate(config, mode=None)
+    config.model.faster_rcnn.ClearField('context_config')
+    assert model_fns.validate(config, mode=None) == [
+        'train_input_reader.load_context_features has no effect: the model has no context_config.'
+    ]
+
+
+def test_attention_needs_features_of_boxes():
+    assert problem('context_config={}', stages=1).startswith(
+        named('context_config: it is for the box features of mask_rcnn_box_predictor, and the ')
+    )
+    text = tiny_two_stage.MASKS.format(stages=3)
+    setting = 'model.faster_rcnn.context_config={ context_feature_length: 5 }'
+    config = config_lib.parse_pipeline_config(text, 'text', settings=[setting])
+    with pytest.raises(errors.ConfigError, match='number_of_stages: 3; masks do not attend to'):
+        model_fns.validate(config, mode=None)
+
+
+POSITION_SENSITIVE = """second_stage_box_predictor={ rfcn_box_predictor {
+  conv_hyperparams { initializer { truncated_normal_initializer {} } } %s
+} }"""
+
+
+def test_bins_divide_the_crop():
+    found = problem(POSITION_SENSITIVE % 'crop_height: 16')
+    assert found == named(
+        'second_stage_box_predictor.rfcn_box_predictor.crop_height: 16; expected a multiple of 3, '
+        'num_spatial_bins_height, like 15.'
+    )
+
+
+def test_crops_have_no_effect_on_position_sensitive_heads():
+    settings = [f'model.faster_rcnn.{POSITION_SENSITIVE % ""}']
+    text = tiny_two_stage.MODEL.format(stages=2)
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    warnings = model_fns.validate(config, mode=None)
+    assert [one.partition(' has no effect')[0] for one in warnings] == [
+        named(field) for field in ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
+    ]
+
+
+def test_masks_are_predicted_by_convolutions():
+    config = of_masks()
+    config.model.faster_rcnn.second_stage_box_predictor.mask_rcnn_box_predictor.ClearField(
+        'conv_hyperparams'
+    )
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == named(
+        f'{HEAD}.conv_hyperparams: is missing; masks are predicted by convolutions.'
+    )
+
+
+def test_masks_are_read_where_they_are_learned():
+    config = of_masks()
+    assert model_fns.validate(config, mode=None) == []
+    config.eval_input_reader.add()
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == (
+        'eval_input_reader.0.load_instance_masks: false; the model learns masks '
+        '(number_of_stages: 3): expected true, and records with image/object/mask.'
+    )
+
+
+def test_masks_that_no_stage_predicts():
+    config = of_masks('model.faster_rcnn.number_of_stages=2')
+    warnings = model_fns.validate(config, mode=None)
+    expected = [
+        named(f'{HEAD}.{field} has no effect without number_of_stages: 3.')
+        for field in (
+            'conv_hyperparams',
+            'predict_instance_masks',
+            'mask_prediction_conv_depth',
+            'mask_height',
+            'mask_width',
+        )
+    ]
+    expected.append(named('output_reframed_masks has no effect without number_of_stages: 3.'))
+    assert sorted(warnings) == sorted(expected)
+
+
+def test_attention_is_not_for_boxes_that_are_cropped_anew():
+    message = problem(
+        'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
+    )
+    assert named('output_final_box_features: true; expected false with context_config.') in message
+    assert named('number_of_stages: 3; expected 2 with context_config.') in message
+
+
+EXTRACTOR = 'model.faster_rcnn.feature_extractor'
+HYPERPARAMS = '{ initializer { variance_scaling_initializer {} } batch_norm { decay: 0.9 } }'
+
+
+def warnings_of(*settings):
+    text = tiny_two_stage.MODEL.format(stages=2)
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    return model_fns.validate(config, mode=None)
+
+
+def test_hyperparams_of_the_backbone():
+    override = 'override_base_feature_extractor_hyperparams'
+    found = problem(f'feature_extractor.{override}=true')
+    assert found.startswith(named('feature_extractor.conv_hyperparams: is missing; override_base'))
+    (warning,) = warnings_of(f'{EXTRACTOR}.conv_hyperparams={HYPERPARAMS}')
+    assert warning == (f'{EXTRACTOR}.conv_hyperparams has no effect without {override}: true.')
+    both = f'{EXTRACTOR}.conv_hyperparams={HYPERPARAMS}', f'{EXTRACTOR}.{override}=true'
+    assert warnings_of(*both) == []
+
+
+def test_statistics_that_a_short_run_does_not_reach():
+    (warning,) = warnings_of('train_config.num_steps=300')
+    assert warning.startswith(f'{EXTRACTOR}.batch_norm_trainable: the published moving statistics')
+    assert (
+        warnings_of('train_config.num_steps=300', f'{EXTRACTOR}.batch_norm_trainable=false') == []
+    )
+    fine_tuned = 'train_config.fine_tune_checkpoint="/model.ckpt"'
+    assert warnings_of('train_config.num_steps=300', fine_tuned) == []
+    assert warnings_of('train_config.num_steps=20000') == []
+
+
+def test_final_boxes_have_features_where_boxes_are_cropped():
+    settings = POSITION_SENSITIVE % '', 'output_final_box_features=true'
+    assert problem(*settings) == named(
+        'output_final_box_features: true; rfcn_box_predictor computes none of boxes: expected '
+        'false.'
+    )
+
+
+def of_pyramid(*settings):
+    text = tiny_two_stage.PYRAMID.format(stages=2)
+    settings = [named(setting) for setting in settings]
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    return model_fns.validate(config, mode=None)
+
+
+GRID = (
+    'first_stage_anchor_generator={ grid_anchor_generator { scales: 1 aspect_ratios: 1 } }',
+    'first_stage_anchor_generator.grid_anchor_generator: anchors for 1 feature maps; the first '
+    'stage has 4, the levels of feature_extractor.fpn.',
+)
+
+
+@pytest.mark.parametrize(
+    ('setting', 'text'),
+    [
+        GRID,
+        (
+            'feature_extractor.fpn.max_level=7',
+            'first_stage_anchor_generator.multiscale_anchor_generator.max_level: 6; expected 7, '
+            'that of feature_extractor.fpn.',
+        ),
+        (
+            'feature_extractor={ type: "faster_rcnn_resnet50_fpn_keras" fpn { min_level: 3 '
+            'max_level: 6 } }',
+            'feature_extractor.conv_hyperparams: is missing; the convolutions of the feature '
+            'pyramid have them.',
+        ),
+        (
+            'first_stage_box_predictor_conv_hyperparams.batch_norm={}',
+            'first_stage_box_predictor_conv_hyperparams.batch_norm: the first stage has one layer '
+            'for all levels of the feature pyramid, and statistics of one: leave it out.',
+        ),
+        (
+            POSITION_SENSITIVE % '',
+            'second_stage_box_predictor.rfcn_box_predictor: its maps are of one level, and the '
+            'feature pyramid has several: expected mask_rcnn_box_predictor.',
+        ),
+    ],
+)
+def test_what_a_pyramid_needs(setting, text):
+    with pytest.raises(errors.ConfigError) as caught:
+        of_pyramid(setting)
+    assert str(caught.value) == named(text)
+
+
+def test_a_pyramid_has_no_masks():
+    config = config_lib.parse_pipeline_config(tiny_two_stage.PYRAMID.format(stages=3), 'text')
+    with pytest.raises(errors.ConfigError, match='stages: 3; features of boxes of faster'):
+        model_fns.validate(config, mode=None)
+
+
+def test_levels_are_of_types_that_have_a_pyramid():
+    assert problem('feature_extractor.fpn={}') == named(
+        'feature_extractor.fpn: faster_rcnn_mobilenet_v1_025 has no feature pyramid: leave it out, '
+        'or expected a type that has one, like faster_rcnn_resnet50_fpn_keras.'
+    )
+
+
+def test_hyperparams_of_a_pyramid_are_honored_without_the_backbone():
+    assert of_pyramid() == []
+    override = 'feature_extractor.override_base_feature_extractor_hyperparams=false'
+    assert of_pyramid(override) == []
+    (warning,) = of_pyramid('feature_extractor.first_stage_features_stride=8')
+    assert warning == named(
+        'feature_extractor.first_stage_features_stride has no effect: '
+        'faster_rcnn_resnet50_fpn_keras has the strides of the levels of fpn.'
+    )
+
+
+def test_images_are_padded_to_a_multiple_below_a_pyramid_alone():
+    setting = 'feature_extractor.pad_to_multiple=64'
+    assert of_pyramid(setting) == []
+    assert warnings_of(named(setting)) == [
+        named(
+            'feature_extractor.pad_to_multiple has no effect: faster_rcnn_mobilenet_v1_025 has no '
+            'feature pyramid, and takes images of any size.'
+        )
+    ]

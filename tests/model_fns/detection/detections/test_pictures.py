@@ -58,7 +58,7 @@ def tagged(text):
     """Draw a gray picture with the text of an object of class 1 on top of its box, a quarter."""
     picture = raw_features()[fields.IMAGE]
     with visualization.canvas(picture) as image:
-        visualization.draw_tag(image, text, 150, 150, colors.of_class(1), scale=2)
+        visualization.draw_tag(image, text, 150, 150, colors.class_color(1), scale=2)
     return picture
 
 
@@ -66,8 +66,8 @@ def test_a_box_is_drawn_in_the_color_of_its_class():
     picture = drawer(skip_labels=True, skip_scores=True).draw(raw_features(), outputs(classes=[2]))
     assert picture.shape == (600, 600, 3)
     assert picture.dtype == np.uint8
-    assert where(picture, colors.of_class(2)) == (150, 150, 450, 450)
-    assert where(picture, colors.of_class(1)) is None
+    assert where(picture, colors.class_color(2)) == (150, 150, 450, 450)
+    assert where(picture, colors.class_color(1)) is None
     assert (picture[200:400, 200:400] == GRAY).all()
 
 
@@ -95,7 +95,7 @@ def test_crowded_scenes_have_thin_boxes_without_texts(count, line):
     """The last of many equal boxes covers the others; texts would be above them."""
     many = outputs([QUARTER] * count, [0.9] * count, [1] * count)
     picture = drawer().draw(raw_features(), many)
-    color = colors.of_class(1)
+    color = colors.class_color(1)
     assert (picture[300, 150 : 150 + line] == color).all()
     assert (picture[300, 150 + line] == GRAY).all()
     assert (picture[:150] == GRAY).all() == (count == 16)
@@ -121,7 +121,7 @@ def test_only_the_best_detections_above_the_threshold():
             raw_features(), outputs(boxes, scores, [1] * 5, count)
         )
         tops = [60 * row for row in range(5)]
-        return [row for row in range(5) if tuple(picture[tops[row], 0]) == colors.of_class(1)]
+        return [row for row in range(5) if tuple(picture[tops[row], 0]) == colors.class_color(1)]
 
     assert drawn() == [0, 1, 3, 4]
     assert drawn(min_score_threshold=0.85) == [1, 4]
@@ -135,7 +135,7 @@ def test_groundtruth_is_on_the_right():
     picture = plain.draw(raw_features(), none, labels(classes=[1]))
     assert picture.shape[1] == 600 + 8 + 600
     assert picture.shape[0] > 600  # captions
-    assert where(picture, colors.of_class(2)) == (150, 608 + 150, 450, 608 + 450)
+    assert where(picture, colors.class_color(2)) == (150, 608 + 150, 450, 608 + 450)
 
 
 def test_boxes_of_a_padded_input():
@@ -148,8 +148,8 @@ def test_boxes_of_a_padded_input():
     plain = drawer(skip_labels=True, skip_scores=True)
     truth = labels([[0.25, 0.25, 0.75, 0.75]], [1])
     picture = plain.draw(features, outputs(), truth)
-    assert where(picture, colors.of_class(1)) == (75, 150, 225, 450)
-    assert where(picture, colors.of_class(2)) == (75, 608 + 150, 225, 608 + 450)
+    assert where(picture, colors.class_color(1)) == (75, 150, 225, 450)
+    assert where(picture, colors.class_color(2)) == (75, 608 + 150, 225, 608 + 450)
     assert tuple(picture[100, 300]) == (GRAY,) * 3
 
 
@@ -207,7 +207,7 @@ def test_masks_of_detections_are_placed_in_their_boxes():
     more = {fields.DETECTION_MASKS: mask}
     plain = drawer(skip_labels=True, skip_scores=True)
     picture = plain.draw(raw_features(), outputs([[0.0, 0.0, 0.5, 0.5]], **more))
-    tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.of_class(1)))
+    tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.class_color(1)))
     # The middles of its cells are at the corners of the box, between which it falls from 0.9 to 0.
     # The box's line is over two pixels at each side. In row 2 there is more than a half from
     # 0.9 x (1 - 4 / 599) > 0.5 on, that is pixel 168; in column 297 as far as row 131.
@@ -221,7 +221,7 @@ def test_masks_of_groundtruth():
     features = {**raw_features(), fields.TRUE_IMAGE_SHAPE: np.array([600, 600, 3])}
     none = outputs(np.zeros([0, 4]), [], [])
     picture = plain.draw(features, none, labels(**{fields.MASKS: mask}))
-    tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.of_class(1)))
+    tinted = np.rint(0.6 * GRAY + 0.4 * np.array(colors.class_color(1)))
     assert where(picture, tinted) == (240, 608, 360, 608 + 600)
     # A batch has as many masks as its fullest image has objects, and boxes stand for missing ones.
     weights = np.array([0.0, 0.0, 0.0, 0.0])
@@ -239,7 +239,7 @@ def test_keypoints_and_the_lines_between_them():
 
     def row(**options):
         picture = drawer(**plain, **options).draw(raw_features(), tiny)
-        return (picture[150] == colors.of_class(1)).all(axis=-1)
+        return (picture[150] == colors.class_color(1)).all(axis=-1)
 
     assert row()[60] and row()[540] and not row()[300]
     assert row(keypoint_edge=edges)[60:541].all()
@@ -251,9 +251,9 @@ def test_boxes_that_reach_over_the_border():
         raw_features(), outputs([[-0.5, -0.5, 1.5, 0.5], [0.9, 0.98, 1, 2]], [1, 1], [1, 2])
     )
     assert picture.shape == (600, 600, 3)
-    assert tuple(picture[300, 299]) == colors.of_class(1)
+    assert tuple(picture[300, 299]) == colors.class_color(1)
     # The text of the first stays inside.
-    assert tuple(picture[0, 0]) == colors.of_class(1)
+    assert tuple(picture[0, 0]) == colors.class_color(1)
 
 
 def test_targets_alone_are_drawn_in_the_input_as_it_is():
@@ -267,7 +267,7 @@ def test_targets_alone_are_drawn_in_the_input_as_it_is():
     picture = plain.draw(features, {}, labels(classes=[1]))
     assert picture.shape[1] == 600
     # A quarter of 600; with the original's aspect ratio it would begin at row 75.
-    assert where(picture[:600], colors.of_class(2))[:2] == (150, 150)
+    assert where(picture[:600], colors.class_color(2))[:2] == (150, 150)
 
 
 @pytest.mark.parametrize('rotated', [False, True])
@@ -298,7 +298,7 @@ def test_rotated_boxes_are_polygons_with_a_dot_where_they_look_to():
     found = outputs(boxes=[[0.5, 0.5, 0.4, 0.4, 0.8]], **{fields.DETECTION_CORNERS: corners})
     found[fields.DETECTION_CORNERS] = np.array(corners, np.float32)
     picture = drawer(skip_labels=True, skip_scores=True).draw(raw_features(), found)
-    color = colors.of_class(1)
+    color = colors.class_color(1)
     top, left, bottom, right = where(picture, color)
     assert abs(top - 120) < 5 and abs(left - 120) < 5
     assert abs(bottom - 480) < 5 and abs(right - 480) < 5
@@ -315,5 +315,5 @@ def test_rotated_groundtruth():
     truth = labels()
     truth[fields.BOXES] = np.array([[0.2, 0.5, 0.5, 0.8, 0.8, 0.5, 0.5, 0.2]] * 4, np.float32)
     picture = drawer().draw(raw_features(), {}, truth)
-    _, left, bottom, right = where(picture, colors.of_class(1))
+    _, left, bottom, right = where(picture, colors.class_color(1))
     assert abs(left - 120) < 5 and abs(right - 480) < 5 and abs(bottom - 480) < 5

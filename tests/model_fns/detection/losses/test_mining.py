@@ -13,7 +13,8 @@ tf1 = tf.compat.v1
 
 
 def build(text):
-    config = losses_pb2.Loss(classification_loss={'weighted_sigmoid': {}})
+    losses = {'weighted_sigmoid': {}}, {'weighted_smooth_l1': {}}
+    config = losses_pb2.Loss(classification_loss=losses[0], localization_loss=losses[1])
     return mining.build_reduction(text_format.Merge(text, config), 'model.ssd.loss')
 
 

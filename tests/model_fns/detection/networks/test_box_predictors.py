@@ -420,7 +420,9 @@ def test_what_of_separable_convolutions_is_regularized(generation, field, regula
 
 @pytest.mark.parametrize('make', [own, shared_head])
 def test_a_code_of_another_size_than_the_coder_has(make):
-    with pytest.raises(errors.ConfigError, match='box_code_size: got 5; the box coder has 4'):
+    with pytest.raises(
+        errors.ConfigError, match='box_code_size: 5; expected 4, that of the box coder'
+    ):
         make('box_code_size: 5')
     # Where it is left out it is the coder's.
     assert make(code_size=8) is not None

@@ -46,7 +46,7 @@ def test_other_colors():
     assert presets.get_dataset('ade20k').class_colors[150] == (92, 0, 255)
     assert presets.get_dataset('camvid').class_colors[3] == (128, 64, 128)
     generated = presets.generated_colors(40)
-    assert generated[0] == (0, 0, 0) and generated[5] == colors.of_class(5)
+    assert generated[0] == (0, 0, 0) and generated[5] == colors.class_color(5)
     assert len(set(generated)) == 40
 
 

@@ -44,7 +44,7 @@ def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounde
 
 
 def test_knows_the_networks_of_the_published_models():
-    assert backbones.backbone_names() == (
+    assert registry.network_names('segmentation') == (
         *MOBILENETS,
         *SEARCHED,
         *sorted(RESNETS),
@@ -206,7 +206,7 @@ def _shapes(graph):
     return {variable.op.name: tuple(variable.shape) for variable in variables}
 
 
-@pytest.mark.parametrize('name', backbones.backbone_names())
+@pytest.mark.parametrize('name', registry.network_names('segmentation'))
 def test_padding_is_the_middle_of_the_normalized_range(name):
     backbone = backbones.get_backbone(name)
     pixels = np.array([backbone.mean_pixel, [0.0] * 3, [255.0] * 3], np.float32)

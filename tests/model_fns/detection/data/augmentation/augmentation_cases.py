@@ -34,7 +34,6 @@ _SPECS = {
     fields.IS_CROWD: (np.bool_, [None]),
     fields.GROUP_OF: (np.bool_, [None]),
     fields.AREA: (np.float32, [None]),
-    fields.MULTICLASS_SCORES: (np.float32, [None, 3]),
     fields.MASKS: (np.uint8, [None, None, None]),
     fields.MASK_WEIGHTS: (np.float32, [None]),
     fields.KEYPOINTS: (np.float32, [None, 4, 2]),
@@ -66,7 +65,6 @@ def painted(height: int, width: int, corners: Sequence[Sequence[int]]) -> Arrays
         fields.IS_CROWD: ids == 2,
         fields.GROUP_OF: ids == 0,
         fields.AREA: masks.sum((1, 2)).astype(np.float32),
-        fields.MULTICLASS_SCORES: np.eye(3, dtype=np.float32)[:count],
         fields.MASKS: masks,
         fields.MASK_WEIGHTS: (ids / 2).astype(np.float32),
         fields.KEYPOINTS: boxes[:, [0, 1, 0, 3, 2, 1, 2, 3]].reshape(count, 4, 2),
@@ -171,7 +169,6 @@ def assert_rows_belong_together(before: Arrays, after: Arrays) -> None:
         fields.DIFFICULT,
         fields.IS_CROWD,
         fields.GROUP_OF,
-        fields.MULTICLASS_SCORES,
         fields.MASK_WEIGHTS,
     )
     for name in set(same) & set(after):

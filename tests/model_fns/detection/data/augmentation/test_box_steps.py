@@ -73,5 +73,5 @@ def test_boxes_in_pixels(example, seed):
 
 
 def test_a_ratio_above_one_is_refused():
-    with pytest.raises(errors.ConfigError, match='ratio: 1.5; expected a number from 0 to 1'):
+    with pytest.raises(errors.ConfigError, match='ratio: 1.5; expected at least 0 and at most 1'):
         run('random_jitter_boxes { ratio: 1.5 }', plain(painted(4, 4, [])))

@@ -174,15 +174,24 @@ def test_crop_to_aspect_ratio_by_hand():
 @pytest.mark.parametrize(
     ('step', 'message'),
     [
-        ('random_crop_image { min_object_covered: 2 }', 'min_object_covered: 2; expected a number'),
-        ('random_crop_image { max_area: 1.5 }', 'max_area: 1.5; expected a number up to 1'),
-        ('random_crop_image { min_area: 0 }', 'min_area: 0; expected a number above 0'),
-        ('random_crop_image { min_area: 0.7 max_area: 0.6 }', 'max_area: 0.6; .* min_area, 0.7'),
+        (
+            'random_crop_image { min_object_covered: 2 }',
+            'min_object_covered: 2; expected at least 0',
+        ),
+        (
+            'random_crop_image { max_area: 1.5 }',
+            'max_area: 1.5; expected more than 0 and at most 1',
+        ),
+        ('random_crop_image { min_area: 0 }', 'min_area: 0; expected more than 0'),
+        (
+            'random_crop_image { min_area: 0.7 max_area: 0.6 }',
+            'min_area: 0.7; expected at most 0.6, max_area',
+        ),
         ('random_crop_image { random_coef: -1 }', 'random_coef: -1; expected'),
         ('random_crop_to_aspect_ratio { aspect_ratio: 0 }', 'aspect_ratio: 0; expected'),
         (
             'ssd_random_crop { operations {} }',
-            r'ssd_random_crop\.operations\[0\]\.min_aspect_ratio: not set; expected',
+            r'ssd_random_crop\.operations\.0\.min_aspect_ratio: not set; expected',
         ),
     ],
 )

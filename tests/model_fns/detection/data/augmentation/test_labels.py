@@ -46,28 +46,16 @@ def test_labels_are_remapped():
     assert after[fields.CLASSES].dtype == np.int64
 
 
-def test_logits_become_probabilities():
-    example = painted(4, 4, BOXES[:1])
-    example[fields.MULTICLASS_SCORES] = np.log(np.float32([[1, 4, 4]]))
-    after = run('convert_class_logits_to_softmax { temperature: 2 }', example)
-    np.testing.assert_allclose(after[fields.MULTICLASS_SCORES], [[0.2, 0.4, 0.4]], rtol=1e-5)
-
-
-def test_scores_that_are_not_there_are_refused():
-    example = painted(4, 4, BOXES[:1])
-    del example[fields.MULTICLASS_SCORES]
-    with pytest.raises(errors.ConfigError, match='softmax: examples have no multi-class scores'):
-        run('convert_class_logits_to_softmax {}', example)
-
-
 @pytest.mark.parametrize(
     ('step', 'message'),
     [
-        ('drop_label_probabilistically {}', 'label: not set; expected a number from 1 up'),
-        ('remap_labels { new_label: 1 }', 'original_labels: not set; expected ids of classes'),
-        ('remap_labels { original_labels: [1, 0] new_label: 1 }', r'original_labels: \[1, 0\]'),
+        ('drop_label_probabilistically {}', 'label: not set; expected at least 1'),
+        ('remap_labels { new_label: 1 }', 'original_labels: empty; expected at least one'),
+        (
+            'remap_labels { original_labels: [1, 0] new_label: 1 }',
+            'original_labels.1: 0; expected at least 1',
+        ),
         ('remap_labels { original_labels: 1 }', 'new_label: not set; expected'),
-        ('convert_class_logits_to_softmax { temperature: 0 }', 'temperature: 0; expected'),
     ],
 )
 def test_values_out_of_range_are_refused(step, message):

@@ -126,7 +126,10 @@ def test_jpeg_quality(example):
         ('random_black_patches { max_black_patches: -1 }', 'max_black_patches: -1; expected'),
         ('random_black_patches { size_to_image_ratio: 2 }', 'size_to_image_ratio: 2; expected'),
         ('random_patch_gaussian { min_patch_size: 0 }', 'min_patch_size: 0; expected'),
-        ('random_patch_gaussian { min_gaussian_stddev: 2 }', 'max_gaussian_stddev: 1; expected'),
+        (
+            'random_patch_gaussian { min_gaussian_stddev: 2 }',
+            'min_gaussian_stddev: 2; expected at most 1, max_gaussian_stddev',
+        ),
         ('random_jpeg_quality { max_jpeg_quality: 101 }', 'max_jpeg_quality: 101; expected'),
         ('random_jpeg_quality { random_coef: 3 }', 'random_coef: 3; expected'),
     ],

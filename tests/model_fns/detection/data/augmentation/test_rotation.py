@@ -126,7 +126,7 @@ def test_without_a_turn_nothing_changes(example):
 
 
 def test_wrong_angles():
-    with pytest.raises(errors.ConfigError, match='max_angle: -1; expected at least min_angle, 1'):
+    with pytest.raises(errors.ConfigError, match='min_angle: 1; expected at most -1, max_angle'):
         step_of('random_rotation { min_angle: 1 max_angle: -1 }')
 
 

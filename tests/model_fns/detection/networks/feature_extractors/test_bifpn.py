@@ -132,10 +132,3 @@ def test_the_neck_by_its_definition(method):
     # Four projections, and two kernels of each of four separable convolutions.
     assert len(penalised) == 4 + 2 * 4
     assert shapes['bifpn/node_03_1_up_lvl_4/input_0/biases'] == (4,)
-
-
-def test_sizes_whose_levels_are_not_half_of_each_other():
-    with tf.Graph().as_default():
-        bifpn.check_sizes(tf1.placeholder(tf.float32, [1, 256, None, 3]), 128)
-        with pytest.raises(errors.ConfigError, match='256 x 160 pixels; .* multiples of 128 .*pad'):
-            bifpn.check_sizes(tf.zeros([1, 256, 160, 3]), 128)

@@ -1,0 +1,1 @@
+"""Results beside what they should equal, or what is promised of them."""

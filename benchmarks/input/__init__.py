@@ -1,0 +1,1 @@
+"""Training input: its stages, and the time that steps wait for it."""

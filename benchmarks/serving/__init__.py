@@ -1,0 +1,1 @@
+"""Evaluation, prediction and exported models."""

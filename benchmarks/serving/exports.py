@@ -1,0 +1,348 @@
+"""Measures an exported detector as a server runs it: latency, throughput, clients, memory.
+
+    python -m benchmarks.serving.exports [--model=ssd_mobilenet_v1_coco] [--trace]
+
+The model has random weights and 3 classes; images are drawn, 320 x 240. Each export is loaded in a
+process of its own by plain TensorFlow, with nothing of this project: by `tf.compat.v1.saved_model`
+into a session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it
+(constants, batch norm folded into weights), with constants but not folded, with variables; of
+encoded images; of examples. Latency is the least of the median milliseconds of one image over some
+rounds, and beside it the least mean of the processor's; throughput is of batches of 8, and of 1, 2
+and 4 clients, a thread each, that send one image after the other, with the median that a client
+waits. Suppression's share is what a run takes more than one whose raw outputs alone are fetched, by
+the clock and of the processor. Memory is what the process holds beyond what it held when TensorFlow
+was imported, in MiB. Last come the latencies of exports as multiples of others'. `--trace` prints
+instead what kinds of ops a request of one image takes its time for, on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import tempfile
+import threading
+import time
+from functools import partial
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Tuple
+
+import numpy as np
+
+from benchmarks import measuring
+
+BATCH_SIZE = 8
+CLIENTS = (1, 2, 4)
+RAW_OUTPUTS = ('raw_detection_boxes', 'raw_detection_scores')
+# What is compared: an export, and the one whose latency is 1.
+RATIOS = (
+    ('frozen', 'folded'),
+    ('variables', 'folded'),
+    ('encoded', 'folded'),
+    ('example', 'folded'),
+)
+SIGNATURE = 'serving_default'
+TAG = 'serve'
+
+
+def write_exports(model: str, folder: str) -> Dict[str, str]:
+    """Exports of one network in all forms; their folders by name."""
+    from benchmarks import scenes
+    from estimator_lib.export import exporting, saved_model, serving
+    from model_fns import build_task
+
+    paths = scenes.write_records(folder, 16)
+    config = scenes.load_config(model, paths, len(scenes.CLASSES))
+    model_dir = os.path.join(folder, 'model')
+    scenes.train_one_step(config, model_dir)
+    checkpoint = os.path.join(model_dir, 'model.ckpt-1')
+    kinds = {
+        'folded': serving.IMAGE_TENSOR,
+        'encoded': serving.ENCODED_IMAGE_STRING_TENSOR,
+        'example': serving.TF_EXAMPLE,
+    }
+    task = build_task(config)
+    exports = {
+        name: exporting.export(
+            task,
+            config,
+            checkpoint,
+            os.path.join(folder, name),
+            saved_model.SavedModelWriter(kind),
+        )
+        for name, kind in kinds.items()
+    }
+    for name, frozen in (('frozen', True), ('variables', False)):
+        exports[name] = os.path.join(folder, name)
+        write_plain(task, checkpoint, exports[name], frozen)
+    return exports
+
+
+def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
+    """An export without folded batch norm: with constants, or with variables beside the graph."""
+    import tensorflow as tf
+
+    from estimator_lib.export import freezing, inference_graph, saved_model, serving
+    from protos import export_pb2
+
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default():
+        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+        outputs = inference_graph.build_outputs(task, receiver.features)
+        with inference_graph.trained_session(checkpoint, False, task) as session:
+            if frozen:
+                graph = freezing.freeze(session, list(outputs.values()))
+                inputs = receiver.receiver_tensors
+                model = inference_graph.InferenceGraph(graph, inputs, outputs)
+                saved_model.write_graph(graph, {SIGNATURE: model.signature()}, path)
+                return
+            signature = tf1.saved_model.predict_signature_def(receiver.receiver_tensors, outputs)
+            builder = tf1.saved_model.Builder(path)
+            builder.add_meta_graph_and_variables(session, [TAG], {SIGNATURE: signature})
+            builder.save()
+
+
+def requests(kind: str) -> Any:
+    """Return what clients send: a batch of images, raw or in the form that an export takes."""
+    from estimator_lib.export import serving
+
+    shape = [BATCH_SIZE, 240, 320, 3]
+    images = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+    forms = {'encoded': serving.ENCODED_IMAGE_STRING_TENSOR, 'example': serving.TF_EXAMPLE}
+    return serving.as_requests(images, forms.get(kind, serving.IMAGE_TENSOR))
+
+
+def load_in_session(path: str) -> Dict[str, Callable[[Any], Any]]:
+    """Functions of a batch by what they compute: `all`, and `raw` where the export has that."""
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    graph = tf.Graph()
+    session = tf1.Session(graph=graph)
+    with graph.as_default():
+        signature = tf1.saved_model.load(session, [TAG], path).signature_def[SIGNATURE]
+    received = signature.inputs['inputs'].name
+    outputs = {name: one.name for name, one in signature.outputs.items()}
+    raw = [outputs[name] for name in RAW_OUTPUTS if name in outputs]
+    return {
+        'all': session.make_callable(list(outputs.values()), [received]),
+        'raw': session.make_callable(raw, [received]),
+    }
+
+
+def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
+    """As `load_in_session`, by the loader of TensorFlow 2; without `raw`."""
+    import tensorflow as tf
+
+    function = tf.saved_model.load(path, [TAG]).signatures[SIGNATURE]
+
+    def run(batch: Any) -> Any:
+        return {name: one.numpy() for name, one in function(inputs=tf.constant(batch)).items()}
+
+    run.keeps = function
+    return {'all': run}
+
+
+def ops_here(path: str, batch: np.ndarray) -> Dict[str, Tuple[float, int]]:
+    """Milliseconds of the kinds of ops of a request, and how many there are, costliest first.
+
+    Args:
+        path: of an export.
+        batch: the request; this process has run nothing before, for one thread is to run it.
+    """
+    import tensorflow as tf
+
+    from benchmarks import op_times
+
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default():
+        config = measuring.set_threads(tf1.ConfigProto(), 1)
+        with tf1.Session(config=config) as session:
+            signature = tf1.saved_model.load(session, [TAG], path).signature_def[SIGNATURE]
+            outputs = [one.name for one in signature.outputs.values()]
+            feed = {signature.inputs['inputs'].name: batch}
+            return op_times.sum_kinds(op_times.trace(session, outputs, runs=20, feed=feed))
+
+
+def print_ops(model: str) -> None:
+    """Print what a request of one image takes its time for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_exports(model, folder)['folded']
+        requests_path = os.path.join(folder, 'requests.npy')
+        np.save(requests_path, np.array(requests('folded'))[:1])
+        arguments = [f'--export={path}', f'--requests={requests_path}', '--trace']
+        ops = measuring.run_apart('serving.exports', arguments)
+    for kind, (took, count) in ops.items():
+        print(f'{kind:45s} {took:8.2f} ms {count:5d}')
+    print(f'{"all":45s} {sum(took for took, _ in ops.values()):8.2f} ms')
+
+
+LOADERS = {'session': load_in_session, 'function': load_as_function}
+
+
+class Latency(NamedTuple):
+    """Times of a call: by the clock, and of the processor by all threads together."""
+
+    ms: float
+    cpu_ms: float
+
+
+def latencies(calls: Mapping[str, Callable[[], Any]], runs: int) -> Dict[str, Latency]:
+    """Return the least of three rounds: of medians by the clock, of means of the processor.
+
+    Args:
+        calls: by their names; one after the other, so that what else the machine does is shared.
+        runs: of each call, in all rounds.
+    """
+    least = {name: Latency(math.inf, math.inf) for name in calls}
+    for _ in range(3):
+        taken: Dict[str, List[measuring.Clocks]] = {name: [] for name in calls}
+        for _ in range(max(runs // 3, 1)):
+            for name, call in calls.items():
+                started = measuring.clocks()
+                call()
+                ended = measuring.clocks()
+                taken[name].append(
+                    measuring.Clocks(ended.wall - started.wall, ended.cpu - started.cpu)
+                )
+        for name, times in taken.items():
+            median = 1000 * statistics.median(one.wall for one in times)
+            mean = 1000 * statistics.mean(one.cpu for one in times)
+            least[name] = Latency(min(least[name].ms, median), min(least[name].cpu_ms, mean))
+    return least
+
+
+class Clients(NamedTuple):
+    """Several clients at once: what all get, and the median that one waits."""
+
+    images_per_second: float
+    median_ms: float
+
+
+def serve(run: Callable[[], Any], clients: int, runs: int) -> Clients:
+    """Return some threads, each of which calls again when it has its answer.
+
+    Args:
+        run: a request of one image.
+        clients: threads.
+        runs: requests of all of them together.
+    """
+    waited: List[float] = []
+
+    def call() -> None:
+        for _ in range(max(runs // clients, 1)):
+            sent = time.perf_counter()
+            run()
+            waited.append(time.perf_counter() - sent)
+
+    threads = [threading.Thread(target=call) for _ in range(clients)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - started
+    return Clients(len(waited) / seconds, 1000 * statistics.median(waited))
+
+
+def resident_mib() -> float:
+    """Return what this process holds of the machine's memory now."""
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2**20
+
+
+def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[str, float]:
+    """Return all numbers of an export in this process, which has done nothing else before."""
+    import tensorflow as tf
+
+    assert tf.io.gfile.exists(path)
+    before = resident_mib()
+    started = time.perf_counter()
+    functions = LOADERS[loader](path)
+    one, eight = batch[:1], batch
+    run = functions['all']
+    run(one)
+    results = {'first_answer_seconds': time.perf_counter() - started}
+    for _ in range(max(runs // 10, 3)):
+        for each in functions.values():
+            each(one)
+    found = latencies({name: partial(each, one) for name, each in functions.items()}, runs)
+    whole = found['all']
+    results.update(one_image_ms=whole.ms, one_image_cpu_ms=whole.cpu_ms)
+    if 'raw' in found:
+        results['suppression_share'] = 1 - found['raw'].ms / whole.ms
+        results['suppression_share_cpu'] = 1 - found['raw'].cpu_ms / whole.cpu_ms
+    results['memory_one_image_mib'] = resident_mib() - before
+    run(eight)
+    of_batch = latencies({'all': partial(run, eight)}, max(runs // 8, 3))['all']
+    results['batch_images_per_second'] = 1000 * BATCH_SIZE / of_batch.ms
+    results['batch_image_cpu_ms'] = of_batch.cpu_ms / BATCH_SIZE
+    for clients in CLIENTS:
+        for name, value in serve(partial(run, one), clients, runs)._asdict().items():
+            results[f'clients_{clients}_{name}'] = value
+    results['memory_mib'] = resident_mib() - before
+    results['peak_memory_mib'] = measuring.peak_memory_mib()
+    return results
+
+
+def measure_export(path: str, loader: str, requests_path: str, runs: int) -> Dict[str, float]:
+    """`measure_here` in a process of its own."""
+    arguments = [f'--export={path}', f'--loader={loader}', f'--requests={requests_path}']
+    return measuring.run_apart('serving.exports', [*arguments, f'--runs={runs}'])
+
+
+def measure(model: str, runs: int) -> Dict[str, float]:
+    """Return all exports by the session, and the first by the other loader too."""
+    results: Dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in write_exports(model, folder).items():
+            batch = os.path.join(folder, f'{name}.npy')
+            np.save(batch, np.array(requests(name)))
+            for loader in LOADERS if name == 'folded' else ['session']:
+                found = measure_export(path, loader, batch, runs)
+                results.update({f'{name}/{loader}/{key}': one for key, one in found.items()})
+    return {**results, **ratios(results)}
+
+
+def ratios(results: Mapping[str, float]) -> Dict[str, float]:
+    """Latencies of exports as multiples of those of others, by both clocks; see `RATIOS`."""
+    return {
+        f'{one}_over_{other}/one_image_{clock}': (
+            results[f'{one}/session/one_image_{clock}']
+            / results[f'{other}/session/one_image_{clock}']
+        )
+        for one, other in RATIOS
+        for clock in ('ms', 'cpu_ms')
+    }
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
+    parser.add_argument('--runs', type=int, default=200, help='of one image')
+    parser.add_argument('--output', default='benchmark_serving.json', help='where the JSON goes')
+    parser.add_argument('--trace', action='store_true', help='print what ops take')
+    parser.add_argument('--export', help='one export, in this process')
+    parser.add_argument('--loader', choices=LOADERS, help='of that export')
+    parser.add_argument('--requests', help='a file of what is sent to it')
+    arguments = parser.parse_args()
+    if arguments.export:
+        batch = np.load(arguments.requests)
+        batch = batch.astype(object) if batch.dtype.kind == 'S' else batch
+        if arguments.trace:
+            found = ops_here(arguments.export, batch)
+        else:
+            found = measure_here(arguments.export, arguments.loader, batch, arguments.runs)
+        print(json.dumps(found))
+        return
+    measuring.quiet()
+    if arguments.trace:
+        print_ops(arguments.model)
+        return
+    measuring.report(measure(arguments.model, arguments.runs), arguments.output)
+
+
+if __name__ == '__main__':
+    main()

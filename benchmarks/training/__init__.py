@@ -1,0 +1,1 @@
+"""Training: start, steps, memory and loops, of each kind of model."""

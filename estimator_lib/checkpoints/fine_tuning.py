@@ -1,0 +1,244 @@
+"""Fine-tuning: initial values from `train_config.fine_tune_checkpoint`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Dict, Mapping, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors, graph_state
+from estimator_lib.checkpoints import (
+    checkpoint_maps,
+    object_graphs,
+    restore_report,
+)
+from estimator_lib.checkpoints.checkpoint_files import (
+    checkpoint_shapes,
+    latest_checkpoint,
+    resolve_checkpoint,
+)
+from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
+from estimator_lib.checkpoints.restore_report import RestoreReport
+from estimator_lib.optimization.partitioned import variable_name
+from protos import train_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+_LENIENT = 'ignore_missing_variables'
+
+
+def fine_tune_report(
+    train_config: train_pb2.TrainConfig,
+    restore_map: Mapping[str, tf.Variable],
+    last_layer_scopes: Sequence[str] = (),
+) -> RestoreReport:
+    """Report which of the wanted variables `train_config.fine_tune_checkpoint` sets.
+
+    A variable of another shape than the checkpoint's keeps its initial value, and the report lists
+    it with both shapes. That is an error only where `ignore_missing_variables` is off, and not in
+    the last layers even then: their shapes follow the classes. An object-based checkpoint has to
+    give all wanted variables, those of the last layers too, unless that field says otherwise: so
+    the programs have it that write these.
+
+    Args:
+        train_config: names the checkpoint, and what is not to be taken from it.
+        restore_map: the wanted variables by their name in the checkpoint.
+        last_layer_scopes: name parts of the task's last layers.
+
+    Raises:
+        errors.CheckpointError: there is no such checkpoint; nothing of it fits; or not everything
+            does, and `ignore_missing_variables` is off.
+    """
+    field = checkpoint_maps.FIELD
+    prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, field)
+    shapes = checkpoint_shapes(prefix)
+    restore_map = _renamed(restore_map, train_config.checkpoint_names)
+    included = tuple(train_config.checkpoint_include_scopes) or ('',)
+    scopes = tuple(train_config.checkpoint_exclude_scopes)
+    parts = () if train_config.initialize_last_layer else tuple(last_layer_scopes)
+    _require_used_scopes(included, restore_map)
+
+    def excluded(name: str) -> bool:
+        is_out = not name.startswith(included) or name.startswith(scopes)
+        return is_out or any(part in name for part in parts)
+
+    kinds = graph_state.companions_by_kind(tf1.get_default_graph())
+    report = restore_report.match(shapes, restore_map, prefix, excluded, companions=kinds)
+    _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
+    if not report.loaded:
+        raise errors.CheckpointError(f'{field}: {_nothing_matched(report, shapes)}')
+    least = train_config.min_restored_fraction
+    if report.restored_fraction < least:
+        raise errors.CheckpointError(
+            f'{field}: {report.restored_fraction:.1%} of the wanted parameters are in {prefix} in '
+            f'their shape; expected at least {least:.1%} (train_config.min_restored_fraction).'
+            f'{restore_report.averages_hint(report, shapes)}\n{report.table()}'
+        )
+    if object_graphs.is_object_based(shapes) and not train_config.HasField(_LENIENT):
+        _require_complete(report, field, (), 'it is an object-based checkpoint')
+    elif not train_config.ignore_missing_variables:
+        _require_complete(report, field, last_layer_scopes, f'train_config.{_LENIENT} is off')
+    return report
+
+
+def fine_tune_start(
+    train_config: train_pb2.TrainConfig,
+    restore_map: Mapping[str, tf.Variable],
+    last_layer_scopes: Sequence[str] = (),
+    model_dir: Optional[str] = None,
+) -> Dict[str, Any]:
+    """Return arguments for a `Scaffold` that start a run from `fine_tune_checkpoint`.
+
+    Call it when the whole graph is built, so that moving averages start from the restored values
+    as well; they would otherwise remember random ones.
+
+    Args:
+        train_config: as in `fine_tune_report`.
+        restore_map: as in `fine_tune_report`.
+        last_layer_scopes: as in `fine_tune_report`.
+        model_dir: a checkpoint in it wins: the run resumes.
+
+    Returns:
+        `init_fn` and, where it can be used, `init_feed_dict`, after logging the report. Empty where
+        there is nothing to restore: no checkpoint is named, the run resumes, or this is not the
+        first of several replicas of one graph (whose `init_fn` sets the variables of all).
+
+    Raises:
+        errors.CheckpointError: see `fine_tune_report`.
+    """
+    if not train_config.fine_tune_checkpoint or graph_state.replica_index():
+        return {}
+    resumed = latest_checkpoint(model_dir) if model_dir else None
+    if resumed is not None:
+        log.info('resuming from %s; fine_tune_checkpoint is not read', resumed)
+        return {}
+    report = fine_tune_report(train_config, restore_map, last_layer_scopes)
+    restore_map = _renamed(restore_map, train_config.checkpoint_names)
+    log.log(logging.INFO if report.is_complete else logging.WARNING, '%s', report.table())
+    wanted = {entry.checkpoint_name: restore_map[entry.checkpoint_name] for entry in report.loaded}
+    # A strategy's Scaffold takes no init_feed_dict.
+    fed = {} if tf.distribute.has_strategy() else init_feed_dict(report.source, wanted)
+
+    def init_fn(scaffold: tf1.train.Scaffold, session: tf1.Session) -> None:
+        del scaffold
+        if fed:
+            fed.clear()  # Just used; a second session before the first save reads the file.
+        else:
+            load_values(session, report.source, wanted, with_moving_averages=True)
+
+    start: Dict[str, Any] = {'init_fn': tf.autograph.experimental.do_not_convert(init_fn)}
+    return {**start, 'init_feed_dict': fed} if fed else start
+
+
+def _renamed(
+    restore_map: Mapping[str, tf.Variable], names: Sequence[train_pb2.CheckpointName]
+) -> Dict[str, tf.Variable]:
+    """Return variables by their name in the checkpoint, as `checkpoint_names` maps it.
+
+    Raises:
+        errors.ConfigError: an entry is about no variable, or two variables get one name.
+    """
+    field = 'train_config.checkpoint_names'
+    used = set()
+
+    def other_name(variable: tf.Variable, name: str) -> str:
+        for index, item in enumerate(names):
+            start, star, end = item.variable.partition('*')
+            own = variable_name(variable)
+            if own == item.variable:
+                used.add(index)
+                return item.name
+            if star and own.startswith(start) and own[len(start) :].endswith(end):
+                used.add(index)
+                return item.name.replace('*', own[len(start) : len(own) - len(end)])
+        return name
+
+    renamed: Dict[str, tf.Variable] = {}
+    for name, variable in restore_map.items():
+        new = other_name(variable, name)
+        if new in renamed:
+            both = variable_name(renamed[new]), variable_name(variable)
+            raise errors.ConfigError(f'{field}: {both[0]} and {both[1]} are both called {new!r}.')
+        renamed[new] = variable
+    for index, item in enumerate(names):
+        if index not in used:
+            known = [variable_name(one) for one in restore_map.values()]
+            raise errors.ConfigError(
+                f'{field}[{index}]: nothing that would be restored is called {item.variable!r}'
+                f'{errors.did_you_mean(item.variable, known)}'
+            )
+    return renamed
+
+
+def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Variable]) -> None:
+    names = [variable_name(one) for one in restore_map.values()]
+    for scope in scopes:
+        if not any(name.startswith(scope) for name in names):
+            raise errors.ConfigError(
+                'train_config.checkpoint_include_scopes: nothing that would be restored starts '
+                f'with {scope!r}{errors.did_you_mean(scope, {n.rpartition("/")[0] for n in names})}'
+            )
+
+
+def _warn_of_idle_scopes(
+    scopes: Sequence[str], excluded: Sequence[str], restore_map: Mapping[str, tf.Variable]
+) -> None:
+    known = {variable_name(one).rpartition('/')[0] for one in restore_map.values()}
+    for scope in scopes:
+        if not any(name.startswith(scope) for name in excluded):
+            log.warning(
+                'train_config.checkpoint_exclude_scopes: nothing that would be restored starts '
+                'with %r%s',
+                scope,
+                errors.did_you_mean(scope, known),
+            )
+
+
+def _require_complete(
+    report: RestoreReport, field: str, last_layer_scopes: Sequence[str], reason: str
+) -> None:
+    refused = report.missing + tuple(
+        entry
+        for entry in report.mismatched
+        if not any(part in entry.name for part in last_layer_scopes)
+    )
+    if refused:
+        raise errors.CheckpointError(
+            f'{field}: {len(refused)} variables of the model are missing in {report.source} or of '
+            f'another shape there, and {reason}; train_config.{_LENIENT}: true lets them keep '
+            'their initial values.\n'
+            f'{report.table()}'
+        )
+
+
+def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return the message about a checkpoint of which nothing is restored."""
+    wanted = [entry.checkpoint_name for entry in report.missing + report.mismatched]
+    if not wanted:
+        return (
+            f'nothing is left to restore from {report.source}: all {len(report.excluded)} '
+            'variables are excluded (checkpoint_exclude_scopes, initialize_last_layer).'
+        )
+    found = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
+    lines = [
+        f'nothing in {report.source} fits the model.{object_graphs.hint(shapes)}'
+        f'{restore_report.averages_hint(report, shapes)}',
+        f'  looked for: {errors.shortened(wanted, 3)}',
+        f'  it holds:   {errors.shortened(found or sorted(shapes), 3)}',
+    ]
+    if object_graphs.is_object_based(shapes):
+        roots = sorted({name.partition('/')[0] for name in found})
+        lines.append(
+            f'  its objects begin with: {", ".join(roots)}; '
+            'is train_config.fine_tune_checkpoint_type right?'
+        )
+    prefixes = restore_report.common_prefixes(wanted, found)
+    if prefixes is not None:
+        off, on, count = prefixes
+        lines.append(
+            f'  {count} of the {len(wanted)} names are there with {on!r} in place of {off!r} at '
+            'their start: is train_config.fine_tune_checkpoint_type right?'
+        )
+    return '\n'.join(lines)

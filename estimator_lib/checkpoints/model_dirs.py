@@ -1,0 +1,133 @@
+"""Checks of a `model_dir` before a run: can be written, is of this model, is listed as it is."""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from typing import Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import model_variables, restore_report
+from estimator_lib.checkpoints.checkpoint_files import (
+    checkpoint_shapes,
+    latest_checkpoint,
+    list_by_name,
+)
+from estimator_lib.optimization import partitioned
+from estimator_lib.optimization.partitioned import variable_name
+
+log = logging.getLogger('estimator_lib')
+
+
+def ensure_writable(model_dir: str) -> None:
+    """Make a folder, and make sure that files can be written to it.
+
+    Raises:
+        errors.UserError: they cannot.
+    """
+    probe = os.path.join(model_dir, f'.writable-{uuid.uuid4().hex}')
+    try:
+        tf.io.gfile.makedirs(model_dir)
+        with tf.io.gfile.GFile(probe, 'w') as file:
+            file.write('')
+        tf.io.gfile.remove(probe)
+    except (tf.errors.OpError, OSError) as error:
+        raise errors.UserError(
+            f'model_dir {model_dir} cannot be written to: {errors.first_line(error)}'
+        ) from error
+
+
+def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
+    """Refuse a `fine_tune_checkpoint` inside `model_dir`.
+
+    Raises:
+        errors.CheckpointError: it is: the run would find it, and resume from it instead.
+    """
+    if not fine_tune_checkpoint:
+        return
+    ours = os.path.realpath(model_dir)
+    theirs = os.path.realpath(fine_tune_checkpoint)
+    if ours in (theirs, os.path.dirname(theirs)):
+        raise errors.CheckpointError(
+            f'train_config.fine_tune_checkpoint: {fine_tune_checkpoint} is in model_dir itself '
+            f'({model_dir}), whose checkpoints are resumed from; use another model_dir to start '
+            'from it, or leave the field out to resume.'
+        )
+
+
+def require_listed(folder: str) -> None:
+    """Refuse a moved folder in which TensorFlow, unlike `latest_checkpoint`, finds nothing.
+
+    An Estimator has then decided to evaluate or predict with initial values. The list is corrected
+    for the next call.
+
+    Raises:
+        errors.CheckpointError: the folder is such a one.
+    """
+    prefix = latest_checkpoint(folder)
+    if prefix is None or tf.train.latest_checkpoint(folder) is not None:
+        return
+    list_by_name(folder)
+    raise errors.CheckpointError(
+        f'{folder} was moved: its list of checkpoints named files that are not there, so that '
+        f'tf.estimator would use initial values. The list has been corrected, and its latest is '
+        f'{prefix}: call again.'
+    )
+
+
+def check_model_dir(
+    model_dir: str, variables: Sequence[tf.Variable], complete: bool = True, hint: str = ''
+) -> None:
+    """Refuse to resume from the checkpoint of another model or another optimizer.
+
+    What the checkpoint holds beside the variables of the model is no sign of another model: session
+    hooks create theirs after the `model_fn`.
+
+    Args:
+        model_dir: need not exist, or hold a checkpoint.
+        variables: of the graph that is to resume.
+        complete: whether these are all that the graph has; False for those of the model alone,
+            without optimizer slots and the global step.
+        hint: what the caller knows of the model that the folder belongs to; ends the message.
+
+    Raises:
+        errors.CheckpointError: the message has a table of what differs.
+    """
+    prefix = latest_checkpoint(model_dir)
+    if prefix is None:
+        return
+    wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
+    of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
+    of_run = of_run.only(lambda name: not restore_report.may_start_fresh(name))
+    advice = (
+        'Use another model_dir (there, train_config.fine_tune_checkpoint can name this checkpoint).'
+        + (f' {hint}' if hint else '')
+    )
+    of_hooks = frozenset()
+    if of_model.unused:
+        unused = frozenset(entry.name for entry in of_model.unused)
+        of_hooks = unused - model_variables.saved_names(prefix, default=unused)
+        of_model = of_model.only(lambda name: name not in of_hooks)
+    if not of_model.is_complete or of_model.unused:
+        raise errors.CheckpointError(
+            f'model_dir {model_dir} belongs to another model: its latest checkpoint is {prefix}. '
+            f'{advice}\n{of_model.sections()}'
+        )
+    if complete and (of_run.missing or of_run.mismatched):
+        raise errors.CheckpointError(
+            f'model_dir {model_dir} cannot be resumed: its latest checkpoint, {prefix}, is of the '
+            'same model, but of a run with another optimizer. '
+            f'{advice}\n{of_run.sections()}'
+        )
+    if complete and of_run.unused:
+        log.info('%s holds %d variables that this run does not keep', prefix, len(of_run.unused))
+    if of_hooks:
+        log.info(
+            '%s holds %d variables beside those of the model, which session hooks may create: %s',
+            prefix,
+            len(of_hooks),
+            errors.shortened(sorted(of_hooks), 3),
+        )

@@ -1,0 +1,113 @@
+"""Files of pipeline configs, on any file system that TensorFlow reads."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import List, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+
+# Number of files with similar names that "did you mean" chooses from.
+_CANDIDATES = 5
+
+
+def exists(path: str) -> bool:
+    """Return True where there is a file."""
+    return tf.io.gfile.exists(path)
+
+
+def write_text(text: str, path: str) -> None:
+    """Write a file, whole or not at all; its folder is created.
+
+    Raises:
+        errors.ConfigError: it cannot be written there.
+    """
+    # Another name first: a reader meanwhile, or after a crash, sees the old file or the new one.
+    temporary = f'{path}.{uuid.uuid4().hex}.tmp'
+    try:
+        tf.io.gfile.makedirs(os.path.dirname(path))
+        with tf.io.gfile.GFile(temporary, 'w') as file:
+            file.write(text)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except tf.errors.OpError as error:
+        raise errors.ConfigError(f'{path}: cannot be written: {error.message}.') from None
+
+
+def read_text(path: str) -> str:
+    """Return the text of a config file.
+
+    Args:
+        path: anywhere that `tf.io.gfile` reads.
+
+    Raises:
+        errors.ConfigError: there is none, or it is not text.
+    """
+    if not path:
+        raise errors.ConfigError('the path of the pipeline config is empty.')
+    try:
+        if tf.io.gfile.isdir(path):
+            raise errors.ConfigError(_is_a_folder(path))
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            content = file.read()
+    except tf.errors.NotFoundError:
+        raise errors.ConfigError(_not_found(path)) from None
+    except tf.errors.OpError as error:
+        raise errors.ConfigError(f'{path}: cannot be read: {error.message}.') from None
+    return _decode(content, path)
+
+
+def _decode(content: bytes, path: str) -> str:
+    """Return the text in a file's bytes with plain line ends and without a byte order mark.
+
+    Raises:
+        errors.ConfigError: there is no text in it.
+    """
+    if not content.strip():
+        raise errors.ConfigError(f'{path}: the file is empty.')
+    if content[:2] in (b'\xff\xfe', b'\xfe\xff'):
+        raise errors.ConfigError(f'{path}: the text is UTF-16; save it as UTF-8.')
+    if b'\0' in content:
+        raise errors.ConfigError(f'{path}: this is a binary file; expected protobuf text.')
+    try:
+        text = content.decode('utf-8-sig')
+    except UnicodeDecodeError as error:
+        line = content.count(b'\n', 0, error.start) + 1
+        raise errors.ConfigError(
+            f'{path}:{line}: the byte 0x{content[error.start]:02x} is not UTF-8 text; '
+            'the file is binary, or was saved in another encoding.'
+        ) from None
+    return text.replace('\r\n', '\n').replace('\r', '\n')
+
+
+def _not_found(path: str) -> str:
+    """Return a sentence about a file that is not there, with the nearest one that is."""
+    folder, name = os.path.split(path)
+    names = _list_folder(folder or '.')
+    if names is None:
+        return f'{path}: there is no such file: the folder {folder} does not exist.'
+    files = [
+        each
+        for each in errors.nearest_first(name, names)[:_CANDIDATES]
+        if not tf.io.gfile.isdir(os.path.join(folder, each))
+    ]
+    near = errors.nearest(name, files)
+    hint = f'; did you mean {os.path.join(folder, near)}?' if near else '.'
+    return f'{path}: there is no such file{hint}'
+
+
+def _is_a_folder(path: str) -> str:
+    """Return a sentence about a folder given as the file, with the configs that are in it."""
+    inside = [name for name in _list_folder(path) or () if name.endswith('.config')]
+    hint = f'; did you mean {os.path.join(path, sorted(inside)[0])}?' if inside else '.'
+    return f'{path}: this is a folder; expected the file of a pipeline config{hint}'
+
+
+def _list_folder(folder: str) -> Optional[List[str]]:
+    """Return the names in a folder; None where there is no such folder."""
+    try:
+        return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
+    except tf.errors.OpError:
+        return None

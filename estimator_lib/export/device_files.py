@@ -1,0 +1,199 @@
+"""Files for devices: one image of a fixed size in, named outputs out.
+
+Another format is one more `DeviceWriter`, in a module of its own, and one more line in `formats`.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import logging
+import os
+from typing import Any, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib import errors
+from estimator_lib.export import agreement, artifacts, samples, static_graph
+from estimator_lib.export.deployable import Ops
+from estimator_lib.export.static_graph import StaticGraph
+from estimator_lib.export.writers import Source, Writer
+from protos import pipeline_pb2
+
+log = logging.getLogger('estimator_lib')
+
+NONE, DYNAMIC, FLOAT16, INT8 = 'none', 'dynamic', 'float16', 'int8'
+
+_EXAMPLES = 100
+_IMAGES = 20  # that the file is run on
+# What must agree of what a file computes, by its arithmetic. The bound for 8 bits finds conversions
+# that have gone wrong, not those that have lost a little.
+_LEAST_AGREEMENT: Mapping[str, float] = {NONE: 0.97, FLOAT16: 0.95, DYNAMIC: 0.8, INT8: 0.8}
+
+
+class FileModel(abc.ABC):
+    """Loaded file of a format.
+
+    Attributes:
+        about: content of `export.json` on its inputs and outputs, and on what it was made with.
+    """
+
+    about: Mapping[str, Any]
+
+    @abc.abstractmethod
+    def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
+        """Return the outputs for an image, by the names of `Deployable.meanings`.
+
+        Args:
+            image: float32 [1, *input_shape] in [0, 255]; a file that takes uint8 gets it rounded.
+        """
+
+
+class DeviceModel(NamedTuple):
+    """Network that is converted.
+
+    Attributes:
+        graph: the network.
+        quantize: `NONE`, `DYNAMIC`, `FLOAT16` or `INT8`.
+        representative: for `INT8`, float32 [1, *input_shape] each.
+    """
+
+    graph: StaticGraph
+    quantize: str
+    representative: Sequence[np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceWriter(Writer[DeviceModel]):
+    """Format of files for devices.
+
+    Attributes:
+        quantize: one of `quantizes`; None: `INT8` where the network was trained for it, else
+            `NONE`.
+        representative_examples: how many images the ranges of `INT8` are measured on.
+        task_options: see `Task.deployable`.
+        ops: what the format computes with.
+        quantizes: the kinds of arithmetic that the format has.
+        ends_process: whether loading a corrupt file may end the process by a signal.
+    """
+
+    quantize: Optional[str] = None
+    representative_examples: int = _EXAMPLES
+    task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    ops: ClassVar[Ops]
+    quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
+    ends_process: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Look for what is needed to write the format, before anything is built.
+
+        Raises:
+            errors.UserError: a package is missing; the message says what to install.
+        """
+        del self
+
+    @abc.abstractmethod
+    def convert(
+        self,
+        graph: StaticGraph,
+        path: str,
+        quantize: str,
+        representative: Sequence[np.ndarray] = (),
+    ) -> None:
+        """Write a network as a file.
+
+        Args:
+            graph: the network.
+            path: of the file.
+            quantize: one of `quantizes`.
+            representative: see `DeviceModel`.
+
+        Raises:
+            errors.UserError: the format cannot hold the network.
+        """
+
+    @abc.abstractmethod
+    def load(self, path: str) -> FileModel:
+        """Load a file.
+
+        Raises:
+            errors.UserError: it is not of the format, or cannot be run.
+        """
+
+    def build(self, source: Source) -> DeviceModel:
+        """Build the network of constants, and the images of a quantization."""
+        task, config = source.task, source.config
+        quantize = self._resolve_arithmetic(config)
+        deployable = task.deployable(self.ops, self.task_options)
+        self.check()
+        representative: List[np.ndarray] = []
+        if quantize == INT8:
+            sample = samples.representative(task, config, self.representative_examples)
+            log.info('ranges of activations are measured on %s', sample)
+            representative = samples.pixels(task, deployable, sample.images)
+        graph = static_graph.build(
+            deployable, config, source.checkpoint, task, source.graph_hook_fn
+        )
+        return DeviceModel(graph, quantize, representative)
+
+    def write(self, model: DeviceModel, source: Source, folder: str) -> None:
+        """Convert the network."""
+        path = os.path.join(folder, self.file_name)
+        self.convert(model.graph, path, model.quantize, model.representative)
+
+    def verify(self, model: DeviceModel, source: Source, folder: str) -> Dict[str, Any]:
+        """Run the file on images of the evaluation, beside the network."""
+        graph, path = model.graph, os.path.join(folder, self.file_name)
+        deployable = graph.deployable
+        sample = samples.evaluation_images(source.task, source.config, _IMAGES)
+        images = samples.pixels(source.task, deployable, sample.images)
+        file = self.load(path)
+        computed = [file.run(image) for image in images]
+        expected = graph.run(images)
+        agreement.require_change(expected, computed, path)
+        # What is rounded differs by a step where numbers differ by rounding.
+        arithmetic = INT8 if graph.is_quantized else model.quantize
+        parts = deployable.agreement(expected, computed, exact=arithmetic == NONE)
+        agreement.require(parts, _LEAST_AGREEMENT[arithmetic], path, str(sample))
+        return {
+            'quantize': model.quantize,
+            'quantization_aware': graph.is_quantized,
+            **_with_meanings(file.about, deployable.meanings),
+            'agreement': {
+                'images': str(sample),
+                'outputs': parts,
+                'largest_differences': deployable.largest_differences(expected, computed),
+            },
+            **artifacts.describe_file(path),
+        }
+
+    def _resolve_arithmetic(self, config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
+        """Return the kind of arithmetic.
+
+        Raises:
+            errors.UserError: the format has no such kind, the network was trained for another, or
+                examples are given for a kind that needs none.
+        """
+        is_aware = config.graph_rewriter.HasField('quantization') and INT8 in self.quantizes
+        quantize = self.quantize or (INT8 if is_aware else NONE)
+        if quantize not in self.quantizes:
+            raise errors.UserError(
+                f'--quantize={quantize}: --format={self.name} has '
+                f'{" and ".join(self.quantizes)}; expected {self.quantizes[0]}.'
+            )
+        if is_aware and quantize != INT8:
+            raise errors.UserError(
+                f'--quantize={quantize}: the model was trained for int8 '
+                '(graph_rewriter.quantization); expected int8, or leave it out.'
+            )
+        if quantize != INT8 and self.representative_examples != _EXAMPLES:
+            raise errors.UserError('--representative_examples is of --quantize=int8; leave it out.')
+        return quantize
+
+
+def _with_meanings(about: Mapping[str, Any], meanings: Mapping[str, str]) -> Dict[str, Any]:
+    outputs = {
+        name: {**details, 'meaning': meanings[name]} for name, details in about['outputs'].items()
+    }
+    return {**about, 'outputs': outputs}

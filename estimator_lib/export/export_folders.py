@@ -1,0 +1,132 @@
+"""Folders of exports: `<timestamp>/` each, in a run below `model_dir/export/{best,latest,final}`.
+
+A folder appears under its name when it is complete, so that a server never loads a part of a model.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Callable, List, Optional
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from protos import export_pb2
+
+SAVED_MODEL_FILE = 'saved_model.pb'
+# The exports of a run that follow its evaluations.
+BEST, LATEST, FINAL = 'best', 'latest', 'final'
+_POLICIES = (BEST, LATEST, FINAL)
+_MOST_DIGITS = 18  # of the names of exports: servers read them as int64
+
+
+def run_folder(model_dir: str, name: str) -> str:
+    """Return the folder of a run's exports of one kind: `BEST`, or the name of an exporter."""
+    return os.path.join(model_dir, 'export', name)
+
+
+def enabled_policies(config: export_pb2.ExportConfig) -> List[str]:
+    """Return which of `BEST`, `LATEST` and `FINAL` a config asks for."""
+    enabled = {
+        BEST: config.HasField('best'),
+        LATEST: config.HasField('latest'),
+        FINAL: config.final.enabled,
+    }
+    return [name for name in _POLICIES if enabled[name]]
+
+
+def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
+    """Have a function write a folder under another name, and then give it its name.
+
+    Args:
+        export_dir: the folder of the new folder.
+        write: takes the other name. Where it fails, no folder is left.
+
+    Returns:
+        The path of `export_dir/<timestamp>`.
+
+    Raises:
+        errors.UserError: the folder cannot be written.
+    """
+    path = _new_path(export_dir)
+    # The name is no integer: to a server the folder is no version of a model.
+    unfinished = os.path.join(export_dir, f'temp-{os.path.basename(path)}')
+    try:
+        write(unfinished)
+        tf.io.gfile.rename(unfinished, path)
+    except BaseException as error:
+        if tf.io.gfile.isdir(unfinished):
+            tf.io.gfile.rmtree(unfinished)
+        if isinstance(error, (tf.errors.OpError, OSError)):
+            raise errors.UserError(f'the export to {export_dir} failed: {error}') from error
+        raise
+    return path
+
+
+def copy_export(path: str, export_dir: str) -> str:
+    """Copy a SavedModel to `export_dir/<timestamp>/` and return the path of the copy."""
+
+    def copy(unfinished: str) -> None:
+        for folder, _, files in tf.io.gfile.walk(path):
+            target = os.path.normpath(os.path.join(unfinished, os.path.relpath(folder, path)))
+            tf.io.gfile.makedirs(target)
+            for file in files:
+                tf.io.gfile.copy(os.path.join(folder, file), os.path.join(target, file))
+
+    return write_whole(export_dir, copy)
+
+
+def latest_export(folder: str) -> Optional[str]:
+    """Return the newest SavedModel in a folder of exports, or in the folders in it.
+
+    Returns:
+        Its path; None where there is no SavedModel.
+    """
+    folders = [folder, *(os.path.join(folder, name) for name in _list_names(folder))]
+    return max(
+        (path for each in folders for path in list_exports(each)), key=_timestamp, default=None
+    )
+
+
+def list_exports(folder: str) -> List[str]:
+    """Return the SavedModels `folder/<timestamp>`, oldest first."""
+    paths = [os.path.join(folder, name) for name in _list_names(folder) if name.isdigit()]
+    models = [path for path in paths if tf.io.gfile.exists(os.path.join(path, SAVED_MODEL_FILE))]
+    return sorted(models, key=_timestamp)
+
+
+def keep_newest(folder: str, count: int) -> None:
+    """Delete all SavedModels in a folder but the newest ones; none for a count of 0."""
+    if count:
+        for path in list_exports(folder)[:-count]:
+            tf.io.gfile.rmtree(path)
+
+
+def _list_names(folder: str) -> List[str]:
+    """Return what is in a folder, whose name is no pattern; nothing where there is none."""
+    if not tf.io.gfile.isdir(folder):
+        return []
+    return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
+
+
+def _new_path(export_dir: str) -> str:
+    """Return a folder that is not there yet, named by the time in seconds.
+
+    The name is above those of all earlier exports of the run, also after the clock has gone back:
+    the newest export is the one of the largest number.
+    """
+    parent, name = os.path.split(export_dir.rstrip('/'))
+    siblings = _POLICIES if name in _POLICIES else ()
+    taken = [
+        int(timestamp)
+        for folder in (export_dir, *(os.path.join(parent, each) for each in siblings))
+        for timestamp in _list_names(folder)
+        if timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MOST_DIGITS
+    ]
+    return os.path.join(export_dir, str(max(int(time.time()), *(each + 1 for each in taken), 0)))
+
+
+def _timestamp(path: str) -> int:
+    name = os.path.basename(path)
+    return int(name) if name.isdigit() else -1

@@ -1,0 +1,70 @@
+"""Interface of tasks for checks of their data, before hours of training."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+
+class DataReport(NamedTuple):
+    """Statistics and problems of the examples of a config, for `--mode=check`.
+
+    Attributes:
+        lines: to print.
+        doubts: warnings: sentences about what is possible, and probably not meant.
+        problems: sentences about examples that no run can use, where all have been looked at.
+    """
+
+    lines: Sequence[str] = ()
+    doubts: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+
+class DataChecks:
+    """Optional methods of a task that look at its records and its config together."""
+
+    def check_evaluation(self) -> None:
+        """Refuse an evaluation that is bound to fail, before training begins.
+
+        Raises:
+            errors.UserError: the examples and the config do not go together.
+        """
+        del self
+
+    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
+        """Refuse training examples that the model cannot learn from.
+
+        Args:
+            records: the first ones.
+            are_all: whether there are no others.
+
+        Returns:
+            Warnings, a sentence each.
+
+        Raises:
+            errors.DataError: the records have nothing that the model could learn.
+        """
+        del records, are_all
+        return ()
+
+    def check_example(self, serialized: bytes) -> Optional[str]:
+        """Return what is wrong with a record, without building a graph; None: nothing.
+
+        A cheap look at keys and values for `--mode=check`; `decode` finds out whether the image
+        decodes.
+        """
+        del serialized
+        return None
+
+    def examine(self, serialized: bytes) -> Any:
+        """Return what `data_report` needs of a valid record; small, for it is kept."""
+        del serialized
+
+    def data_report(self, examined: Mapping[str, Sequence[Any]]) -> DataReport:
+        """Return a report of the examples: classes, sizes.
+
+        Args:
+            examined: from `examine` for each record, by reader: `train_input_reader`, then
+                `eval_input_reader[0]` and so on.
+        """
+        del examined
+        return DataReport()

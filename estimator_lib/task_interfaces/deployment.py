@@ -1,0 +1,81 @@
+"""Interface of tasks for serving: signatures, files of exports, static graphs for devices."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.task_interfaces.named import Named
+from estimator_lib.task_interfaces.tensors import Features, Tensors
+
+if TYPE_CHECKING:
+    from estimator_lib.export.deployable import Deployable, Ops
+
+
+class Deployment(Named):
+    """Methods of a task for SavedModels, frozen graphs, and files for small devices."""
+
+    @abc.abstractmethod
+    def serving_features(self, images: tf.Tensor) -> Features:
+        """Build features of the images that a server receives.
+
+        Args:
+            images: uint8 [batch, height, width, 3]; height and width are not static.
+        """
+
+    def serving_side_inputs(
+        self, batch_size: tf.Tensor, examples: Optional[tf.Tensor]
+    ) -> Tuple[Features, Tensors]:
+        """Build inputs of a server beside the images; by default there are none.
+
+        Args:
+            batch_size: int32 scalar, the number of images.
+            examples: string [batch], the serialized records, where a server receives these; the
+                inputs are read from them.
+
+        Returns:
+            Features beside those of `serving_features`, and the placeholders that receive them, by
+            their keys in the signature. Placeholders have defaults, so that a client may leave
+            them out.
+        """
+        del batch_size, examples
+        return {}, {}
+
+    @abc.abstractmethod
+    def export_outputs(self, outputs: Tensors) -> Tensors:
+        """Return the outputs of the `serving_default` signature by name.
+
+        Args:
+            outputs: from `postprocess`.
+        """
+
+    def image_tensor_name(self) -> str:
+        """Return the name of the input in frozen graphs, as programs for published ones feed it."""
+        return 'image_tensor'
+
+    def asset_files(self) -> Mapping[str, str]:
+        """Return texts by file name that a model needs beside its weights: the names of classes.
+
+        They are saved in `model_dir` and in exports, which may be moved to where the data is not.
+        """
+        return {}
+
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Return the network as files for small devices have it.
+
+        Args:
+            ops: the ops that the format can compute.
+            options: the options of an export that belong to the task (`max_detections`,
+                `fast_nms`), by name: those that the user set.
+
+        Raises:
+            errors.UserError: the task does not know an option, or the format cannot express its
+                config; nothing has been built.
+        """
+        del ops, options
+        raise errors.UserError(
+            f'{self.name} has no files for devices; expected --format=saved_model.'
+        )

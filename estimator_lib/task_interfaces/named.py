@@ -1,0 +1,14 @@
+"""Base of the interfaces whose errors name the task."""
+
+from __future__ import annotations
+
+import abc
+
+
+class Named(abc.ABC):
+    """Something that messages call by a name."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Return the name of the task in messages: `classification`."""

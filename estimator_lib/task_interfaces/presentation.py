@@ -1,0 +1,194 @@
+"""Interface of tasks for what people see: pictures, tables, and files of results."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib.task_interfaces.tensors import Arrays
+
+
+class Shown(NamedTuple):
+    """Limits on what is shown of a model's outputs for an image.
+
+    Attributes:
+        least_score: the least score; None: the limit of the task or its config.
+        top_k: the number of results, those with the highest scores; None: as `least_score`.
+    """
+
+    least_score: Optional[float] = None
+    top_k: Optional[int] = None
+
+    def or_else(self, other: Shown) -> Shown:
+        """Return these limits, with those of `other` in place of each None."""
+        return Shown(*(theirs if own is None else own for own, theirs in zip(self, other)))
+
+
+AS_CONFIGURED = Shown()
+
+
+class Description(NamedTuple):
+    """Results of one image, as `--mode=predict` writes them.
+
+    Attributes:
+        values: for people and programs, by name.
+        rows: the same as a table: a flat mapping for each result.
+        picture: uint8 [height, width, 3]; None: no picture is written.
+        files: contents of further files beside the picture, by the end of their names.
+    """
+
+    values: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]] = ()
+    picture: Optional[np.ndarray] = None
+    files: Mapping[str, bytes] = {}
+
+
+class Presentation:
+    """Optional methods of a task for pictures, tables and files of results.
+
+    Each has a default: a task overrides those that it has something for.
+    """
+
+    def augmentations(self) -> Sequence[str]:
+        """Return the steps of `augment`, in order, in the words of the config."""
+        return ()
+
+    def class_names(self) -> Sequence[str]:
+        """Return the names of the classes, in the order of their numbers in outputs.
+
+        Empty where none are known.
+        """
+        return ()
+
+    def metric_title(self, name: str) -> str:
+        """Return the title of a metric for people: its name, with the name of its class."""
+        return name
+
+    def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
+        """Return the limits on what is shown where the user sets none.
+
+        Args:
+            metrics: of an evaluation of the same checkpoint; empty: none is known.
+        """
+        del metrics
+        return AS_CONFIGURED
+
+    def draw(
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
+    ) -> Optional[np.ndarray]:
+        """Draw the outputs of one example.
+
+        Args:
+            features: of one example, without the batch dimension, `IMAGE` among them; a raw uint8
+                image when an exported model is run.
+            outputs: from `postprocess`, of the same example; empty: only the labels are drawn.
+            labels: of the same example; None: unknown. Groundtruth is drawn beside the outputs.
+            shown: limits on the outputs.
+
+        Returns:
+            uint8 [height, width, 3]; None when the task draws nothing.
+        """
+        del features, outputs, labels, shown
+        return None
+
+    def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
+        """Draw pictures of an evaluation as a whole: uint8 [height, width, 3] by name.
+
+        Args:
+            values: of the value ops of `metrics`.
+        """
+        del values
+        return {}
+
+    def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
+        """Return files to write beside the picture of one example, by the end of their names.
+
+        Args:
+            features: see `draw`.
+            outputs: see `draw`.
+        """
+        del features, outputs
+        return {}
+
+    def describe(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Description:
+        """Return what `--mode=predict` writes of one image; by default all outputs and a picture.
+
+        Args:
+            features: `IMAGE`, raw, uint8 [height, width, 3].
+            outputs: see `draw`; their pixels are those of the raw image.
+            shown: limits on the outputs.
+
+        Raises:
+            errors.ConfigError: `shown` limits something that the task does not have.
+        """
+        del shown
+        return Description(outputs, picture=self.draw(features, outputs))
+
+    def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
+        """Return a message for results that are empty for every image; '': no message.
+
+        Args:
+            shown: the user's limits.
+            worth_showing: the limits where `shown` has none.
+        """
+        del shown, worth_showing
+        return ''
+
+    def coco_results(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Optional[Sequence[Mapping[str, Any]]]:
+        """Return the entries of one image in a file of COCO results, without `image_id`.
+
+        Args:
+            features: see `describe`.
+            outputs: see `describe`.
+            shown: limits on the outputs. Average precision needs all of them, so there are no
+                others.
+
+        Returns:
+            JSON objects; None: COCO has no such results.
+        """
+        del features, outputs, shown
+        return None
+
+    def submission_lines(
+        self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Optional[Mapping[str, Sequence[str]]]:
+        """Return the lines of one image in the text files that a benchmark takes.
+
+        Args:
+            stem: of the image's file: its name in the benchmark.
+            features: see `describe`.
+            outputs: see `describe`.
+            shown: limits on the outputs; there are no others.
+
+        Returns:
+            Lines by the name of their file, which collects those of all images; None: no benchmark
+            takes such files.
+        """
+        del stem, features, outputs, shown
+        return None
+
+    def merge_tiles(
+        self, tiles: Iterable[Tuple[Sequence[int], Arrays]], size: Tuple[int, int]
+    ) -> Optional[Arrays]:
+        """Merge the outputs of overlapping tiles into those of the whole image.
+
+        Args:
+            tiles: (top, left, height and width in pixels) and outputs of each tile; at least one.
+                The model runs while the tiles are iterated, so outputs that are not kept take no
+                memory.
+            size: height and width of the image.
+
+        Returns:
+            Outputs for `describe`; None: the task cannot merge tiles.
+        """
+        del tiles, size
+        return None

@@ -1,0 +1,74 @@
+"""Options of a run of the front door, as values of their types."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional, Tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """Options of a run: an attribute for each flag that a mode reads, named like the flag.
+
+    `run_train_eval.py` parses the flags, says in `--help` what each means, and refuses a value out
+    of its range or a flag that the mode does not read. The defaults here are those of the flags.
+
+    Attributes that are `None` by default are optional: nothing was asked for.
+    """
+
+    mode: str = 'train_and_evaluate'
+    model_dir: Optional[str] = None
+
+    # The config.
+    pipeline_config_path: Optional[str] = None
+    config_override: Tuple[str, ...] = ()
+    set: Tuple[str, ...] = ()
+    num_train_steps: Optional[int] = None
+
+    # The model, where it is not the latest checkpoint of `model_dir`.
+    checkpoint_path: Optional[str] = None
+    which: Optional[str] = None
+    model_file: Optional[str] = None
+    saved_model_dir: Optional[str] = None
+    signature_name: Optional[str] = None
+
+    # Evaluation.
+    checkpoint_dir: Optional[str] = None
+    run_once: bool = False
+    max_eval_retries: int = 0
+    eval_timeout: int = 600
+    eval_training_data: bool = False
+    sample_1_of_n_eval_examples: int = 1
+    sample_1_of_n_eval_on_train_examples: int = 5
+
+    # Export.
+    export_dir: Optional[str] = None
+    format: str = 'saved_model'
+    input_type: Optional[str] = None
+    warmup_requests: int = 0
+    quantize: Optional[str] = None
+    representative_examples: int = 100
+    max_detections: Optional[int] = None
+    fast_nms: bool = False
+
+    # Prediction.
+    images: Optional[str] = None
+    output_dir: Optional[str] = None
+    output_format: str = 'json'
+    on_error: str = 'skip'
+    exif: str = 'apply'
+    runner: Optional[str] = None
+    runner_options: Optional[str] = None
+    raw: bool = False
+    score_threshold: Optional[float] = None
+    tile: Optional[int] = None
+    overlap: int = 200
+    whole_image: bool = False
+    top_k: Optional[int] = None
+
+    # Check.
+    check_all: bool = False
+
+    def has_default(self, name: str) -> bool:
+        """Return whether an option has its default, as where its flag is left out."""
+        return getattr(self, name) == getattr(type(self), name)

@@ -1,0 +1,21 @@
+"""Converter of data sets to TFRecord shards and a label map.
+
+    python -m model_fns.datasets.convert --from=folders --images=photos/train \
+        --label_map=data/label_map.pbtxt --output_prefix=data/train
+
+`convert-records` is the same command.
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+from estimator_lib import logs
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Run the command; exit with 2 and one sentence where something is wrong."""
+    logs.silence_tensorflow()
+    from model_fns.datasets.convert import command  # imports TensorFlow
+
+    command.main(arguments)

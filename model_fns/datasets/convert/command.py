@@ -1,0 +1,333 @@
+"""Command line of `python -m model_fns.datasets.convert`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from typing import Dict, List, Optional, Sequence, Tuple, Union
+
+from estimator_lib import errors, logs
+from estimator_lib.commands import command_line
+from estimator_lib.drawing.tiling import Tiling
+from model_fns.datasets import (  # noqa: F401  (they register themselves)
+    coco,
+    conversion,
+    dota,
+    folders,
+    hrsc,
+    id_pngs,
+    instances,
+    masks,
+    records,
+    sources,
+    voc,
+    yolo,
+)
+from model_fns.datasets.beam import runs
+from model_fns.datasets.files import image_lists
+
+# Formats of rotated boxes, and those that may have some.
+_ROTATED = ('dota', 'hrsc')
+_EITHER = ('voc', 'coco')
+_COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
+
+
+def create_parser() -> argparse.ArgumentParser:
+    """Return the parser of the flags."""
+    parser = command_line.Parser(
+        prog='python -m model_fns.datasets.convert',
+        description='Makes TFRecord shards and a label map out of what people have.',
+    )
+    _add_sources(parser)
+    _add_outputs(parser)
+    return parser
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the data set."""
+    parser.add_argument(
+        '--from',
+        dest='format',
+        required=True,
+        choices=list(sources.SOURCES),
+        help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; yolo: a text '
+        'file of boxes or polygons an image; masks: PNGs of class ids; instances: PNGs of instance '
+        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML',
+    )
+    parser.add_argument('--images', required=True, help='folder of the images')
+    parser.add_argument(
+        '--annotations',
+        help='voc: folder of the XML files; coco: the JSON file; yolo: folder of the text files; '
+        "masks, instances: folder of PNGs with the images' stems",
+    )
+    parser.add_argument(
+        '--list', help='file with the images to take, one a line: their stems, or paths'
+    )
+    parser.add_argument(
+        '--boxes',
+        choices=('upright', 'rotated'),
+        help='voc, coco: what records get (default upright); rotated: robndbox elements, or the '
+        'smallest rotated boxes around polygons. dota, hrsc: always rotated',
+    )
+    parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
+    parser.add_argument(
+        '--names',
+        help='yolo: file of the class names, one a line, or data.yaml (default: classes.txt, '
+        'obj.names or data.yaml beside the annotations or a folder above)',
+    )
+    parser.add_argument(
+        '--mask_values',
+        type=_mask_values,
+        metavar='0:background,255:cell',
+        help='masks: which class each value means, where values are no class ids; the name '
+        'background is no class, and what is named ignore counts for nothing',
+    )
+    parser.add_argument(
+        '--mask_colors',
+        type=_mask_colors,
+        metavar="'#000000:background,#ff0000:cell'",
+        help='masks: which class each color means, where the PNGs have colors; names as with '
+        '--mask_values',
+    )
+    for name, example in (('image', '_leftImg8bit'), ('annotation', '_gtFine_labelTrainIds')):
+        parser.add_argument(
+            f'--{name}_suffix',
+            default='',
+            metavar=example,
+            help=f'masks, instances: what the stems of the {name}s have behind what an image and '
+            'its annotation have in common, as in Cityscapes; folders in folders are read too',
+        )
+    parser.add_argument(
+        '--ignore_label',
+        type=_ignore_label,
+        metavar='N|none',
+        help='masks, instances: value of pixels that count for nothing, written as 255 (default: '
+        '255 for masks, none for instances)',
+    )
+    parser.add_argument(
+        '--class_name', default='object', help="instances: the objects' class (default object)"
+    )
+    parser.add_argument(
+        '--tile',
+        type=int,
+        metavar='PIXELS',
+        help='rotated boxes: cut images that are larger into squares of this side',
+    )
+    parser.add_argument(
+        '--overlap', type=int, default=200, help='pixels that two tiles share (default 200)'
+    )
+    parser.add_argument(
+        '--min_area_inside',
+        type=float,
+        default=0.7,
+        help='objects are in a tile that holds at least this part of their area (default 0.7)',
+    )
+    parser.add_argument(
+        '--empty_tiles',
+        choices=('keep', 'drop'),
+        default='keep',
+        help='drop: tiles without an object are left out, of which training has too many where '
+        'objects are few; keep them for an evaluation (default)',
+    )
+    parser.add_argument(
+        '--outside',
+        choices=('clip', 'error'),
+        default='clip',
+        help='boxes that reach outside of their image by more than a pixel; clip: they are cut at '
+        'its border, and counted (default); error: see --on_error',
+    )
+    parser.add_argument(
+        '--bits',
+        type=int,
+        choices=range(8, 17),
+        metavar='8..16',
+        help='of the values in images of 16 bits a channel: 12 where a camera or microscope gives '
+        '0 to 4095 (default: all 16)',
+    )
+    parser.add_argument(
+        '--exif',
+        choices=('apply', 'ignore'),
+        default='apply',
+        help='apply: turn images as their EXIF orientation says, so that they stand as people see '
+        'them (default); ignore: keep them as they are stored, which annotations may refer to',
+    )
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the output."""
+    parser.add_argument(
+        '--label_map', required=True, help='read when it exists, written when it does not'
+    )
+    parser.add_argument(
+        '--output_prefix', required=True, help='DIR/train gives DIR/train-00000-of-00004.tfrecord'
+    )
+    parser.add_argument('--num_shards', type=int, default=4, help='how many files (default 4)')
+    parser.add_argument(
+        '--split',
+        type=_split,
+        metavar='train:0.8,val:0.2',
+        help='names of parts, and how much of the images each gets: DIR/ as --output_prefix gives '
+        'DIR/train-*.tfrecord and DIR/val-*.tfrecord; folders: in each class',
+    )
+    parser.add_argument(
+        '--seed', type=int, default=0, help='of the split and of the order (default 0)'
+    )
+    parser.add_argument(
+        '--num_workers',
+        type=int,
+        default=1,
+        help='processes; each needs some seconds to start (default 1: threads of this one)',
+    )
+    parser.add_argument(
+        '--runner',
+        help='convert as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'DataflowRunner, SparkRunner .. (default: in this process, without Beam)',
+    )
+    parser.add_argument(
+        '--runner_options',
+        metavar="'--region=.. --direct_num_workers=2'",
+        help='flags of the runner, in quotes',
+    )
+    parser.add_argument(
+        '--on_error',
+        choices=('fail', 'skip'),
+        default='fail',
+        help='what images, and objects in them, with something wrong do: list all and write '
+        'nothing (default), or list all and write the others',
+    )
+
+
+def _mask_values(text: str) -> Dict[int, str]:
+    """`0:background,255:cell` by value."""
+    pairs = [part.partition(':') for part in text.split(',')]
+    if not all(value.strip().isdecimal() and name.strip() for value, _, name in pairs):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not of the form VALUE:NAME,VALUE:NAME, like 0:background,255:cell'
+        )
+    values = {int(value): name.strip() for value, _, name in pairs}
+    if len(values) < len(pairs) or max(values) > id_pngs.MAX_ID:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} names a value twice, or one above {id_pngs.MAX_ID}'
+        )
+    return values
+
+
+def _mask_colors(text: str) -> Dict[int, str]:
+    """Return `#000000:background,#ff0000:cell` by 65536 * red + 256 * green + blue."""
+    found = [_COLOR.fullmatch(part.strip()) for part in text.split(',')]
+    if not all(found):
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not of the form #RRGGBB:NAME,#RRGGBB:NAME, like '
+            '#000000:background,#ff0000:cell'
+        )
+    colors = {int(one[1], 16): one[2].strip() for one in found if one}
+    if len(colors) < len(found):
+        raise argparse.ArgumentTypeError(f'{text!r} names a color twice')
+    return colors
+
+
+def _ignore_label(text: str) -> Union[int, str]:
+    if text.isdecimal() and int(text) <= id_pngs.MAX_ID:
+        return int(text)
+    if text.lower() == id_pngs.NO_LABEL:
+        return id_pngs.NO_LABEL
+    raise argparse.ArgumentTypeError(
+        f'{text!r} is neither a number from 0 to {id_pngs.MAX_ID} nor {id_pngs.NO_LABEL}'
+    )
+
+
+def _split(text: str) -> List[Tuple[str, float]]:
+    """`train:0.8,val:0.2` as names and shares."""
+    expected = 'expected names and shares that add up to 1, like train:0.8,val:0.2'
+    try:
+        pairs = [part.split(':') for part in text.split(',')]
+        parts = [(name.strip(), float(share)) for name, share in pairs]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text!r}: {expected}') from None
+    names = {name for name, _ in parts}
+    shares = [share for _, share in parts]
+    if len(names) < len(parts) or '' in names or any('/' in name for name in names):
+        raise argparse.ArgumentTypeError(f'{text!r}: the parts need names that differ; {expected}')
+    if not all(share > 0 for share in shares) or not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
+        raise argparse.ArgumentTypeError(f'{text!r} adds up to {sum(shares):g}; {expected}')
+    return parts
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Run the command; exit with 2 and one sentence where something is wrong."""
+    logs.configure()
+    try:
+        flags = create_parser().parse_args(arguments)
+        if flags.runner_options and not flags.runner:
+            raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
+        for name in ('num_shards', 'num_workers'):
+            if getattr(flags, name) < 1:
+                raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
+        for name in ('images', 'annotations', 'list', 'names', 'label_map', 'output_prefix'):
+            errors.refuse_placeholder(f'--{name}', getattr(flags, name))
+        if flags.output_prefix.endswith('/') and not flags.split:
+            raise errors.UserError(
+                f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '
+                f'a name, like {flags.output_prefix}train.'
+            )
+        options = conversion.Options(
+            flags.num_shards,
+            image_lists.read(flags.list) if flags.list else None,
+            flags.on_error == 'skip',
+            flags.exif == 'apply',
+            flags.split or (),
+            _tiling(flags),
+            flags.min_area_inside,
+            flags.empty_tiles == 'drop',
+            flags.seed,
+            flags.num_workers,
+            flags.outside == 'clip',
+            flags.bits,
+        )
+        source = sources.SOURCES.get(flags.format)(flags)
+        paths = flags.label_map, flags.output_prefix
+        if flags.runner:
+            runner = runs.runner_of(flags.runner, flags.runner_options)
+            from model_fns.datasets.beam import conversion as beam_conversion
+
+            counts = beam_conversion.convert(source, *paths, options, runner)
+        else:
+            counts = conversion.convert(source, *paths, options)
+    except errors.UserError as error:
+        print(f'error: {error}', file=sys.stderr)
+        sys.exit(2)
+    for prefix, count in counts.items():
+        print(f'{count} records in {records.shard_pattern(prefix)}')
+
+
+def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
+    """How images are cut, where the flags ask for it.
+
+    Raises:
+        errors.UserError: the flags contradict each other.
+    """
+    rotated = flags.format in _ROTATED or flags.boxes == 'rotated'
+    if flags.boxes == 'upright' and flags.format in _ROTATED:
+        raise errors.UserError(f'--boxes=upright: --from={flags.format} has rotated boxes.')
+    if flags.boxes == 'rotated' and flags.format not in (*_ROTATED, *_EITHER):
+        raise errors.UserError(
+            f'--boxes=rotated: --from={flags.format} has none; expected one of '
+            f'{", ".join((*_EITHER, *_ROTATED))}.'
+        )
+    if flags.tile is None:
+        if flags.empty_tiles == 'drop':
+            raise errors.UserError('--empty_tiles=drop: without --tile nothing is cut.')
+        return None
+    if not rotated:
+        raise errors.UserError(
+            '--tile is for rotated boxes; expected --from=dota, --from=hrsc or --boxes=rotated.'
+        )
+    if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
+        raise errors.UserError(
+            f'--tile={flags.tile} --overlap={flags.overlap} '
+            f'--min_area_inside={flags.min_area_inside:g}; expected 0 <= overlap < tile, and a '
+            'part above 0 and up to 1.'
+        )
+    return Tiling(flags.tile, flags.overlap)

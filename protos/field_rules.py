@@ -1,0 +1,86 @@
+"""The rules of single fields, as the options `(rule)` of the `.proto` files state them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Optional, Tuple
+
+from google.protobuf import descriptor as descriptor_lib
+
+from protos import rules_pb2
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """An interval.
+
+    Attributes:
+        low: its lower end.
+        high: its upper end.
+        open_low: whether `low` itself is out.
+        open_high: whether `high` itself is out.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value is in it."""
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        low = 'more than' if self.open_low else 'at least'
+        high = 'less than' if self.open_high else 'at most'
+        ends = [f'{low} {format_number(self.low)}'] if self.low > -math.inf else []
+        ends += [f'{high} {format_number(self.high)}'] if self.high < math.inf else []
+        return ' and '.join(ends)
+
+
+FRACTION = Range(0, 1)
+
+
+def format_number(value: float) -> str:
+    """Return a number for a message: all digits of a whole one that a person would write out."""
+    return f'{value:.0f}' if float(value).is_integer() and abs(value) < 1e12 else f'{value:g}'
+
+
+def to_range(rule: rules_pb2.Rule) -> Optional[Range]:
+    """Return the interval of a rule; None where it has none."""
+    has = rule.HasField
+    low = rule.more_than if has('more_than') else rule.min if has('min') else -math.inf
+    high = rule.less_than if has('less_than') else rule.max if has('max') else math.inf
+    if math.isinf(low) and math.isinf(high):
+        return None
+    return Range(low, high, has('more_than'), has('less_than'))
+
+
+@functools.cache
+def get_rule(field: descriptor_lib.FieldDescriptor) -> rules_pb2.Rule:
+    """Return the rule of a field; an empty one where the schema has none."""
+    return field.GetOptions().Extensions[rules_pb2.rule]
+
+
+@functools.cache
+def get_range(field: descriptor_lib.FieldDescriptor) -> Optional[Range]:
+    """Return the interval that the numbers of a field have to be in; None: any number will do."""
+    return to_range(get_rule(field))
+
+
+@functools.cache
+def find_fields(
+    message: descriptor_lib.Descriptor, part: str
+) -> Tuple[descriptor_lib.FieldDescriptor, ...]:
+    """Return the fields of a message whose rule has a part, like `required`."""
+    return tuple(field for field in message.fields if get_rule(field).HasField(part))
+
+
+@functools.cache
+def is_needed(oneof: descriptor_lib.OneofDescriptor) -> bool:
+    """Return whether a member of a oneof has to be set."""
+    return oneof.GetOptions().Extensions[rules_pb2.needed]

@@ -1,0 +1,146 @@
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import device_files, exporting, tflite
+from protos import pipeline_pb2
+from tests.estimator_lib import tiny_task
+
+
+class Recorded(tiny_task.TinyTask):
+    """Records whose texts are images of 4 x 5 pixels."""
+
+    def decode(self, serialized):
+        return {'image': tf.reshape(tf.io.decode_raw(serialized, tf.uint8), [4, 5, 3])}
+
+    def class_names(self):
+        return ['left', 'right']
+
+
+class Writer(device_files.DeviceWriter):
+    """A format of one's own: what TensorFlow computes, or what is told."""
+
+    name = 'tflite'
+    file_name = 'model.tflite'
+    quantizes = (device_files.NONE, device_files.INT8)
+    ops = None
+    changed = staticmethod(lambda outputs: outputs)
+
+    def convert(self, graph, path, quantize, representative=()):
+        Writer.graph, Writer.representative = graph, representative
+        pathlib.Path(path).write_text(quantize)
+
+    def load(self, path):
+        model = Model()
+        model.changed = self.changed
+        outputs = {'logits': {'dtype': 'float32'}, 'classes': {}}
+        model.about = {'inputs': {}, 'outputs': outputs}
+        return model
+
+
+class Model(device_files.FileModel):
+    about = None
+
+    def run(self, image):
+        (found,) = Writer.graph.run([image])
+        return self.changed(found)
+
+
+@pytest.fixture(scope='module')
+def model(tmp_path_factory):
+    """A config with records, and a checkpoint."""
+    folder = tmp_path_factory.mktemp('model')
+    random = np.random.RandomState(0)
+    with tf.io.TFRecordWriter(str(folder / 'records')) as writer:
+        for _ in range(5):
+            writer.write(random.randint(0, 256, [60]).astype(np.uint8).tobytes())
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    for reader in (config.train_input_reader, config.eval_input_reader.add()):
+        reader.tf_record_input_reader.input_path.append(str(folder / 'records'))
+    return config, tiny_task.save(folder / 'model.ckpt', tiny_task.values())
+
+
+def export(model, folder, writer, config=None):
+    kept, prefix = model
+    return exporting.export(Recorded(), config or kept, prefix, str(folder), writer)
+
+
+def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
+    caplog.set_level('INFO', 'estimator_lib')
+    folder = export(model, tmp_path, tflite.TfliteWriter())
+    assert sorted(os.listdir(folder)) == [
+        'export.json',
+        'labels.txt',
+        'model.tflite',
+        'pipeline.config',
+    ]
+    about = json.loads(pathlib.Path(folder, 'export.json').read_text())
+    assert (about['format'], about['quantize']) == ('tflite', 'none')
+    assert about['quantization_aware'] is False
+    assert about['bytes'] == os.path.getsize(os.path.join(folder, 'model.tflite'))
+    assert about['agreement']['images'] == '5 images of the evaluation'
+    assert about['agreement']['outputs'] == {'logits': 1.0, 'classes': 1.0}
+    assert about['agreement']['largest_differences']['logits'] < 1e-4
+    assert about['outputs']['logits'] == {
+        'dtype': 'float32',
+        'shape': [1, 2],
+        'meaning': 'two numbers',
+    }
+    assert about['origin']['checkpoint'] == 'model.ckpt'
+    assert 'agreement with the network on 5 images of the evaluation: logits 100' in caplog.text
+
+
+def test_int8_is_measured_on_as_many_images_as_are_asked_for(model, tmp_path):
+    export(model, tmp_path, Writer('int8', 3))
+    assert [one.shape for one in Writer.representative] == [(1, 6, 6, 3)] * 3
+    assert Writer.representative[0].max() > 2.0  # pixels, not inputs of the network
+
+
+def test_a_file_that_computes_something_else_does_not_stay(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Writer,
+        'changed',
+        staticmethod(lambda outputs: {**outputs, 'logits': outputs['logits'] * 1.1}),
+    )
+    with pytest.raises(errors.UserError, match='something else than the model: 0.0% of logits'):
+        export(model, tmp_path, Writer())
+    # Of arithmetic with 8 bits a tenth of the range is expected; not this.
+    monkeypatch.setattr(
+        Writer,
+        'changed',
+        staticmethod(lambda outputs: {**outputs, 'logits': outputs['logits'] + 9.0}),
+    )
+    with pytest.raises(errors.UserError, match='something else than the model'):
+        export(model, tmp_path, Writer('int8'))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_answers_with_constants_does_not_stay(model, tmp_path, monkeypatch):
+    constants = {'logits': np.zeros([1, 2], np.float32), 'classes': np.zeros([1], np.int64)}
+    monkeypatch.setattr(Writer, 'changed', staticmethod(lambda outputs: constants))
+    with pytest.raises(errors.UserError, match='every image with the same outputs'):
+        export(model, tmp_path, Writer())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_model_that_was_trained_for_int8_becomes_it(model, tmp_path):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.CopyFrom(model[0])
+    config.graph_rewriter.quantization.delay = 0
+    folder = export(model, tmp_path, Writer(), config)
+    assert pathlib.Path(folder, 'model.tflite').read_text() == 'int8'
+    with pytest.raises(errors.UserError, match='--quantize=none: the model was trained for int8'):
+        export(model, tmp_path, Writer('none'), config)
+
+
+def test_arithmetic_that_a_format_does_not_have(model, tmp_path):
+    with pytest.raises(errors.UserError) as caught:
+        export(model, tmp_path, Writer('float16'))
+    assert str(caught.value) == (
+        '--quantize=float16: --format=tflite has none and int8; expected none.'
+    )

@@ -1,0 +1,42 @@
+"""Defaults of a task that is served as a SavedModel only."""
+
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export.deployable import Ops
+from estimator_lib.task_interfaces.deployment import Deployment
+
+
+class Served(Deployment):
+    """What no task can do without."""
+
+    name = 'served'
+
+    def serving_features(self, images):
+        return {'image': images}
+
+    def export_outputs(self, outputs):
+        return outputs
+
+
+def test_a_server_receives_images_alone():
+    assert Served().serving_side_inputs(tf.constant(1), None) == ({}, {})
+    assert Served().image_tensor_name() == 'image_tensor'
+    assert Served().asset_files() == {}
+
+
+def test_files_for_devices_are_refused():
+    with pytest.raises(errors.UserError, match='served has no files for devices; expected --form'):
+        Served().deployable(Ops.CORE, {})
+
+
+def test_a_task_has_features_of_a_servers_images():
+    class Unserved(Deployment):
+        name = 'unserved'
+
+        def export_outputs(self, outputs):
+            return outputs
+
+    with pytest.raises(TypeError, match='serving_features'):
+        Unserved()

@@ -1,0 +1,54 @@
+"""Options of a run, and the flags that they are made of."""
+
+import dataclasses
+import typing
+
+import pytest
+
+import run_train_eval
+from model_fns.cli.run_options import RunOptions
+
+# Flags that `run_train_eval.py` obeys itself.
+OF_HELP_AND_LOG = {
+    'help', 'helpfull', 'helpshort', 'logtostderr', 'alsologtostderr', 'verbosity'
+}  # fmt: skip
+
+
+def options_of(*arguments):
+    return run_train_eval.run_options(run_train_eval.parse_flags(['run_train_eval.py', *arguments]))
+
+
+def test_every_flag_that_a_mode_reads_is_an_option():
+    names = {field.name for field in dataclasses.fields(RunOptions)}
+    assert names == set(run_train_eval.modes_of_flags()) - OF_HELP_AND_LOG
+
+
+def test_the_defaults_are_those_of_the_flags():
+    assert options_of() == RunOptions()
+
+
+def test_values_have_the_types_of_their_options():
+    options = options_of(
+        '--mode=predict', '--model_dir=a', '--set=a=1', '--set=b=2', '--score_threshold=0.25',
+        '--tile=64', '--raw',
+    )  # fmt: skip
+    assert options == RunOptions(
+        mode='predict', model_dir='a', set=('a=1', 'b=2'), score_threshold=0.25, tile=64, raw=True
+    )
+    types = typing.get_type_hints(RunOptions)
+    for name in ('mode', 'model_dir', 'score_threshold', 'tile', 'raw', 'overlap'):
+        expected = typing.get_args(types[name]) or (types[name],)
+        assert type(getattr(options, name)) in expected, name
+
+
+def test_options_do_not_change():
+    options = RunOptions(mode='train')
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.mode = 'evaluate'
+    assert hash(options) == hash(RunOptions(mode='train'))
+
+
+def test_a_default_is_told_from_another_value():
+    options = RunOptions(eval_timeout=7, quantize='none')
+    assert options.has_default('max_eval_retries') and options.has_default('set')
+    assert not options.has_default('eval_timeout') and not options.has_default('quantize')
