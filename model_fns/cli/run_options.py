@@ -70,5 +70,7 @@ class RunOptions:
     check_all: bool = False
 
     def has_default(self, name: str) -> bool:
-        """Return whether an option has its default, as where its flag is left out."""
-        return getattr(self, name) == getattr(type(self), name)
+        """Return whether an option has its default, or is empty: nothing was asked for."""
+        value = getattr(self, name)
+        # Job scripts pass flags whose variables are empty.
+        return value == '' or value == getattr(type(self), name)

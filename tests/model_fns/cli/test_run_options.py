@@ -52,3 +52,11 @@ def test_a_default_is_told_from_another_value():
     options = RunOptions(eval_timeout=7, quantize='none')
     assert options.has_default('max_eval_retries') and options.has_default('set')
     assert not options.has_default('eval_timeout') and not options.has_default('quantize')
+
+
+def test_an_empty_option_asks_for_nothing():
+    options = options_of('--mode=export', '--format=tflite', '--signature_name=', '--model_dir=')
+    assert options.has_default('signature_name')
+    assert options.has_default('model_dir')
+    assert not options.has_default('format')
+    assert not RunOptions(warmup_requests=3).has_default('warmup_requests')
