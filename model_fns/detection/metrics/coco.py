@@ -28,12 +28,12 @@ class _Number(NamedTuple):
     Attributes:
         name: name of the metric.
         table: `precision` or `recall`.
-        index: index in the table: thresholds, ranges and, for recall, limits.
+        cells: index of cells in the table: thresholds, ranges and, for recall, limits.
     """
 
     name: str
     table: str
-    index: Tuple
+    cells: Tuple
 
 
 _ALL = slice(None)
@@ -172,6 +172,6 @@ def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
 def _mean(results: Sequence[ClassResult], number: Optional[_Number]) -> Optional[float]:
     """Compute the mean of a number over classes; None if no class defines it."""
     number = number or _MAP
-    values = np.array([getattr(result, number.table)[number.index] for result in results])
+    values = np.array([getattr(result, number.table)[number.cells] for result in results])
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else None
