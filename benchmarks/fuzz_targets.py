@@ -305,7 +305,7 @@ class Targets:
         if generator.random() < 0.5:
             name = spoil_text(generator, name).decode(errors='replace')
         options = spoil_text(generator, '--direct_num_workers=2 --region="a b" --help')
-        runs.runner_of(name, options.decode(errors='replace'))
+        runs.parse_runner(name, options.decode(errors='replace'))
 
     def _annotations(self, name: str, content: bytes) -> str:
         folder = self._folder / 'annotations'

@@ -183,7 +183,7 @@ def _predict(options: RunOptions) -> None:
         )
     if options.runner_options and not options.runner:
         raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
-    runner = runs.runner_of(options.runner, options.runner_options) if options.runner else None
+    runner = runs.parse_runner(options.runner, options.runner_options) if options.runner else None
     predictor, task, source = chosen_models.chosen_model(options)
     max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
     decoding = options.exif == 'apply', max_pixels
