@@ -275,6 +275,6 @@ def without_scope(
     skip = len(scope) + 1 if checkpoint_type == 'classification' else 0
     inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
     return {
-        checkpoint_scopes.renamed(variable_name(one), lambda name: name[skip:]): one
+        checkpoint_scopes.rename_scope(variable_name(one), lambda name: name[skip:]): one
         for one in inside
     }
