@@ -43,12 +43,12 @@ class Clocks(NamedTuple):
 
 
 def clocks() -> Clocks:
-    """The time."""
+    """Return the time."""
     return Clocks(time.perf_counter(), time.process_time())
 
 
 def runs_per_second(session: Any, fetches: Any, runs: int) -> float:
-    """The rate of the second half of `2 * runs` runs of a session; the first warms up."""
+    """Return the rate of the second half of `2 * runs` runs of a session; the first warms up."""
     for index in range(2 * runs):
         if index == runs:
             started = time.perf_counter()
@@ -83,7 +83,7 @@ def engine_rate(config: Any, steps: int) -> float:
 
 
 def create_timer(steps: int) -> Any:
-    """A hook that times the second half of `2 * steps` steps."""
+    """Return a hook that times the second half of `2 * steps` steps."""
     import tensorflow as tf
 
     class Timer(tf.compat.v1.train.SessionRunHook):
@@ -152,7 +152,7 @@ def training_session(
 
 
 def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:
-    """Gives all variables and tables of a session's graph their initial values.
+    """Give all variables and tables of a session's graph their initial values.
 
     Args:
         session: of the graph.
@@ -197,7 +197,7 @@ class ProcessError(RuntimeError):
 
 
 def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = None) -> Any:
-    """Runs a module's command in a process of its own, whose memory nothing else has used.
+    """Run a module's command in a process of its own, whose memory nothing else has used.
 
     Args:
         module: name of a module within this package, such as 'training.memory'.
@@ -236,7 +236,7 @@ class Reached(NamedTuple):
 
 
 def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
-    """Trains a model by the front door, in a process and a folder of its own.
+    """Train a model by the front door, in a process and a folder of its own.
 
     Args:
         config_path: of the model.
@@ -318,13 +318,13 @@ def peak_memory_mib(pid: Any = 'self') -> float:
 
 
 def forget_peak_memory() -> None:
-    """Lets `peak_memory_mib` of this process start again from what it holds now."""
+    """Let `peak_memory_mib` of this process start again from what it holds now."""
     with open('/proc/self/clear_refs', 'w') as file:
         file.write('5')
 
 
 def report(results: Mapping[str, Any], path: str) -> None:
-    """Prints a table, and writes the same as JSON."""
+    """Print a table, and write the same as JSON."""
     for name, value in results.items():
         print(f'{name:34s} {value:12.3f}' if isinstance(value, float) else f'{name:34s} {value}')
     with open(path, 'w') as file:

@@ -20,7 +20,7 @@ def trace(
     warm_up: int = 2,
     feed: Optional[Mapping[Any, Any]] = None,
 ) -> Dict[Op, float]:
-    """Milliseconds of each op, the least of some runs.
+    """Return milliseconds of each op, the least of some runs.
 
     Args:
         session: of `tf.compat.v1`.
@@ -56,7 +56,7 @@ def _run_times(metadata: Any) -> Dict[Op, float]:
 
 
 def sum_kinds(ops: Mapping[Op, float]) -> Dict[str, Tuple[float, int]]:
-    """Milliseconds, and how many ops there are, of each kind, costliest first."""
+    """Return milliseconds, and how many ops there are, of each kind, costliest first."""
     found: Dict[str, Tuple[float, int]] = {}
     for op, took in ops.items():
         total, count = found.get(op.kind, (0.0, 0))
@@ -65,5 +65,5 @@ def sum_kinds(ops: Mapping[Op, float]) -> Dict[str, Tuple[float, int]]:
 
 
 def costliest(ops: Mapping[Op, float], count: int = 10) -> Sequence[Tuple[Op, float]]:
-    """The ops that take longest."""
+    """Return the ops that take longest."""
     return sorted(ops.items(), key=lambda item: -item[1])[:count]

@@ -16,7 +16,7 @@ _OF_A_CLUSTER = ('sync_replicas', 'replicas_to_aggregate', 'startup_delay_steps'
 
 
 def read_records(config: Any, records: str, label_map: str) -> None:
-    """Lets all readers of a config read the same records.
+    """Let all readers of a config read the same records.
 
     Args:
         config: `TrainEvalPipelineConfig`; changed in place.
@@ -30,7 +30,7 @@ def read_records(config: Any, records: str, label_map: str) -> None:
 
 
 def read_demo(config: Any) -> None:
-    """Lets all readers of a detector's config read the embedded demo's scenes; see `read_records`.
+    """Let all readers of a detector's config read the embedded demo's scenes; see `read_records`.
 
     A model with fewer classes than the demo gets as many.
     """
@@ -46,7 +46,7 @@ def read_demo(config: Any) -> None:
 
 
 def complete_records(config: Any, folder: str, count: int = 4) -> None:
-    """Lets all readers of a config read a few of their records with all that they load.
+    """Let all readers of a config read a few of their records with all that they load.
 
     Each box gets an ellipse as its mask, and keypoints at random places in it; each image random
     features of others, of which it has fewer than there is room for.
@@ -78,7 +78,7 @@ def complete_records(config: Any, folder: str, count: int = 4) -> None:
 
 
 def _name_keypoints(config: Any, path: str) -> None:
-    """Gives the first class the name and the keypoints that a CenterNet and metrics look for.
+    """Give the first class the name and the keypoints that a CenterNet and metrics look for.
 
     Args:
         config: `TrainEvalPipelineConfig`; changed in place.
@@ -100,7 +100,7 @@ def _name_keypoints(config: Any, path: str) -> None:
 
 
 def _to_sequence(example: Any) -> Any:
-    """An example as a `tf.train.SequenceExample` of one frame."""
+    """Return an example as a `tf.train.SequenceExample` of one frame."""
     import tensorflow as tf
 
     from model_fns.detection.data import sequences
@@ -117,7 +117,7 @@ def _to_sequence(example: Any) -> Any:
 
 
 def _add_loaded(feature: Any, config: Any) -> None:
-    """Adds what the reader loads to the features of a record."""
+    """Add what the reader loads to the features of a record."""
     from estimator_lib.drawing import visualization
     from model_fns.structures import images
     from protos import input_reader_pb2
@@ -167,7 +167,7 @@ def _ellipse(box: Any, height: int, width: int) -> Any:
 
 
 def clear_cluster(config: Any) -> None:
-    """Takes out of a config the checkpoint that it starts from, and the cluster it was made for.
+    """Take out of a config the checkpoint that it starts from, and the cluster it was made for.
 
     Args:
         config: `TrainEvalPipelineConfig`; changed in place.

@@ -30,7 +30,7 @@ _STEPS = 3  # of each
 
 
 def measure_side(config: Any) -> measuring.Clocks:
-    """Seconds of a step in this process."""
+    """Return seconds of a step in this process."""
     from model_fns import build_task
 
     with measuring.training_session(build_task(config), config) as (session, spec):
@@ -40,12 +40,12 @@ def measure_side(config: Any) -> measuring.Clocks:
 
 
 def least(runs: List[measuring.Clocks]) -> measuring.Clocks:
-    """The least of each clock."""
+    """Return the least of each clock."""
     return measuring.Clocks(*map(min, zip(*runs)))
 
 
 def measure(names: List[str], turns: int) -> Dict[str, float]:
-    """Seconds of all sides, and bfloat16's by the clock over float32's."""
+    """Return seconds of all sides, and bfloat16's by the clock over float32's."""
     results: Dict[str, float] = {}
     for name, _, found in recipes.measure_alternating(names, DTYPES, turns, _measure_apart):
         for dtype, runs in found.items():

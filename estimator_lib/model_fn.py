@@ -86,7 +86,7 @@ def create_model_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     graph_hook_fn: Optional[Callable[[], None]] = None,
 ) -> ModelFn:
-    """A `model_fn` that builds a task's graph for training, evaluation or prediction.
+    """Return a `model_fn` that builds a task's graph for training, evaluation or prediction.
 
     Args:
         task: what the network is, and what it is trained for.
@@ -143,7 +143,7 @@ def create_step_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     graph_hook_fn: Optional[Callable[[], None]] = None,
 ) -> StepFn:
-    """A function that builds a task's training step, for sessions and for functions.
+    """Return a function that builds a task's training step, for sessions and for functions.
 
     Args:
         task: see `create_model_fn`.
@@ -220,7 +220,7 @@ class _Training:
 
 
 def _train_step(training: _Training) -> TrainStep:
-    """The training graph: gradients applied, weights restored, hooks that watch."""
+    """Return the training graph: gradients applied, weights restored, hooks that watch."""
     task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
     loss = training.losses[losses_lib.TOTAL_LOSS]
@@ -272,7 +272,7 @@ def _train_step(training: _Training) -> TrainStep:
 def _train_scaffold(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf.estimator.RunConfig
 ) -> tf1.train.Scaffold:
-    """Returns the one Saver, and where the initial values come from."""
+    """Return the one Saver, and where the initial values come from."""
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
@@ -394,7 +394,7 @@ def _predict_spec(
     features: Features,
     graph_hook_fn: Optional[Callable[[], None]],
 ) -> tf.estimator.EstimatorSpec:
-    """Returns the inference graph and its signature."""
+    """Return the inference graph and its signature."""
     predictions = task.predict(features, ModeKeys.PREDICT)
     task_checks.require_tensors(task, 'predict', predictions)
     if graph_hook_fn is not None:

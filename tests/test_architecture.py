@@ -149,6 +149,32 @@ def test_drawing_is_of_the_code_as_it_is():
     assert architecture.DRAWING.read_text() == architecture.draw(), 'python -m tools.architecture'
 
 
+def test_arrows_that_a_longer_path_implies_are_left_out():
+    graph = {'a': {'b', 'c', 'd'}, 'b': {'c'}, 'c': set(), 'd': set()}
+    assert architecture.direct_imports(graph) == {
+        'a': {'b', 'd'},
+        'b': {'c'},
+        'c': set(),
+        'd': set(),
+    }
+
+
+def test_no_text_is_wider_than_its_box():
+    widest = 8.5  # pixels of a letter at 13 pixels
+    drawing = architecture.DRAWING.read_text()
+    boxes = re.findall(
+        r'<rect x="(\d+)" y="\d+" width="(\d+)".*\n<text x="(\d+)".*"middle">(\w+|the schema)<',
+        drawing,
+    )
+    names = [name for package in architecture.DRAWN for name in rooms(ROOT / package)]
+    assert sorted(name for *_, name in boxes) == sorted([*names, 'the schema'])
+    for left, width, middle, name in boxes:
+        assert len(name) * widest < int(width) and int(middle) == int(left) + int(width) // 2
+    arrows = drawing.count('<line')
+    graphs = [architecture.direct_imports(rooms(ROOT / package)) for package in architecture.DRAWN]
+    assert arrows == 2 + sum(len(others) for graph in graphs for others in graph.values())
+
+
 def test_plan_as_built_names_every_room():
     plan = (ROOT / 'docs' / 'architecture.md').read_text()
     for package in architecture.DRAWN:

@@ -262,7 +262,7 @@ def test_what_an_export_does_not_have(trained, tmp_path, capsys, flags, said):
 
 def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert list(run_train_eval.FORMATS) == list(formats.WRITERS)
-    writers = map(formats.writer_of_file, formats.endings())
+    writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
     assert set(run_train_eval.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
     assert set(run_train_eval.INPUT_TYPES) == set(serving.SERVING_INPUTS)
     modes = run_train_eval.flag_modes()

@@ -1,1 +1,1 @@
-"""What developers run beside the package."""
+"""Tools for developers, outside of the package."""

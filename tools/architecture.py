@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import pathlib
-from typing import Dict, Iterator, List, Mapping, Sequence, Set, Union
+from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple, Union
 from xml.sax import saxutils
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,7 +26,9 @@ PACKAGES = ('run_train_eval', 'model_fns', 'estimator_lib', 'protos')
 # Folders that are drawn, the top one first.
 DRAWN = ('model_fns', 'estimator_lib')
 
-_BOX_WIDTH, _BOX_HEIGHT, _GAP, _MARGIN = 128, 36, 12, 24
+_BOX_WIDTH, _BOX_HEIGHT, _GAP, _MARGIN = 168, 34, 16, 24
+_ROW_GAP = 44  # between two rows, for the arrows
+_FLOOR_WIDTH = 24  # of the number of a floor, left of the boxes
 _PER_ROW = 7
 _COLORS = {'model_fns': '#fff3e0', 'estimator_lib': '#e8f0fe', 'protos': '#e6f4ea'}
 
@@ -150,28 +152,32 @@ def floors(graph: Graph) -> Dict[str, int]:
 
 
 def draw() -> str:
-    """Return the drawing as SVG: a row of boxes for each floor, the ground floor at the bottom."""
+    """Return the drawing as SVG: a row of boxes for each floor, arrows to what they import."""
     shapes: List[str] = []
     top = _MARGIN
     for package in DRAWN:
-        by_floor = floors(rooms(ROOT / package))
+        graph = rooms(ROOT / package)
         shapes.append(_text(_MARGIN, top + 14, f'{package}/', bold=True))
-        top += 24
-        for floor in range(max(by_floor.values()), 0, -1):
-            names = sorted(name for name, its in by_floor.items() if its == floor)
-            for start in range(0, len(names), _PER_ROW):
-                shapes.append(_text(_MARGIN, top + 23, str(floor) if not start else ''))
-                shapes += _row(names[start : start + _PER_ROW], top, _COLORS[package])
-                top += _BOX_HEIGHT + _GAP
-        top += _GAP
+        places = _places(graph, top + 24)
+        by_floor = floors(graph)
+        rows = {floors_top: by_floor[name] for name, (_, floors_top) in reversed(places.items())}
+        shapes += [_text(_MARGIN, y + 22, str(floor)) for y, floor in rows.items()]
+        shapes += _arrows(graph, places)
+        for name, (left, y) in places.items():
+            shapes += _box(name, left, y, _COLORS[package])
+        top = max(rows) + _BOX_HEIGHT + _GAP
+        shapes += _package_arrow(top)
+        top += _ROW_GAP
     shapes.append(_text(_MARGIN, top + 14, 'protos/', bold=True))
-    shapes += _row(['the schema'], top, _COLORS['protos'])
-    width = 2 * _MARGIN + _BOX_WIDTH // 2 + _PER_ROW * (_BOX_WIDTH + _GAP)
-    height = top + _BOX_HEIGHT + _MARGIN
+    shapes += _box('the schema', (_width() - _BOX_WIDTH) // 2, top, _COLORS['protos'])
+    width, height = _width(), top + _BOX_HEIGHT + _MARGIN
     return '\n'.join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+            '<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
+            'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#5f6368"/></marker>'
+            '</defs>',
             f'<rect width="{width}" height="{height}" fill="white"/>',
             *shapes,
             '</svg>',
@@ -180,17 +186,86 @@ def draw() -> str:
     )
 
 
-def _row(names: Sequence[str], top: int, color: str) -> List[str]:
-    """Return boxes beside each other."""
+def direct_imports(graph: Graph) -> Dict[str, Set[str]]:
+    """Return the imports that no longer path of imports implies.
+
+    If `a` imports `b` and `c`, and `b` imports `c`, the arrow from `a` to `c` says nothing new.
+    """
+    reached: Dict[str, Set[str]] = {}
+    for name in sorted(graph, key=floors(graph).__getitem__):
+        reached[name] = set(graph[name]).union(*(reached[other] for other in graph[name]))
+    return {
+        name: {
+            other
+            for other in others
+            if not any(other in reached[between] for between in others if between != other)
+        }
+        for name, others in graph.items()
+    }
+
+
+def _width() -> int:
+    """Return the width of the drawing in pixels."""
+    return 2 * _MARGIN + _FLOOR_WIDTH + _PER_ROW * (_BOX_WIDTH + _GAP) - _GAP
+
+
+def _places(graph: Graph, top: int) -> Dict[str, Tuple[int, int]]:
+    """Return the left and top pixel of each box, from the lowest floor up.
+
+    Boxes of a floor are in the order of the boxes that they import, so that few arrows cross.
+    """
+    by_floor = floors(graph)
+    rows: List[List[str]] = []
+    lefts: Dict[str, int] = {}
+    direct = direct_imports(graph)
+    for floor in range(1, max(by_floor.values()) + 1):
+        names = sorted(name for name, its in by_floor.items() if its == floor)
+        if floor > 1:
+            names.sort(key=lambda name: sum(lefts[it] for it in direct[name]) / len(direct[name]))
+        for start in range(0, len(names), _PER_ROW):
+            row = names[start : start + _PER_ROW]
+            used = len(row) * (_BOX_WIDTH + _GAP) - _GAP
+            left = _FLOOR_WIDTH + (_width() - _FLOOR_WIDTH - used) // 2
+            lefts.update({n: left + i * (_BOX_WIDTH + _GAP) for i, n in enumerate(row)})
+            rows.append(row)
+    tops = {name: len(rows) - 1 - index for index, row in enumerate(rows) for name in row}
+    return {
+        name: (lefts[name], top + tops[name] * (_BOX_HEIGHT + _ROW_GAP))
+        for row in rows
+        for name in row
+    }
+
+
+def _arrows(graph: Graph, places: Mapping[str, Tuple[int, int]]) -> List[str]:
+    """Return an arrow for each direct import, from the bottom of a box to the top of another."""
     shapes = []
-    for index, name in enumerate(names):
-        left = _MARGIN + _BOX_WIDTH // 2 + index * (_BOX_WIDTH + _GAP)
-        shapes.append(
-            f'<rect x="{left}" y="{top}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="5" '
-            f'fill="{color}" stroke="#5f6368"/>'
-        )
-        shapes.append(_text(left + _BOX_WIDTH // 2, top + 23, name, anchor='middle'))
+    for name, others in sorted(direct_imports(graph).items()):
+        for other in sorted(others):
+            (x1, y1), (x2, y2) = places[name], places[other]
+            shapes.append(
+                f'<line x1="{x1 + _BOX_WIDTH // 2}" y1="{y1 + _BOX_HEIGHT}" '
+                f'x2="{x2 + _BOX_WIDTH // 2}" y2="{y2}" stroke="#9aa0a6" '
+                'marker-end="url(#head)"/>'
+            )
     return shapes
+
+
+def _package_arrow(top: int) -> List[str]:
+    """Return the wide arrow from a package to the one below."""
+    x = _width() // 2
+    return [
+        f'<line x1="{x}" y1="{top - 8}" x2="{x}" y2="{top + _ROW_GAP - 10}" stroke="#5f6368" '
+        'stroke-width="3" marker-end="url(#head)"/>'
+    ]
+
+
+def _box(name: str, left: int, top: int, color: str) -> List[str]:
+    """Return a box with a name in it."""
+    return [
+        f'<rect x="{left}" y="{top}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="5" '
+        f'fill="{color}" stroke="#5f6368"/>',
+        _text(left + _BOX_WIDTH // 2, top + 22, name, anchor='middle'),
+    ]
 
 
 def _text(x: int, y: int, text: str, anchor: str = 'start', bold: bool = False) -> str:

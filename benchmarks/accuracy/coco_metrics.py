@@ -34,7 +34,7 @@ Side = Tuple[Callable[[Mapping[str, np.ndarray]], Any], Callable[[Any], List[flo
 
 
 def random_scenes(num_images: int, seed: int) -> Dict[str, np.ndarray]:
-    """Groundtruth and detections like those of COCO, in arrays over all images.
+    """Return groundtruth and detections like those of COCO, in arrays over all images.
 
     Half of the detections are near to an object, most of these of its class. Three in a hundred
     objects are crowds.
@@ -81,7 +81,7 @@ def _boxes(random: np.random.RandomState, count: int) -> np.ndarray:
 
 
 def _our_images(scenes: Mapping[str, np.ndarray]) -> List[Tuple[str, Any, Any]]:
-    """The images as the engine gives them: views of the arrays."""
+    """Return the images as the engine gives them: views of the arrays."""
     from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
     images = range(int(scenes['num_images']) + 1)
@@ -117,7 +117,7 @@ def _our_numbers(images: List[Tuple[str, Any, Any]]) -> List[float]:
 
 
 def _prepared(coco_type: Any, scenes: Mapping[str, np.ndarray]) -> Tuple[Any, Any]:
-    """Groundtruth and detections as the packages want them."""
+    """Return groundtruth and detections as the packages want them."""
     boxes = _corner_and_size(scenes['objects_boxes'])
     annotations = [
         {
@@ -198,7 +198,7 @@ SIDES: Dict[str, Callable[[], Side]] = {
 
 
 def measure_here(side: str, path: str) -> Dict[str, Any]:
-    """One side's numbers, seconds and memory."""
+    """Return one side's numbers, seconds and memory."""
     prepare, evaluate = SIDES[side]()
     with np.load(path) as file:
         scenes = dict(file)
@@ -223,7 +223,7 @@ def measure_here(side: str, path: str) -> Dict[str, Any]:
 def measure(
     sides: Sequence[str], num_images: int, turns: int, seed: int
 ) -> Dict[str, Dict[str, Any]]:
-    """The sides, each in processes of its own, alternately; medians."""
+    """Return the sides, each in processes of its own, alternately; medians."""
     results: Dict[str, List[Dict[str, Any]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'scenes.npz')

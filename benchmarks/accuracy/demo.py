@@ -82,7 +82,7 @@ def count_right(shown: Objects, truth: Objects) -> int:
 
 
 def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
-    """Intersection over union."""
+    """Return intersection over union."""
     height = min(one[2], other[2]) - max(one[0], other[0])
     width = min(one[3], other[3]) - max(one[1], other[1])
     if height <= 0 or width <= 0:
@@ -92,7 +92,7 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def run(command: Sequence[str], cache: str) -> float:
-    """Runs the front door as a process; returns the CPU seconds that it took."""
+    """Run the front door as a process; returns the CPU seconds that it took."""
     environment = {**os.environ, 'DEMO_CACHE_DIR': cache}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = os.path.join(measuring.ROOT, 'run_train_eval.py')
@@ -104,7 +104,7 @@ def run(command: Sequence[str], cache: str) -> float:
 
 
 def truths(pattern: str) -> List[Objects]:
-    """The objects of each record, in the order of the records."""
+    """Return the objects of each record, in the order of the records."""
     import tensorflow as tf
 
     paths = sorted(tf.io.gfile.glob(pattern))
@@ -132,7 +132,7 @@ def shown_objects(output_dir: str) -> List[Objects]:
 
 
 def measure(folder: str) -> Dict[str, float]:
-    """Runs the demo in a folder; see `LIMITS` for what is measured."""
+    """Run the demo in a folder; see `LIMITS` for what is measured."""
     from model_fns.datasets import demo
 
     cache, model_dir = os.path.join(folder, 'cache'), os.path.join(folder, 'run')

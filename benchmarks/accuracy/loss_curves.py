@@ -33,7 +33,7 @@ def _parsed(text: str) -> Any:
 
 
 def small_detector() -> Any:
-    """The demo's pipeline config with inputs of a quarter of its pixels."""
+    """Return the demo's pipeline config with inputs of a quarter of its pixels."""
     from model_fns.datasets import demo
 
     config = _parsed(demo.demo_pipeline_text('detection'))
@@ -43,7 +43,7 @@ def small_detector() -> Any:
 
 
 def small_classifier() -> Any:
-    """The demo's classifier on ResNet-50."""
+    """Return the demo's classifier on ResNet-50."""
     from model_fns.datasets import demo
 
     config = _parsed(demo.demo_pipeline_text('classification'))
@@ -61,7 +61,7 @@ def small_classifier() -> Any:
 
 
 def small_segmenter() -> Any:
-    """The demo's masks at a quarter of their pixels."""
+    """Return the demo's masks at a quarter of their pixels."""
     from model_fns.cli import builtin_configs
     from model_fns.datasets import demo
 
@@ -81,7 +81,7 @@ ARCHITECTURES: Mapping[str, Callable[[], Any]] = {
 
 
 def losses(config: Any, use_bfloat16: bool, steps: int, seed: int) -> List[float]:
-    """The total loss of each step of a training run."""
+    """Return the total loss of each step of a training run."""
     from model_fns import build_task
 
     config.train_config.batch_size = _BATCH_SIZE
@@ -105,13 +105,13 @@ class Difference(NamedTuple):
 
 
 def difference(curve: np.ndarray, other: np.ndarray) -> Difference:
-    """The largest and the mean difference of two curves over the windows."""
+    """Return the largest and the mean difference of two curves over the windows."""
     shares = np.abs(curve - other) / other
     return Difference(float(shares.max()), float(shares.mean()))
 
 
 def compare(architecture: str, steps: int, window: int, seed: int) -> Dict[str, Any]:
-    """All smoothed curves of an architecture, and how far each is from float32's.
+    """Return all smoothed curves of an architecture, and how far each is from float32's.
 
     Returns:
         `curves` by the name of the run, and `differences` from that of `float32`, by name too.

@@ -33,14 +33,14 @@ Pairs = Tuple[np.ndarray, np.ndarray]
 
 
 def random_boxes(random: np.random.RandomState, count: int, size: float = 100.0) -> np.ndarray:
-    """Boxes float64 [count, 5] in a square; the longest sides are half of it."""
+    """Return boxes float64 [count, 5] in a square; the longest sides are half of it."""
     centers = random.uniform(0, size, [count, 2])
     sides = np.exp(random.uniform(math.log(size / 50), math.log(size / 2), [count, 2]))
     return np.concatenate([centers, sides, random.uniform(-4, 4, [count, 1])], axis=1)
 
 
 def pairs_of_boxes(random: np.random.RandomState, count: int) -> Dict[str, Pairs]:
-    """Pairs by kind, `count` of each."""
+    """Return pairs by kind, `count` of each."""
     first = random_boxes(random, count)
     near = first + random.normal(0, 1, first.shape) * [2, 2, 1, 1, 0.1]
     near[:, 2:4] = np.abs(near[:, 2:4]) + 0.1
@@ -86,7 +86,7 @@ def pairs_of_boxes(random: np.random.RandomState, count: int) -> Dict[str, Pairs
 
 
 def check(pairs: int, seed: int) -> List[Dict[str, Any]]:
-    """The largest errors, by kind of pair."""
+    """Return the largest errors, by kind of pair."""
     random = np.random.RandomState(seed)
     kinds = pairs_of_boxes(random, 1)
     computed = tf.function(rotated.elementwise_iou)  # all kinds have as many pairs: one graph
@@ -104,7 +104,7 @@ def check(pairs: int, seed: int) -> List[Dict[str, Any]]:
 
 
 def clipped_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union [n] of boxes [n, 5] in the same row, in 64 bits, by clipping.
+    """Return intersection over union [n] of boxes [n, 5] in the same row, in 64 bits, by clipping.
 
     Of boxes in 32 bits, as they are: what rounding did to their numbers is no error of the graph.
     """
@@ -137,7 +137,7 @@ def measure(name: str, function: Callable[..., tf.Tensor], arrays: Any, runs: in
 
 
 def grid_of_anchors(rows: int = 38, columns: int = 50, stride: float = 16.0) -> np.ndarray:
-    """The anchors of the published example for ships: 84 of each cell, float32 [n, 5]."""
+    """Return the anchors of the published example for ships: 84 of each cell, float32 [n, 5]."""
     y, x = (stride * np.arange(count) for count in (rows, columns))
     shapes = [
         (256 * scale / math.sqrt(ratio), 256 * scale * math.sqrt(ratio), math.radians(angle))
@@ -167,7 +167,7 @@ def suppressed(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def measurements(runs: int, seed: int) -> List[Dict[str, Any]]:
-    """All cases of `measure`."""
+    """Return all cases of `measure`."""
     random = np.random.RandomState(seed)
 
     def boxes(count: int, size: float, sides: float = 120) -> np.ndarray:

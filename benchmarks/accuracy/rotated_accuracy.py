@@ -36,7 +36,7 @@ class Picture(NamedTuple):
 
 
 def read(pattern: str) -> List[Picture]:
-    """The pictures of records."""
+    """Return the pictures of records."""
     pictures = []
     for path in sorted(tf.io.gfile.glob(pattern)):
         for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
@@ -59,7 +59,7 @@ def read(pattern: str) -> List[Picture]:
 
 
 def evaluate(model: str, pictures: Sequence[Picture], classes: int) -> Dict[str, float]:
-    """The metrics of an exported model."""
+    """Return the metrics of an exported model."""
     evaluator = RotatedEvaluator({one: str(one) for one in range(1, classes + 1)})
     predictor = exported_model.Predictor(model)
     for picture in pictures:

@@ -60,7 +60,7 @@ def mosaic(pictures: Sequence[rotated_accuracy.Picture], side: int) -> Tuple[np.
 def run(
     predictor: Any, image: np.ndarray, windows: Sequence[Window], batch_size: int
 ) -> Iterator[Tuple[Window, Dict[str, np.ndarray]]]:
-    """Each tile and what the model says of it."""
+    """Yield each tile and what the model says of it."""
     for start in range(0, len(windows), batch_size):
         some = windows[start : start + batch_size]
         pixels = [
@@ -94,7 +94,7 @@ class OwnTiles:
     def listen(
         self, tiles: Iterable[Tuple[Window, Dict[str, np.ndarray]]]
     ) -> Iterator[Tuple[Window, Dict[str, np.ndarray]]]:
-        """The tiles themselves."""
+        """Yield the tiles themselves."""
         for number, (window, outputs) in enumerate(tiles):
             place = [window.top, window.left], [window.height, window.width]
             boxes = _detections(outputs, *place, self._least_score)
@@ -103,7 +103,7 @@ class OwnTiles:
             yield window, outputs
 
     def found(self) -> Boxes:
-        """All of them."""
+        """Return all of them."""
         return Boxes(*(np.concatenate(values) for values in zip(*self._found)))
 
 
@@ -131,7 +131,7 @@ def count_common(first: Boxes, second: Boxes) -> int:
 
 
 def doubles(boxes: Boxes) -> int:
-    """Pairs of a class at one place."""
+    """Return pairs of a class at one place."""
     total = 0
     for class_id in np.unique(boxes.classes):
         outlines = boxes.outlines[boxes.classes == class_id]
@@ -148,7 +148,7 @@ def measure(
     least_score: float = 0.5,
     batch_size: int = 32,
 ) -> Dict[str, Any]:
-    """The numbers; see the module."""
+    """Return the numbers; see the module."""
     predictor.predict(np.zeros([batch_size, tiling.size, tiling.size, 3], np.uint8))
     measuring.forget_peak_memory()
     before, begun = measuring.peak_memory_mib(), time.perf_counter()

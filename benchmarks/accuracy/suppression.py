@@ -81,7 +81,7 @@ def _scores(logits: np.ndarray) -> np.ndarray:
 
 
 def suppress_by_loop(boxes: tf.Tensor, scores: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-    """Boxes [B, N, 4], scores, classes [B, N]: each image and class by itself."""
+    """Return boxes [B, N, 4], scores, classes [B, N]: each image and class by itself."""
 
     def suppress_image(inputs: Tuple[tf.Tensor, tf.Tensor]) -> Tuple[tf.Tensor, ...]:
         of_boxes, of_classes = inputs
@@ -121,7 +121,7 @@ def suppress_at_once(boxes: tf.Tensor, scores: tf.Tensor) -> Tuple[tf.Tensor, ..
 
 
 def measure(case: Case, runs: int, seed: int) -> Dict[str, Any]:
-    """Milliseconds and nodes of both sides, measured alternately, and whether they agree."""
+    """Return milliseconds and nodes of both sides, measured alternately, and whether they agree."""
     boxes, scores = random_predictions(case, seed)
     times: Dict[str, List[Tuple[float, float]]] = {}
     found, nodes = {}, {}

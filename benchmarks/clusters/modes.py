@@ -98,7 +98,7 @@ class Marks:
     lock: Any = dataclasses.field(default_factory=threading.Lock)
 
     def take(self, name: str, line: str) -> None:
-        """Looks at a line of a task's output."""
+        """Look at a line of a task's output."""
         found = _PROGRESS.search(line)
         if found and name.startswith(('chief', 'one')):
             with self.lock:
@@ -117,7 +117,7 @@ class Marks:
 
 
 def loopback_bytes() -> int:
-    """Bytes that the loopback device has received."""
+    """Return bytes that the loopback device has received."""
     with open('/proc/net/dev') as file:
         for line in file:
             name, _, counts = line.partition(':')
@@ -127,7 +127,7 @@ def loopback_bytes() -> int:
 
 
 def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
-    """Writes the config of a way; returns the examples of one global step."""
+    """Write the config of a way; returns the examples of one global step."""
     from model_fns.datasets import demo
 
     dataset = demo.demo_dataset()
@@ -157,7 +157,7 @@ def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
 
 
 def run_way(way: Way, arguments: argparse.Namespace) -> Dict[str, float]:
-    """Trains in one of the ways."""
+    """Train in one of the ways."""
     marks = Marks()
     with tempfile.TemporaryDirectory() as folder:
         config_path = os.path.join(folder, 'pipeline.config')
@@ -205,7 +205,7 @@ def _run_cluster(way: Way, command: List[str], take: Callable[[str, str], None])
 
 
 def gradient_bytes(arguments: argparse.Namespace) -> int:
-    """Bytes of the gradients of one step, float32."""
+    """Return bytes of the gradients of one step, float32."""
     import tensorflow as tf
 
     from estimator_lib import config as config_lib

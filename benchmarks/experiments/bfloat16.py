@@ -91,7 +91,7 @@ def _least_of_turns(seconds: Mapping[str, Sequence[measuring.Clocks]]) -> Dict[s
 
 
 def _session(name: str, how: How, one_pass: str, dtype: str) -> Side:
-    """A network that has run a few steps."""
+    """Return a network that has run a few steps."""
     import tensorflow as tf
 
     from estimator_lib import training
@@ -142,7 +142,7 @@ def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Tuple[
 
 
 def print_trace(name: str, how: How, one_pass: str, count: int = 25) -> None:
-    """Prints the kinds of ops of a step in both types, and the costliest ops of each."""
+    """Print the kinds of ops of a step in both types, and the costliest ops of each."""
     kinds, ops = {}, {}
     for dtype in DTYPES:
         session, fetches, _ = _session(name, how, one_pass, dtype)
@@ -164,7 +164,7 @@ def print_trace(name: str, how: How, one_pass: str, count: int = 25) -> None:
 
 
 def missing(names: Sequence[str], how: How, results: Mapping[str, Any]) -> Iterator[str]:
-    """The networks that have not been measured this way."""
+    """Yield the networks that have not been measured this way."""
     for name in names:
         found = results.get(name, {})
         if found.get('how') != how._asdict() or 'trains_in' not in found:
@@ -172,7 +172,7 @@ def missing(names: Sequence[str], how: How, results: Mapping[str, Any]) -> Itera
 
 
 def line(name: str, result: Mapping[str, Any]) -> str:
-    """A line of the table: CPU and wall seconds of both types, the ratio, of both passes."""
+    """Return a line of the table: CPU and wall seconds of both types, the ratio, of both passes."""
     parts = [f'{name:28s}']
     for one_pass in PASSES:
         found = result[one_pass]

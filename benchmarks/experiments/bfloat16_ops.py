@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 def cases() -> List[Case]:
-    """The ops of the project's networks that take time, at a few of their sizes."""
+    """Return the ops of the project's networks that take time, at a few of their sizes."""
     found: List[Case] = []
     for kernel, stride, side, channels, outputs in (
         (7, 2, 224, 3, 64),  # the first layer of ResNets
@@ -249,7 +249,7 @@ def _heads() -> Sequence[Case]:
 def measure(
     case: Case, turns: int, least_seconds: float = 0.02, threads: int = 0
 ) -> Dict[str, Any]:
-    """Milliseconds of one run of an op in both types, of `turns` turns of several runs each.
+    """Return milliseconds of one run of an op in both types, of `turns` turns of several runs each.
 
     Args:
         case: the op.
@@ -313,7 +313,7 @@ def table(results: Sequence[Dict[str, Any]]) -> str:
 
 
 def measure_here(kinds: Sequence[str], turns: int, threads: int) -> List[Dict[str, Any]]:
-    """The results of all cases of those kinds (of none: of all), on so many threads."""
+    """Return the results of all cases of those kinds (of none: of all), on so many threads."""
     chosen = [case for case in cases() if not kinds or case.kind in kinds]
     return [measure(case, turns, threads=threads) for case in chosen]
 

@@ -60,7 +60,7 @@ class Training:
         self.build_seconds = time.perf_counter() - started
 
     def step(self) -> measuring.Clocks:
-        """Makes a step; returns its times."""
+        """Make a step; returns its times."""
         before = measuring.clocks()
         self._session.run(self._train)
         after = measuring.clocks()
@@ -68,7 +68,7 @@ class Training:
 
 
 def compare(network: str, size: int, batch_size: int, steps: int, delay: int) -> Dict[str, Any]:
-    """The times of one network."""
+    """Return the times of one network."""
     from model_fns import layers
 
     kinds = {
@@ -93,7 +93,7 @@ def compare(network: str, size: int, batch_size: int, steps: int, delay: int) ->
 
 
 def main() -> None:
-    """Prints a table, and the same as JSON where a file is named."""
+    """Print a table, and the same as JSON where a file is named."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--networks', nargs='+', default=['mobilenet_v1', 'mobilenet_v2'])
     parser.add_argument('--size', type=int, default=224, help='of the images, in pixels')

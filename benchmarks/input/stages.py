@@ -28,7 +28,7 @@ CACHES = ('NONE', 'MEMORY', 'FILE')
 
 
 def plan(config: Any) -> Any:
-    """The `Reading` of a config's training examples."""
+    """Return the `Reading` of a config's training examples."""
     from estimator_lib.data import reading
     from model_fns import build_task
 
@@ -78,7 +78,7 @@ def stages(reading: Any) -> Dict[str, Callable[[Any], Any]]:
 
 
 def stage_dataset(reading: Any, function: Callable[[Any, Any], Any]) -> Any:
-    """The examples of the first source as a function of their records and seeds."""
+    """Return the examples of the first source as a function of their records and seeds."""
     import tensorflow as tf
 
     from estimator_lib.data import record_streams
@@ -199,14 +199,14 @@ def measure_rates(config: Any, batches: int, turns: int) -> Dict[str, float]:
 
 
 def keep(config: Any, cache: str, folder: str) -> None:
-    """Sets what training keeps of a pass, and where its file is."""
+    """Set what training keeps of a pass, and where its file is."""
     reader = config.train_input_reader
     reader.cache = reader.Cache.Value(cache)
     reader.cache_folder = folder if cache == 'FILE' else ''
 
 
 def measure_caches(config: Any, folder: str, batches: int, turns: int) -> Dict[str, float]:
-    """Images/s, and microseconds of processor time an image, by what is kept of a pass."""
+    """Return images/s, and microseconds of processor time an image, by what is kept of a pass."""
     import tensorflow as tf
 
     from estimator_lib.data import inputs
@@ -256,7 +256,7 @@ def _start(planned: Any) -> Any:
 def measure(
     model: str, batch_size: int, images: int, turns: int, caches: bool = False
 ) -> Dict[str, float]:
-    """All measurements, or those of caches alone; see the module."""
+    """Return all measurements, or those of caches alone; see the module."""
     with tempfile.TemporaryDirectory() as folder:
         paths = scenes.write_records(folder, RECORDS)
         config = scenes.load_config(model, paths, len(scenes.CLASSES))

@@ -44,7 +44,7 @@ def summarize_steps(steps: Iterable[Tuple[float, float]]) -> Waiting:
 
 
 def measure_side(config: Any, calls: int, steps: int) -> Waiting:
-    """The waiting of a training graph with so many examples decoded at a time."""
+    """Return the waiting of a training graph with so many examples decoded at a time."""
     from estimator_lib.data import inputs, reader_state
     from model_fns import build_task
 
@@ -76,7 +76,7 @@ def measure_side(config: Any, calls: int, steps: int) -> Waiting:
 def measure(
     config: Any, folder: str, calls: List[int], caches: List[str], steps: int, turns: int
 ) -> Dict[str, float]:
-    """The medians of all sides, measured alternately.
+    """Return the medians of all sides, measured alternately.
 
     Args:
         config: of the model.
@@ -101,7 +101,7 @@ def measure(
 
 
 def table(results: Dict[str, float], calls: List[int], caches: List[str]) -> str:
-    """The results as a table of Markdown."""
+    """Return the results as a table of Markdown."""
     lines = [
         '| cache | decoded at a time | waiting, % of a step | step, s |',
         '| --- | --- | --- | --- |',

@@ -80,7 +80,7 @@ class Model(NamedTuple):
 
 
 def call(work: str, *command: str) -> None:
-    """Runs a module of the project in the folder of the records and models."""
+    """Run a module of the project in the folder of the records and models."""
     environment = {**os.environ, 'PYTHONPATH': measuring.ROOT}
     done = subprocess.run(
         [sys.executable, '-m', *command], cwd=work, env=environment, capture_output=True, text=True
@@ -90,7 +90,7 @@ def call(work: str, *command: str) -> None:
 
 
 def train(work: str, data: str, steps: int, quantized_steps: int) -> None:
-    """Converts the images, and trains both models, where that has not been done."""
+    """Convert the images, and train both models, where that has not been done."""
     for split in ('train', 'test'):
         if not glob.glob(f'{work}/data/signs/{split}-*'):
             call(
@@ -121,7 +121,7 @@ def train(work: str, data: str, steps: int, quantized_steps: int) -> None:
 
 
 def export(work: str) -> Dict[str, str]:
-    """Exports both models in all formats; returns the folders by the names of `_EXPORTS`."""
+    """Export both models in all formats; returns the folders by the names of `_EXPORTS`."""
     from estimator_lib import errors
     from estimator_lib.export import formats
 
@@ -148,7 +148,7 @@ def export(work: str) -> Dict[str, str]:
 
 
 def load(folder: str, task: Any, threads: int) -> Model:
-    """The model in the folder of an export."""
+    """Return the model in the folder of an export."""
     from estimator_lib.export import exported_model, formats, onnx_files, samples, tflite
 
     written = [
@@ -176,7 +176,7 @@ def load(folder: str, task: Any, threads: int) -> Model:
 
 
 def read_images(work: str, task: Any) -> Tuple[List[np.ndarray], np.ndarray]:
-    """The test images, uint8 [height, width, 3] each, and the positions of their classes."""
+    """Return the test images, uint8 [height, width, 3] each, and the positions of their classes."""
     import tensorflow as tf
 
     found = []
@@ -196,7 +196,7 @@ def read_images(work: str, task: Any) -> Tuple[List[np.ndarray], np.ndarray]:
 
 
 def measure(models: Mapping[str, Model], images: Sequence[np.ndarray], labels: np.ndarray) -> Any:
-    """Runs all models on all images, alternately.
+    """Run all models on all images, alternately.
 
     Returns:
         By the models' names: accuracy, the part of the images on which the class is that of the
@@ -226,7 +226,7 @@ def measure(models: Mapping[str, Model], images: Sequence[np.ndarray], labels: n
 
 
 def run(work: str, arguments: argparse.Namespace) -> None:
-    """Trains, exports, measures and prints."""
+    """Train, exports, measures and prints."""
     train(work, arguments.data, arguments.steps, arguments.quantized_steps)
     folders = export(work)
 

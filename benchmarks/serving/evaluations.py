@@ -25,7 +25,7 @@ from benchmarks import measuring, scenes
 
 
 def resident_bytes() -> int:
-    """The memory that this process holds now."""
+    """Return the memory that this process holds now."""
     with open('/proc/self/statm', encoding='ascii') as file:
         return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
@@ -46,13 +46,13 @@ def rebuilt(estimator: Any, input_fn: Any, checkpoint: str) -> Dict[str, Any]:
 
 
 def difference(one: Dict[str, Any], other: Dict[str, Any]) -> float:
-    """The largest between two evaluations' values of the same name; NaN is equal to NaN."""
+    """Return the largest between two evaluations' values of the same name; NaN is equal to NaN."""
     pairs = ((np.nan_to_num(one[name]), np.nan_to_num(other[name])) for name in one)
     return max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
 
 
 def measure(config: Any, model_dir: str, evaluations: int) -> Dict[str, float]:
-    """All measurements.
+    """Return all measurements.
 
     Args:
         config: `TrainEvalPipelineConfig`.

@@ -166,7 +166,7 @@ def ops_here(path: str, batch: np.ndarray) -> Dict[str, Tuple[float, int]]:
 
 
 def print_ops(model: str) -> None:
-    """Prints what a request of one image takes its time for."""
+    """Print what a request of one image takes its time for."""
     with tempfile.TemporaryDirectory() as folder:
         path = write_exports(model, folder)['folded']
         requests_path = os.path.join(folder, 'requests.npy')
@@ -189,7 +189,7 @@ class Latency(NamedTuple):
 
 
 def latencies(calls: Mapping[str, Callable[[], Any]], runs: int) -> Dict[str, Latency]:
-    """The least of three rounds: of medians by the clock, of means of the processor.
+    """Return the least of three rounds: of medians by the clock, of means of the processor.
 
     Args:
         calls: by their names; one after the other, so that what else the machine does is shared.
@@ -221,7 +221,7 @@ class Clients(NamedTuple):
 
 
 def serve(run: Callable[[], Any], clients: int, runs: int) -> Clients:
-    """Some threads, each of which calls again when it has its answer.
+    """Return some threads, each of which calls again when it has its answer.
 
     Args:
         run: a request of one image.
@@ -253,7 +253,7 @@ def resident_mib() -> float:
 
 
 def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[str, float]:
-    """All numbers of an export in this process, which has done nothing else before."""
+    """Return all numbers of an export in this process, which has done nothing else before."""
     import tensorflow as tf
 
     assert tf.io.gfile.exists(path)
@@ -293,7 +293,7 @@ def measure_export(path: str, loader: str, requests_path: str, runs: int) -> Dic
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:
-    """All exports by the session, and the first by the other loader too."""
+    """Return all exports by the session, and the first by the other loader too."""
     results: Dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, path in write_exports(model, folder).items():

@@ -23,7 +23,7 @@ from benchmarks import measuring, scenes
 
 
 def evaluation_seconds(config: Any, model_dir: str) -> float:
-    """A whole evaluation."""
+    """Return a whole evaluation."""
     from estimator_lib import training
     from model_fns import build_task
 
@@ -35,7 +35,7 @@ def evaluation_seconds(config: Any, model_dir: str) -> float:
 def measure_evaluation(
     config: Any, model_dir: str, num_images: int, turns: int
 ) -> Dict[str, float]:
-    """Seconds of an evaluation, and of each further image."""
+    """Return seconds of an evaluation, and of each further image."""
     whole: List[float] = []
     small: List[float] = []
     for _ in range(turns):
@@ -48,7 +48,7 @@ def measure_evaluation(
 
 
 def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
-    """Milliseconds from one image to its detections."""
+    """Return milliseconds from one image to its detections."""
     from estimator_lib.export import exported_model, exporting, saved_model, serving
     from model_fns import build_task
 
@@ -73,7 +73,7 @@ def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
 
 
 def measure(model: str, num_images: int, turns: int) -> Dict[str, float]:
-    """All measurements."""
+    """Return all measurements."""
     from estimator_lib import config as config_lib
 
     results: Dict[str, float] = {}

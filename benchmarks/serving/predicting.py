@@ -18,7 +18,7 @@ from benchmarks import measuring, scenes
 
 
 def write_images(folder: str, records: str) -> int:
-    """Writes the images of TFRecords as files; returns how many."""
+    """Write the images of TFRecords as files; returns how many."""
     import tensorflow as tf
 
     paths = sorted(tf.io.gfile.glob(records))
@@ -46,7 +46,7 @@ def one_at_a_time(predictor: Any, task: Any, images: Any, output_dir: str) -> No
 
 
 def measure(model: str, num_images: int, turns: int) -> Dict[str, float]:
-    """Images a second of both, the best of some turns each, in turn."""
+    """Return images a second of both, the best of some turns each, in turn."""
     from estimator_lib.commands import predict
     from estimator_lib.export import exported_model
     from model_fns import build_task

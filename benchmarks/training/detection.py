@@ -23,7 +23,7 @@ BATCH_SIZE = 8
 
 
 def write_config(arguments: argparse.Namespace) -> str:
-    """The published config with the benchmark's sizes and data; its path."""
+    """Return the published config with the benchmark's sizes and data; its path."""
     from estimator_lib import config as config_lib
 
     source = os.path.join(pipelines.PUBLISHED, 'tf1', f'{arguments.model}.config')
@@ -81,7 +81,7 @@ def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
 
 
 def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
-    """Medians of all sides, measured alternately, and their ratios."""
+    """Return medians of all sides, measured alternately, and their ratios."""
     sides: Dict[str, Callable[[], float]] = {
         'engine_float32': lambda: engine_rate(config_path, steps, False),
         'bare_float32': lambda: bare_rate(config_path, steps, False),

@@ -30,7 +30,7 @@ _CONFIGS = {
 
 
 def write_config(task: str) -> str:
-    """The config of a task on the embedded demo; its path."""
+    """Return the config of a task on the embedded demo; its path."""
     from google.protobuf import text_format
 
     from estimator_lib import config as config_lib
@@ -51,7 +51,7 @@ def write_config(task: str) -> str:
 
 
 def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, float]:
-    """One run in a process of its own.
+    """Return one run in a process of its own.
 
     Args:
         config_path: of the model.
@@ -75,7 +75,7 @@ def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, 
 
 
 def replica_settings(count: int) -> List[str]:
-    """The fields by which so many replicas on the processor share each batch."""
+    """Return the fields by which so many replicas on the processor share each batch."""
     if count == 1:
         return []
     fields = ('mode=MIRRORED', f'num_clones={count}', 'clone_on_cpu=true')
@@ -85,7 +85,7 @@ def replica_settings(count: int) -> List[str]:
 def compare(
     config_path: str, steps: int, turns: int, settings: Sequence[str] = ()
 ) -> Dict[str, float]:
-    """Medians of both loops, alternating; for `settings` see `measure`."""
+    """Return medians of both loops, alternating; for `settings` see `measure`."""
     found: Dict[str, List[float]] = {}
     for _ in range(turns):
         for loop in LOOPS:
@@ -97,7 +97,7 @@ def compare(
 
 
 def main() -> None:
-    """Runs what the flags ask for."""
+    """Run what the flags ask for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--steps', type=int, default=60)
     parser.add_argument('--turns', type=int, default=3)

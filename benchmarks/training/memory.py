@@ -60,7 +60,7 @@ def bare(config: Any) -> None:
 
 
 def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
-    """Fetches that need the forward and the backward pass, and nothing else."""
+    """Fetch that need the forward and the backward pass, and nothing else."""
     import tensorflow as tf
 
     from estimator_lib.distribution import mixed_precision
@@ -161,7 +161,7 @@ def measure_side(side: str, config_path: str, use_bfloat16: bool) -> float:
 
 
 def measure(names: List[str], turns: int, use_bfloat16: bool) -> Dict[str, float]:
-    """Medians of all sides, and their ratios to the bare network."""
+    """Return medians of all sides, and their ratios to the bare network."""
     results: Dict[str, float] = {}
 
     def measure_one(side: str, config_path: str) -> float:

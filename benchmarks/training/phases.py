@@ -145,7 +145,7 @@ def measure_side(side: str, config_path: str) -> Dict[str, List[float]]:
 
 
 def measure(names: List[str], turns: int) -> Dict[str, float]:
-    """The least seconds of each phase of each model, measured alternately."""
+    """Return the least seconds of each phase of each model, measured alternately."""
     results: Dict[str, float] = {}
     for name, path, found in recipes.measure_alternating(names, _SIDES, turns, measure_side):
         results.update(_summary(name, found))
@@ -171,7 +171,7 @@ def _summary(name: str, found: Dict[str, List[Dict[str, List[float]]]]) -> Dict[
 
 
 def measure_modes(name: str, config_path: str, folder: str, turns: int) -> Dict[str, float]:
-    """Seconds of whole processes of the other modes, on a few images."""
+    """Return seconds of whole processes of the other modes, on a few images."""
     model_dir = os.path.join(folder, 'model')
     door = [sys.executable, os.path.join(measuring.ROOT, 'run_train_eval.py'), '--verbosity=-1']
     model = [f'--model_dir={model_dir}', f'--pipeline_config_path={config_path}']
@@ -197,7 +197,7 @@ def measure_modes(name: str, config_path: str, folder: str, turns: int) -> Dict[
 
 
 def _run(command: List[str]) -> measuring.Clocks:
-    """The time that a process takes."""
+    """Return the time that a process takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -87,7 +87,7 @@ def unavailable_kind(config: Any) -> str:
 
 
 def run_here(path: str, step_side: int = 0) -> Outcome:
-    """Reads a config in this process, and runs its parts in others.
+    """Read a config in this process, and run its parts in others.
 
     Args:
         path: of the config.
@@ -157,7 +157,7 @@ class Part:
 
 
 def run_part(name: str, folder: str) -> Part:
-    """Runs a part in this process, on the checkpoint of a folder.
+    """Run a part in this process, on the checkpoint of a folder.
 
     The config is that of the folder, or of one in it that is called like the part.
     """
@@ -181,7 +181,7 @@ def run_part(name: str, folder: str) -> Part:
 
 
 def _part_apart(name: str, folder: str) -> Part:
-    """Runs a part in a process of its own, which may allocate as much as this one."""
+    """Run a part in a process of its own, which may allocate as much as this one."""
     arguments = [f'--part={name}', f'--one={folder}']
     try:
         return Part(**measuring.run_apart('training.published', arguments, _MOST_SECONDS))
@@ -190,7 +190,7 @@ def _part_apart(name: str, folder: str) -> Part:
 
 
 def _train(task: Any, config: Any, folder: str) -> Part:
-    """Takes a step, and saves what it leaves in a folder."""
+    """Take a step, and save what it leaves in a folder."""
     import tensorflow as tf
 
     tf1 = tf.compat.v1
@@ -211,7 +211,7 @@ def _train(task: Any, config: Any, folder: str) -> Part:
 
 
 def _evaluate(task: Any, config: Any, folder: str) -> Part:
-    """Evaluates the checkpoint in a folder on one image; what is wrong, if anything is."""
+    """Evaluate the checkpoint in a folder on one image; what is wrong, if anything is."""
     from estimator_lib import training
 
     found = training.evaluate(task, config, folder)
@@ -227,7 +227,7 @@ def _evaluate(task: Any, config: Any, folder: str) -> Part:
 
 
 def _export(task: Any, config: Any, folder: str) -> Part:
-    """Exports the checkpoint in a folder, and asks it; what is wrong, if anything is."""
+    """Export the checkpoint in a folder, and ask it; what is wrong, if anything is."""
     import numpy as np
 
     from estimator_lib.export import exported_model, exporting, saved_model, serving
@@ -244,7 +244,7 @@ def _export(task: Any, config: Any, folder: str) -> Part:
 
 
 def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
-    """Exports the checkpoint in a folder as an int8 file, and asks it, as `_export` does."""
+    """Export the checkpoint in a folder as an int8 file, and ask it, as `_export` does."""
     import tensorflow as tf
 
     from estimator_lib.export import exporting, tflite
@@ -274,7 +274,7 @@ def _find_fault(found: Any, what: str) -> str:
 
 
 def run_apart(path: str, memory_gib: float, step_side: int = 0) -> Outcome:
-    """Runs a config in a process of its own.
+    """Run a config in a process of its own.
 
     Args:
         path: of the config.
@@ -291,7 +291,7 @@ def run_apart(path: str, memory_gib: float, step_side: int = 0) -> Outcome:
 
 
 def published_paths(names: Sequence[str]) -> List[str]:
-    """The configs of those names, or all; those of both generations of the system."""
+    """Return the configs of those names, or all; those of both generations of the system."""
     found = {path.stem: str(path) for path in pathlib.Path(pipelines.PUBLISHED).glob('*/*.config')}
     unknown = [name for name in names if name not in found]
     if unknown or not found:

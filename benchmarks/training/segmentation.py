@@ -72,7 +72,7 @@ def _constant_batch(batch_size: int) -> Any:
 
 
 def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
-    """Medians of both sides, measured alternately, and of their ratio."""
+    """Return medians of both sides, measured alternately, and of their ratio."""
     engine: List[float] = []
     bare: List[float] = []
     for _ in range(turns):

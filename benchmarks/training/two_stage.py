@@ -30,7 +30,7 @@ Size = Tuple[int, int]
 
 
 def write_config(model: str, size: Size, batch_size: int) -> str:
-    """The published config with the benchmark's sizes and data; its path."""
+    """Return the published config with the benchmark's sizes and data; its path."""
     from estimator_lib import config as config_lib
 
     source = os.path.join(pipelines.PUBLISHED, 'tf1', f'{model}.config')
@@ -49,7 +49,7 @@ def write_config(model: str, size: Size, batch_size: int) -> str:
 
 
 def build_bare(config: Any) -> Any:
-    """Fetches that need the forward and the backward pass of the network's layers.
+    """Fetch that need the forward and the backward pass of the network's layers.
 
     Args:
         config: `TrainEvalPipelineConfig`.
@@ -130,7 +130,7 @@ def measure_training(config_path: str, steps: int, turns: int) -> Dict[str, floa
 
 
 def processor_seconds(compute: Callable[[], Any], runs: int) -> float:
-    """The median of several runs, after one that warms up."""
+    """Return the median of several runs, after one that warms up."""
     compute()
     seconds = []
     for _ in range(runs):
@@ -141,7 +141,7 @@ def processor_seconds(compute: Callable[[], Any], runs: int) -> float:
 
 
 def measure_stages(config_path: str, runs: int) -> Dict[str, float]:
-    """Milliseconds of each part of an inference of one image, and the share of suppression.
+    """Return milliseconds of each part of an inference of one image, and the share of suppression.
 
     Suppressions are timed alone, on the values that the layers give; what the layers take is the
     difference to the part before.
@@ -195,7 +195,7 @@ def measure_stages(config_path: str, runs: int) -> Dict[str, float]:
 
 
 def measure_inference(config_path: str, num_images: int, runs: int) -> Dict[str, float]:
-    """Milliseconds of each further image of an evaluation, and of a request."""
+    """Return milliseconds of each further image of an evaluation, and of a request."""
     from estimator_lib import config as config_lib
 
     config = config_lib.load_pipeline_config(config_path)
@@ -211,7 +211,7 @@ def measure_inference(config_path: str, num_images: int, runs: int) -> Dict[str,
 
 
 def measure(arguments: argparse.Namespace) -> Dict[str, Any]:
-    """All measurements, of each size and batch size."""
+    """Return all measurements, of each size and batch size."""
     results: Dict[str, Any] = {'model': arguments.model}
     batch_sizes = [int(one) for one in arguments.batch_sizes.split(',')]
     for text in arguments.sizes.split(','):

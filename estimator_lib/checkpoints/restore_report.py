@@ -10,7 +10,18 @@ import dataclasses
 import math
 import re
 import types
-from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 
@@ -84,7 +95,7 @@ class RestoreReport:
 
     def only(self, chosen: Callable[[str], bool]) -> RestoreReport:
         """Return the same of some variables alone, chosen by their names."""
-        groups = {
+        groups: Dict[str, Any] = {
             name: tuple(entry for entry in getattr(self, name) if chosen(entry.name))
             for name in _TITLES
         }
@@ -300,7 +311,7 @@ def _row(entry: Entry) -> Tuple[str, ...]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> List[str]:
-    """Rows as lines with columns of one width, two spaces in."""
+    """Return rows as lines with columns of one width, two spaces in."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         '  '

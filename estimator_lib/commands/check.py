@@ -69,7 +69,7 @@ class _Problems:
                 self.messages.append(text)
 
     def add_records(self, reader: str, found: Sequence[RecordProblem]) -> None:
-        """Adds a line for each kind of problem."""
+        """Add a line for each kind of problem."""
         kinds: Dict[str, List[RecordProblem]] = {}
         for one in found:
             kinds.setdefault(_VARYING.sub('#', one.problem), []).append(one)
@@ -92,7 +92,7 @@ def check(
     check_all: bool = False,
     validate: Callable[[pipeline_pb2.TrainEvalPipelineConfig], List[str]] = config_lib.validate,
 ) -> None:
-    """Looks at config, data, label map and checkpoint; prints what a run would do.
+    """Look at config, data, label map and checkpoint; prints what a run would do.
 
     Args:
         make_task: makes the task of a config that need not be valid.
@@ -133,14 +133,14 @@ def check(
 def _readers(
     config: pipeline_pb2.TrainEvalPipelineConfig,
 ) -> List[Tuple[str, input_reader_pb2.InputReader]]:
-    """Returns the readers of a config by their names in messages."""
+    """Return the readers of a config by their names in messages."""
     evaluation = enumerate(config.eval_input_reader)
     named = [(f'eval_input_reader[{index}]', reader) for index, reader in evaluation]
     return [('train_input_reader', config.train_input_reader), *named]
 
 
 def _check_paths(config: pipeline_pb2.TrainEvalPipelineConfig, problems: _Problems) -> None:
-    """Looks for the files that the config names, before anything that ends at the first one."""
+    """Look for the files that the config names, before anything that ends at the first one."""
     for name, reader in _readers(config):
         with problems.collecting(name):
             inputs.input_files(reader)
@@ -156,7 +156,7 @@ def _check_data(
     check_all: bool,
     problems: _Problems,
 ) -> None:
-    """Counts and inspects the records of each reader; says what the examples are like."""
+    """Count and inspects the records of each reader; says what the examples are like."""
     readers = _readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
     sampled = False
@@ -284,14 +284,14 @@ def _memory_bytes(
     trained: List[tf.Variable],
     activations: int,
 ) -> int:
-    """Weights, gradients, optimizer slots, and the activations that gradients need."""
+    """Return weights, gradients, optimizer slots, and the activations that gradients need."""
     slots = _SLOTS.get(config.train_config.optimizer.WhichOneof('optimizer'), 1)
     slots += config.train_config.optimizer.use_moving_average
     return 4 * (_parameters(variables) + (1 + slots) * _parameters(trained)) + activations
 
 
 def _activation_bytes(given: Sequence[tf.Tensor], batch_size: int) -> int:
-    """Bytes of everything of known size that the forward pass computes of one batch.
+    """Return bytes of everything of known size that the forward pass computes of one batch.
 
     Args:
         given: features and labels; what is computed without them (weights, say) does not count.

@@ -36,7 +36,7 @@ def convert(
     checkpoint: str,
     output_dir: str,
 ) -> str:
-    """Writes the model of a checkpoint in the other of the two ways to name variables.
+    """Write the model of a checkpoint in the other of the two ways to name variables.
 
     The weights and the global step are written; what a run keeps beside them, slots of optimizers
     above all, is not.
@@ -93,7 +93,7 @@ def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineC
 
 
 def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
-    """The values of the variables by path."""
+    """Return the values of the variables by path."""
     paths = task.object_paths(_model_variables(), None)
     if not paths:
         raise errors.CheckpointError(

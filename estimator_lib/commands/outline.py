@@ -24,7 +24,7 @@ _SAMPLES = 1000  # steps at which the highest rate is looked for
 
 
 def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
-    """Returns what `--mode=check` says of steps, epochs, rates, checkpoints and evaluations."""
+    """Return what `--mode=check` says of steps, epochs, rates, checkpoints and evaluations."""
     train_config = config.train_config
     steps = train_config.num_steps
     lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
@@ -52,7 +52,7 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
 
 
 def describe_rates(train_config: train_pb2.TrainConfig) -> str:
-    """Returns the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
+    """Return the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
 
     Args:
         train_config: has the schedule and the number of steps.
@@ -78,7 +78,7 @@ def describe_rates(train_config: train_pb2.TrainConfig) -> str:
 def first_lines(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, network: str
 ) -> List[str]:
-    """Returns what is logged before training starts: model, classes, data, steps, devices.
+    """Return what is logged before training starts: model, classes, data, steps, devices.
 
     Args:
         task: what is trained.
@@ -103,7 +103,7 @@ def first_lines(
 
 
 def _data(reader: input_reader_pb2.InputReader) -> str:
-    """Returns how many examples a reader has; a run that cannot read them says so by itself."""
+    """Return how many examples a reader has; a run that cannot read them says so by itself."""
     try:
         files = inputs.input_files(reader)
         if any('://' in file.path for file in files):  # opening each would take long
@@ -114,7 +114,7 @@ def _data(reader: input_reader_pb2.InputReader) -> str:
 
 
 def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
-    """Returns what is printed when training has ended.
+    """Return what is printed when training has ended.
 
     Args:
         model_dir: of the run.
@@ -148,7 +148,7 @@ def _told(step: int, metric: str, value: Optional[float]) -> str:
 
 
 def _last_export(model_dir: str, step: int) -> str:
-    """Returns the newest export, where it is of a given step; '' where there is none."""
+    """Return the newest export, where it is of a given step; '' where there is none."""
     for name in (export_folders.FINAL, export_folders.LATEST):
         path = export_folders.latest_export(export_folders.run_folder(model_dir, name))
         if path and artifacts.read_step(path) == step:

@@ -91,7 +91,7 @@ def predict_images(
     options: Options = Options(),
     count: Optional[int] = None,
 ) -> List[str]:
-    """Runs a model on images; writes what it finds, and a picture of each image.
+    """Run a model on images; writes what it finds, and a picture of each image.
 
     Args:
         predictor: the model.
@@ -128,7 +128,7 @@ def predict_into(
     count: Optional[int] = None,
     shows_progress: bool = True,
 ) -> List[str]:
-    """Runs a model on images; adds what it finds to files, and writes those of single images.
+    """Run a model on images; adds what it finds to files, and write those of single images.
 
     Args:
         files: what is found is added to.
@@ -179,7 +179,7 @@ def predict_into(
 
 
 def refuse_nothing(count: int, skipped: Sequence[str]) -> None:
-    """Raises `errors.DataError` where the number of images that could be read is 0."""
+    """Raise `errors.DataError` where the number of images that could be read is 0."""
     if not count:
         shown = errors.shortened(skipped, 3)
         raise errors.DataError(f'--images: none of the images can be read: {shown}')
@@ -259,7 +259,7 @@ def _read_ahead(
     report: _Report,
     ahead: int,
 ) -> Iterator[_Loaded]:
-    """The images that can be read, in order; the next ones are being read meanwhile."""
+    """Yield the images that can be read, in order; the next ones are being read meanwhile."""
     waiting: Deque[Tuple[Image, concurrent.futures.Future]] = collections.deque()
 
     def next_one() -> Iterator[_Loaded]:

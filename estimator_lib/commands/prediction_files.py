@@ -76,7 +76,7 @@ class PredictionFiles:
             raise errors.UserError(f'--output_dir: {output_dir}: {error.message}.') from None
 
     def add(self, entry: Entry) -> None:
-        """Keeps what the format needs of the predictions of an image."""
+        """Keep what the format needs of the predictions of an image."""
         kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}[
             self._format
         ]
@@ -86,7 +86,7 @@ class PredictionFiles:
         self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
 
     def write_file(self, name: str, content: bytes) -> None:
-        """Writes a file of one image.
+        """Write a file of one image.
 
         Raises:
             errors.UserError: it cannot be written.
@@ -102,7 +102,7 @@ class PredictionFiles:
             raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
 
     def write(self) -> None:
-        """Writes the predictions of all images, by name."""
+        """Write the predictions of all images, by name."""
         entries = sorted(self.entries, key=lambda entry: entry.name)
         write = {
             'json': self._write_json,
@@ -149,7 +149,7 @@ class PredictionFiles:
 
 
 def _listed(value: Any) -> Any:
-    """A value, of NumPy's types too, as JSON has it."""
+    """Return a value, of NumPy's types too, as JSON has it."""
     if isinstance(value, Mapping):
         return {name: _listed(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):

@@ -14,7 +14,7 @@ Field = descriptor_lib.FieldDescriptor
 
 
 def apply_setting(config: message_lib.Message, setting: str) -> None:
-    """Sets one field of a config.
+    """Set one field of a config.
 
     A path is made of field names, of indices after repeated fields (an index equal to the length
     appends) and of keys after maps. What the path names is replaced: `model.classification={...}`
@@ -47,7 +47,7 @@ class _Setting:
         self._value = value
 
     def apply(self, config: message_lib.Message) -> None:
-        """Sets the field in `config`."""
+        """Set the field in `config`."""
         message, done = config, 0
         while True:
             field = self._field(message, done)
@@ -81,7 +81,7 @@ class _Setting:
         return field
 
     def _set_whole(self, message: message_lib.Message, field: Field) -> None:
-        """Replaces everything that a field holds."""
+        """Replace everything that a field holds."""
         if schema.is_map(field):
             self._fail(len(self._parts), f'{field.name!r} is a map; set {self._path}.KEY=VALUE.')
         if schema.is_repeated(field):
@@ -96,7 +96,7 @@ class _Setting:
             setattr(message, field.name, self._scalar(field, self._value))
 
     def _into_list(self, message: message_lib.Message, field: Field, done: int) -> Tuple[Any, int]:
-        """Follows an index; sets the element when the path ends there."""
+        """Follow an index; sets the element when the path ends there."""
         values = getattr(message, field.name)
         index = self._index(field, len(values), done)
         last = done + 1 == len(self._parts)
@@ -127,7 +127,7 @@ class _Setting:
         )
 
     def _into_map(self, message: message_lib.Message, field: Field, done: int) -> Tuple[Any, int]:
-        """Follows a key; sets the value when it is a scalar."""
+        """Follow a key; sets the value when it is a scalar."""
         entry = field.message_type.fields_by_name
         key = self._scalar(entry['key'], self._parts[done])
         values = getattr(message, field.name)
@@ -143,7 +143,7 @@ class _Setting:
         return values[key], done + 1
 
     def _values(self, message: message_lib.Message, field: Field) -> List[Any]:
-        """The values of a whole list: `[a, b]`, or one value."""
+        """Return the values of a whole list: `[a, b]`, or one value."""
         text = self._value
         if not text.startswith('['):
             text = f'[{text}]' if schema.is_message(field) else text
@@ -154,7 +154,7 @@ class _Setting:
         return list(getattr(parsed, field.name))
 
     def _parse_message(self, like: message_lib.Message) -> message_lib.Message:
-        """The message that the value is the text of, with or without braces around it."""
+        """Return the message that the value is the text of, with or without braces around it."""
         text = self._value
         if text.startswith('{') and text.endswith('}'):
             text = text[1:-1]
@@ -163,7 +163,7 @@ class _Setting:
         return parsed
 
     def _scalar(self, field: Field, text: str) -> Any:
-        """A value of a field that is not a message."""
+        """Return a value of a field that is not a message."""
         if len(text) > 1 and text[0] in '"\'' and text[-1] == text[0]:
             text = text[1:-1]
         if field.cpp_type == Field.CPPTYPE_STRING:
@@ -178,7 +178,7 @@ class _Setting:
         return value
 
     def _fail(self, part: int, text: str, *more: str) -> NoReturn:
-        """Raises the error about one part of the path, or about the value behind them all."""
+        """Raise the error about one part of the path, or about the value behind them all."""
         before = '.'.join(self._parts[:part])
         margin = ' ' * (len(before) + bool(before))
         lines = [f'setting {self._path}: {text}', self._setting, f'{margin}^', *more]

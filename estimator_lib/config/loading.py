@@ -32,7 +32,7 @@ PipelineConfig = pipeline_pb2.TrainEvalPipelineConfig
 def load_pipeline_config(
     path: str, overrides: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> PipelineConfig:
-    """Reads a pipeline config and applies what overrides it.
+    """Read a pipeline config and apply what overrides it.
 
     Args:
         path: a file of protobuf text, anywhere that `tf.io.gfile` reads.
@@ -57,7 +57,7 @@ def load_pipeline_config(
 def parse_pipeline_config(
     text: str, name: str, overrides: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> PipelineConfig:
-    """Parses the text of a pipeline config and applies what overrides it.
+    """Parse the text of a pipeline config and apply what overrides it.
 
     Args:
         text: protobuf text.
@@ -85,7 +85,7 @@ def parse_pipeline_config(
 
 
 def apply_overrides(config: PipelineConfig, overrides: Sequence[str]) -> PipelineConfig:
-    """The config with protobuf texts merged over it, in order."""
+    """Return the config with protobuf texts merged over it, in order."""
     parsed = [
         parse_pipeline_config(text, f'config override {number}')
         for number, text in enumerate(overrides, start=1)
@@ -94,7 +94,7 @@ def apply_overrides(config: PipelineConfig, overrides: Sequence[str]) -> Pipelin
 
 
 def merge_pipeline_configs(*configs: PipelineConfig) -> PipelineConfig:
-    """One config: later single values replace earlier ones, repeated fields are appended to.
+    """Return one config: later single values replace earlier ones, repeated fields are appended to.
 
     A member of a oneof takes the place of another member.
     """
@@ -105,7 +105,7 @@ def merge_pipeline_configs(*configs: PipelineConfig) -> PipelineConfig:
 
 
 def apply_settings(config: PipelineConfig, settings: Sequence[str]) -> PipelineConfig:
-    """The config with single fields set by dotted paths, in order."""
+    """Return the config with single fields set by dotted paths, in order."""
     changed = merge_pipeline_configs(config)
     for setting in settings:
         field_settings.apply_setting(changed, setting)
@@ -119,7 +119,7 @@ def saved_pipeline_config(model_dir: str) -> str:
 
 
 def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
-    """Writes a config to `model_dir/pipeline.config`, whole or not at all.
+    """Write a config to `model_dir/pipeline.config`, whole or not at all.
 
     Args:
         config: the config after overrides.

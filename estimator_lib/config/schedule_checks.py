@@ -52,7 +52,7 @@ def _manual_step(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
 
 
 def _growing(path: str, steps: Sequence[int]) -> Iterator[Problem]:
-    """The steps at which a rate changes."""
+    """Yield the steps at which a rate changes."""
     if not steps:
         yield Problem(path, 'empty; expected at least one step at which the rate changes.')
     elif steps[0] == 0:
@@ -87,7 +87,7 @@ def _polynomial(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
 
 
 def _length(path: str, steps: int, num_steps: int) -> Iterator[Problem]:
-    """A schedule that may take its length from the run's."""
+    """Yield a schedule that may take its length from the run's."""
     if not steps and not num_steps:
         yield Problem(path, '0 stands for train_config.num_steps, which is 0 too; set one.')
 
@@ -141,7 +141,7 @@ class Span(NamedTuple):
 
 
 def span(rate: optimizer_pb2.LearningRate) -> Span:
-    """Returns the steps that a schedule of the learning rate names."""
+    """Return the steps that a schedule of the learning rate names."""
     schedule = rate.WhichOneof('learning_rate')
     return _SPANS[schedule](getattr(rate, schedule)) if schedule in _SPANS else Span()
 
@@ -185,7 +185,7 @@ _SPANS: Dict[str, Callable[[Any], Span]] = {
 
 
 def doubts(train_config: train_pb2.TrainConfig) -> Iterator[str]:
-    """Yields what is allowed in a schedule, and probably not meant."""
+    """Yield what is allowed in a schedule, and probably not meant."""
     optimizer = train_config.optimizer.WhichOneof('optimizer')
     if not optimizer:
         return
@@ -194,7 +194,7 @@ def doubts(train_config: train_pb2.TrainConfig) -> Iterator[str]:
 
 
 def _doubts_of_length(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterator[str]:
-    """Yields how the length of the run and that of the schedule differ."""
+    """Yield how the length of the run and that of the schedule differ."""
     schedule, steps = rate.WhichOneof('learning_rate'), span(rate)
     run = f'train_config.num_steps is {num_steps}'
     if not num_steps:

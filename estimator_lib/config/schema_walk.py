@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Callable, Dict, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Dict, NoReturn, Optional, Sequence, Union
 
 from google.protobuf import descriptor as descriptor_lib
 
@@ -100,7 +100,7 @@ class Walk:
         self._frames = [_Frame(root, '', None)]
 
     def run(self) -> Optional[Problem]:
-        """Walks to the end, or to the first problem, which is returned."""
+        """Walk to the end, or to the first problem, which is returned."""
         try:
             self._message_body()
         except _StopError as stop:
@@ -186,7 +186,7 @@ class Walk:
         if schema.is_repeated(field):
             return
         brace = self._brace_before(frame, field.name)
-        details = {'kind': DUPLICATE, 'token': token, 'brace': brace}
+        details: Dict[str, Any] = {'kind': DUPLICATE, 'token': token, 'brace': brace}
         if field.name in frame.first:
             text = f'{field.name!r} is given twice, first on line {{line}}; it takes one value.'
             self._fail(text, other=frame.first[field.name], **details)
@@ -281,7 +281,7 @@ def expectation(field: Field) -> str:
 
 
 def scalar_value(field: Field, text: str) -> Union[int, float, bool, None]:
-    """The value that a word is, for a field that is neither a message nor a string.
+    """Return the value that a word is, for a field that is neither a message nor a string.
 
     Returns:
         The value (an enum's as its number); None where the word is none of the field's values.
@@ -311,7 +311,7 @@ def _integer(text: str) -> Optional[int]:
 
 
 def _number(text: str) -> Optional[float]:
-    """The value of a number; None for another word."""
+    """Return the value of a number; None for another word."""
     for candidate in (text, text[:-1] if text[-1:] in ('f', 'F') else text):
         try:
             return float(candidate)
@@ -338,7 +338,7 @@ def enum_hint(field: Field, text: str) -> str:
 
 
 def _shown(token: Token) -> str:
-    """A token as a message quotes it."""
+    """Return a token as a message quotes it."""
     if token.kind == END:
         return 'the end of the text'
     if token.kind in (STRING, UNCLOSED_STRING):

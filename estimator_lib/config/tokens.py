@@ -44,7 +44,7 @@ class Token:
 
 
 def tokenize(text: str) -> List[Token]:
-    """The tokens of a text without blanks and comments, and an `END` after the last one."""
+    """Return the tokens of a text without blanks and comments, and an `END` after the last one."""
     tokens = []
     end = 0
     for match in _TOKEN.finditer(text):
@@ -67,15 +67,15 @@ class Source:
         self.name = name
 
     def line_number(self, offset: int) -> int:
-        """The line of an offset, from 1."""
+        """Return the line of an offset, from 1."""
         return self.text.count('\n', 0, offset) + 1
 
     def column(self, offset: int) -> int:
-        """The column of an offset, from 1, in characters."""
+        """Return the column of an offset, from 1, in characters."""
         return offset - self._line_start(offset) + 1
 
     def line(self, offset: int) -> str:
-        """The line around an offset, without its end."""
+        """Return the line around an offset, without its end."""
         start = self._line_start(offset)
         end = self.text.find('\n', start)
         return self.text[start : len(self.text) if end < 0 else end].rstrip('\r')
@@ -86,7 +86,7 @@ class Source:
         return len(line) - len(line.lstrip())
 
     def starts_line(self, token: Token) -> bool:
-        """Whether nothing but blanks stands before a token in its line."""
+        """Return whether nothing but blanks stands before a token in its line."""
         return not self.text[self._line_start(token.offset) : token.offset].strip()
 
     def place(self, offset: int) -> str:
@@ -94,7 +94,7 @@ class Source:
         return f'{self.name}:{self.line_number(offset)}:{self.column(offset)}'
 
     def picture(self, offset: int) -> str:
-        """The line around an offset, and a caret under the offset."""
+        """Return the line around an offset, and a caret under the offset."""
         line = self.line(offset)
         position = min(offset - self._line_start(offset), len(line))
         if len(line) > _LONGEST_LINE:

@@ -47,7 +47,7 @@ def create_evaluation_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     graph_hook_fn: Optional[Callable[[], None]] = None,
 ) -> EvaluationFn:
-    """Returns a function that builds the graph of an evaluation.
+    """Return a function that builds the graph of an evaluation.
 
     Args:
         task: see `model_fn.create_model_fn`.
@@ -88,7 +88,7 @@ def create_evaluation_fn(
 def create_spec(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, graph: EvaluationGraph
 ) -> tf.estimator.EstimatorSpec:
-    """Returns the graph of an evaluation for an Estimator.
+    """Return the graph of an evaluation for an Estimator.
 
     Its `eval_metric_ops` are the metrics that `task.metric_names` lists, float32 scalars (NaN where
     the examples do not tell), and the losses. `Task.finish_metrics` computes them in Python, in the
@@ -121,7 +121,7 @@ def _create_metrics(
 
 
 def _finished(task: Task, metrics: Mapping[str, Metric]) -> Dict[str, Metric]:
-    """Returns the scalars of `Task.finish_metrics` as metrics, each with the updates of all."""
+    """Return the scalars of `Task.finish_metrics` as metrics, each with the updates of all."""
     names = list(task.metric_names())
     if not names:
         return {}

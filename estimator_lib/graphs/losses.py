@@ -20,7 +20,7 @@ TOTAL_LOSS = 'total_loss'
 
 
 def loss_metric_names(task: Task) -> List[str]:
-    """Returns the names under which an evaluation reports losses."""
+    """Return the names under which an evaluation reports losses."""
     names = [*task.loss_names(), REGULARIZATION_LOSS, TOTAL_LOSS]
     return ['loss', *(f'Loss/{name}' for name in names)]
 
@@ -32,7 +32,7 @@ def compute_losses(
     features: Features,
     labels: Labels,
 ) -> Tensors:
-    """Builds the task's losses, the regularization loss of its variables, and their sum.
+    """Build the task's losses, the regularization loss of its variables, and their sum.
 
     Returns:
         float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
@@ -48,7 +48,7 @@ def compute_training_losses(
     features: Features,
     labels: Labels,
 ) -> Tuple[Tensors, Dict[str, Metric]]:
-    """Builds the network for training, once for each device that shares the batch.
+    """Build the network for training, once for each device that shares the batch.
 
     Returns:
         Losses as of `compute_losses`: the means over the devices, and the regularization once. And
@@ -77,7 +77,7 @@ def _task_losses(task: Task, predictions: Tensors, features: Features, labels: L
 
 
 def _add_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
-    """Returns the losses, the regularization loss, and the sum."""
+    """Return the losses, the regularization loss, and the sum."""
     losses = dict(losses)
     regularization = replica_values.regularization_loss()
     if regularization is not None and config.train_config.add_regularization_loss:

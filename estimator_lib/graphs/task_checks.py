@@ -15,7 +15,7 @@ from estimator_lib.task import Metric, Task, Tensors
 
 
 def require_tensors(task: Task, method: str, tensors: Tensors) -> None:
-    """Raises where a method returned anything but tensors by name."""
+    """Raise where a method returned anything but tensors by name."""
     if not isinstance(tensors, Mapping) or not tensors:
         raise _error(task, method, f'{tensors!r}', 'tensors by name, at least one')
     for name, tensor in tensors.items():
@@ -24,7 +24,7 @@ def require_tensors(task: Task, method: str, tensors: Tensors) -> None:
 
 
 def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None:
-    """Raises where losses are no scalars, or have names that `loss_names` does not tell.
+    """Raise where losses are no scalars, or have names that `loss_names` does not tell.
 
     Args:
         task: whose losses they are.
@@ -43,14 +43,14 @@ def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None
 
 
 def require_metrics(task: Task, metrics: Mapping[str, Metric]) -> None:
-    """Raises where metrics are no pairs of a value and an update op."""
+    """Raise where metrics are no pairs of a value and an update op."""
     for name, metric in metrics.items():
         if not isinstance(metric, tuple) or len(metric) != 2 or not tf.is_tensor(metric[0]):
             raise _error(task, 'metrics', f'{name!r}: {metric!r}', '(value, update op) by name')
 
 
 def require_batches(task: Task, method: str, outputs: Tensors) -> None:
-    """Raises where outputs lack a batch dimension."""
+    """Raise where outputs lack a batch dimension."""
     require_tensors(task, method, outputs)
     for name, output in outputs.items():
         if output.shape.rank == 0:
@@ -60,7 +60,7 @@ def require_batches(task: Task, method: str, outputs: Tensors) -> None:
 
 
 def require_known_metrics(task: Task, metrics: Mapping[str, float]) -> None:
-    """Raises where `finish_metrics` returned names that `metric_names` does not tell."""
+    """Raise where `finish_metrics` returned names that `metric_names` does not tell."""
     unknown = sorted(set(metrics) - set(task.metric_names()))
     if unknown:
         raise _error(

@@ -17,9 +17,9 @@ _STAGES_OF_MASKS = 3
 
 
 def check_readers(config: PipelineConfig) -> Iterator[Problem]:
-    """Masks and keypoints that are measured, and that evaluations do not read."""
+    """Yield masks and keypoints that are measured, and that evaluations do not read."""
     try:
-        needs = metrics.needs_of(config.eval_config)
+        needs = metrics.find_instance_sets(config.eval_config)
     except errors.ConfigError:
         return  # what is wrong with the names of sets is said where they are checked
     for (field, what, expected), name in zip(_FIELDS, needs):
@@ -32,7 +32,7 @@ def check_readers(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def doubts(config: PipelineConfig) -> Iterator[str]:
-    """Masks and keypoints that are read, and that nothing is learned from."""
+    """Yield masks and keypoints that are read, and that nothing is learned from."""
     learned = (
         config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS,
         bool(config.model.center_net.keypoint_estimation_task),

@@ -59,7 +59,7 @@ def _sides(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
-    """Paths of the layers whose batch norm has the statistics of all replicas' batches."""
+    """Return paths of the layers whose batch norm has the statistics of all replicas' batches."""
     return tuple(
         f'{path}.{_SYNCHRONIZED}'
         for path, message in _messages('model', model)
@@ -68,7 +68,7 @@ def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
 
 
 def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
-    """The messages that are set in one, with their paths; itself first."""
+    """Yield the messages that are set in one, with their paths; itself first."""
     yield path, message
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:
@@ -109,7 +109,7 @@ _CENTER_NET = (
 
 
 def of_model(config: model_pb2.DetectionModel) -> ConfigRules:
-    """The rules of a kind of detector."""
+    """Return the rules of a kind of detector."""
     if config.HasField('center_net'):
         return _CENTER_NET
     return _TWO_STAGE if config.HasField('faster_rcnn') else _SINGLE_SHOT

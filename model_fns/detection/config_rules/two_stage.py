@@ -178,13 +178,13 @@ def _anchors(
     extractor: faster_rcnn_pb2.FasterRcnnFeatureExtractor,
 ) -> Iterator[Problem]:
     """Yield anchors that are not in pixels, or not on the feature maps that there are."""
-    yield from checks.anchor_problems(path, config)
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind is None:
         return
     if kind == 'ssd_anchor_generator':
         yield Problem(f'{path}.{kind}', 'its anchors are normalized; expected anchors in pixels.')
         return
+    yield from checks.anchor_problems(path, config)
     if kind != 'grid_anchor_generator' and getattr(config, kind).normalize_coordinates:
         yield Problem(f'{path}.{kind}.normalize_coordinates', 'true; expected false.')
     levels, expected = 1, 1
