@@ -118,7 +118,7 @@ def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Tuple[
     tf1 = tf.compat.v1
     network = registry.get_network(name, task='detection')
     options = registry.Options()
-    style = options.of_task(network.style(is_training, options))
+    style = options.apply_arithmetic(network.style(is_training, options))
     side = how.size or min(224, network.image_size)
     shape = [how.batch_size, side, side, network.image_channels]
     images = tf.random.stateless_uniform(shape, [1, 2], -1.0, 1.0)

@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What the blocks of one network have in common.
+    """Settings that the blocks of one network share.
 
     Attributes:
         style: of all layers, with the network's activation.
@@ -35,7 +35,7 @@ class Context:
 
     @property
     def linear(self) -> layers.LayerStyle:
-        """The style of what ends a block."""
+        """The style of the last layer of a block: without activation."""
         return self.style.but(activation=None)
 
 
@@ -53,7 +53,7 @@ class Block(Protocol):
     residual: bool
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """Add the block to the graph, in the current scope, but for the input.
+        """Build the block in the current scope, without adding its input.
 
         Args:
             inputs: float32 [batch, height, width, channels].
@@ -82,11 +82,11 @@ class Inverted:
 
     @property
     def scope(self) -> str:
-        """See `Block`."""
+        """The published name, without the number."""
         return 'IBN' if self.expansion > 1 else 'IBNNoExpansion'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """See `Block`."""
+        """Build the expansion, the depthwise filter, the gate and the projection."""
         names = ['Conv_1', 'Conv'] if self.expansion > 1 else ['Conv']
         outputs = inputs
         if self.expansion > 1:
@@ -116,7 +116,7 @@ class Fused:
     scope: str = 'FusedConv'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """See `Block`."""
+        """Build the expanding convolution and the projection."""
         expanded = inputs.shape[-1] * self.expansion
         outputs = layers.conv2d(
             inputs, expanded, self.kernel_size, context.style, 'Conv', stride=self.stride
@@ -140,7 +140,7 @@ class Tucker:
     scope: str = 'TuckerConv'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """See `Block`."""
+        """Build the compression, the filter and the expansion."""
         rank_in = _scaled(inputs.shape[-1], self.ranks[0])
         rank_out = _scaled(channels, self.ranks[1])
         outputs = layers.conv2d(inputs, rank_in, 1, context.style, 'Conv')
@@ -352,7 +352,7 @@ def _scaled(channels: float, factor: float) -> int:
 
 
 def _he_normal_depthwise(kernel_size: int) -> layers.Initializer:
-    """He et al. 2015 for filters on one channel."""
+    """Return the initializer of He et al. 2015 for filters on one channel."""
     return layers.truncated_normal(math.sqrt(2.0) / kernel_size / layers.TRUNCATED_STDDEV)
 
 

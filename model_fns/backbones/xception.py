@@ -56,7 +56,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class _Step:
-    """How a module strides: its stride, and the atrous rate of each separable convolution."""
+    """Stride of a module, and the atrous rate of each of its separable convolutions."""
 
     stride: int
     rates: Tuple[int, ...]
@@ -206,7 +206,7 @@ def _root(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
 def _steps(
     blocks: Sequence[Block], output_stride: Optional[int], multi_grid: Tuple[int, ...]
 ) -> Tuple[_Step, ...]:
-    """Stride and atrous rates of each module of all blocks."""
+    """Compute the stride and the atrous rates of each module of all blocks."""
     if output_stride is not None and output_stride < _ROOT_STRIDE:
         raise errors.ConfigError(
             f'output_stride: got {output_stride}; an Xception has {_ROOT_STRIDE} or more.'

@@ -178,7 +178,7 @@ class ClassificationTask(Task):
         """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
         del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
-        style = self._options.of_task(style)
+        style = self._options.apply_arithmetic(style)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
         predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
         if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:

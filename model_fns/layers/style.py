@@ -116,8 +116,8 @@ class LayerStyle:
         outer = tf.compat.v1.get_variable_scope().name
         return self.ranges_as(f'{outer}/{scope}' if outer else scope)
 
-    def before_sum(self) -> LayerStyle:
-        """The same style for the layer whose range is that of a term of a sum that is activated."""
+    def with_sum_range(self) -> LayerStyle:
+        """Return this style for a layer whose output is a term of a sum with an activation."""
         if self.quantization is None:
             return self
         return self.but(quantization=self.quantization.but(output=BEFORE_SUM))
