@@ -249,7 +249,7 @@ def _names(network: Sequence[Layer]) -> Sequence[str]:
 
 
 def _scopes(network: Sequence[Layer]) -> Tuple[str, ...]:
-    """Return the variable scopes of the layers: `Conv`, `expanded_conv`, `expanded_conv_1`, `Conv_1`."""
+    """Return the variable scopes of the layers: `Conv`, `expanded_conv`, `expanded_conv_1`..."""
     counts: Dict[str, int] = {}
     scopes = []
     for layer in network:

@@ -21,7 +21,7 @@ tf1 = tf.compat.v1
 
 ROOT_STRIDE = 4
 
-# Options that these networks listen to.
+# Options that these networks use.
 HONORS = (
     'depth_multiplier',
     'min_depth',

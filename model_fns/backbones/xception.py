@@ -18,7 +18,7 @@ from model_fns.backbones import output_strides, registry
 
 tf1 = tf.compat.v1
 
-# Options that these networks listen to.
+# Options that these networks use.
 HONORS = (
     'output_stride',
     'multi_grid',

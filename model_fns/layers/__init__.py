@@ -1,4 +1,4 @@
-"""The layers that all networks are made of: thin, and named as published checkpoints name them.
+"""Layers of all networks: thin, and named as published checkpoints name them.
 
 A layer is a function of a tensor, explicit sizes, and a `LayerStyle`, which says how weights are
 drawn and regularized, what follows a convolution, and in which type all that is computed. Variables

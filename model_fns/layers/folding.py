@@ -82,7 +82,7 @@ def _correction(
     variance: tf.Tensor,
     frozen: Optional[tf.Tensor],
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """What takes outputs normalized by the moving variance to those of the batch's statistics.
+    """Compute the change from outputs by the moving variance to those by the batch's statistics.
 
     Returns:
         A factor and an offset, [channels] each.
@@ -107,7 +107,7 @@ def _moved(
     unbiased: tf.Tensor,
     frozen: Optional[tf.Tensor],
 ) -> Sequence[tf.Operation]:
-    """Move the moving statistics; returns the ops that do, where they are not left to others."""
+    """Update the moving statistics, and return the ops that do, unless others run them."""
     step = tf.constant(1.0 - norm.decay)
     if frozen is not None:
         step = tf.where(frozen, 0.0, step)

@@ -74,28 +74,32 @@ class VariableStore:
             _passes.current = outer
 
     def variable(
-        self, name: str, shape: Sequence[int], first_value: Callable[[], tf.Tensor], trainable: bool
+        self,
+        name: str,
+        shape: Sequence[int],
+        initial_value: Callable[[], tf.Tensor],
+        trainable: bool,
     ) -> tf.Variable:
-        """Return the variable of that name; it is created when it is asked for first.
+        """Return the variable of that name; the first call creates it.
 
         Raises:
             ValueError: it exists with another shape.
         """
         if name not in self._variables:
-            # Out of the function that is being traced, and of all name scopes.
+            # Variables are created outside of the traced function and of all name scopes.
             with tf.init_scope(), tf1.name_scope(None):
                 self._variables[name] = tf.Variable(
-                    first_value,
+                    initial_value,
                     trainable=trainable,
                     name=name,
                     dtype=tf.float32,
                     shape=list(shape),
                     **({} if trainable else STATISTIC),
                 )
-        found = self._variables[name]
-        if found.shape != tf.TensorShape(shape):
-            raise ValueError(f'{name} has the shape {found.shape}; expected {list(shape)}.')
-        return found
+        variable = self._variables[name]
+        if variable.shape != tf.TensorShape(shape):
+            raise ValueError(f'{name} has the shape {variable.shape}; expected {list(shape)}.')
+        return variable
 
 
 class ForwardPass:
@@ -162,7 +166,7 @@ def global_step() -> tf.Tensor:
     return tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
 
 
-def seed_of(name: str) -> Tuple[int, int]:
+def fixed_seed(name: str) -> Tuple[int, int]:
     """Return the seed of a draw that happens once: (seed of graph or store, hash of the name)."""
     one_pass = current()
     seed = tf1.get_default_graph().seed or 0 if one_pass is None else one_pass.store.seed
@@ -181,7 +185,7 @@ def step_seed(name: str) -> tf.Tensor:
     scope = tf1.get_variable_scope().name
     name = _numbered(f'{scope}/{name}' if scope else name)
     replica = graph_state.index_in_step()
-    seed, name_hash = seed_of(f'replica_{replica}/{name}' if replica else name)
+    seed, name_hash = fixed_seed(f'replica_{replica}/{name}' if replica else name)
     return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
 
 

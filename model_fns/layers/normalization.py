@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 def batch_norm(
     inputs: tf.Tensor, settings: BatchNorm, is_training: bool, scope: str = 'BatchNorm'
 ) -> tf.Tensor:
-    """Batch norm over all axes but the last.
+    """Apply batch norm over all axes but the last.
 
     In training the moving statistics follow as moving <- decay * moving + (1 - decay) * batch,
     with the unbiased variance (N / (N - 1)), through the graph's `UPDATE_OPS` or the updates of the

@@ -107,7 +107,7 @@ class Quantization:
         current = tf1.get_variable_scope().name
         return self.but(names=(*self.names, _Name(current, scope, shares_weights)))
 
-    def scope_of(self, part: str, of_variable: bool = False) -> str:
+    def range_name(self, part: str, of_variable: bool = False) -> str:
         """Return the name of a range of a layer in the current variable scope.
 
         Args:
@@ -139,7 +139,7 @@ def quantize_weights(
     is_training: bool,
     is_folded: bool = True,
 ) -> tf.Tensor:
-    """Weights of a layer in the current variable scope, rounded to 255 values of their own range.
+    """Round the weights of a layer in the current scope to 255 values of their own range.
 
     Args:
         values: float32, what the layer multiplies by.
@@ -147,12 +147,12 @@ def quantize_weights(
         is_training: whether the range is that of the values, and is kept; else the one kept.
         is_folded: whether batch norm is folded into them; else they are the variable as it is.
     """
-    scope = settings.scope_of(WEIGHTS, of_variable=not is_folded)
+    scope = settings.range_name(WEIGHTS, of_variable=not is_folded)
     values = tf.convert_to_tensor(values)
     low, high = _ends(scope, -_BOUND)
     if not is_training:
         return _rounded(values, low, high, None, narrow=True)
-    ends = [tf.stop_gradient(end) for end in _range_of(values, settings, narrow=True)]
+    ends = [tf.stop_gradient(end) for end in _value_range(values, settings, narrow=True)]
     with tf.control_dependencies(
         [one.assign(end, read_value=False) for one, end in zip((low, high), ends)]
     ):
@@ -166,7 +166,7 @@ def quantize_outputs(
     scope: str,
     at_least_0: bool = False,
 ) -> tf.Tensor:
-    """Activations rounded to 256 values of the average of their ranges.
+    """Round activations to 256 values of the average of their ranges.
 
     Args:
         values: float32.
@@ -178,7 +178,7 @@ def quantize_outputs(
     low, high = _ends(scope, 0.0 if scope.endswith(OUTPUTS) else -_BOUND)
     if not is_training:
         return _rounded(values, low, high, None)
-    found = tf.stack(_range_of(values, settings, False, at_least_0))
+    found = tf.stack(_value_range(values, settings, False, at_least_0))
     names = [f'{scope}/{scope}/{end}' for end in ('min', 'max')]
     biased = [_scalar(f'{name}/biased', 0.0) for name in names]
     counts = [_scalar(f'{name}/local_step', 0.0) for name in names]
@@ -204,7 +204,7 @@ def quantize_outputs(
         return _rounded(values, *ends, settings.is_active(True))
 
 
-def _range_of(
+def _value_range(
     values: tf.Tensor, settings: Quantization, narrow: bool, at_least_0: bool = False
 ) -> Tuple[tf.Tensor, tf.Tensor]:
     """Return the range of a tensor, widened to hold 0."""
@@ -221,8 +221,8 @@ def _ends(scope: str, first_low: float) -> Tuple[tf.Variable, tf.Variable]:
     return _scalar(f'{scope}/min', first_low), _scalar(f'{scope}/max', _BOUND)
 
 
-def _scalar(name: str, first_value: float) -> tf.Variable:
-    return weights.companion(name, first_value, RANGES)
+def _scalar(name: str, initial_value: float) -> tf.Variable:
+    return weights.companion(name, initial_value, RANGES)
 
 
 def _rounded(

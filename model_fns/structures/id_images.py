@@ -33,8 +33,8 @@ class ColorError(errors.DataError):
     """A file of colors where ids are expected."""
 
 
-def problem_with(encoded: bytes) -> Optional[str]:
-    """Why the pixels of a file are not ids, by its header alone; None when they may be."""
+def find_problem(encoded: bytes) -> Optional[str]:
+    """Describe why the pixels of a file are not ids, by its header alone; None: they may be."""
     try:
         mode = _open(encoded).mode
     except errors.DataError as error:

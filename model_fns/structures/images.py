@@ -1,4 +1,4 @@
-"""Encoded images: what their headers say, and resizing as the field does it.
+"""Encoded images: their headers, and resizing as the published systems do it.
 
 The published networks were trained with pictures resized without half-pixel centers: output pixel i
 reads the input at i * (input size / output size). That is not what `tf.image.resize` does, so the
@@ -41,7 +41,7 @@ _READERS = {
 
 
 class ImageHeader(NamedTuple):
-    """What the first bytes of an encoded image say.
+    """Header of an encoded image.
 
     Args:
         format: `jpeg`, `png`, `gif` or `bmp`: the value of `image/format`.
@@ -104,7 +104,7 @@ def resize(
 
 
 def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Bring images to a size around their center: crops what is too large, pads with 0.
+    """Crop images around their center, or pad them with 0, to a size.
 
     Where the difference is odd, the smaller half is at the top or left.
 
@@ -121,7 +121,7 @@ def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
 
 
 def window(image: tf.Tensor, start: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Cut a window out of images; where it reaches over their edges it holds 0.
+    """Cut a window out of images; it is 0 outside of them.
 
     Args:
         image: [..., height, width, channels] with a rank of 3 or 4.
@@ -191,7 +191,7 @@ def surround_lines(
 
 
 def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tensor:
-    """Return a tensor with one axis backwards, or as it is.
+    """Return a tensor with one axis reversed, or as it is.
 
     Args:
         happens: int32 scalar: 1 for backwards, 0 for as it is.
@@ -224,7 +224,7 @@ def open_image(encoded: bytes) -> Image.Image:
 
 
 def image_header(encoded: bytes) -> ImageHeader:
-    """Read the size off an encoded image without decoding it.
+    """Read the size of an encoded image without decoding it.
 
     Args:
         encoded: the bytes of a JPEG, PNG, GIF or BMP file.

@@ -85,7 +85,7 @@ def smallest_around(points: np.ndarray) -> np.ndarray:
 
 
 def convex_hull(points: np.ndarray) -> np.ndarray:
-    """Return the corners of the convex hull [m, 2] of points [n, 2], in order (Andrew 1979)."""
+    """Return the least convex polygon [m, 2] around points [n, 2], in order (Andrew 1979)."""
     points = np.unique(np.asarray(points, np.float64), axis=0)
     if len(points) < 3:
         return points
