@@ -11,7 +11,7 @@
 # make performance  the figures of docs/performance.md, on this machine (hours)
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
 # make docs    builds the documentation as a site in site/; a dead link is an error
-# make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
+# make fuzz    gives corrupt inputs to their readers, see benchmarks/fuzz.py
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py

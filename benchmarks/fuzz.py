@@ -1,8 +1,8 @@
-"""Gives spoilt configs, records and files to what reads them: `python -m benchmarks.fuzz`.
+"""Campaign of corrupt configs, records and files for their readers: `python -m benchmarks.fuzz`.
 
-Whatever is wrong with an input, it is taken, or refused with one sentence (`errors.UserError`);
-anything else is a fault, which is printed with what repeats it. The exit status is 1 where there is
-one. A case is a function of the seed and its number alone.
+A reader accepts an input or refuses it with one sentence (`errors.UserError`). Anything else is a
+fault. It is printed with the command that repeats it, and the exit status is 1. A case depends only
+on the seed and on its number.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ import tempfile
 import traceback
 from typing import Callable, Counter, List, Optional, Sequence
 
-# The messages of TensorFlow's runtime, of thousands of cases, are of no use.
+# Thousands of cases make TensorFlow's runtime print messages that nobody needs.
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 ACCEPTED, REFUSED, OTHER = 'accepted', 'refused', 'other'
 
 
 class Report:
-    """Counts outcomes by target."""
+    """Counts of outcomes by target."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple] = collections.Counter()
         self.faults: List[str] = []
 
     def count(self, outcome: str) -> int:
-        """How many cases ended so."""
+        """Return the number of cases with that outcome."""
         return sum(n for (_, ended), n in self.counts.items() if ended == outcome)
 
     def lines(self) -> List[str]:
-        """Return a table, and totals."""
+        """Return a table of the outcomes of each target, and the totals."""
         names = sorted({name for name, _ in self.counts})
         rows = [
             f'{name:<12}' + ''.join(f'{self.counts[name, ended]:>10}' for ended in _OUTCOMES)
@@ -69,10 +69,10 @@ def run_cases(
         first: number of the first.
         count: how many.
         seed: of all.
-        folder: an empty one.
+        folder: an empty folder.
         names: of the targets; empty: all.
-        place: a file that is told which case runs, in case the process dies of it.
-        say: is told of each fault at once.
+        place: a file that names the running case, should it end the process; None: there is none.
+        say: called with each fault at once.
     """
     from benchmarks import fuzz_targets
     from estimator_lib import errors
@@ -138,7 +138,7 @@ _PLACE = 'FUZZ_PLACE'  # names the file that says which case runs
 
 
 def _supervise(flags: argparse.Namespace) -> int:
-    """Run the campaign in a process of its own, and say which case it died of, if it did."""
+    """Run the campaign in its own process, and print which case ended it, if one did."""
     with tempfile.TemporaryDirectory(prefix='fuzz-place-') as folder:
         place = os.path.join(folder, 'place')
         command = [sys.executable, '-m', 'benchmarks.fuzz', '--in_process', *sys.argv[1:]]

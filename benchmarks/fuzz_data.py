@@ -1,4 +1,4 @@
-"""Small sound inputs of every kind, for `benchmarks.fuzz` to spoil."""
+"""Small valid inputs of every kind, which `benchmarks.fuzz` corrupts."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def example(kind: str, index: int) -> bytes:
 
 
 def write_checkpoint(folder: pathlib.Path) -> None:
-    """`model.ckpt-3` and `model.ckpt-5`, of two variables and the global step."""
+    """Write `model.ckpt-3` and `model.ckpt-5`, of two variables and the global step."""
     folder.mkdir(parents=True, exist_ok=True)
     with tf.Graph().as_default(), tf1.Session() as session:
         for name, shape in (('conv/weights', [3, 3, 3, 4]), ('conv/biases', [4])):
@@ -227,7 +227,7 @@ def write_exports(folder: pathlib.Path) -> None:
 
 
 def write_all(folder: pathlib.Path) -> None:
-    """Records, images, label map and a checkpoint."""
+    """Write records, images, a label map, a checkpoint and exports."""
     LabelMap.from_names(['cat', 'dog']).write(str(folder / 'label_map.pbtxt'))
     for kind in KINDS:
         with tf.io.TFRecordWriter(str(folder / f'{kind}.tfrecord')) as writer:

@@ -1,4 +1,4 @@
-"""Ways to spoil what is sound: bytes, text, JSON and messages, by a seeded generator."""
+"""Random corruption of valid inputs: bytes, text, JSON and messages, by a seeded generator."""
 
 from __future__ import annotations
 
@@ -27,33 +27,35 @@ _VALUES = (
 _WORD = re.compile(r'[\w.+-]+')
 
 
-def spoil_bytes(generator: random.Random, content: bytes) -> bytes:
-    """Return some bytes changed, left out, repeated or put in."""
-    spoilt = bytearray(content)
+def corrupt_bytes(generator: random.Random, content: bytes) -> bytes:
+    """Return content with some bytes changed, removed, repeated or inserted."""
+    corrupted = bytearray(content)
     for _ in range(generator.randint(1, 4)):
-        size = len(spoilt)
+        size = len(corrupted)
         at = generator.randrange(size + 1)
         to = min(size, at + generator.choice((1, 2, 4, 16, 200)))
         kind = generator.randrange(6)
         if kind == 0 and at < size:
-            spoilt[at] ^= 1 << generator.randrange(8)
+            corrupted[at] ^= 1 << generator.randrange(8)
         elif kind == 1:
-            spoilt[at:to] = bytes(generator.choice((0, 1, 127, 128, 255)) for _ in range(to - at))
+            corrupted[at:to] = bytes(
+                generator.choice((0, 1, 127, 128, 255)) for _ in range(to - at)
+            )
         elif kind == 2:
-            del spoilt[at:to]
+            del corrupted[at:to]
         elif kind == 3:
-            spoilt[at:at] = spoilt[at:to]
+            corrupted[at:at] = corrupted[at:to]
         elif kind == 4:
-            spoilt[at:at] = generator.getrandbits(8 * 9).to_bytes(9, 'little')
+            corrupted[at:at] = generator.getrandbits(8 * 9).to_bytes(9, 'little')
         elif generator.random() < 0.3:
-            del spoilt[at:]
-    return bytes(spoilt)
+            del corrupted[at:]
+    return bytes(corrupted)
 
 
-def spoil_text(generator: random.Random, text: str) -> bytes:
-    """Words or lines changed, left out, repeated; sometimes bytes that are no text."""
+def corrupt_text(generator: random.Random, text: str) -> bytes:
+    """Return text with words or lines changed, removed or repeated; sometimes it is no text."""
     if generator.random() < 0.15:
-        return spoil_bytes(generator, text.encode())
+        return corrupt_bytes(generator, text.encode())
     for _ in range(generator.randint(1, 3)):
         words = list(_WORD.finditer(text))
         lines = text.splitlines(keepends=True)
@@ -74,10 +76,10 @@ def spoil_text(generator: random.Random, text: str) -> bytes:
     return text.encode()
 
 
-def spoil_json(generator: random.Random, value: Any) -> bytes:
-    """Return values of other kinds, keys left out, entries repeated; sometimes no JSON at all."""
+def corrupt_json(generator: random.Random, value: Any) -> bytes:
+    """Return JSON with changed types, removed keys, repeated entries; sometimes it is no JSON."""
     if generator.random() < 0.1:
-        return spoil_text(generator, json.dumps(value))
+        return corrupt_text(generator, json.dumps(value))
     if generator.random() < 0.01:
         return b'[' * 100_000
     value = copy.deepcopy(value)
@@ -98,8 +100,8 @@ def spoil_json(generator: random.Random, value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def spoil_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
-    """Return a message with a few single fields at odd values, set ones and others."""
+def corrupt_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
+    """Return a message with odd values in a few fields, whether they were set or not."""
     message = copy.deepcopy(message)
     for _ in range(generator.randint(1, 3)):
         holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
@@ -150,7 +152,7 @@ def _messages(message: message_lib.Message) -> List[message_lib.Message]:
 
 
 def _places(value: Any) -> List[Tuple[Any, Any]]:
-    """(holder, key) of everything in lists and dicts."""
+    """Return (holder, key) of all entries of nested lists and dicts."""
     if isinstance(value, dict):
         keys: Any = list(value)
     elif isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What `benchmarks.fuzz` gives spoilt inputs to: one function a kind of input.
+"""Targets of `benchmarks.fuzz`: one function for each kind of input.
 
-A target raises `errors.UserError` where it refuses its input, and returns where it takes it; all
-else is a fault.
+A target corrupts an input and reads it. It raises `errors.UserError` where it refuses the input,
+and returns where it accepts it. Anything else is a fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import model_fns
 from benchmarks import fuzz_data
-from benchmarks.fuzz_mutations import spoil_bytes, spoil_json, spoil_message, spoil_text
+from benchmarks.fuzz_mutations import corrupt_bytes, corrupt_json, corrupt_message, corrupt_text
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import (
@@ -61,14 +61,14 @@ ModeKeys = tf.estimator.ModeKeys
 
 _TILING = Tiling(20, 4)
 _FOREIGN = 0.1  # of the files for devices: each takes a process of its own
-_GRAPHS = 0.04  # of the configs that are taken, how many a training graph is built of
+_GRAPHS = 0.04  # share of the accepted configs whose training graph is built
 
 
 class Targets:
-    """The targets, and the sound inputs that they start from.
+    """Targets, and the valid inputs that they corrupt.
 
     Args:
-        folder: an empty one.
+        folder: an empty folder.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -105,26 +105,26 @@ class Targets:
         }
 
     def config(self, generator: random.Random) -> None:
-        """A pipeline config, as text or with odd values."""
+        """Read a pipeline config: corrupt text, or odd values."""
         kind = generator.choice(fuzz_data.KINDS)
-        path = self._folder / 'spoilt.config'
+        path = self._folder / 'corrupt.config'
         if generator.random() < 0.5:
             text = fuzz_data.config_text(self._folder, kind)
-            path.write_bytes(spoil_text(generator, text))
+            path.write_bytes(corrupt_text(generator, text))
             config = config_lib.load_pipeline_config(str(path))
         else:
-            config = spoil_message(generator, self._configs[kind])
+            config = corrupt_message(generator, self._configs[kind])
         self._use(config, generator.random() < _GRAPHS)
 
     def setting(self, generator: random.Random) -> None:
-        """`--set` and `--config_override`."""
+        """Apply `--set` and `--config_override`."""
         settings = ['train_config.batch_size=8', 'eval_input_reader.0.name=x', 'model={ssd{}}']
         override = 'train_config { optimizer { sgd_optimizer { } } }'
         if generator.random() < 0.5:
-            setting = spoil_text(generator, generator.choice(settings)).decode(errors='replace')
+            setting = corrupt_text(generator, generator.choice(settings)).decode(errors='replace')
             arguments = ([], [setting])
         else:
-            arguments = ([spoil_text(generator, override).decode(errors='replace')], [])
+            arguments = ([corrupt_text(generator, override).decode(errors='replace')], [])
         text = fuzz_data.config_text(self._folder, 'classification')
         self._use(config_lib.parse_pipeline_config(text, 'text', *arguments), False)
 
@@ -136,19 +136,19 @@ class Targets:
                 check.check(model_fns.make_task, config, validate=model_fns.validate)
 
     def tf_config(self, generator: random.Random) -> None:
-        """`TF_CONFIG`, and the plan of a run in such a cluster."""
-        text = spoil_json(generator, fuzz_data.CLUSTER).decode(errors='replace')
+        """Read `TF_CONFIG`, and plan a run in such a cluster."""
+        text = corrupt_json(generator, fuzz_data.CLUSTER).decode(errors='replace')
         cluster = distribution.read_tf_config({'TF_CONFIG': text})
         distribution.create_plan(self._configs['classification'], cluster)
 
     def record(self, generator: random.Random) -> None:
-        """A record: decoded for training and evaluation, checked, and counted."""
+        """Decode a record for training or evaluation, check it and count it."""
         kind = generator.choice(fuzz_data.KINDS)
         content = fuzz_data.example(kind, generator.randrange(3))
         if generator.random() < 0.3:
-            content = spoil_bytes(generator, content)
+            content = corrupt_bytes(generator, content)
         else:
-            content = _spoil_example(generator, content)
+            content = _corrupt_example(generator, content)
         mode = generator.choice((ModeKeys.TRAIN, ModeKeys.EVAL))
         tester = self._tester(kind, mode)
         problem = tester.problem(0, content) or tester.problem(0, content, decode=False)
@@ -169,11 +169,11 @@ class Targets:
         return self._testers[kind, mode]
 
     def record_file(self, generator: random.Random) -> None:
-        """A TFRecord file, counted and inspected."""
+        """Count and inspect a TFRecord file."""
         kind = generator.choice(fuzz_data.KINDS)
-        path = self._folder / 'spoilt.tfrecord'
+        path = self._folder / 'corrupt.tfrecord'
         content = (self._folder / f'{kind}.tfrecord').read_bytes()
-        path.write_bytes(spoil_bytes(generator, content))
+        path.write_bytes(corrupt_bytes(generator, content))
         config = config_lib.parse_pipeline_config('train_input_reader {}', 'text')
         config.train_input_reader.tf_record_input_reader.input_path.append(str(path))
         inputs.count_records(inputs.input_files(config.train_input_reader))
@@ -183,55 +183,55 @@ class Targets:
                 raise errors.DataError(str(found[0]))
 
     def label_map(self, generator: random.Random) -> None:
-        """A label map: read, merged with another, used and written again."""
-        sound = LabelMap.from_names(['cat', 'dog'])
+        """Read a label map, merge it with another, use it and write it."""
+        valid = LabelMap.from_names(['cat', 'dog'])
         text = (self._folder / 'label_map.pbtxt').read_text()
         text = generator.choice((text, '0:cat\n1:dog\n'))
-        path = self._folder / 'spoilt.pbtxt'
-        path.write_bytes(spoil_text(generator, text))
+        path = self._folder / 'corrupt.pbtxt'
+        path.write_bytes(corrupt_text(generator, text))
         label_map = LabelMap.read(str(path), 20, first_id=generator.randrange(2))
-        label_map.merged(sound).write(str(path))
+        label_map.merged(valid).write(str(path))
         with tf.Graph().as_default():
             label_map.lookup(tf.constant(['cat']))
 
     def coco(self, generator: random.Random) -> None:
-        """An instances JSON."""
-        path = self._folder / 'spoilt.json'
-        path.write_bytes(spoil_json(generator, fuzz_data.COCO))
+        """Convert an instances JSON."""
+        path = self._folder / 'corrupt.json'
+        path.write_bytes(corrupt_json(generator, fuzz_data.COCO))
         self._convert(generator, coco.Coco(str(self._folder / 'images'), str(path)))
 
     def voc(self, generator: random.Random) -> None:
-        """An XML file."""
-        folder = self._annotations('a.xml', spoil_text(generator, fuzz_data.VOC))
+        """Convert an XML file."""
+        folder = self._annotations('a.xml', corrupt_text(generator, fuzz_data.VOC))
         self._convert(generator, voc.PascalVoc(str(self._folder / 'images'), folder))
 
     def yolo(self, generator: random.Random) -> None:
-        """A text file of boxes."""
-        folder = self._annotations('a.txt', spoil_text(generator, fuzz_data.YOLO))
+        """Convert a text file of boxes."""
+        folder = self._annotations('a.txt', corrupt_text(generator, fuzz_data.YOLO))
         images = str(self._folder / 'images')
         self._convert(generator, yolo.Yolo(images, folder, {0: 'cat', 1: 'dog'}))
 
     def yolo_data(self, generator: random.Random) -> None:
-        """A data file of YOLO, and labels with keypoints."""
+        """Convert a data file of YOLO, and labels with keypoints."""
         path = self._folder / 'data.yaml'
-        path.write_bytes(spoil_text(generator, fuzz_data.YOLO_DATA))
+        path.write_bytes(corrupt_text(generator, fuzz_data.YOLO_DATA))
         names, shape = yolo.read_names(str(path)), yolo.read_keypoint_shape(str(path))
-        folder = self._annotations('a.txt', spoil_text(generator, fuzz_data.YOLO_POSE))
+        folder = self._annotations('a.txt', corrupt_text(generator, fuzz_data.YOLO_POSE))
         self._convert(generator, yolo.Yolo(str(self._folder / 'images'), folder, names, shape))
 
     def dota(self, generator: random.Random) -> None:
-        """A text file of quadrilaterals."""
-        folder = self._annotations('a.txt', spoil_text(generator, fuzz_data.DOTA))
+        """Convert a text file of quadrilaterals."""
+        folder = self._annotations('a.txt', corrupt_text(generator, fuzz_data.DOTA))
         self._convert(generator, dota.Dota(str(self._folder / 'images'), folder), tiling=_TILING)
 
     def hrsc(self, generator: random.Random) -> None:
-        """An XML file of ships."""
-        folder = self._annotations('a.xml', spoil_text(generator, fuzz_data.HRSC))
+        """Convert an XML file of ships."""
+        folder = self._annotations('a.xml', corrupt_text(generator, fuzz_data.HRSC))
         self._convert(generator, hrsc.Hrsc(str(self._folder / 'images'), folder))
 
     def rotated_voc(self, generator: random.Random) -> None:
-        """An XML file of rotated boxes, in some encoding."""
-        content = spoil_text(generator, fuzz_data.ROTATED_VOC)
+        """Convert an XML file of rotated boxes, in some encoding."""
+        content = corrupt_text(generator, fuzz_data.ROTATED_VOC)
         encoding = generator.choice((b'', b'gb2312', b'utf-16', b'hex', b'idna', b'x'))
         if encoding:
             content = b'<?xml version="1.0" encoding="' + encoding + b'"?>' + content
@@ -239,26 +239,26 @@ class Targets:
         self._convert(generator, voc.PascalVoc(str(self._folder / 'images'), folder, True))
 
     def rotated_coco(self, generator: random.Random) -> None:
-        """An instances JSON, for rotated boxes."""
+        """Convert an instances JSON to rotated boxes."""
         path = self._folder / 'malformed.json'
-        path.write_bytes(spoil_json(generator, fuzz_data.COCO))
+        path.write_bytes(corrupt_json(generator, fuzz_data.COCO))
         source = coco.Coco(str(self._folder / 'images'), str(path), False, True)
         self._convert(generator, source, tiling=_TILING)
 
     def masks(self, generator: random.Random) -> None:
-        """A PNG of class ids or of colors."""
+        """Convert a PNG of class ids or of colors."""
         content = (self._folder / 'images' / 'a.png').read_bytes()
         if generator.random() < 0.5:
             content = codecs.encode_png(np.eye(fuzz_data.SIZE, dtype=np.uint8))
-        folder = self._annotations('a.png', spoil_bytes(generator, content))
+        folder = self._annotations('a.png', corrupt_bytes(generator, content))
         values, are_colors = generator.choice(((None, False), ({0: 'cat', 50: 'dog'}, True)))
         images = str(self._folder / 'images')
         self._convert(generator, masks.Masks(images, folder, 255, values, are_colors))
 
     def list(self, generator: random.Random) -> None:
-        """A list of images, for the converter and for prediction."""
+        """Read a list of images, for the converter and for prediction."""
         path = self._folder / 'list.txt'
-        path.write_bytes(spoil_text(generator, fuzz_data.LIST))
+        path.write_bytes(corrupt_text(generator, fuzz_data.LIST))
         folder = self._folder / 'images'
         items = [sources.Item(stem, str(folder / f'{stem}.png'), stem) for stem in 'ab']
         with contextlib.suppress(errors.UserError):
@@ -269,42 +269,42 @@ class Targets:
             image.read()
 
     def tflite(self, generator: random.Random) -> None:
-        """A file for devices with its `export.json`; sometimes alone, as foreign ones are."""
+        """Load a file for devices with its `export.json`, or without, as of other programs."""
         folder = self._folder / 'malformed_file'
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self._folder / 'file', folder)
         if generator.random() < _FOREIGN:
             (folder / artifacts.EXPORT_FILE).unlink()
         name = generator.choice(sorted(path.name for path in folder.iterdir()))
-        (folder / name).write_bytes(spoil_bytes(generator, (folder / name).read_bytes()))
+        (folder / name).write_bytes(corrupt_bytes(generator, (folder / name).read_bytes()))
         path = str(folder / 'model.tflite')
         writer = formats.writer_of_file(path)
         exported_file.check_content(path, writer.ends_process)
         writer.load(path)
 
     def saved_model(self, generator: random.Random) -> None:
-        """A SavedModel."""
+        """Load a SavedModel."""
         folder = self._folder / 'malformed_saved_model'
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self._folder / 'saved_model', folder)
         path = folder / 'saved_model.pb'
-        path.write_bytes(spoil_bytes(generator, path.read_bytes()))
+        path.write_bytes(corrupt_bytes(generator, path.read_bytes()))
         exported_model.Predictor(str(folder))
 
     def state(self, generator: random.Random) -> None:
-        """The state files of a run."""
+        """Read the state files of a run."""
         path = self._folder / 'state.json'
-        path.write_bytes(spoil_json(generator, fuzz_data.STATE))
+        path.write_bytes(corrupt_json(generator, fuzz_data.STATE))
         shutil.copy(path, self._folder / export_policies.BEST_FILE)
         export_policies.BestExporter(str(self._folder), str, 'accuracy', True).best_value()
         evaluated.first_set(checkpoint_files.read_json(str(path)) or {})
 
     def runner(self, generator: random.Random) -> None:
-        """`--runner` and `--runner_options`."""
+        """Read `--runner` and `--runner_options`."""
         name = generator.choice(('DirectRunner', 'os.system', 'FlinkRunner'))
         if generator.random() < 0.5:
-            name = spoil_text(generator, name).decode(errors='replace')
-        options = spoil_text(generator, '--direct_num_workers=2 --region="a b" --help')
+            name = corrupt_text(generator, name).decode(errors='replace')
+        options = corrupt_text(generator, '--direct_num_workers=2 --region="a b" --help')
         runs.runner_of(name, options.decode(errors='replace'))
 
     def _annotations(self, name: str, content: bytes) -> str:
@@ -327,15 +327,15 @@ class Targets:
         conversion.convert(source, str(label_map), str(folder / 'train'), options)
 
     def checkpoint(self, generator: random.Random) -> None:
-        """A folder of checkpoints: resumed from, and fine-tuned from."""
-        folder = self._folder / 'spoilt_model'
+        """Resume and fine-tune from a folder of checkpoints."""
+        folder = self._folder / 'corrupt_model'
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self._folder / 'model', folder)
         path = generator.choice([*sorted(folder.glob('model.ckpt-5.[di]*')), folder / 'checkpoint'])
         if generator.random() < 0.2:
             path.unlink()
         else:
-            path.write_bytes(spoil_bytes(generator, path.read_bytes()))
+            path.write_bytes(corrupt_bytes(generator, path.read_bytes()))
         with tf.Graph().as_default(), tf1.Session() as session:
             variables = [
                 tf1.get_variable('conv/weights', [3, 3, 3, 4]),
@@ -350,7 +350,7 @@ class Targets:
             initial_values.load_values(session, named, by_name)
 
 
-def _spoil_example(generator: random.Random, content: bytes) -> bytes:
+def _corrupt_example(generator: random.Random, content: bytes) -> bytes:
     """Return a `tf.train.Example` with features of other kinds, odd values, or none."""
     example = tf.train.Example.FromString(content)
     features = example.features.feature
@@ -369,8 +369,8 @@ def _spoil_example(generator: random.Random, content: bytes) -> bytes:
             count = generator.randrange(4)
             feature.float_list.value[:] = [generator.choice(values) for _ in range(count)]
         elif feature.bytes_list.value:
-            spoilt = spoil_bytes(generator, feature.bytes_list.value[0])
-            feature.bytes_list.value[0] = spoilt
+            corrupted = corrupt_bytes(generator, feature.bytes_list.value[0])
+            feature.bytes_list.value[0] = corrupted
         elif kind == 4:
             feature.bytes_list.value[:] = [generator.choice((b'', b'x', b'\xff\xfe', b'cat'))]
         else:

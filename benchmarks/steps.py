@@ -59,7 +59,7 @@ def _measure_apart(dtype: str, config_path: str) -> List[float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     recipes.add_arguments(parser, DEFAULT_MODELS)
     parser.add_argument('--turns', type=int, default=2, help='processes of each side')

@@ -115,7 +115,7 @@ def table(results: Dict[str, float], calls: List[int], caches: List[str]) -> str
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--batch_size', type=int, default=32, help='images of a batch')

@@ -9,7 +9,7 @@ from model_fns.layers.style import LayerStyle
 
 
 def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
-    """Compute swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
+    """Compute swish with a piecewise linear gate: x * relu6(x + 3) / 6 (Howard et al. 2019)."""
     return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
 
 

@@ -20,7 +20,7 @@ def outlines(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return the corners [n, 4, 2] of boxes in pixels of an image of a size (height, width).
 
     Args:
-        boxes: [n, 4] upright, [n, 5] rotated or [n, 8] the corners themselves; normalized.
+        boxes: [n, 4] axis-aligned, [n, 5] rotated or [n, 8] the corners themselves; normalized.
         size: of the image.
     """
     boxes = np.asarray(boxes, np.float64)

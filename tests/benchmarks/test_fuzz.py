@@ -1,4 +1,4 @@
-"""Spoilt inputs are taken or refused; and the campaign says so where they are not."""
+"""Corrupt inputs are accepted or refused, and the campaign reports those that are neither."""
 
 import random
 
@@ -9,7 +9,7 @@ from estimator_lib import errors
 from protos import pipeline_pb2
 
 
-def test_what_is_spoilt_is_taken_or_refused_with_a_sentence(tmp_path):
+def test_corrupt_inputs_are_accepted_or_refused_with_a_sentence(tmp_path):
     (tmp_path / 'all').mkdir()
     # Files for devices are tried in processes of their own, which takes seconds for each.
     names = [name for name in fuzz_targets.Targets(tmp_path / 'all').all if name != 'tflite']
@@ -18,7 +18,7 @@ def test_what_is_spoilt_is_taken_or_refused_with_a_sentence(tmp_path):
     report = fuzz.run_cases(0, 240, seed=20, folder=tmp_path / 'run', names=names)
     assert report.faults == []
     assert report.count(fuzz.ACCEPTED) + report.count(fuzz.REFUSED) == 240
-    # What is spoilt is refused at least once, by each that it is given to.
+    # Each target refuses at least one corrupt input.
     assert [name for name in names if not report.counts[name, fuzz.REFUSED]] == []
 
 
@@ -69,17 +69,17 @@ def test_a_campaign_ends_with_1_where_there_is_a_fault(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    'spoil',
+    'corrupt',
     [
-        lambda generator: fuzz_mutations.spoil_bytes(generator, b'some bytes'),
-        lambda generator: fuzz_mutations.spoil_text(generator, fuzz_data.VOC),
-        lambda generator: fuzz_mutations.spoil_json(generator, fuzz_data.COCO),
-        lambda generator: fuzz_mutations.spoil_message(
+        lambda generator: fuzz_mutations.corrupt_bytes(generator, b'some bytes'),
+        lambda generator: fuzz_mutations.corrupt_text(generator, fuzz_data.VOC),
+        lambda generator: fuzz_mutations.corrupt_json(generator, fuzz_data.COCO),
+        lambda generator: fuzz_mutations.corrupt_message(
             generator, pipeline_pb2.TrainEvalPipelineConfig()
         ).SerializeToString(deterministic=True),
     ],
 )
-def test_what_is_spoilt_depends_on_the_seed_alone(spoil):
-    first = [spoil(random.Random(seed)) for seed in range(40)]
-    assert first == [spoil(random.Random(seed)) for seed in range(40)]
+def test_corruption_depends_on_the_seed_alone(corrupt):
+    first = [corrupt(random.Random(seed)) for seed in range(40)]
+    assert first == [corrupt(random.Random(seed)) for seed in range(40)]
     assert len(set(first)) > 10
