@@ -1,6 +1,6 @@
 """Generates modules and documentation from the `.proto` files: `python -m protos.generate`.
 
-`protos/*_pb2.py` and `docs/config.md` are written.
+`protos/*_pb2.py`, their types `protos/*_pb2.pyi` and `docs/config.md` are written.
 
 The generator's version is pinned, so that the modules in the repository are the same whoever makes
 them.
@@ -40,7 +40,7 @@ def missing_generator() -> Optional[str]:
 
 
 def generate(output: pathlib.Path) -> None:
-    """Write `protos/*_pb2.py` into a folder.
+    """Write `protos/*_pb2.py` and `protos/*_pb2.pyi` into a folder.
 
     Args:
         output: an existing folder; the modules go to its subfolder `protos`.
@@ -49,7 +49,7 @@ def generate(output: pathlib.Path) -> None:
         RuntimeError: the generator is missing or of another version, or a `.proto` file is wrong
             (the generator has then said what, on standard error).
     """
-    _protoc([f'--python_out={output}'])
+    _protoc([f'--python_out={output}', f'--pyi_out={output}'])
 
 
 def page() -> str:

@@ -27,7 +27,7 @@ def scene(random):
 
 
 def record(image, classes, instances, name, **changes):
-    """Return a serialized example; `changes` are features by the end of their key, None: without."""
+    """Return a serialized example; `changes` are features by the end of their key, None: none."""
     encoded = codecs.encode_png(image)
     features = records.image_features(encoded, image_header(encoded), name, name)
     features.update(id_pngs.class_features(classes))

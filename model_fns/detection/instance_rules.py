@@ -19,7 +19,7 @@ _STAGES_OF_MASKS = 3
 def check_readers(config: PipelineConfig) -> Iterator[Problem]:
     """Yield masks and keypoints that are measured, and that evaluations do not read."""
     try:
-        needs = metrics.needs_of(config.eval_config)
+        needs = metrics.find_instance_sets(config.eval_config)
     except errors.ConfigError:
         return  # what is wrong with the names of sets is said where they are checked
     for (field, what, expected), name in zip(_FIELDS, needs):

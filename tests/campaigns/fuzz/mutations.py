@@ -1,4 +1,4 @@
-"""Random corruption of valid inputs: bytes, text, JSON and messages, by a seeded generator."""
+"""Mutations of valid bytes, text, JSON and messages, by a seeded generator."""
 
 from __future__ import annotations
 
@@ -27,35 +27,33 @@ _VALUES = (
 _WORD = re.compile(r'[\w.+-]+')
 
 
-def corrupt_bytes(generator: random.Random, content: bytes) -> bytes:
-    """Return content with some bytes changed, removed, repeated or inserted."""
-    corrupted = bytearray(content)
+def mutate_bytes(generator: random.Random, content: bytes) -> bytes:
+    """Change, remove, repeat or insert some bytes."""
+    mutated = bytearray(content)
     for _ in range(generator.randint(1, 4)):
-        size = len(corrupted)
+        size = len(mutated)
         at = generator.randrange(size + 1)
         to = min(size, at + generator.choice((1, 2, 4, 16, 200)))
         kind = generator.randrange(6)
         if kind == 0 and at < size:
-            corrupted[at] ^= 1 << generator.randrange(8)
+            mutated[at] ^= 1 << generator.randrange(8)
         elif kind == 1:
-            corrupted[at:to] = bytes(
-                generator.choice((0, 1, 127, 128, 255)) for _ in range(to - at)
-            )
+            mutated[at:to] = bytes(generator.choice((0, 1, 127, 128, 255)) for _ in range(to - at))
         elif kind == 2:
-            del corrupted[at:to]
+            del mutated[at:to]
         elif kind == 3:
-            corrupted[at:at] = corrupted[at:to]
+            mutated[at:at] = mutated[at:to]
         elif kind == 4:
-            corrupted[at:at] = generator.getrandbits(8 * 9).to_bytes(9, 'little')
+            mutated[at:at] = generator.getrandbits(8 * 9).to_bytes(9, 'little')
         elif generator.random() < 0.3:
-            del corrupted[at:]
-    return bytes(corrupted)
+            del mutated[at:]
+    return bytes(mutated)
 
 
-def corrupt_text(generator: random.Random, text: str) -> bytes:
-    """Return text with words or lines changed, removed or repeated; sometimes it is no text."""
+def mutate_text(generator: random.Random, text: str) -> bytes:
+    """Change, remove or repeat words or lines; sometimes the bytes are no text afterwards."""
     if generator.random() < 0.15:
-        return corrupt_bytes(generator, text.encode())
+        return mutate_bytes(generator, text.encode())
     for _ in range(generator.randint(1, 3)):
         words = list(_WORD.finditer(text))
         lines = text.splitlines(keepends=True)
@@ -76,10 +74,10 @@ def corrupt_text(generator: random.Random, text: str) -> bytes:
     return text.encode()
 
 
-def corrupt_json(generator: random.Random, value: Any) -> bytes:
-    """Return JSON with changed types, removed keys, repeated entries; sometimes it is no JSON."""
+def mutate_json(generator: random.Random, value: Any) -> bytes:
+    """Change kinds of values, remove keys, repeat entries; sometimes the result is no JSON."""
     if generator.random() < 0.1:
-        return corrupt_text(generator, json.dumps(value))
+        return mutate_text(generator, json.dumps(value))
     if generator.random() < 0.01:
         return b'[' * 100_000
     value = copy.deepcopy(value)
@@ -100,8 +98,8 @@ def corrupt_json(generator: random.Random, value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def corrupt_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
-    """Return a message with odd values in a few fields, whether they were set or not."""
+def mutate_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
+    """Return a message with odd values in a few fields, set ones and others."""
     message = copy.deepcopy(message)
     for _ in range(generator.randint(1, 3)):
         holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
@@ -152,7 +150,7 @@ def _messages(message: message_lib.Message) -> List[message_lib.Message]:
 
 
 def _places(value: Any) -> List[Tuple[Any, Any]]:
-    """Return (holder, key) of all entries of nested lists and dicts."""
+    """Return (holder, key) of everything in lists and dicts."""
     if isinstance(value, dict):
         keys: Any = list(value)
     elif isinstance(value, list):
