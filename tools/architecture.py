@@ -137,18 +137,18 @@ def floors(graph: Graph) -> Dict[str, int]:
     Raises:
         CircleError: rooms import each other in a circle; the message shows it.
     """
-    found: Dict[str, int] = {}
+    known: Dict[str, int] = {}
 
     def floor(room: str, path: Sequence[str]) -> int:
         if room in path:
             raise CircleError(' -> '.join([*path[path.index(room) :], room]))
-        if room not in found:
-            found[room] = 1 + max((floor(each, [*path, room]) for each in graph[room]), default=0)
-        return found[room]
+        if room not in known:
+            known[room] = 1 + max((floor(each, [*path, room]) for each in graph[room]), default=0)
+        return known[room]
 
     for room in graph:
         floor(room, [])
-    return found
+    return known
 
 
 def draw() -> str:

@@ -202,17 +202,16 @@ class Network:
         min_size: smallest input height and width, in pixels.
         honors: the `Options` that a classifier's config may set.
         detection_style: as `style`, where detectors are published with another one.
-        first_stage: (images, style, options) -> the features that a two-stage detector makes
-            proposals of and crops, where they are more than one end point; None: they are not.
+        first_stage: (images, style, options) -> the features of the proposals and crops of a
+            two-stage detector, where they are computed from several end points; None: from one.
         second_stage: (crops of features, style) -> features: the network's last part alone, as a
             two-stage detector runs it; variables have the names that they have in the whole.
-        segmentation: what DeepLab does differently; None: it has no such model.
+        segmentation: variations for DeepLab; None: it has no such model.
         build: (images, num_classes, style, options) -> end points of the classifier, named as
             published, `LOGITS` among them; None: there is no classifier.
         logits_scopes: name parts of the variables whose shapes depend on the classes.
-        keras_layers: the scopes, in that of the network, of its layers with weights, convolutions
-            and batch norms each, in the order in which Keras numbers them in the same network;
-            empty: not known.
+        keras_layers: the scopes, within the network's, of its layers with weights: convolutions
+            and batch norms separately, in the order in which Keras numbers them; empty: not known.
         image_size: height and width in pixels that the classifier was published for.
         image_channels: input channels that it was published for.
         preprocessing: name of the family that a classifier's images are prepared by.

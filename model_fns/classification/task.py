@@ -375,9 +375,9 @@ def _options(
         options = options.but(dropout_keep_prob=model.dropout_keep_prob)
     for name in options.changed():
         if name not in network.honors:
-            where = '' if name == 'dropout_keep_prob' else 'backbone.'
+            scope = '' if name == 'dropout_keep_prob' else 'backbone.'
             raise errors.ConfigError(
-                f'model.classification.{where}{name}: {network.name} has no such option; it has '
+                f'model.classification.{scope}{name}: {network.name} has no such option; it has '
                 f'{", ".join(network.honors) or "none"}.'
             )
     return options

@@ -94,8 +94,8 @@ def resize(
     batch = image[tf.newaxis]
     if image.dtype != tf.uint8 or method == 'nearest' or image.shape[-1] is None:
         return resized(batch)[0]
-    # The kernels give the same numbers for float32 and take 0.5 to 0.9 of the time, the conversion
-    # included; from ten times the result's pixels on the conversion alone takes as long.
+    # The kernels give the same numbers for float32, and take 0.5 to 0.9 of the time with the
+    # conversion. The conversion alone takes as long for ten times the result's pixels or more.
     numbers = image.shape.num_elements() or tf.size(image)
     is_large = numbers > _LARGE * image.shape[-1] * height * width
     if not tf.is_tensor(is_large):
@@ -194,12 +194,12 @@ def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tenso
     """Return a tensor with one axis reversed, or as it is.
 
     Args:
-        happens: int32 scalar: 1 for backwards, 0 for as it is.
+        happens: int32 scalar: 1 to reverse, 0 to leave it as it is.
         tensor: of any type; only the axes before this one may be empty.
         axis: of the tensor.
     """
-    # To reverse an axis of 1 takes no conditional, and the kernel is several times as fast for the
-    # middle one of three axes as for none or any other.
+    # An axis of size 1 needs no conditional to be reversed. The kernel is several times faster for
+    # the middle one of three axes than for none or any other.
     is_known = tensor.shape.is_fully_defined()
     shape = tensor.shape.as_list() if is_known else tf.shape(tensor)
     sides = shape if is_known else tf.unstack(shape)

@@ -254,9 +254,9 @@ class LabelMap:
             errors.DataError: there is none; the message names the nearest.
         """
         for use_display_name in (False, True):
-            found = [i.id for i in self.items if i.label(use_display_name) == name]
-            if found:
-                return found[0]
+            ids = [i.id for i in self.items if i.label(use_display_name) == name]
+            if ids:
+                return ids[0]
         if name in dict(self.other_names):
             return dict(self.other_names)[name]
         names = {item.name for item in self.items}.union(self.names.values())

@@ -74,9 +74,9 @@ def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     for edge in range(4):
         start, end = second[:, edge], second[:, (edge + 1) % 4]
         polygons, counts = _clipped(polygons, counts, start, end - start)
-    found = np.where(counts > 2, areas(polygons), 0.0)
-    # An edge without length clips nothing, and areas without one have nothing in common.
-    return np.minimum(found, limits)
+    common = np.where(counts > 2, areas(polygons), 0.0)
+    # Edges without length clip nothing: the limit is 0 where an outline has no area.
+    return np.minimum(common, limits)
 
 
 def _clipped(
@@ -93,7 +93,7 @@ def _clipped(
     change = side - end_side
     along = np.divide(side, change, out=np.zeros_like(side), where=inside != end_inside)
     crossings = polygons + along[..., np.newaxis] * (ends - polygons)
-    # After each corner that stays comes the crossing of the edge behind it, where there is one.
+    # Each corner inside is followed by the crossing of the edge after it, where there is one.
     points = np.stack([polygons, crossings], axis=2).reshape([len(polygons), 2 * size, 2])
     kept = np.stack([valid & inside, valid & (inside != end_inside)], axis=2)
     kept = kept.reshape([len(polygons), 2 * size])

@@ -141,9 +141,9 @@ def build_cell(
         cell: its operations.
         current: [batch, height, width, channels].
         previous: the same size.
-        place: where it is.
+        place: its place in the network.
         style: of all layers.
-        drop_path: what is dropped in training.
+        drop_path: of the operations, in training.
 
     Returns:
         [batch, height', width', channels'], not activated.
@@ -191,7 +191,7 @@ def conv(
 
 
 def norm(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Tensor:
-    """Batch norm of the style."""
+    """Apply the style's batch norm."""
     return layers.batch_norm(inputs, style.batch_norm, style.is_training, scope)
 
 
@@ -227,8 +227,8 @@ def _factors(
     if not style.is_training or drop_path.keep_prob >= 1.0:
         return {}
     droppable = [index for index, term in enumerate(terms) if term.operation != 'identity']
-    drawn = drop_path.factors(number, len(droppable), tf.shape(current)[0])
-    return dict(zip(droppable, drawn))
+    factors = drop_path.factors(number, len(droppable), tf.shape(current)[0])
+    return dict(zip(droppable, factors))
 
 
 def _outputs(
