@@ -36,7 +36,7 @@ def quiet() -> None:
 
 
 class Clocks(NamedTuple):
-    """Seconds since some moment: by the clock, and of this process's threads."""
+    """Seconds since a fixed point: wall time, and processor time of this process's threads."""
 
     wall: float
     cpu: float
@@ -224,7 +224,7 @@ def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = 
 
 
 class Reached(NamedTuple):
-    """A step of a run as its report came.
+    """A reported step of a run.
 
     Attributes:
         seconds: since the process was started.

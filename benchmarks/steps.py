@@ -1,4 +1,4 @@
-"""Measures a whole training step of several models, in float32 and with `use_bfloat16`.
+"""Measurement of a whole training step of several models, in float32 and with `use_bfloat16`.
 
     python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=2]
 

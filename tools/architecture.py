@@ -1,4 +1,4 @@
-"""Rooms, floors and paths of the code, read off its imports.
+"""Rooms, floors and paths of the code, from its imports.
 
     python -m tools.architecture              # writes docs/architecture.svg
     python -m tools.architecture --longest    # prints the longest path of imports, file by file
@@ -36,7 +36,7 @@ Graph = Mapping[str, Set[str]]
 
 
 class CircleError(ValueError):
-    """Rooms import each other in a circle."""
+    """Error: rooms import each other in a circle."""
 
 
 def imported_modules(path: pathlib.Path) -> Iterator[str]:

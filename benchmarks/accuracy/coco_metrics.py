@@ -1,4 +1,4 @@
-"""Compares our COCO metrics with faster-coco-eval and pycocotools on the same random detections.
+"""Comparison of our COCO metrics with faster-coco-eval and pycocotools on random detections.
 
     python -m benchmarks.accuracy.coco_metrics [--images=1000,5000] [--turns=1]
 

@@ -33,7 +33,7 @@ _COLUMNS, _ROWS, _SIDE = 4, 2, 300  # of the picture, and pixels of an image in 
 
 
 class Limit(NamedTuple):
-    """Promise of the demo: `value` at least, or at most."""
+    """Documented limit of the demo: `value` at least, or at most."""
 
     value: float
     at_least: bool = True

@@ -1,4 +1,4 @@
-"""Trains in float32 and in bfloat16 from the same seed, and compares the losses.
+"""Comparison of the losses of training in float32 and in bfloat16 from the same seed.
 
     python -m benchmarks.accuracy.loss_curves [--steps=200] [--window=20] [--architectures=detector]
 

@@ -1,4 +1,4 @@
-"""Measures the geometry of rotated boxes: accuracy, time and memory.
+"""Measurement of the geometry of rotated boxes: accuracy, time and memory.
 
     python -m benchmarks.accuracy.rotated [--pairs=100000] [--output=benchmark_rotated.json]
 

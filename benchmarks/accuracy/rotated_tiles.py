@@ -1,4 +1,4 @@
-"""Measures the prediction of a large picture in tiles: the effect of merging on detections.
+"""Measurement of the prediction of a large picture in tiles: the effect of merging on detections.
 
     python -m benchmarks.accuracy.rotated_tiles --records='data/demo/scenes/val-*.tfrecord' MODEL
 
@@ -80,7 +80,7 @@ def _nearest(centers: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
 
 
 class OwnTiles:
-    """Collects, of tiles that pass by, the detections of which they are the own tile.
+    """Collection of the detections of tiles, each only from its own tile.
 
     Args:
         windows: all tiles.

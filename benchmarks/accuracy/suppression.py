@@ -1,4 +1,4 @@
-"""Compares our suppression with a loop over classes of `tf.image.non_max_suppression`.
+"""Comparison of our suppression with a loop over classes of `tf.image.non_max_suppression`.
 
     python -m benchmarks.accuracy.suppression [--runs=10]
 

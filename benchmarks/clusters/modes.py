@@ -1,4 +1,4 @@
-"""Measures the modes of training with real processes: steps/s, and bytes between tasks.
+"""Measurement of the modes of training with real processes: steps/s, and bytes between tasks.
 
     python -m benchmarks.clusters.modes [--steps=300] [--turns=1]
 
@@ -61,7 +61,7 @@ eval_config {{ schedule {{ enabled: false }} }}
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A way to share the work.
+    """A mode of training.
 
     Attributes:
         name: of the row.

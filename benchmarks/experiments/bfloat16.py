@@ -1,4 +1,4 @@
-"""Measures every backbone in float32 and with `use_bfloat16`, training and inference.
+"""Measurement of every backbone in float32 and with `use_bfloat16`, training and inference.
 
     python -m benchmarks.experiments.bfloat16 [--networks=resnet_v1_50,mobilenet_v2]
         [--size=224] [--turns=5]

@@ -1,4 +1,4 @@
-"""Measures single ops of the networks in float32 and in bfloat16.
+"""Measurement of single ops of the networks in float32 and in bfloat16.
 
     python -m benchmarks.experiments.bfloat16_ops [--kinds=Conv2D,Relu] [--turns=10] [--threads=1,2]
 

@@ -1,4 +1,4 @@
-"""Measures what quantization-aware training costs: a step with it against a float step.
+"""Measurement of quantization-aware training: a step with it against a float step.
 
     python -m benchmarks.experiments.quantization [--networks mobilenet_v1 mobilenet_v2] \
         [--size=224] [--batch_size=8] [--steps=8] [--delay=0]

@@ -1,4 +1,4 @@
-"""Measures the training input: where the processor time of an image goes, and images a second.
+"""Measurement of the training input: processor time of its stages, and images a second.
 
     python -m benchmarks.input.stages [--model=ssd_mobilenet_v1_coco] [--batch_size=32] [--cache]
 

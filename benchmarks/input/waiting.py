@@ -1,4 +1,4 @@
-"""Measures for how much of a training step's time the step waits for its input.
+"""Measurement of the share of a training step's time that it waits for its input.
 
     python -m benchmarks.input.waiting [--model=ssd_mobilenet_v1_coco] [--batch_size=32]
         [--calls=1,2,4] [--cache=NONE,MEMORY]

@@ -1,4 +1,4 @@
-"""Measures a classifier as a file for small devices: accuracy, size and latency.
+"""Measurement of a classifier as a file for small devices: accuracy, size and latency.
 
     python -m benchmarks.serving.deployment [--data=../shared/data/sign_digits] [--work=FOLDER] \
         [--steps=1500] [--quantized_steps=400] [--output=benchmark_deployment.json]

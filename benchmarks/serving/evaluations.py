@@ -1,4 +1,4 @@
-"""Measures evaluations that follow each other in one process: seconds, numbers, memory.
+"""Measurement of evaluations that follow each other in one process: seconds, numbers, memory.
 
     python -m benchmarks.serving.evaluations [--model=ssd_mobilenet_v1_coco] [--evaluations=20]
 

@@ -1,4 +1,4 @@
-"""Measures an exported detector as a server runs it: latency, throughput, clients, memory.
+"""Measurement of an exported detector as a server runs it: latency, throughput, clients, memory.
 
     python -m benchmarks.serving.exports [--model=ssd_mobilenet_v1_coco] [--trace]
 
@@ -218,7 +218,7 @@ def latencies(calls: Mapping[str, Callable[[], Any]], runs: int) -> Dict[str, La
 
 
 class Clients(NamedTuple):
-    """Several clients at once: what all get, and the median that one waits."""
+    """Several clients at once: their total throughput, and the median latency of one."""
 
     images_per_second: float
     median_ms: float

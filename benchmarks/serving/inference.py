@@ -1,4 +1,4 @@
-"""Measures evaluation, serving and the input pipeline of single-shot detection.
+"""Measurement of evaluation, serving and the input pipeline of single-shot detection.
 
     python -m benchmarks.serving.inference [--model=ssd_mobilenet_v1_coco] [--images=200]
 

@@ -1,4 +1,4 @@
-"""Measures `--mode=predict`: images a second in batches, read ahead, against one at a time.
+"""Measurement of `--mode=predict`: images a second in batches, read ahead, against one at a time.
 
     python -m benchmarks.serving.predicting [--model=ssd_mobilenet_v1_coco] [--images=200]
 

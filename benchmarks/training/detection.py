@@ -1,4 +1,4 @@
-"""Measures single-shot detection: start-up, and training steps against the bare network.
+"""Measurement of single-shot detection: start-up, and training steps against the bare network.
 
     python -m benchmarks.training.detection [--model=ssd_mobilenet_v1_coco]
         [--records=GLOB --label_map=FILE]

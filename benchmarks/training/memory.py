@@ -1,4 +1,4 @@
-"""Measures the peak memory of training against that of the bare network at the same batch.
+"""Measurement of the peak memory of training against that of the bare network at the same batch.
 
     python -m benchmarks.training.memory [--models=ssd_mobilenet_v1,resnet_v1_50] [--bfloat16]
 

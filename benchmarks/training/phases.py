@@ -1,4 +1,4 @@
-"""Measures the start of a run: seconds of each phase from the process's start to its first result.
+"""Measurement of the start of a run: seconds of its phases up to the first result.
 
     python -m benchmarks.training.run --phases [--models=ssd_mobilenet_v1,resnet_v1_50]
 

@@ -1,4 +1,4 @@
-"""Takes a training step, an evaluation and an export of every published detection config.
+"""A training step, an evaluation and an export of every published detection config.
 
     python -m benchmarks.training.published [NAME ...] [--memory=14] [--step_side=512] \
         [--output=benchmark_published.json]

@@ -1,4 +1,4 @@
-"""Measures the engine: start-up, steps, input, memory. Prints a table and writes JSON.
+"""Measurement of the engine: start-up, steps, input, memory; as a table and as JSON.
 
     python -m benchmarks.training.run [--pipeline_config_path=FILE] [--output=benchmark.json]
     python -m benchmarks.training.run --phases [--models=ssd_mobilenet_v1,resnet_v1_50]

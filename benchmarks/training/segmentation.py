@@ -1,4 +1,4 @@
-"""Measures segmentation: start-up, and training steps against the bare network.
+"""Measurement of segmentation: start-up, and training steps against the bare network.
 
     python -m benchmarks.training.segmentation [--backbone=mobilenet_v2] [--batch_size=2]
 

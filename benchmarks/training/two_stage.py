@@ -1,4 +1,4 @@
-"""Measures two-stage detection: start-up, steps, stages of an inference, evaluation, memory.
+"""Measurement of two-stage detection: start-up, steps, stages of an inference, evaluation, memory.
 
     python -m benchmarks.training.two_stage [--model=faster_rcnn_resnet50_coco]
         [--sizes=256x320,600x1024]

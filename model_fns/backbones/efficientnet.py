@@ -47,7 +47,7 @@ _STEM, _TOP = 'stem', 'top'
 
 @dataclasses.dataclass(frozen=True)
 class Stack:
-    """Blocks that differ in the first one's stride and input alone, before a size multiplies them.
+    """Similar blocks: only the first one's stride and input differ. A size multiplies them.
 
     Attributes:
         channels: output channels of each block.

@@ -98,7 +98,7 @@ class Conv:
 
 @dataclasses.dataclass(frozen=True)
 class MaxPool:
-    """The largest value in each window; the scope ends in the window's size."""
+    """Max pooling; the scope ends in the window's size."""
 
     scope: str
     stride: int = 1
@@ -118,7 +118,7 @@ class MaxPool:
 
 @dataclasses.dataclass(frozen=True)
 class AvgPool:
-    """The mean of each window at stride 1, of what lies in the image; the scope as in `MaxPool`."""
+    """Average pooling at stride 1, without the padding; the scope as in `MaxPool`."""
 
     scope: str
 

@@ -48,7 +48,7 @@ class Residual:
 
 @dataclasses.dataclass(frozen=True)
 class Repeat:
-    """A residual again and again, `<block's scope>_1` first, in the scope `Repeat`.
+    """Repeated residuals in the scope `Repeat`: `<block's scope>_1` and so on.
 
     Attributes:
         count: how often.

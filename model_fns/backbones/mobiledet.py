@@ -66,7 +66,7 @@ class Block(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Inverted:
-    """Expand, filter each channel, project; without expansion where that is 1.
+    """Inverted bottleneck: expand, filter each channel, project; an expansion of 1 is left out.
 
     Attributes:
         channels: see `Block`.
@@ -108,7 +108,7 @@ class Inverted:
 
 @dataclasses.dataclass(frozen=True)
 class Fused:
-    """Expand by a full convolution, project. Attributes are those of `Inverted`."""
+    """Fused bottleneck: expand by a full convolution, project. Attributes are those of `Inverted`."""
 
     channels: int
     expansion: int = 8
@@ -128,7 +128,7 @@ class Fused:
 
 @dataclasses.dataclass(frozen=True)
 class Tucker:
-    """Compress, filter by a full 3x3 convolution, expand.
+    """Tucker convolution: compress, filter by a full 3x3 convolution, expand.
 
     Attributes:
         channels: see `Block`.

@@ -68,7 +68,7 @@ class Convolution:
 
 @dataclasses.dataclass(frozen=True)
 class InvertedResidual:
-    """Expand, filter each channel, project; plus the input where the shapes agree.
+    """Inverted residual: expand, filter each channel, project; add the input if shapes agree.
 
     Attributes:
         expansion: expanded channels over input channels, before rounding to a multiple of 8; 1: no

@@ -166,7 +166,7 @@ Style = Callable[[bool, Options], layers.LayerStyle]
 
 @dataclasses.dataclass(frozen=True)
 class Segmentation:
-    """A network as DeepLab publishes it, where that differs from other tasks.
+    """Differences of a network as DeepLab publishes it.
 
     Attributes:
         last_end_point: the features that heads are put on.
@@ -187,7 +187,7 @@ class Segmentation:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """One description of a network, which all tasks read.
+    """Description of a network, for all tasks.
 
     Attributes:
         name: its name in a pipeline config.

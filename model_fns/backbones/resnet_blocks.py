@@ -35,7 +35,7 @@ HONORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A run of residual units of one width.
+    """A sequence of residual units of one width.
 
     Attributes:
         name: its scope.

@@ -34,7 +34,7 @@ _BOUND = 6.0
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A run of modules of one shape.
+    """A sequence of modules of one shape.
 
     Attributes:
         scope: its scope, flow included.

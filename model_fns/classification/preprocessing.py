@@ -1,4 +1,4 @@
-"""The ways in which the published classification networks see an image.
+"""Preprocessing of images by the published classification networks.
 
 Each family has a fixed way for evaluation and a random one for training; which family a network was
 trained with is part of the network. The numbers are slim's, under the same names; slim has no
@@ -203,7 +203,7 @@ class SlowInception(Inception):
 @FAMILIES.register('efficientnet')
 @dataclasses.dataclass(frozen=True)
 class EfficientNet(Inception):
-    """Colors of mean 0 and variance 1 on ImageNet, and a view of its own in evaluation.
+    """Colors of mean 0 and variance 1 on ImageNet, and its own crop in evaluation.
 
     Training crops as `Inception`. Evaluation takes the largest crop from the middle that has the
     result's shape, times size / (size + 32), and resizes it bicubically (the published
@@ -240,7 +240,7 @@ class EfficientNet(Inception):
 @FAMILIES.register('vgg')
 @dataclasses.dataclass(frozen=True)
 class Vgg(Family):
-    """A crop of an image whose shorter side has a fixed or random length; the mean color removed.
+    """A crop of an image with a fixed or random shorter side, minus the mean color.
 
     Args:
         short_side: length in evaluation. Training draws one from it to its double. None: as much

@@ -1,4 +1,4 @@
-"""Heat maps of centers: Gaussian targets and the peaks of what is predicted.
+"""Heat maps of centers: Gaussian targets, and peaks of predictions.
 
 B is the batch, H x W the size of the maps, C their channels, K the most peaks of an image.
 """

@@ -30,7 +30,7 @@ _FILLED = np.array([65535 // (2**bits - 1) if bits else 1 for bits in range(17)]
 
 
 class ColorError(errors.DataError):
-    """A file of colors where ids are expected."""
+    """Error: a file has colors where ids are expected."""
 
 
 def find_problem(encoded: bytes) -> Optional[str]:

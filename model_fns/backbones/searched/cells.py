@@ -1,4 +1,4 @@
-"""Cells that architecture search has found, and what is dropped of them in training.
+"""Cells from architecture search, and the dropping of their operations in training.
 
 A cell (Zoph et al. 2018, "Learning Transferable Architectures for Scalable Image Recognition",
 section 3) takes two feature maps: the current one and the one before it. These are its first two

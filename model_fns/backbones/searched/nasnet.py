@@ -1,4 +1,4 @@
-"""NASNet-A (Zoph et al. 2018), and what PNASNet has in common with it.
+"""NASNet-A (Zoph et al. 2018), and the parts that PNASNet shares with it.
 
 Normal cells keep the size of the maps, reduction cells halve it and double the channels. Where a
 cell's previous map is larger than its current one, it is halved by two 1x1 convolutions of every
