@@ -108,7 +108,7 @@ class Inverted:
 
 @dataclasses.dataclass(frozen=True)
 class Fused:
-    """Fused bottleneck: expand by a full convolution, project. Attributes are those of `Inverted`."""
+    """Fused bottleneck: expand by a full convolution, project. Attributes: see `Inverted`."""
 
     channels: int
     expansion: int = 8
