@@ -25,7 +25,7 @@ def _quantized(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
-def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
+def _quantization_warnings(config: PipelineConfig) -> Iterator[str]:
     if not config.graph_rewriter.HasField('quantization'):
         return
     asked = config.graph_rewriter.quantization
@@ -49,4 +49,4 @@ def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
 
 
 # Quantization-aware training, for the tasks whose networks are quantized.
-QUANTIZED = ConfigRules(problems=(_quantized,), doubts=(_doubts_of_quantized,))
+QUANTIZED = ConfigRules(problems=(_quantized,), warnings=(_quantization_warnings,))

@@ -120,7 +120,7 @@ def list_by_name(folder: str) -> None:
     )
 
 
-def step_of(prefix: str) -> int:
+def checkpoint_step(prefix: str) -> int:
     """Return the global step of a checkpoint, by its name or, failing that, by its content.
 
     The numbers of object-based checkpoints count them: their step is in their content.
@@ -139,7 +139,7 @@ def step_of(prefix: str) -> int:
 def latest_step(model_dir: str) -> int:
     """Return the global step of the latest checkpoint of a folder; 0 when there is none."""
     prefix = latest_checkpoint(model_dir)
-    return 0 if prefix is None else step_of(prefix)
+    return 0 if prefix is None else checkpoint_step(prefix)
 
 
 def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
@@ -174,7 +174,7 @@ def explained_read(prefix: str) -> Iterator[None]:
     except (tf.errors.OpError, IndexError) as error:
         if not isinstance(error, _OF_CORRUPT_DATA) and type(error) is not tf.errors.OpError:
             raise
-        others = [path for path in _prefixes_in(os.path.dirname(prefix)) if path != prefix]
+        others = [path for path in _list_prefixes(os.path.dirname(prefix)) if path != prefix]
         others = [path for path in others if _is_whole(path)]
         advice = 'there is no other checkpoint beside it.'
         if others:
@@ -281,7 +281,7 @@ def _list_newest(model_dir: str) -> None:
     where somebody has changed the list by hand, to go back to an earlier checkpoint. Or there is no
     list that can be read: a run would silently start from scratch.
     """
-    whole = [path for path in _prefixes_in(model_dir) if _STEP.search(path) and _is_whole(path)]
+    whole = [path for path in _list_prefixes(model_dir) if _STEP.search(path) and _is_whole(path)]
     if not whole:
         return
     list_file = os.path.join(model_dir, 'checkpoint')
@@ -296,7 +296,7 @@ def _list_newest(model_dir: str) -> None:
         )
         return
     newest = whole[-1]
-    if step_of(newest) <= step_of(latest_checkpoint(model_dir)):
+    if checkpoint_step(newest) <= checkpoint_step(latest_checkpoint(model_dir)):
         return
     if tf.io.gfile.stat(newest + '.index').mtime_nsec < tf.io.gfile.stat(list_file).mtime_nsec:
         return
@@ -427,7 +427,7 @@ def _exists(prefix: str) -> bool:
     return whole or bool(tf.io.gfile.glob(prefix + '-?????-of-?????'))
 
 
-def _prefixes_in(folder: str) -> List[str]:
+def _list_prefixes(folder: str) -> List[str]:
     """Return the checkpoints whose index is in a folder, in the order of their steps."""
     names = [path[: -len('.index')] for path in tf.io.gfile.glob(os.path.join(folder, '*.index'))]
 
@@ -439,7 +439,7 @@ def _prefixes_in(folder: str) -> List[str]:
 
 
 def _newest_unlisted(folder: str) -> Optional[str]:
-    found = _prefixes_in(folder)
+    found = _list_prefixes(folder)
     return found[-1] if found else None
 
 
@@ -448,7 +448,7 @@ def _near(path: str) -> str:
     folder = os.path.dirname(path) or '.'
     if not tf.io.gfile.isdir(folder):
         return f'; the folder {folder} does not exist.'
-    names = [os.path.basename(prefix) for prefix in _prefixes_in(folder)]
+    names = [os.path.basename(prefix) for prefix in _list_prefixes(folder)]
     if not names:
         return f'; the folder {folder} holds none.'
     return errors.did_you_mean(os.path.basename(path), names)

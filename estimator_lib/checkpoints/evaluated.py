@@ -39,7 +39,7 @@ def read(checkpoint: str) -> Dict[str, Any]:
         Empty also where the file is of another step.
     """
     content = read_file(os.path.join(os.path.dirname(checkpoint), METRICS_FILE))
-    return content if content.get(_STEP) == checkpoint_files.step_of(checkpoint) else {}
+    return content if content.get(_STEP) == checkpoint_files.checkpoint_step(checkpoint) else {}
 
 
 def read_file(path: str) -> Dict[str, Any]:

@@ -68,7 +68,7 @@ class ObjectGraph:
         """Return the names of the edges from the root, sorted."""
         return sorted(self._edges[_ROOT])
 
-    def key_of(self, path: str, slot: Optional[str] = None) -> Optional[str]:
+    def find_key(self, path: str, slot: Optional[str] = None) -> Optional[str]:
         """Return the key of a variable's value; None where no such path leads to a variable.
 
         Args:
@@ -89,10 +89,10 @@ class ObjectGraph:
 
         Args:
             paths: variables, say, by path.
-            slot: see `key_of`; where a variable has none, its own key stands.
+            slot: see `find_key`; where a variable has none, its own key stands.
         """
-        keys = {path: slot and self.key_of(path, slot) for path in paths}
-        return {keys[path] or self.key_of(path) or path: held for path, held in paths.items()}
+        keys = {path: slot and self.find_key(path, slot) for path in paths}
+        return {keys[path] or self.find_key(path) or path: held for path, held in paths.items()}
 
 
 def is_object_based(names: Iterable[str]) -> bool:

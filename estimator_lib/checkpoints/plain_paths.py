@@ -38,10 +38,10 @@ def plain_path(path: str, create: bool = False) -> str:
             os.makedirs(folder, exist_ok=True)
         except OSError:  # which is reported where it is written to
             return path
-    return os.path.join(_link_to(folder), *parts[count:]) if os.path.isdir(folder) else path
+    return os.path.join(_make_link(folder), *parts[count:]) if os.path.isdir(folder) else path
 
 
-def _link_to(folder: str) -> str:
+def _make_link(folder: str) -> str:
     target = os.path.realpath(folder)
     links = os.path.join(tempfile.gettempdir(), f'model_dirs-{os.getuid()}')
     os.makedirs(links, mode=0o700, exist_ok=True)

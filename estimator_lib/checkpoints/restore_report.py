@@ -173,7 +173,7 @@ def match(
             checkpoint_name,
             None if found is None else tuple(found),
         )
-        group = _group_of(entry, excluded)
+        group = _choose_group(entry, excluded)
         if group == 'missing' and entry.name in kinds:
             fresh[kinds[entry.name]] += 1
         else:
@@ -254,7 +254,7 @@ def averages_hint(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) ->
     )
 
 
-def _group_of(entry: Entry, excluded: Callable[[str], bool]) -> str:
+def _choose_group(entry: Entry, excluded: Callable[[str], bool]) -> str:
     if excluded(entry.name):
         return 'excluded'
     if entry.checkpoint_shape is None:

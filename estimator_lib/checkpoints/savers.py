@@ -20,10 +20,10 @@ from estimator_lib.checkpoints import (
 from estimator_lib.checkpoints.checkpoint_files import (
     OBJECT_STEP,
     checkpoint_shapes,
+    checkpoint_step,
     explained_read,
     explained_write,
     resolve_checkpoint,
-    step_of,
 )
 from estimator_lib.checkpoints.initial_values import load_values
 from estimator_lib.optimization import moving_averages, partitioned
@@ -176,7 +176,7 @@ class _ResumingSaver(tf1.train.Saver):
             return super().save(sess, save_path, *args, **options)
 
     def restore(self, sess: tf1.Session, save_path: str) -> None:
-        live, step = ready_ops.live_step(sess), step_of(save_path)
+        live, step = ready_ops.live_step(sess), checkpoint_step(save_path)
         if live is not None and live >= step:
             log.info('the parameter servers are at step %d: nothing to restore', live)
             return

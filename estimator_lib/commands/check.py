@@ -182,8 +182,8 @@ def _check_data(
         rest = ', of the records that were looked at (--check_all looks at all)' if sampled else ''
         # What holds for a sample need not hold for all.
         problems.messages += [] if sampled else report.problems
-        doubts = [*report.problems, *report.doubts] if sampled else report.doubts
-        _warn(f'{doubt}{rest}' for doubt in doubts)
+        warnings = [*report.problems, *report.warnings] if sampled else report.warnings
+        _warn(f'{warning}{rest}' for warning in warnings)
 
 
 def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
@@ -231,7 +231,7 @@ def _model_lines(
         ]
         if config.train_config.use_bfloat16:
             lines.append(mixed_precision.description(tf1.get_default_graph()))
-        _warn(_training_doubts(task, config, memory, available))
+        _warn(_training_warnings(task, config, memory, available))
         restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
             model_dirs.check_model_dir(model_dir, restored, complete=False)
@@ -247,7 +247,7 @@ def _model_lines(
         return lines
 
 
-def _training_doubts(
+def _training_warnings(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, memory: int, available: int
 ) -> Iterator[str]:
     """What is possible, and probably not meant, of the training graph that has been built."""
@@ -323,5 +323,5 @@ def _print_lines(lines: Sequence[str]) -> None:
         print(line)
 
 
-def _warn(doubts: Iterable[str]) -> None:
-    _print_lines([f'warning: {doubt}.' for doubt in doubts])
+def _warn(warnings: Iterable[str]) -> None:
+    _print_lines([f'warning: {warning}.' for warning in warnings])

@@ -61,7 +61,7 @@ def convert(
             f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
         )
     model_dirs.ensure_writable(output_dir)
-    step = np.int64(checkpoint_files.step_of(prefix))
+    step = np.int64(checkpoint_files.checkpoint_step(prefix))
     with tf.Graph().as_default():
         _build(task)
         _log_report(task, prefix, config)

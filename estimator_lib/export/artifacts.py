@@ -74,7 +74,7 @@ def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dic
         with tf.io.gfile.GFile(checkpoint + '.index', 'rb') as file:
             content.update(file.read())
     return {
-        'global_step': checkpoint_files.step_of(checkpoint),
+        'global_step': checkpoint_files.checkpoint_step(checkpoint),
         'checkpoint': os.path.basename(checkpoint),
         'fingerprint': content.hexdigest(),
     }

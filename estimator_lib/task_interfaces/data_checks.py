@@ -10,12 +10,12 @@ class DataReport(NamedTuple):
 
     Attributes:
         lines: to print.
-        doubts: warnings: sentences about what is possible, and probably not meant.
+        warnings: sentences about what is possible, and probably not meant.
         problems: sentences about examples that no run can use, where all have been looked at.
     """
 
     lines: Sequence[str] = ()
-    doubts: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     problems: Sequence[str] = ()
 
 

@@ -31,7 +31,7 @@ def check_readers(config: PipelineConfig) -> Iterator[Problem]:
                 )
 
 
-def doubts(config: PipelineConfig) -> Iterator[str]:
+def find_warnings(config: PipelineConfig) -> Iterator[str]:
     """Yield masks and keypoints that are read, and that nothing is learned from."""
     learned = (
         config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS,

@@ -46,7 +46,7 @@ def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:
                 )
 
 
-def doubts(pipeline: PipelineConfig) -> Iterator[str]:
+def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
     """Yield what is allowed of a CenterNet, and probably not meant."""
     config = pipeline.model.center_net
     extractor = config.feature_extractor

@@ -72,7 +72,7 @@ def check_part(message: message_lib.Message, where: str, further: Iterable[Probl
     validation.check_message(SINGLE_SHOT, message, where, further)
 
 
-def doubts(config: PipelineConfig) -> Iterator[str]:
+def find_warnings(config: PipelineConfig) -> Iterator[str]:
     """Yield what is allowed of a detector, and probably not meant."""
     path = _find_pixel_path(config.model.ssd.anchor_generator)
     if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:

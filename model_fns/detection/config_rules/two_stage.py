@@ -78,7 +78,7 @@ def _check_context(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
         yield Problem(f'{_WHERE}.number_of_stages', '3; expected 2 with context_config.')
 
 
-def doubts(pipeline: PipelineConfig) -> Iterator[str]:
+def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
     """Yield what is allowed of a two-stage detector, and probably not meant."""
     config = pipeline.model.faster_rcnn
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
@@ -88,7 +88,7 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
                     f'{_WHERE}.{field} has no effect: rfcn_box_predictor samples its maps by its '
                     'own crop_height and crop_width.'
                 )
-    yield from _backbone_doubts(pipeline)
+    yield from _backbone_warnings(pipeline)
     if config.number_of_stages < 3:
         head = config.second_stage_box_predictor.mask_rcnn_box_predictor
         for field in _MASK_FIELDS:
@@ -103,7 +103,7 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
             )
 
 
-def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
+def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
     extractor = pipeline.model.faster_rcnn.feature_extractor
     path = f'{_WHERE}.feature_extractor'
     overridden = extractor.override_base_feature_extractor_hyperparams

@@ -154,8 +154,8 @@ def test_a_file_that_is_no_checkpoint(tmp_path):
 def test_steps(folder, tmp_path, save):
     assert checkpoint_files.latest_step(str(folder)) == 100
     assert checkpoint_files.latest_step(str(folder / 'none')) == 0
-    assert checkpoint_files.step_of('/x/model.ckpt-12') == 12
-    assert checkpoint_files.step_of(save(tmp_path, 'model', value=31)) == 31
+    assert checkpoint_files.checkpoint_step('/x/model.ckpt-12') == 12
+    assert checkpoint_files.checkpoint_step(save(tmp_path, 'model', value=31)) == 31
 
 
 def test_the_step_of_a_checkpoint_without_one(tmp_path):
@@ -163,7 +163,7 @@ def test_the_step_of_a_checkpoint_without_one(tmp_path):
         tf1.get_variable('a', [])
         session.run(tf1.global_variables_initializer())
         prefix = tf1.train.Saver().save(session, str(tmp_path / 'published'))
-    assert checkpoint_files.step_of(prefix) == 0
+    assert checkpoint_files.checkpoint_step(prefix) == 0
 
 
 def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(folder):

@@ -54,7 +54,7 @@ def save_as_it_is(folder, values):
 )
 def test_every_path_leads_to_the_one_key(trained, path):
     prefix, kernel = trained
-    key = object_graphs.read(prefix).key_of(path)
+    key = object_graphs.read(prefix).find_key(path)
     assert key == 'layer/kernel/.ATTRIBUTES/VARIABLE_VALUE'
     reader = checkpoint_files.open_checkpoint(prefix)
     np.testing.assert_array_equal(reader.get_tensor(key), kernel)
@@ -62,8 +62,8 @@ def test_every_path_leads_to_the_one_key(trained, path):
 
 def test_what_is_no_path_to_a_variable_has_no_key(trained):
     graph = object_graphs.read(trained[0])
-    assert graph.key_of('model/backbone') is None
-    assert graph.key_of('model/backbone/second/kernel') is None
+    assert graph.find_key('model/backbone') is None
+    assert graph.find_key('model/backbone/second/kernel') is None
     assert graph.keyed({'layer/kernel': 1, 'layer/bias': 2}) == {
         'layer/kernel/.ATTRIBUTES/VARIABLE_VALUE': 1,
         'layer/bias': 2,
@@ -84,7 +84,7 @@ def test_a_slot_stands_for_its_variable_where_there_is_one(trained):
 
 def test_the_step_is_in_the_content_and_the_number_counts(trained):
     assert trained[0].endswith('ckpt-1')
-    assert checkpoint_files.step_of(trained[0]) == 12
+    assert checkpoint_files.checkpoint_step(trained[0]) == 12
 
 
 def test_a_checkpoint_that_names_variables_by_scope_has_no_graph(tmp_path):
