@@ -1,4 +1,4 @@
-"""Rules of configs that several tasks have in common."""
+"""Config rules that several tasks share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protos import cluster_pb2
 
 
 def _quantized(config: PipelineConfig) -> Iterator[Problem]:
-    """Yield what does not go together with quantization-aware training."""
+    """Check for fields that exclude quantization-aware training."""
     if not config.graph_rewriter.HasField('quantization'):
         return
     train_config = config.train_config

@@ -1,4 +1,4 @@
-"""Rules of the config fields of detection."""
+"""Config rules of detection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from protos import center_net_pb2, model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
-    """Yield what is chosen by a name that there is not, or does not fit its name."""
+    """Check the names of networks, metrics and steps, and that they fit the model."""
     chosen = config.model.ssd.feature_extractor
     if chosen.type:
         yield from find_build_problems(
@@ -74,7 +74,7 @@ def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
 
 
 def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
-    """Yield the messages that are set in one, with their paths; itself first."""
+    """Yield a message, then the messages that are set in it, with their paths."""
     yield path, message
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:

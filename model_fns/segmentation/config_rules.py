@@ -1,4 +1,4 @@
-"""Rules of the config fields of segmentation."""
+"""Config rules of segmentation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _find_warnings(config: PipelineConfig) -> Iterator[str]:
 
 
 def _is_one_pass(view: Any) -> bool:
-    """Return whether an evaluation, or an export, sees images once and at their own scale."""
+    """Return whether an evaluation or export runs once per image, at scale 1."""
     return list(view.scales) in ([], [1.0]) and not view.add_flipped_images
 
 
