@@ -1,4 +1,4 @@
-"""Agreement of an exported file with its model: the parts of its outputs that are as expected."""
+"""Agreement of an exported file with its model: the matching part of its outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AS_PROBABLE = 0.02
 def compare(
     expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool = True
 ) -> Dict[str, float]:
-    """Return how much of each output is as expected, in [0, 1].
+    """Return the matching part of each output, in [0, 1].
 
     Args:
         expected: outputs of each image, by name.

@@ -31,7 +31,7 @@ RULES = {kind: model_fns.rules_of_task(config_of(kind)) for kind in KINDS}
 
 
 def reached(kind):
-    """(message, field) of what a config of one kind can set below supported fields."""
+    """Return (message, field) of the supported fields that a config of one kind can set."""
     found, queue = {}, [ROOT]
     while queue:
         message = queue.pop()
@@ -120,7 +120,7 @@ DECIDED_BY_RULES = {
 
 
 def program_text():
-    """The source of everything that may read a config, but the rules."""
+    """Return the source of everything that may read a config, except the rules."""
     root = pathlib.Path(model_fns.__file__).resolve().parent.parent
     paths = [*(root / 'estimator_lib').rglob('*.py'), *(root / 'model_fns').rglob('*.py')]
     tables = re.compile(r'config_rules')

@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(scope='module')
 def save():
-    """A function that saves a variable `a` as a checkpoint."""
+    """Return a function that saves a variable `a` as a checkpoint."""
     graph = tf.Graph()
     with graph.as_default():
         tf1.get_variable('a', [3], initializer=tf1.ones_initializer())
@@ -322,7 +322,7 @@ def test_the_graph_of_a_save_that_found_no_space_is_removed(tmp_path):
 
 
 def unlisted(save, folder, later):
-    """A folder with checkpoint 1 listed and 2 not, whose index is older or newer than the list."""
+    """Create a folder with a listed and an unlisted checkpoint, the latter older or newer."""
     save(folder, 'model.ckpt', 1)
     listed = (folder / 'checkpoint').read_text()
     save(folder, 'model.ckpt', 2)
@@ -386,7 +386,7 @@ def test_a_copy_takes_the_place_of_the_one_before(save, tmp_path):
 def test_a_copy_that_is_killed_leaves_the_one_before_or_itself(
     save, tmp_path, monkeypatch, survives
 ):
-    """Dies at each of the moments between two changes of the folder."""
+    """Kill a copy at each of the moments between two changes of the folder."""
     for step in (1, 2):
         save(tmp_path, 'model.ckpt', step, value=step)
     best = str(tmp_path / 'best')
@@ -417,7 +417,7 @@ def test_a_copy_that_is_killed_leaves_the_one_before_or_itself(
 
 
 def test_an_index_that_has_lost_its_middle_is_named(save, tmp_path):
-    """Its end points to what is behind the end: TensorFlow calls that an index out of range."""
+    """Cut an index so that its end points beyond the file: TensorFlow raises "out of range"."""
     prefix = save(tmp_path, 'model.ckpt-1')
     index = tmp_path / 'model.ckpt-1.index'
     whole = index.read_bytes()

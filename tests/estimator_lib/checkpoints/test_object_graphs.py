@@ -11,7 +11,7 @@ KERNEL = np.arange(6, dtype=np.float32).reshape([2, 3])
 
 
 def holder(**children):
-    """An object with edges of these names, as programs of TensorFlow 2 make them."""
+    """Build an object with edges of these names, like programs of TensorFlow 2."""
     made = tf.Module()
     for name, child in children.items():
         setattr(made, name, child)
@@ -20,7 +20,7 @@ def holder(**children):
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    """A checkpoint as a training loop writes it: an object with two paths, and an optimizer."""
+    """Write a checkpoint like a training loop: an object with two paths, and an optimizer."""
     layer = holder(kernel=tf.Variable(KERNEL))
     model = holder(backbone=holder(first=layer), layers=[layer], heads={'box/scale': [layer]})
     # The shortest path to the layer's kernel is `layer`, wherever it is looked for.
@@ -32,7 +32,7 @@ def trained(tmp_path_factory):
 
 
 def save_as_it_is(folder, values):
-    """Writes tensors by name, among them what is to be taken for a graph of objects."""
+    """Write tensors by name, among them a malformed graph of objects."""
     prefix = str(folder / 'ckpt-0')
     tf.raw_ops.SaveV2(
         prefix=prefix,

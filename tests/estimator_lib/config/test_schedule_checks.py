@@ -166,7 +166,7 @@ def test_a_run_that_ends_within_its_warmup_is_told_so():
 
 
 def test_what_the_published_code_refuses_is_refused(shared):
-    """Of the recorded cases, those whose schedule a config can ask for."""
+    """Compare with the recorded cases whose schedule a config can set."""
     recorded = json.loads((shared / 'golden' / 'learning_rates.json').read_text())
     refused = [case['error'] for case in recorded if 'error' in case]
     ours = {

@@ -33,7 +33,7 @@ class Writes:
 
 
 def feed(exporter, values, metric='accuracy'):
-    """Tells an exporter of evaluations; the steps at which it exported."""
+    """Call an exporter with evaluations; return the steps at which it exported."""
     return [
         step
         for step, value in enumerate(values)

@@ -76,7 +76,7 @@ KNOWN_WARNINGS = {
 
 @functools.cache
 def configs():
-    """All published configs by name, with paths in place of their placeholders."""
+    """Return all published configs by name, with paths in place of their placeholders."""
     found = {}
     for path in sorted(CONFIGS.glob('*/*.config')):
         text = path.read_text().replace('PATH_TO_BE_CONFIGURED', '/data')
@@ -86,7 +86,7 @@ def configs():
 
 
 def refused_paths(config, mode='train_and_evaluate'):
-    """The paths of the problems, each of which is a refusal."""
+    """Return the paths of the problems, each of which is a refusal."""
     try:
         model_fns.validate(config, mode)
     except errors.ConfigError as error:
