@@ -3,6 +3,8 @@
 # make demo    creates .venv with a suitable Python, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite on two processes;
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
+# make lint     looks for faults of style; make types checks types, with the exceptions that
+#              pyproject.toml lists; make format formats
 # make test-numerics  runs the tests of what networks compute with the kernels of four kinds of
 #              processors: oneDNN's of this one, none of oneDNN's, AVX2's, and AVX-512's
 # make published    trains, evaluates and exports every published detection config
@@ -11,7 +13,7 @@
 # make performance  the figures of docs/performance.md, on this machine (hours)
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
 # make docs    builds the documentation as a site in site/; a dead link is an error
-# make fuzz    gives spoilt inputs to whatever reads them, see benchmarks/fuzz.py
+# make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
 # make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
@@ -20,7 +22,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
-INSTALLED_DOCS := $(VENV)/.installed-docs
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
@@ -32,7 +33,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
 KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
   ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-estimator-api test-numerics lint format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean
+.PHONY: demo test test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -51,6 +52,9 @@ test-numerics: $(INSTALLED_TEST)
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(INSTALLED_TEST)
+	$(BIN)/mypy
 
 format: $(INSTALLED_TEST)
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -95,10 +99,10 @@ promises: $(INSTALLED)
 chaos: $(INSTALLED)
 	$(BIN)/python -m tests.campaigns.chaos $(CHAOS)
 
-fuzz: $(INSTALLED)
-	$(BIN)/python -m benchmarks.fuzz $(FUZZ)
+fuzz: $(INSTALLED_TEST)
+	$(BIN)/python -m tests.campaigns.fuzz $(FUZZ)
 
-docs: $(INSTALLED_DOCS)
+docs: $(INSTALLED_TEST)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
@@ -107,14 +111,10 @@ clean:
 $(VENV)/bin/python:
 	@python=$$(PYTHON="$(PYTHON)" sh tools/find_python.sh) && $$python -m venv $(VENV)
 
-$(INSTALLED): setup.py | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+$(INSTALLED): setup.py constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-$(INSTALLED_TEST): setup.py | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	@touch $@ $(INSTALLED)
-
-$(INSTALLED_DOCS): setup.py | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+$(INSTALLED_TEST): setup.py constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(INSTALLED)

@@ -11,6 +11,36 @@ if not (3, 9) <= sys.version_info[:2] <= (3, 11):
         'last one with tf.estimator, has no builds for it.'.format(*sys.version_info[:2])
     )
 
+EXTRAS = {
+    # Warm-up requests in exports; its versions go with TensorFlow's.
+    'serving': ['tensorflow-serving-api==2.15.*'],
+    # Conversion and prediction on Flink, Dataflow, Spark or several machines.
+    'beam': ['apache-beam>=2.55'],
+    # Files for onnxruntime. onnx 1.19 and later cannot be imported beside TensorFlow 2.15; the
+    # tf2onnx that goes with protobuf 4 needs Python 3.10: 3.9 runs such files, no more.
+    'onnx': [
+        'tf2onnx>=1.17; python_version >= "3.10"',
+        'onnx>=1.15,<1.19',
+        'onnxruntime>=1.15',
+    ],
+    # The documentation as a site, `make docs`.
+    'docs': ['mkdocs-material>=9.5,<10'],
+}
+# Extra `test` beside the other extras: tests, lint, types, and the generator of the messages.
+TOOLS = [
+    'pytest>=7',
+    'pytest-xdist>=3',
+    'hypothesis>=6',
+    'ruff==0.17.*',
+    'mypy>=1.11; python_version >= "3.10"',
+    'types-protobuf>=4.24,<5',
+    'types-PyYAML',
+    'types-tqdm',
+    'pre-commit>=3',
+    'grpcio-tools==1.62.3',
+    'pycocotools>=2.0.6',
+]
+
 setup(
     name='vision-model-fns',
     version='0.2.0',
@@ -30,7 +60,11 @@ setup(
     packages=find_packages(include=['estimator_lib*', 'model_fns*', 'protos*']),
     py_modules=['run_train_eval'],
     # model_fns/configs is a link to the folder of the root, where people see it.
-    package_data={'protos': ['*.proto'], 'model_fns': ['configs/*.config']},
+    package_data={
+        'estimator_lib': ['py.typed'],
+        'model_fns': ['py.typed', 'configs/*.config'],
+        'protos': ['py.typed', '*.proto', '*.pyi'],
+    },
     install_requires=[
         'tensorflow>=2.15,<2.16',
         'tensorflow-estimator==2.15.*',
@@ -43,32 +77,8 @@ setup(
         'PyYAML>=5.1',  # reads the data files of YOLO
     ],
     extras_require={
-        # Warm-up requests in exports; its versions go with TensorFlow's.
-        'serving': ['tensorflow-serving-api==2.15.*'],
-        # Conversion and prediction on Flink, Dataflow, Spark or several machines.
-        'beam': ['apache-beam>=2.55'],
-        # Files for onnxruntime. onnx 1.19 and later cannot be imported beside TensorFlow 2.15; the
-        # tf2onnx that goes with protobuf 4 needs Python 3.10: 3.9 runs such files, no more.
-        'onnx': [
-            'tf2onnx>=1.17; python_version >= "3.10"',
-            'onnx>=1.15,<1.19',
-            'onnxruntime>=1.15',
-        ],
-        # The documentation as a site, `make docs`.
-        'docs': ['mkdocs-material>=9.5,<10'],
-        'test': [
-            'pytest>=7',
-            'pytest-xdist>=3',
-            'hypothesis>=6',
-            'ruff>=0.4',
-            'grpcio-tools==1.62.3',
-            'pycocotools>=2.0.6',
-            'tensorflow-serving-api==2.15.*',
-            'apache-beam>=2.55',
-            'tf2onnx>=1.17; python_version >= "3.10"',
-            'onnx>=1.15,<1.19',
-            'onnxruntime>=1.15',
-        ],
+        **EXTRAS,
+        'test': [*TOOLS, *(need for extra in EXTRAS.values() for need in extra)],
     },
     entry_points={
         'console_scripts': [

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, logs, model_fn
-from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, savers
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder, savers
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
@@ -198,15 +198,15 @@ def evaluate(
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
     """
-    checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir)
-    evaluator = evaluating.Evaluator(
-        task,
-        config,
-        create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
-        evaluators.evaluation_sets(task, config, eval_training_data),
-        graph_hook_fn=graph_hook_fn,
-    )
-    evaluator.evaluate(checkpoint)
+    with run_folder.explained_removal(model_dir):
+        evaluator = evaluating.Evaluator(
+            task,
+            config,
+            create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
+            evaluators.evaluation_sets(task, config, eval_training_data),
+            graph_hook_fn=graph_hook_fn,
+        )
+        evaluator.evaluate(checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir))
     return evaluator.last_metrics
 
 
@@ -282,18 +282,19 @@ def evaluate_checkpoints(
         evaluators.evaluation_sets(task, config, eval_training_data),
         graph_hook_fn=graph_hook_fn,
     )
-    if run_once:
-        checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
-        watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
-    else:
-        watching.watch(
-            evaluator,
-            checkpoint_dir,
-            last_step=config.train_config.num_steps,
-            max_retries=max_retries,
-            poll_seconds=poll_seconds,
-            idle_seconds=idle_seconds,
-        )
+    with run_folder.explained_removal(model_dir), run_folder.explained_removal(checkpoint_dir):
+        if run_once:
+            checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
+            watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
+        else:
+            watching.watch(
+                evaluator,
+                checkpoint_dir,
+                last_step=config.train_config.num_steps,
+                max_retries=max_retries,
+                poll_seconds=poll_seconds,
+                idle_seconds=idle_seconds,
+            )
     return evaluator.last_metrics
 
 
@@ -309,8 +310,8 @@ def prepared_model_dir(
         writes: whether this process writes to the folder.
 
     Raises:
-        errors.UserError: the folder cannot be written to, its disk becomes full, or another run
-            trains in it.
+        errors.UserError: the folder cannot be written to, its disk becomes full, it is gone, or
+            another run trains in it.
     """
     model_dirs.refuse_own_checkpoint(model_dir, config.train_config.fine_tune_checkpoint)
     with checkpoint_files.explained_full_disk(model_dir), contextlib.ExitStack() as stack:

@@ -1,4 +1,6 @@
-"""Generator of `protos/*_pb2.py` and `docs/config.md`: `python -m protos.generate`.
+"""Generator of modules and documentation from the `.proto` files: `python -m protos.generate`.
+
+The generator writes `protos/*_pb2.py`, their types `protos/*_pb2.pyi`, and `docs/config.md`.
 
 The version of protoc is pinned, so that the generated modules are the same for all developers.
 """
@@ -37,7 +39,7 @@ def missing_generator() -> Optional[str]:
 
 
 def generate(output: pathlib.Path) -> None:
-    """Write `protos/*_pb2.py` into a folder.
+    """Write `protos/*_pb2.py` and `protos/*_pb2.pyi` into a folder.
 
     Args:
         output: an existing folder; the modules go to its subfolder `protos`.
@@ -46,7 +48,7 @@ def generate(output: pathlib.Path) -> None:
         RuntimeError: the generator is missing or of another version, or a `.proto` file is wrong
             (the generator prints the reason on standard error).
     """
-    _protoc([f'--python_out={output}'])
+    _protoc([f'--python_out={output}', f'--pyi_out={output}'])
 
 
 def page() -> str:

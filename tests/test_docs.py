@@ -14,14 +14,14 @@ from google.protobuf import text_format
 import run_train_eval
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from model_fns.cli import legacy_flags
+from model_fns.cli import builtin_configs, legacy_flags
 from protos import label_map_pb2, other_names, pipeline_pb2
 from tests import documents, tiny_data
 from tests.model_fns.cli.test_legacy_flags import LEGACY, OF_THIS_PROGRAM_TOO
 
 # Programs that are not of this project.
 FOREIGN = {
-    '.', 'cd', 'cp', 'curl', 'export', 'git', 'kubectl', 'python3.11', 'saved_model_cli',
+    '.', 'cd', 'curl', 'export', 'git', 'kubectl', 'python3.11', 'saved_model_cli', 'sed',
     'tensorboard', 'tensorflow_model_server',
 }  # fmt: skip
 MODULES = {
@@ -108,6 +108,21 @@ def test_commands_are_understood(monkeypatch):
     for words in lines:
         check_command(words, monkeypatch)
     assert len(lines) > 60
+
+
+def test_rows_of_results_name_configs():
+    page = (documents.ROOT / 'README.md').read_text()
+    table = page[page.index('\n## Results') :].split('\n## ')[1]
+    rows = re.findall(r'^\| (?:`(\w+)`|embedded).*\| `(.*)` \|$', table, re.M)
+    assert len(rows) > 5
+    for name, command in rows:
+        program, *arguments = command.split()
+        if program == 'make':
+            assert arguments == ['demo']
+            continue
+        check_front_door(arguments)
+        assert builtin_configs.resolve(f'builtin:{name}')
+        assert f'builtin:{name}' in command
 
 
 @pytest.mark.parametrize(

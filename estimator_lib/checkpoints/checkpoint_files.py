@@ -129,10 +129,15 @@ def checkpoint_step(prefix: str) -> int:
     if match and not os.path.basename(prefix).startswith(_COUNTED):
         return int(match.group(1))
     reader = open_checkpoint(prefix)
-    if reader.has_tensor('global_step'):
-        return int(reader.get_tensor('global_step'))
-    if reader.has_tensor(OBJECT_STEP):
-        return int(reader.get_tensor(OBJECT_STEP))
+    for name in filter(reader.has_tensor, ('global_step', OBJECT_STEP)):
+        with explained_read(prefix):
+            value = reader.get_tensor(name)
+        try:
+            return int(value)
+        except (TypeError, ValueError, OverflowError):
+            raise errors.CheckpointError(
+                f'{prefix} is corrupt: {name} in it is {value!r:.80}; expected a number of steps.'
+            ) from None
     return int(match.group(1)) if match else 0
 
 

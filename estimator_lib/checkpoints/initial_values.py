@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.checkpoints.checkpoint_files import explained_read, open_checkpoint
 from estimator_lib.optimization import gradients, partitioned
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
@@ -59,6 +60,30 @@ def load_values(
         initializers = [initializer for _, targets in portion for initializer in targets]
         feed = {_start(target): value for value, targets in portion for target in targets}
         session.run(initializers, feed)
+
+
+def require_types(
+    prefix: str, restore_map: Mapping[str, tf.Variable], converts: bool = False
+) -> None:
+    """Check that a checkpoint holds values of the types that variables have.
+
+    Args:
+        prefix: the checkpoint.
+        restore_map: variables by their name in it.
+        converts: whether numbers of another type are accepted.
+
+    Raises:
+        errors.CheckpointError: it does not; the message names the first such variable.
+    """
+    types = open_checkpoint(prefix).get_variable_to_dtype_map()
+    for name, variable in restore_map.items():
+        wanted = variable.dtype.base_dtype
+        held = types.get(name, wanted)
+        if held != wanted and not (converts and tf.string not in (held, wanted)):
+            raise errors.CheckpointError(
+                f'{prefix} holds {name} as {held.name}; expected {wanted.name}, the type of the '
+                'variable.'
+            )
 
 
 def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[tf.Tensor, Any]:
@@ -173,6 +198,7 @@ def _settings(
     """Yield the values to set; with a graph, also for its moving averages."""
     averages = {} if graph is None else _moving_averages(graph)
     reader = open_checkpoint(prefix)
+    require_types(prefix, restore_map, converts=True)
     for name, variable in restore_map.items():
         with explained_read(prefix):
             value = reader.get_tensor(name)

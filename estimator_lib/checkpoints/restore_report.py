@@ -10,7 +10,18 @@ import dataclasses
 import math
 import re
 import types
-from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 
@@ -84,7 +95,7 @@ class RestoreReport:
 
     def only(self, chosen: Callable[[str], bool]) -> RestoreReport:
         """Return a copy of the report, restricted to variables chosen by name."""
-        groups = {
+        groups: Dict[str, Any] = {
             name: tuple(entry for entry in getattr(self, name) if chosen(entry.name))
             for name in _TITLES
         }

@@ -25,7 +25,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
     explained_write,
     resolve_checkpoint,
 )
-from estimator_lib.checkpoints.initial_values import load_values
+from estimator_lib.checkpoints.initial_values import load_values, require_types
 from estimator_lib.optimization import moving_averages, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
@@ -141,7 +141,6 @@ class _InferenceSaver(tf1.train.Saver):
         wanted = checkpoint_maps.inference_map(
             self.task, model_variables.restorable(sess.graph), save_path, self.use_moving_averages
         )
-        require_fit(save_path, wanted)
         self._averages = {
             variable.ref(): name
             for name, variable in wanted.items()
@@ -153,6 +152,7 @@ class _InferenceSaver(tf1.train.Saver):
             wanted = {**wanted, step_names[0]: step}
         elif step is not None:
             sess.run(step.initializer)
+        require_fit(save_path, wanted)
         load_values(sess, save_path, wanted)
 
 
@@ -189,6 +189,7 @@ class _ResumingSaver(tf1.train.Saver):
             if eager:
                 load_values(sess, save_path, by_name)
                 return
+            require_types(save_path, by_name)
             self._restore_all(sess, save_path)
             return
         log.warning('%s does not have all that this run keeps: %s start fresh', save_path, fresh)

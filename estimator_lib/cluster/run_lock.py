@@ -22,13 +22,13 @@ from typing import Any, Dict, Iterator, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, run_folder
+from estimator_lib.checkpoints.run_folder import LOCK_FILE
 from estimator_lib.cluster import heartbeats, job_state, waiting
 from estimator_lib.hooks import preemption
 
 log = logging.getLogger('estimator_lib')
 
-LOCK_FILE = 'run.lock'  # in model_dir
 _USER_ERROR_STATUS = 2
 
 
@@ -39,7 +39,8 @@ def require(model_dir: str) -> None:
     """End a run that has lost the lock of its folder.
 
     Raises:
-        errors.UserError: the lock is lost; the message names the other run's process id and host.
+        errors.UserError: it has; the message has the process id and host of the other run, or says
+            that the folder is gone.
     """
     if model_dir in _lost:
         raise errors.UserError(_lost[model_dir])
@@ -49,15 +50,17 @@ def require(model_dir: str) -> None:
 def held(model_dir: str) -> Iterator[None]:
     """Hold the lock of a folder while the block runs.
 
-    A process can lose the lock: when it was stopped for so long that another machine took it for
-    dead. It then ends, as two runs would overwrite each other's checkpoints. In a user's program,
-    which has no `preemption_guard`, `require` ends the run instead.
+    A process that loses it all the same, because it was stopped for so long that another machine
+    took it for dead, ends: two runs would overwrite each other's checkpoints. So does one whose
+    folder is deleted or moved, which also explains any error inside. Where the process is a user's
+    program, without a `preemption_guard`, `require` ends the run.
 
     Args:
         model_dir: the folder, which exists and can be written to.
 
     Raises:
-        errors.UserError: another run holds the lock; the message has its process id and host.
+        errors.UserError: another run holds it (the message has its process id and host), or in the
+            end the folder is gone.
     """
     lock = _Lock(model_dir)
     lock.take()
@@ -66,7 +69,10 @@ def held(model_dir: str) -> Iterator[None]:
     thread = threading.Thread(target=lock.keep, args=(stopped,), name='run lock', daemon=True)
     thread.start()
     try:
-        yield
+        with run_folder.explained_removal(model_dir):
+            yield
+        # A short run may end before the thread has looked.
+        lock.require_folder()
     finally:
         stopped.set()
         thread.join()
@@ -79,6 +85,7 @@ class _Lock:
     def __init__(self, model_dir: str):
         self._model_dir = model_dir
         self._path = os.path.join(model_dir, LOCK_FILE)
+        self._folder = run_folder.RunFolder(model_dir)
         self._content: Dict[str, Any] = {
             'host': socket.gethostname(),
             'pid': os.getpid(),
@@ -106,19 +113,37 @@ class _Lock:
                 return
 
     def keep(self, stopped: threading.Event) -> None:
-        """Replace the lock file every few seconds, until another run owns it."""
+        """Replace the lock every few seconds, until another run has it or the folder is gone."""
         while not stopped.wait(heartbeats.LEAST_SECONDS):
-            owner = _parse_owner(_read(self._path) or '')
-            if owner and not self._is_own(owner):
-                _lost[self._model_dir] = message = (
-                    f'model_dir {self._model_dir}: this run was silent for so long that process '
-                    f'{owner.get("pid")} on host {owner.get("host")} has taken its place.'
-                )
+            loss = self._renew()
+            if loss:
+                _lost[self._model_dir] = loss
                 if preemption.owns_process():
-                    job_state.leave_now(_USER_ERROR_STATUS, message)
+                    job_state.leave_now(_USER_ERROR_STATUS, loss)
                 return
+
+    def _renew(self) -> str:
+        """Replace the lock; return why the run has lost it, and empty text where it has not."""
+        is_same, text = self._folder.is_same, _read(self._path)
+        owner = _parse_owner(text or '')
+        if owner and not self._is_own(owner):
+            return (
+                f'model_dir {self._model_dir}: this run was silent for so long that process '
+                f'{owner.get("pid")} on host {owner.get("host")} has taken its place.'
+            )
+        is_gone = not is_same and text is None
+        if not is_gone:
             self._content['time'] = time.time()
             job_state.write_state(self._path, self._content)
+            # In a folder that was replaced right then, the lock would tell later looks that all is
+            # well.
+            is_gone = is_same and not self._folder.is_same
+        return str(run_folder.removal_error(self._model_dir)) if is_gone else ''
+
+    def require_folder(self) -> None:
+        """Raise `errors.UserError` where the folder is gone."""
+        if self._folder.is_gone:
+            raise run_folder.removal_error(self._model_dir)
 
     def release(self) -> None:
         """Remove the lock file if this process owns it."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Sequ
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, run_folder
 from estimator_lib.cluster import (
     cluster_session,
     coordinated_stop,
@@ -111,7 +111,8 @@ def run_task(
         The metrics of the last evaluation; empty if this task made none.
 
     Raises:
-        errors.ClusterError: another task has failed, or has not come in time.
+        errors.ClusterError: another task has failed, or was waited for too long.
+        errors.UserError: `model_dir` is gone.
         job_state.PeerLost: the job is to be started again.
         preemption.Preempted: this task was told to end; the chief has saved a checkpoint.
     """
@@ -119,7 +120,7 @@ def run_task(
         cluster, config.train_config, model_dir, job_state.JobState(model_dir, config.train_config)
     )
     preemption.end_process_within(DEADLINE_SECONDS)
-    with _supervised(job) as supervisor:
+    with _supervised(job) as supervisor, run_folder.explained_removal(model_dir):
         if cluster.role == SERVER_ROLE:
             parameter_server.serve(job, supervisor, session_config)
         elif job.trains:
@@ -256,7 +257,7 @@ class _Worker:
             trains = self._supervisor.watch.state(job.chief) == heartbeats.TRAINING
             return [] if trains else [job.chief]
 
-        options = {'timeout_seconds': job.wait_timeout_seconds, 'give_up': give_up}
+        options: Dict[str, Any] = {'timeout_seconds': job.wait_timeout_seconds, 'give_up': give_up}
         ready = waiting.wait_for(
             lambda: job.unreachable(job.servers), who=job.name, until='to listen', **options
         )

@@ -15,6 +15,7 @@ import time
 from typing import Dict, Optional
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import run_folder
 from estimator_lib.cluster import heartbeats, job_state
 from estimator_lib.cluster.job import EVALUATOR, Job
 from estimator_lib.hooks import preemption
@@ -67,6 +68,7 @@ class Supervisor:
             job.state.folder, job.others, heartbeats.silent_seconds(count)
         )
         self.members: Dict[str, str] = {}
+        self._folder = run_folder.RunFolder(job.model_dir)
         self._beat_seconds = heartbeats.beat_seconds(count)
         self._next_beat = 0.0
         self._verdict: Optional[Verdict] = None
@@ -144,7 +146,9 @@ class Supervisor:
         if self._verdict is not None:
             return
         failure = self._job.state.failure()
-        if failure is not None:
+        if self._folder.is_gone:
+            self._find(_USER_ERROR_STATUS, str(run_folder.removal_error(self._job.model_dir)), now)
+        elif failure is not None:
             self._find(_USER_ERROR_STATUS, f'the job has failed: {failure}', now)
         elif self.members:
             self._judge_members(now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Callable, Dict, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Dict, NoReturn, Optional, Sequence, Union
 
 from google.protobuf import descriptor as descriptor_lib
 
@@ -186,7 +186,7 @@ class Walk:
         if schema.is_repeated(field):
             return
         brace = self._brace_before(frame, field.name)
-        details = {'kind': DUPLICATE, 'token': token, 'brace': brace}
+        details: Dict[str, Any] = {'kind': DUPLICATE, 'token': token, 'brace': brace}
         if field.name in frame.first:
             text = f'{field.name!r} is given twice, first on line {{line}}; it takes one value.'
             self._fail(text, other=frame.first[field.name], **details)

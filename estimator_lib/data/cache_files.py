@@ -9,6 +9,7 @@ replaced by a new file of the same name.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import mmap
 import os
@@ -16,22 +17,22 @@ import struct
 import threading
 import weakref
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.data.packed_examples import ALIGNMENT
 
-fcntl = None
-with contextlib.suppress(ImportError):  # Windows has no fcntl
-    import fcntl
+fcntl: Any = None
+with contextlib.suppress(ImportError):  # Windows does not have it
+    fcntl = importlib.import_module('fcntl')
 
 log = logging.getLogger('estimator_lib')
 
 Key = Tuple[int, int]
 
-_BEGIN = b'decoded examples 1\n'
+_BEGIN = b'decoded examples 2\n'
 _ENTRY = struct.Struct('<8sqqQI')
 _MARK = b'example\n'
 
@@ -113,7 +114,7 @@ class CacheFile:
             return None
         value = self._mapped[place.offset : end]
         if key not in self._checked:
-            if zlib.crc32(value) != place.checksum:
+            if _checksum(key, value) != place.checksum:
                 log.warning('%s: an example is corrupt, and is decoded again', self._path)
                 self._places.pop(key, None)
                 return None
@@ -129,7 +130,7 @@ class CacheFile:
                 return True
             if not self._writes or self._size + ALIGNMENT + size + len(padding) > self._max_bytes:
                 return False
-            place = _Place(self._size + ALIGNMENT, size, zlib.crc32(value))
+            place = _Place(self._size + ALIGNMENT, size, _checksum(key, value))
             entry = _ENTRY.pack(_MARK, *key, size, place.checksum).ljust(ALIGNMENT, b'\0')
             try:
                 self._append([entry, value.data, padding])
@@ -206,6 +207,11 @@ class CacheFile:
                 whole = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
                 self._mapped = np.frombuffer(whole, np.uint8)
             return end <= self._mapped.size
+
+
+def _checksum(key: Key, value: np.ndarray) -> int:
+    """Return the CRC-32 of key, size and bytes; that of no bytes alone would be 0."""
+    return zlib.crc32(value, zlib.crc32(struct.pack('<qqQ', *key, value.size)))
 
 
 def _release(file: int) -> None:

@@ -19,12 +19,19 @@ from estimator_lib.task import Features, Task, Tensors
 tf1 = tf.compat.v1
 
 _MOST_SECONDS = 120
-_PROGRAM = """
+_REFUSED_STATUS = 3
+# Ends with this status, and the reason on standard output, where the file cannot be loaded or run.
+_PROGRAM = f"""
 import sys
 import numpy as np
+from estimator_lib import errors
 from estimator_lib.export import formats, static_graph
-model = formats.writer_of_file(sys.argv[1]).load(sys.argv[1])
-model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
+try:
+    model = formats.writer_of_file(sys.argv[1]).load(sys.argv[1])
+    model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
+except errors.UserError as error:
+    print(error)
+    sys.exit({_REFUSED_STATUS})
 """
 
 
@@ -138,7 +145,7 @@ def check_content(path: str, ends_process: bool) -> None:
         ends_process: whether the interpreter ends its process where a file is corrupt.
 
     Raises:
-        errors.UserError: the file has changed since its export, or ends the other process.
+        errors.UserError: the file has changed since its export, or another process cannot run it.
     """
     about = checkpoint_files.read_state(
         os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE)
@@ -165,6 +172,13 @@ def _try_apart(path: str) -> None:
         raise errors.UserError(
             f'{path} cannot be run: one image takes more than {_MOST_SECONDS} s.'
         ) from None
-    if ended.returncode < 0:  # the load in this process reports other problems
+    # This process does not try what that one has refused: a corrupt file that raises an error in
+    # one process may end another one.
+    if ended.returncode == _REFUSED_STATUS:
+        raise errors.UserError(ended.stdout.decode(errors='replace').strip())
+    if ended.returncode < 0:
         name = signal.Signals(-ended.returncode).name
         raise errors.UserError(f'{path} is corrupt: it ends the process that runs it ({name}).')
+    if ended.returncode:
+        lines = ended.stderr.decode(errors='replace').strip().splitlines() or ['no reason is given']
+        raise errors.UserError(f'{path} cannot be run: {lines[-1]}.')

@@ -34,13 +34,11 @@ KEEP_PROB = 0.8
 
 
 class Layer(Protocol):
-    """A part of a network.
+    """A part of a network."""
 
-    Attributes:
-        end_point: the name under which its output is given out; None: it is not.
-    """
-
-    end_point: Optional[str]
+    @property
+    def end_point(self) -> Optional[str]:
+        """Name under which the output is given out; None: it is not."""
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
         """Add the layer to the graph, in the current variable scope.

@@ -40,17 +40,19 @@ class Context:
 
 
 class Block(Protocol):
-    """A part of a network.
+    """A part of a network."""
 
-    Attributes:
-        scope: its published name, without the number.
-        channels: of the output, before the network's factor.
-        residual: whether the input is added to the output.
-    """
+    @property
+    def scope(self) -> str:
+        """Published name, without the number."""
 
-    scope: str
-    channels: int
-    residual: bool
+    @property
+    def channels(self) -> int:
+        """Channels of the output, before the network's factor."""
+
+    @property
+    def residual(self) -> bool:
+        """True where the input is added to the output."""
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
         """Add the block to the graph, in the current scope, but for the input.

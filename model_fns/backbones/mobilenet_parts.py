@@ -7,7 +7,7 @@ MobileNet V2, V3 and EdgeTPU are lists of `Convolution` and `InvertedResidual`, 
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -294,7 +294,7 @@ def _inverted_residual(
     stride, rate = step
     parts: Dict[str, tf.Tensor] = {}
     active = style.but(activation=block.activation)
-    filtered = {'stride': stride, 'rate': rate, 'padding': padding}
+    filtered: Dict[str, Any] = {'stride': stride, 'rate': rate, 'padding': padding}
     outputs = inputs
     expanded = layers.divisible_channels(inputs.shape[-1] * block.expansion)
     if block.expansion > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Callable, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -196,7 +196,7 @@ def _keras_layers() -> Tuple[str, ...]:
 
 
 def _register(name: str, depth_multiplier: float) -> None:
-    factor = {'depth_multiplier': depth_multiplier}
+    factor: Dict[str, Any] = {'depth_multiplier': depth_multiplier}
     registry.add(
         registry.Network(
             name=name,

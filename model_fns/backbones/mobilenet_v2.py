@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import tensorflow as tf
 
@@ -144,7 +144,7 @@ def _features(
 def _register(
     name: str, depth_multiplier: float, segmentation: Optional[registry.Segmentation] = None
 ) -> None:
-    factor = {'depth_multiplier': depth_multiplier}
+    factor: Dict[str, Any] = {'depth_multiplier': depth_multiplier}
     registry.add(
         registry.Network(
             name=name,

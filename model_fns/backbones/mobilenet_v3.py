@@ -290,7 +290,7 @@ def _features(
 
 
 def _network(name: str, architecture: Architecture, **rest: Any) -> registry.Network:
-    factor = {'depth_multiplier': rest.pop('depth_multiplier', 1.0)}
+    factor: Dict[str, Any] = {'depth_multiplier': rest.pop('depth_multiplier', 1.0)}
     return registry.Network(
         name=name,
         scope=architecture.scope,
@@ -305,7 +305,7 @@ def _network(name: str, architecture: Architecture, **rest: Any) -> registry.Net
 def _register_classifier(
     name: str, architecture: Architecture, depth_multiplier: float = 1.0
 ) -> None:
-    factor = {'depth_multiplier': depth_multiplier}
+    factor: Dict[str, Any] = {'depth_multiplier': depth_multiplier}
     registry.add(
         _network(
             name,

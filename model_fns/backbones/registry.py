@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import Callable, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -112,7 +112,7 @@ class Options:
         value = getattr(self, name)
         return published if value is None else value
 
-    def but(self, **changes: object) -> Options:
+    def but(self, **changes: Any) -> Options:
         """Return the same options with some of them changed."""
         return dataclasses.replace(self, **changes)
 

@@ -1,4 +1,4 @@
-"""What `--mode=check` says of boxes: their sizes, and whether anchors overlap them."""
+"""Report of boxes for `--mode=check`: their sizes, and their overlap with anchors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from model_fns.structures.label_map import FIRST_ID, LabelMap
 
 tf1 = tf.compat.v1
 
-_MOST_BOXES = 2000  # that are compared with anchors
-_AT_ONCE = 20_000_000  # pairs of a box and an anchor
-_TOO_MANY = 0.2  # of the boxes, without an anchor
+_MOST_BOXES = 2000  # boxes that are compared with anchors
+_AT_ONCE = 20_000_000  # pairs of a box and an anchor in memory at one time
+_TOO_MANY = 0.2  # fraction of boxes without an anchor that causes a warning
 _PERCENTILES = (5, 50, 95)
-_ROUNDING = 1e-4  # what a box may reach over the image because numbers were rounded
-# Why boxes are left out.
+_ROUNDING = 1e-4  # tolerance for boxes beyond the image, because of rounding
+# Reasons why boxes are left out.
 _UNKNOWN = 'are of classes that the model does not have'
 _NOT_A_NUMBER = 'are not numbers'
 _NO_AREA = 'have no area'
@@ -33,15 +33,15 @@ Size = Tuple[int, int]
 
 
 class Record(NamedTuple):
-    """What the report needs of a record.
+    """Content of a record for the report.
 
     Attributes:
         size: height and width of the image.
-        boxes: float32 [n, number of record keys], normalized; those that training learns from.
+        boxes: float32 [n, number of record keys], normalized; only boxes that training uses.
         ids: class ids [n].
-        left_out: why each of the other boxes is left out.
-        unknown: the names or ids of the classes of those of an unknown class.
-        outside: how many boxes reach out of the image.
+        left_out: reason for each of the other boxes.
+        unknown: names or ids of unknown classes of boxes.
+        outside: number of boxes that extend beyond the image.
         source: id of the record.
     """
 
@@ -54,7 +54,7 @@ class Record(NamedTuple):
     source: str = ''
 
     def counts(self) -> Dict[int, int]:
-        """Objects by class id."""
+        """Count objects by class id."""
         return dict(collections.Counter(self.ids))
 
 
@@ -64,13 +64,13 @@ def examine(
     label_map: Optional[LabelMap],
     num_classes: Optional[int] = None,
 ) -> Record:
-    """Returns what a valid record holds.
+    """Read the content of a valid record.
 
     Args:
-        serialized: a `tf.train.Example`.
-        family: of the boxes.
-        label_map: the names of the classes, for records that have names.
-        num_classes: label ids are from 1 to it; None: all are known.
+        serialized: a serialized `tf.train.Example`.
+        family: family of the boxes.
+        label_map: label map, for records that name classes.
+        num_classes: largest known label id; None: all ids are known.
     """
     features = tf.train.Example.FromString(serialized).features.feature
     header = images.image_header(features['image/encoded'].bytes_list.value[0])
@@ -82,24 +82,24 @@ def examine(
     else:
         classes = ids = list(features['image/object/class/label'].int64_list.value)
     last = math.inf if num_classes is None else FIRST_ID + num_classes - 1
-    is_known = [one is not None and FIRST_ID <= one <= last for one in ids]
+    is_known = [label is not None and FIRST_ID <= label <= last for label in ids]
     boxes = np.array(sides, np.float32).reshape(len(sides), -1).T
     reasons = [_left_out(box, known, family) for box, known in zip(boxes.tolist(), is_known)]
-    kept = [place for place, reason in enumerate(reasons) if not reason]
+    kept = [row for row, reason in enumerate(reasons) if not reason]
     source = features['image/source_id'].bytes_list.value
     return Record(
         (header.height, header.width),
         boxes[kept],
-        tuple(ids[place] for place in kept),
+        tuple(ids[row] for row in kept),
         tuple(filter(None, reasons)),
-        tuple(one for one, known in zip(classes, is_known) if not known),
-        sum(bool(family.problem_of(box, _ROUNDING)) for box in boxes.tolist()),
+        tuple(label for label, known in zip(classes, is_known) if not known),
+        sum(bool(family.find_problem(box, _ROUNDING)) for box in boxes.tolist()),
         source[0].decode('utf-8', 'replace') if source else '',
     )
 
 
 def _left_out(box: Sequence[float], is_known: bool, family: BoxFamily) -> str:
-    """Returns why nothing is learned from a box; empty when something is."""
+    """Describe why training ignores a box; empty if it does not."""
     if not is_known:
         return _UNKNOWN
     if any(map(math.isnan, box)):
@@ -107,67 +107,70 @@ def _left_out(box: Sequence[float], is_known: bool, family: BoxFamily) -> str:
     return '' if family.has_sides(box) else _NO_AREA
 
 
-def doubts(readers: Mapping[str, Sequence[Record]], room: Mapping[str, int]) -> List[str]:
-    """Returns a sentence for each kind of boxes that are left out, or reach out of the image.
+def list_warnings(readers: Mapping[str, Sequence[Record]], room: Mapping[str, int]) -> List[str]:
+    """Describe each kind of boxes that are left out, or extend beyond the image.
 
     Args:
-        readers: from `examine`, by reader.
-        room: by reader, the boxes of an image that there is room for.
+        readers: results of `examine`, by reader.
+        room: largest number of boxes of an image, by reader.
+
+    Returns:
+        A sentence for each kind.
     """
-    found = []
+    warnings = []
     for reader, records in readers.items():
         for reason in (_UNKNOWN, _NOT_A_NUMBER, _NO_AREA):
-            counts = [one.left_out.count(reason) for one in records]
-            unknown = collections.Counter(each for one in records for each in one.unknown)
+            counts = [record.left_out.count(reason) for record in records]
+            unknown = collections.Counter(label for record in records for label in record.unknown)
             named = [f'{name!r} ({count})' for name, count in unknown.most_common()]
             more = f': {errors.shortened(named)}' if reason == _UNKNOWN else ''
-            found += _sentence(reader, records, counts, f'{reason}, and are left out{more}')
-        found += _sentence(
-            reader, records, [one.outside for one in records], 'reach out of the image'
+            warnings += _sentence(reader, records, counts, f'{reason}, and are left out{more}')
+        warnings += _sentence(
+            reader, records, [record.outside for record in records], 'reach out of the image'
         )
         most = room[reader]
-        largest = max((len(one.boxes) for one in records), default=0)
-        found += _sentence(
+        largest = max((len(record.boxes) for record in records), default=0)
+        warnings += _sentence(
             reader,
             records,
-            [max(len(one.boxes) - most, 0) for one in records],
+            [max(len(record.boxes) - most, 0) for record in records],
             f'are left out, because max_number_of_boxes is {most}; max_number_of_boxes: {largest} '
             'has room for all of them',
         )
-    return found
+    return warnings
 
 
 def _sentence(
     reader: str, records: Sequence[Record], counts: Sequence[int], text: str
 ) -> Sequence[str]:
-    places = np.flatnonzero(counts)
-    if not len(places):
+    affected = np.flatnonzero(counts)
+    if not len(affected):
         return ()
-    first = records[places[0]].source
-    of_records = f'of {len(places)} records' + (f' ({first!r} first)' if first else '')
-    return [f'{reader}: {sum(counts)} boxes {of_records} {text}']
+    first = records[affected[0]].source
+    place = f'of {len(affected)} records' + (f' ({first!r} first)' if first else '')
+    return [f'{reader}: {sum(counts)} boxes {place} {text}']
 
 
 def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> DataReport:
-    """Sizes of the training boxes (else of all) at the network's input, and of the anchors.
+    """Report the sizes of boxes at the network's input, and of anchors.
 
     Args:
-        model: whose anchors and inputs.
-        readers: from `examine`, by reader.
+        model: the detector.
+        readers: results of `examine`, by reader; the first with records is reported.
     """
     records = next((records for records in readers.values() if records), ())
-    records = [one for one in records if len(one.boxes)]
+    records = [record for record in records if len(record.boxes)]
     if not records:
         return DataReport()
-    sizes = _input_sizes(model.resizer, sorted({one.size for one in records}))
+    sizes = _input_sizes(model.resizer, sorted({record.size for record in records}))
     lines = []
-    scaled = [_scaled(model, one, sizes[one.size][0]) for one in records]
+    scaled = [_scaled(model, record, sizes[record.size][0]) for record in records]
     lines.append(f'boxes: {_spread(_roots(model, np.concatenate(scaled)))}')
-    # Anchors depend on the size of the input; the commonest one stands for all.
-    by_size = collections.Counter(sizes[one.size][1] for one in records)
+    # Anchors depend on the size of the input; the most common size is used.
+    by_size = collections.Counter(sizes[record.size][1] for record in records)
     size = by_size.most_common(1)[0][0]
     boxes = np.concatenate(
-        [each for one, each in zip(records, scaled) if sizes[one.size][1] == size]
+        [boxes for record, boxes in zip(records, scaled) if sizes[record.size][1] == size]
     )
     boxes = boxes[:: -(-len(boxes) // _MOST_BOXES)]
     fit = _fit(model, boxes, size)
@@ -184,27 +187,29 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
 
 
 def _input_sizes(resizer: ImageResizer, sizes: Sequence[Size]) -> Dict[Size, Tuple[Size, Size]]:
-    """(size of the content, size of the whole input) by image size."""
+    """Compute (size of the content, size of the whole input) by image size."""
     with tf.Graph().as_default(), tf1.Session() as session:
         size = tf1.placeholder(tf.int32, [2])
         content = resizer.content_size(*tf.unstack(size))
         whole = resizer.padded_size(*content) or content
         fetched = tf.stack([tf.stack(content), tf.stack(whole)])
         return {
-            one: tuple(tuple(pair) for pair in session.run(fetched, {size: one}).tolist())
-            for one in sizes
+            image_size: tuple(
+                tuple(pair) for pair in session.run(fetched, {size: image_size}).tolist()
+            )
+            for image_size in sizes
         }
 
 
 def _scaled(model: Detector, record: Record, content: Size) -> np.ndarray:
-    """The boxes [n, K] of a record in pixels of the network's input."""
+    """Scale the boxes [n, K] of a record to pixels of the network's input."""
     with tf.Graph().as_default(), tf1.Session() as session:
         boxes = model.family.from_record(tf.constant(record.boxes), *map(float, record.size))
         return session.run(model.family.scale(boxes, *map(float, content)))
 
 
 def _roots(model: Detector, boxes: np.ndarray) -> np.ndarray:
-    """The side of the square of the same area."""
+    """Compute the side of the square of the same area."""
     with tf.Graph().as_default(), tf1.Session() as session:
         return np.sqrt(np.maximum(session.run(model.family.area(tf.constant(boxes))), 0))
 
@@ -218,19 +223,19 @@ def _spread(sides: np.ndarray) -> str:
 
 
 def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, Any, float, str]]:
-    """Similarities [M], anchors [A, K] in pixels, the threshold and what it is; None: none."""
+    """Compute similarities [M], anchors [A, K] in pixels, the threshold and its meaning."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.create_global_step()
-        some = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
+        block = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
         scale = [float(side) for side in size]
-        normalized = model.family.scale(some, *(1.0 / side for side in scale))
+        normalized = model.family.scale(block, *(1.0 / side for side in scale))
         fit = model.anchor_fit(tf.zeros([1, *size, model.resizer.channels]), normalized)
         if fit is None:
             return None
         anchors = session.run(model.family.scale(fit.anchors, *scale))
         step = max(1, _AT_ONCE // len(anchors))
         similarities: List[np.ndarray] = [
-            session.run(fit.similarity, {some: boxes[start : start + step]})
+            session.run(fit.similarity, {block: boxes[start : start + step]})
             for start in range(0, len(boxes), step)
         ]
         return np.concatenate(similarities), anchors, fit.threshold, fit.meaning

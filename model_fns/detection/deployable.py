@@ -1,4 +1,4 @@
-"""A single-shot detector as files for small devices have it: pixels in, detections out."""
+"""Single-shot detectors in exports for small devices: pixels in, detections out."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from model_fns.structures import label_map as label_maps
 _SCORES = 'class_predictions'  # raw, after the score converter
 _MEANINGS = {
     fields.DETECTION_BOXES: (
-        'ymin, xmin, ymax, xmax as shares of the input, by falling score; they may reach out of it'
+        'ymin, xmin, ymax, xmax normalized to the input, highest score first; they may exceed it'
     ),
     fields.DETECTION_CLASSES: 'counted from 0, as in labels.txt',
     fields.DETECTION_SCORES: 'from 0 to 1',
-    fields.NUM_DETECTIONS: 'how many rows of the others are detections',
+    fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
 }
 _IN_ORDER = 'scores in order'
-_FOUND = 0.3  # the score from which on a detection is expected to be found again
-_SAME_BOX = 0.9  # the IoU with it that the other box then has; where numbers differ:
+_FOUND = 0.3  # least score of detections that are compared
+_SAME_BOX = 0.9  # least IoU of the same detection in exact outputs; in others:
 _NEAR_BOX = 0.6
 _NEAR_SCORE = 0.1
 _EXACT_SCORE = 1e-3
 
 
 class SingleShotDeployable(interface.Deployable):
-    """See `Deployable`.
+    """Deployable form of a single-shot detector.
 
     Args:
         model: the detector.
-        converter: from logits to scores.
-        rules: of the file's suppression.
-        changes_frame: whether boxes are those of the image, not of the padded input.
-        drops_empty: whether boxes without area inside the image are no detections.
+        converter: converts logits to scores.
+        rules: rules of the file's suppression.
+        changes_frame: True: boxes are normalized to the image; False: to the padded input.
+        drops_empty: True: boxes without area inside the image are dropped.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SingleShotDeployable(interface.Deployable):
         self._drops_empty = drops_empty
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """See `Deployable`; padding has the color that the network makes its padding of."""
+        """Return the input pixels; padding gets the color that normalization turns into padding."""
         images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
         if self._model.resizer.pads:
             color = self._padding_pixel()
@@ -69,7 +69,7 @@ class SingleShotDeployable(interface.Deployable):
         return tf.clip_by_value(images, 0.0, 255.0)
 
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """See `Deployable`: codes [1, A, 4], scores [1, A, C'] and anchors [A, 4]."""
+        """Compute codes [1, A, 4], scores [1, A, C'] and anchors [A, 4]."""
         images = self._model.preprocess(pixels, None)
         predictions = self._model.predict(images, None, None, False)
         return {
@@ -79,25 +79,27 @@ class SingleShotDeployable(interface.Deployable):
         }
 
     def finish(self, raw: Tensors, ops: Ops) -> Tensors:
-        """See `Deployable`: the detections that suppression leaves."""
+        """Suppress overlapping boxes by the op of the format."""
         suppress = {
-            Ops.CORE: device_suppression.in_one_op,
-            Ops.TFLITE: device_suppression.in_tflite,
+            Ops.CORE: device_suppression.suppress_in_one_op,
+            Ops.TFLITE: device_suppression.suppress_in_tflite,
         }[ops]
-        found = suppress(raw[fields.BOX_ENCODINGS], raw[_SCORES], raw[fields.ANCHORS], self._rules)
+        detections = suppress(
+            raw[fields.BOX_ENCODINGS], raw[_SCORES], raw[fields.ANCHORS], self._rules
+        )
         return {
-            fields.DETECTION_BOXES: found.boxes,
-            fields.DETECTION_CLASSES: found.classes,
-            fields.DETECTION_SCORES: found.scores,
-            fields.NUM_DETECTIONS: found.count,
+            fields.DETECTION_BOXES: detections.boxes,
+            fields.DETECTION_CLASSES: detections.classes,
+            fields.DETECTION_SCORES: detections.scores,
+            fields.NUM_DETECTIONS: detections.count,
         }
 
     def custom_ops(self, ops: Ops) -> FrozenSet[str]:
-        """See `Deployable`."""
+        """Name the custom ops of a format."""
         return frozenset({device_suppression.TFLITE_OP} if ops is Ops.TFLITE else ())
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
-        """See `Deployable`: what task and detector make of detections, without raw ones."""
+        """Convert the file's detections to those of the task, without raw predictions."""
         boxes = found[fields.DETECTION_BOXES]
         if self._model.resizer.pads:
             true_shapes = features[fields.TRUE_IMAGE_SHAPE]
@@ -113,11 +115,11 @@ class SingleShotDeployable(interface.Deployable):
         valid = tf.sequence_mask(counts, tf.shape(scores)[1])
         if self._drops_empty:
             valid = tf.logical_and(valid, axis_aligned.area(boxes) > 0)
-        # What stays moves up, in order.
+        # Valid rows move up, in order.
         rows = tf.argsort(tf.cast(tf.logical_not(valid), tf.int32), stable=True)
         boxes, scores, classes, valid = (
-            tf.gather(one, rows, batch_dims=1)
-            for one in (boxes, scores, found[fields.DETECTION_CLASSES], valid)
+            tf.gather(values, rows, batch_dims=1)
+            for values in (boxes, scores, found[fields.DETECTION_CLASSES], valid)
         )
         return {
             fields.DETECTION_BOXES: tf.where(valid[..., tf.newaxis], boxes, 0.0),
@@ -129,38 +131,42 @@ class SingleShotDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """The detections that are found again, and the scores in order.
+        """Compute the fraction of detections that are found again, and of equal sorted scores.
 
-        Rows cannot be held against each other: two of almost the same score change places.
+        Rows cannot be compared directly, because detections with almost equal scores may be
+        swapped.
         """
         again = [
-            one for want, got in zip(expected, found) for one in _found_again(want, got, exact)
+            is_found
+            for want, got in zip(expected, found)
+            for is_found in _found_again(want, got, exact)
         ]
         tolerance = _EXACT_SCORE if exact else _NEAR_SCORE
         scores = [
             np.abs(_scores(want) - _scores(got)) <= tolerance for want, got in zip(expected, found)
         ]
         parts = {_IN_ORDER: float(np.mean(scores))}
-        # Of a network that finds nothing yet, none.
+        # An untrained network may have no detections.
         return {f'detections from {_FOUND} on': float(np.mean(again)), **parts} if again else parts
 
     def largest_differences(
         self, expected: Sequence[Arrays], found: Sequence[Arrays]
     ) -> Dict[str, float]:
-        """See `Deployable`: of the scores in order alone, for the same reason."""
+        """Compute the largest difference of sorted scores; see `agreement`."""
         differences = [np.abs(_scores(want) - _scores(got)) for want, got in zip(expected, found)]
         return {_IN_ORDER: float(np.max(differences))}
 
     def _padding_pixel(self) -> tf.Tensor:
-        """Returns what the normalization, which is affine, makes the padding of.
+        """Compute the color that the normalization, which is affine, turns into padding.
 
-        float32 [3], or [1] of a network that takes gray images.
+        Returns:
+            float32 [3], or [1] for a network with gray inputs.
         """
         black = tf.zeros([1, 1, 1, self.input_shape[-1]])
-        lowest, next_one = (self._model.preprocess(one, None) for one in (black, black + 1.0))
-        # Of an image without content there is padding alone.
+        lowest, following = (self._model.preprocess(pixel, None) for pixel in (black, black + 1.0))
+        # An image of size 0 consists of padding only.
         padding = self._model.preprocess(black, tf.zeros([1, 3], tf.int32))
-        return ((padding - lowest) / (next_one - lowest))[0, 0, 0]
+        return ((padding - lowest) / (following - lowest))[0, 0, 0]
 
 
 def build(
@@ -170,20 +176,20 @@ def build(
     ops: Ops,
     options: Mapping[str, Any],
 ) -> SingleShotDeployable:
-    """The detector for a format.
+    """Build the deployable form of a detector for a format.
 
     Args:
         model: `model.ssd`.
-        coder: of its boxes.
-        post_processor: from raw predictions to detections.
-        ops: what the format computes with.
-        options: `max_detections` (those of the config, unless it is given) and `fast_nms`.
+        coder: coder of its boxes.
+        post_processor: converts raw predictions to detections.
+        ops: ops of the format.
+        options: `max_detections` (default: that of the config) and `fast_nms`.
 
     Raises:
-        errors.UserError: an option that there is not, or a part of the model has no place in a
-            file; the message names the field.
+        errors.UserError: an option is unknown, or the format does not support a part of the model;
+            the message names the field.
     """
-    unknown = {name: one for name, one in options.items() if name not in _OPTIONS}
+    unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
     _refuse(model, coder, post_processor.rules)
     kept = post_processor.rules
@@ -203,10 +209,11 @@ def build(
 
 
 _OPTIONS = ('max_detections', 'fast_nms')
+_AXIS_ALIGNED = 'UPRIGHT'  # the `box_type`
 
 
 def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules) -> None:
-    """Refuses what the one op of a file does not know."""
+    """Raise an error for settings that the op of a file does not support."""
     where = model.where
     suppresses = f'{where}.post_processing.batch_non_max_suppression'
     refused = (
@@ -218,8 +225,8 @@ def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppres
         ),
         (
             model.family is not axis_aligned,
-            f'{where}.box_type: ROTATED boxes have no place in a file for small devices; expected '
-            'UPRIGHT',
+            f'{where}.box_type: ROTATED; expected {_AXIS_ALIGNED}, as rotated boxes have no place '
+            'in a file for small devices',
         ),
         (
             type(coder) is not box_coders.FasterRcnnBoxCoder,
@@ -249,19 +256,19 @@ _NAMES: Mapping[type, str] = {
 
 
 def _scores(outputs: Arrays) -> np.ndarray:
-    """Scores [N], zeros behind the last detection."""
+    """Return scores [N], with zeros after the last detection."""
     scores = outputs[fields.DETECTION_SCORES][0]
     return np.where(np.arange(len(scores)) < outputs[fields.NUM_DETECTIONS][0], scores, 0.0)
 
 
 def _found_again(expected: Arrays, found: Arrays, exact: bool) -> Sequence[bool]:
-    """Whether each detection with a good score is among those of another run.
+    """Check for each detection with a sufficient score whether another run found it too.
 
-    Where that has no room left, and none of a lower score, others of the same score may have taken
-    its place: all anchors of a network that has learned nothing yet are alike.
+    If the other run has no free rows, detections with the lowest scores may have been replaced by
+    others with the same score: the scores of an untrained network are almost equal.
     """
-    boxes, others = (one[fields.DETECTION_BOXES][0] for one in (expected, found))
-    classes, other_classes = (one[fields.DETECTION_CLASSES][0] for one in (expected, found))
+    boxes, others = (outputs[fields.DETECTION_BOXES][0] for outputs in (expected, found))
+    classes, other_classes = (outputs[fields.DETECTION_CLASSES][0] for outputs in (expected, found))
     scores, other_scores = _scores(expected), _scores(found)
     is_other = np.arange(len(others)) < found[fields.NUM_DETECTIONS][0]
     least = _SAME_BOX if exact else _NEAR_BOX

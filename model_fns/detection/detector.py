@@ -1,7 +1,7 @@
-"""What the detection task knows of an architecture: the questions that it asks, and no others.
+"""Interface between the detection task and architectures.
 
-An architecture is a module (or folder) of `architectures` that registers itself under the name of
-its field in the `model` message, and a line in `_ARCHITECTURES`.
+An architecture is a module or package of `architectures` that registers itself under the name of
+its field in the `model` message, and is listed in `_ARCHITECTURES`.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from model_fns.layers.quantization import Quantization
 from protos import model_pb2
 
 # The values of `train_config.fine_tune_checkpoint_type`: the backbone of a classifier, the feature
-# extractor of a detector, all of it, and another word for the feature extractor.
+# extractor of a detector, the whole detector, and another name for the feature extractor.
 CHECKPOINT_TYPES = ('classification', 'detection', 'full', 'fine_tune')
 
 
 class AnchorFit(NamedTuple):
-    """How well anchors fit boxes.
+    """Fit of anchors to boxes.
 
     Attributes:
-        similarity: [M], of each box and the anchor that it is most alike to.
+        similarity: [M], similarity of each box and its most similar anchor.
         anchors: [A, K].
-        threshold: a box that no anchor is that similar to has none that fits.
-        meaning: what the threshold is.
+        threshold: least similarity of a fitting anchor.
+        meaning: name of the threshold for messages.
     """
 
     similarity: tf.Tensor
@@ -58,22 +58,22 @@ class AnchorFit(NamedTuple):
 
 
 class Detector(abc.ABC):
-    """A network for detection, its losses and its detections, as functions without memory.
+    """Stateless network for detection, with its losses and detections.
 
-    B is the batch size, M the number of groundtruth boxes that an image is padded to, K that of the
-    numbers of a box. Inputs are padded to one size; `true_shapes`, int32 [B, 3], says what of each
-    is image, and is None where no input can hold padding.
+    B is the batch size, M the number of groundtruth rows of an image, and K that of the values of a
+    box. Inputs are padded to one size. `true_shapes`, int32 [B, 3], are the sizes without padding,
+    or None if inputs cannot contain padding.
 
     Attributes:
-        num_classes: without background.
-        resizer: how an image of any size becomes an input.
-        family: of the boxes.
-        loss_names: of what `losses` gives.
-        last_layer_scopes: name parts of the variables whose shapes depend on the classes.
-        outputs: the names of `fields` that its detections have beyond boxes: masks, keypoints.
-        tells_classes: whether its detections have a class; else all are of the first.
-        side_inputs: the names of `fields` that `predict` takes beside images.
-        where: path of its config, for messages.
+        num_classes: number of classes without background.
+        resizer: resizes images of any size to inputs.
+        family: family of the boxes.
+        loss_names: names of the values of `losses`.
+        last_layer_scopes: parts of the names of variables whose shapes depend on the classes.
+        outputs: names of `fields` of outputs besides boxes: masks, keypoints.
+        tells_classes: True: detections have classes; False: all are of the first.
+        side_inputs: names of `fields` that `predict` uses besides images.
+        where: path of the config, for messages.
     """
 
     num_classes: int
@@ -88,7 +88,7 @@ class Detector(abc.ABC):
 
     @abc.abstractmethod
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """Images as the backbone was trained on, with what the architecture has for padding.
+        """Normalize images as in the training of the backbone, and fill their padding.
 
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
@@ -104,36 +104,36 @@ class Detector(abc.ABC):
         is_training: bool,
         side_inputs: Optional[Tensors] = None,
     ) -> Tensors:
-        """Raw predictions.
+        """Compute raw predictions.
 
         Args:
             images: float32 [B, height, width, channels], preprocessed; height and width may be
-                known at run time alone.
+                only known at run time.
             true_shapes: see the class.
-            groundtruth: in training and evaluation, for what samples by it; boxes normalized to the
-                padded input.
-            is_training: batch statistics, dropout, sampling.
-            side_inputs: features by the names of `side_inputs`; None where there are none.
+            groundtruth: groundtruth in training and evaluation, for sampling; boxes normalized to
+                the padded input.
+            is_training: True: batch statistics, dropout and sampling are used.
+            side_inputs: features by the names of `side_inputs`; None if there are none.
         """
 
     @abc.abstractmethod
     def losses(
         self, predictions: Tensors, true_shapes: Optional[tf.Tensor], groundtruth: Groundtruth
     ) -> Tensors:
-        """Weighted scalars by the names of `loss_names`.
+        """Compute weighted scalars by the names of `loss_names`.
 
         Args:
-            predictions: from `predict`, and its input as `PREPROCESSED`.
+            predictions: outputs of `predict`, and its input as `PREPROCESSED`.
             true_shapes: see the class.
-            groundtruth: boxes normalized to the padded input.
+            groundtruth: groundtruth with boxes normalized to the padded input.
         """
 
     @abc.abstractmethod
     def postprocess(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
-        """Detections by the names of `fields`; classes from 0, boxes normalized to the image.
+        """Compute detections by names of `fields`; classes from 0, boxes normalized to the image.
 
         Args:
-            predictions: from `predict`, and its input as `PREPROCESSED`.
+            predictions: outputs of `predict`, and its input as `PREPROCESSED`.
             true_shapes: see the class.
         """
 
@@ -141,80 +141,81 @@ class Detector(abc.ABC):
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """The variables that an extractor's checkpoint gives, by their names in it.
+        """Map names of an extractor's checkpoint to the variables that it restores.
 
         Args:
-            variables: of the model.
-            checkpoint_type: `detection` or `classification`: with the scopes of detection, or
-                without.
+            variables: variables of the model.
+            checkpoint_type: `detection` or `classification`: names with or without the scopes of
+                detection.
         """
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """The variables that an object-based checkpoint gives, by their path in it.
+        """Map paths of an object-based checkpoint to the variables that it restores.
 
         Args:
-            variables: of the model.
-            checkpoint_type: `full`: all; `detection` or `classification`: as in `restore_map`.
+            variables: variables of the model.
+            checkpoint_type: `full`: all variables; `detection` or `classification`: as in
+                `restore_map`.
 
         Returns:
             See `Task.object_paths`; empty: there are no such checkpoints.
 
         Raises:
-            errors.ConfigError: likewise, and the message says what has them.
+            errors.ConfigError: there are no such checkpoints; the message says which types have
+            them.
         """
         del variables, checkpoint_type
         return {}
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """See `Task.foreign_checkpoint`."""
+        """Describe why a checkpoint does not fit the network; empty if it may fit."""
         del names
         return ''
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[AnchorFit]:
-        """How well the anchors fit boxes; None for what matches boxes otherwise.
+        """Compute the fit of anchors to boxes; None if there is no threshold.
 
         Args:
-            images: float32 [1, height, width, channels] of an input's size, which is static.
+            images: float32 [1, height, width, channels], of the static size of an input.
             boxes: [M, K], normalized to the padded input.
         """
         del images, boxes
         return None
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """See `Task.deployable`; its outputs have the class ids of the task."""
+        """Build the deployable form; its outputs have the class ids of the task."""
         del ops, options
         raise errors.ConfigError(
             f'{self.where}: such a detector has no place in a file for small devices; expected a '
-            'single-shot detector of upright boxes (model.ssd), or --format=saved_model.'
+            'single-shot detector of axis-aligned boxes (model.ssd), or --format=saved_model.'
         )
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """What a served model answers of its detections: all but what pictures alone show."""
-        return {name: one for name, one in outputs.items() if name != fields.SHOWN_PROPOSALS}
+        """Select the outputs of a served model, without those for pictures only."""
+        return {name: value for name, value in outputs.items() if name != fields.SHOWN_PROPOSALS}
 
 
-# (the architecture's message, its path in the config, its quantization) -> detector, by its field
-# in `model`.
+# Functions (message, path in the config, quantization) -> detector, by the field of `model`.
 DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
 
-# One line an architecture: the module that registers it when it is imported.
+# Modules of the architectures; importing them registers detectors.
 _ARCHITECTURES = ('ssd', 'faster_rcnn.build', 'center_net.build')
 
 
 def build_detector(
     config: model_pb2.DetectionModel, quantization: Optional[Quantization] = None
 ) -> Detector:
-    """The detector that a config describes.
+    """Build the detector that a config describes.
 
     Args:
-        config: which.
-        quantization: of its layers; None: they are not quantized.
+        config: configuration message.
+        quantization: quantization of the layers; None: they are not quantized.
 
     Raises:
-        errors.ConfigError: there is no such architecture, a part is missing or unknown, or a field
-            is not honored.
+        errors.ConfigError: the architecture or a part is missing or unknown, or a field is not
+            supported.
     """
     for module in _ARCHITECTURES:
         importlib.import_module(f'model_fns.detection.architectures.{module}')
@@ -226,7 +227,7 @@ def build_detector(
 
 
 def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-    """How much of each input's height and width is image: float32 [B, 2], in (0, 1].
+    """Compute the size without padding relative to the input: float32 [B, 2], in (0, 1].
 
     Args:
         true_shapes: int32 [B, 3].
@@ -239,7 +240,7 @@ def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
 def fill_padding(
     images: tf.Tensor, true_shapes: tf.Tensor, values: Union[Tuple[float, ...], tf.Tensor]
 ) -> tf.Tensor:
-    """Images [B, height, width, channels] whose padding holds the given values."""
+    """Set the padding of images [B, height, width, channels] to some values."""
     _, height, width, _ = tf.unstack(tf.shape(images))
     rows = tf.range(height)[tf.newaxis, :] < true_shapes[:, 0:1]
     columns = tf.range(width)[tf.newaxis, :] < true_shapes[:, 1:2]
@@ -250,31 +251,31 @@ def fill_padding(
 def fill_raw_padding(
     images: tf.Tensor, true_shapes: Optional[tf.Tensor], values: Tuple[float, ...]
 ) -> tf.Tensor:
-    """Images that are not normalized yet, whose padding is zeros, with the given values in it.
+    """Set the padding of images that are not normalized yet from zeros to some values.
 
     Args:
         images: float32 [B, height, width, channels].
         true_shapes: int32 [B, 3], without padding; None: there is none.
-        values: of each channel.
+        values: value of each channel.
     """
     if true_shapes is None or not any(values):
         return images
     return fill_padding(images, true_shapes, values)
 
 
-def without_scope(
+def strip_scope(
     variables: Sequence[tf.Variable], scope: str, checkpoint_type: str
 ) -> Mapping[str, tf.Variable]:
-    """The variables in a scope by their names in a checkpoint; see `Detector.restore_map`.
+    """Map names of a checkpoint to the variables in a scope; see `Detector.restore_map`.
 
     Args:
-        variables: of the model.
-        scope: of a feature extractor.
+        variables: variables of the model.
+        scope: scope of a feature extractor.
         checkpoint_type: `detection`: names are the same; `classification`: without the scope.
     """
     skip = len(scope) + 1 if checkpoint_type == 'classification' else 0
-    inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
+    inside = [variable for variable in variables if variable_name(variable).startswith(f'{scope}/')]
     return {
-        checkpoint_scopes.renamed(variable_name(one), lambda name: name[skip:]): one
-        for one in inside
+        checkpoint_scopes.renamed(variable_name(variable), lambda name: name[skip:]): variable
+        for variable in inside
     }

@@ -1,8 +1,8 @@
-"""The names of what a detection example, batch and prediction hold: published ones where there are.
+"""Names of the values of detection examples, batches and predictions, as published if possible.
 
-Without a batch dimension while an example is decoded and augmented, with one in features and
-labels. n is the number of boxes of an example, M the padded number, C the number of classes, K that
-of the numbers of a box. Boxes and keypoints are normalized to the image, never to what pads it.
+Values of decoded and augmented examples have no batch dimension, those of features and labels have
+one. n is the number of boxes of an example, M the padded number, C the number of classes, and K
+that of the values of a box. Boxes and keypoints are normalized to the image without padding.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from estimator_lib.task import IMAGE, SOURCE_ID
 IMAGE = IMAGE  # [height, width, channels]; uint8 when decoded, float32 in [0, 255] later
 SOURCE_ID = SOURCE_ID  # string scalar
 HASH = 'hash'  # int32 scalar: a number for the source id
-TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding, after resizing
+TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: size without padding, after resizing
 ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
-# Of other images: float32 [m, length]; in features padded, with how many are valid, int32 scalar.
+# Features of other images: float32 [m, length], padded in features; and their number, int32 scalar.
 CONTEXT_FEATURES = 'context_features'
 NUM_CONTEXT_FEATURES = 'valid_context_size'
 
-SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width as a server was sent it
+SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width of the image sent to a server
 
 # Examples and labels.
-BOXES = 'groundtruth_boxes'  # float32 [n, K], as their family has it, normalized to the image
+BOXES = 'groundtruth_boxes'  # float32 [n, K], encoded by their family, normalized to the image
 CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
 WEIGHTS = 'groundtruth_weights'  # float32 [n]
 DIFFICULT = 'groundtruth_difficult'  # bool [n]
 IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
 GROUP_OF = 'groundtruth_group_of'  # bool [n]
 AREA = 'groundtruth_area'  # float32 [n]: pixels of the original image
-# uint8 [n, height, width], 0 or 1; in labels of the padded input's size, and of as many rows as the
-# fullest image of the batch has boxes, at least one
+# uint8 [n, height, width], 0 or 1. In labels they have the padded input's size, and as many rows as
+# the fullest image of the batch has boxes, at least one.
 MASKS = 'groundtruth_instance_masks'
-MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]; 0: a mask counts for nothing
+MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]; 0: a mask is ignored
 KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalized; NaN where not labeled
 KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
-NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: how many of M are valid
-NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: how many were more than M
-IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: which classes were looked for at all
+NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: number of valid rows
+NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: number of boxes beyond M
+IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: 1 for verified classes
 
-# Everything that has one row a box.
+# All values with one row per box.
 PER_BOX = (
     BOXES,
     CLASSES,
@@ -58,9 +58,9 @@ PER_BOX = (
 PREPROCESSED = 'preprocessed_inputs'  # float32 [batch, height, width, 3]
 BOX_ENCODINGS = 'box_encodings'  # float32 [batch, A, K]
 CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C + 1]
-ANCHORS = 'anchors'  # float32 [A, 4]; of rotated boxes [A, 5], in pixels of the input
+ANCHORS = 'anchors'  # float32 [A, 4]; rotated: [A, 5], in pixels of the input
 
-# Those of two stages. P is the number of proposals, q 1 or C; boxes are in pixels of the input.
+# Predictions of two stages. P is the number of proposals, q is 1 or C; boxes are in pixels.
 RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, K]
 # float32 [batch, A, 2]: background, object
 RPN_OBJECTNESS = 'rpn_objectness_predictions_with_background'
@@ -70,37 +70,39 @@ NUM_PROPOSALS = 'num_proposals'  # int32 [batch]
 BOX_FEATURES = 'box_classifier_features'  # [batch * P, height', width', channels]
 REFINED_BOX_ENCODINGS = 'refined_box_encodings'  # float32 [batch, P, q, K]
 
-# Masks of boxes. R is the number of rows that masks are predicted for, q 1 or C.
-MASK_BOXES = 'mask_boxes'  # float32 [batch, P, 4]: the boxes that rows are of, in pixels
-MASK_ROWS = 'mask_rows'  # int32 [R]: places among the batch * P boxes
+# Masks of boxes. R is the number of rows with predicted masks, q is 1 or C.
+MASK_BOXES = 'mask_boxes'  # float32 [batch, P, 4]: boxes of the rows, in pixels
+MASK_ROWS = 'mask_rows'  # int32 [R]: indices of the batch * P boxes
 MASK_LOGITS = 'mask_predictions'  # float32 [R, q, mask height, mask width]
 
 # Detections. N is `max_total_detections`.
 DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]; rotated [batch, N, 5]
 DETECTION_CORNERS = 'detection_corners'  # float32 [batch, N, 8]: y and x of rotated boxes' corners
 DETECTION_SCORES = 'detection_scores'  # float32 [batch, N]
-DETECTION_CLASSES = 'detection_classes'  # float32 [batch, N]; ids from 1 once the task gives them
+DETECTION_CLASSES = (
+    'detection_classes'  # float32 [batch, N]; from 0 in models, ids from 1 in the task
+)
 NUM_DETECTIONS = 'num_detections'  # float32 [batch]
-# For pictures alone: float32 [batch, P, 4], of rotated boxes the corners [batch, P, 8], normalized
-# to the image; zeros behind the last.
+# For pictures only: float32 [batch, P, 4], or the corners [batch, P, 8] of rotated boxes,
+# normalized to the image, with zeros after the last.
 SHOWN_PROPOSALS = 'shown_proposals'
 RAW_DETECTION_BOXES = 'raw_detection_boxes'  # float32 [batch, A, 4]; rotated [batch, A, 5]
 RAW_DETECTION_SCORES = 'raw_detection_scores'  # float32 [batch, A, C + 1]
 DETECTION_MULTICLASS_SCORES = 'detection_multiclass_scores'  # float32 [batch, N, C + 1]
 DETECTION_ANCHOR_INDICES = 'detection_anchor_indices'  # int32 [batch, N]
-# float32 [batch, N, mask height, mask width]: of the box
+# float32 [batch, N, mask height, mask width]: covers the box
 DETECTION_MASKS = 'detection_masks'
-# uint8 [batch, N, height, width]: of the image that was sent, 0 or 1
+# uint8 [batch, N, height, width]: covers the image that was sent, 0 or 1
 REFRAMED_MASKS = 'detection_masks_reframed'
-# float32 [batch, N, height', width', channels], of the second stage
+# float32 [batch, N, height', width', channels], from the second stage
 DETECTION_FEATURES = 'detection_features'
-CROPPED_FEATURES = 'cropped_rpn_box_features'  # the same, of the first stage, pooled
+CROPPED_FEATURES = 'cropped_rpn_box_features'  # likewise, pooled from the first stage
 DETECTION_KEYPOINTS = 'detection_keypoints'  # float32 [batch, N, k, 2]
 DETECTION_KEYPOINT_SCORES = 'detection_keypoint_scores'  # float32 [batch, N, k]
-# float32 [batch, N, 4]: in cells of the map that they were found on
+# float32 [batch, N, 4]: in cells of the feature map
 DETECTION_BOXES_STRIDED = 'detection_boxes_strided'
 
-# All that post-processing may find.
+# Possible outputs of post-processing.
 DETECTIONS = (
     DETECTION_BOXES,
     DETECTION_SCORES,

@@ -1,9 +1,9 @@
-"""Where the detectors of TensorFlow 2 compute something else than those of TensorFlow 1.
+"""Generations: differences between the detectors of TensorFlow 1 and TensorFlow 2.
 
-Both were published under the same names with the same variables, and their types differ in an
-ending: `ssd_mobilenet_v2_fpn` and `ssd_mobilenet_v2_fpn_keras`. With the same weights they give
-other outputs, so that neither takes the other's checkpoints. The networks here are one description
-each, and read what differs from this one.
+Both were published under the same names with the same variables. Their types differ in a suffix:
+`ssd_mobilenet_v2_fpn` and `ssd_mobilenet_v2_fpn_keras`. With the same weights their outputs differ,
+so neither accepts checkpoints of the other. Each network has one description, which reads the
+differences from here.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from typing import Collection
 
 from model_fns import layers
 
-# What types of the second generation end with.
+# Suffix of types of the second generation.
 SUFFIX = '_keras'
-# Before that, what types of two stages end with that read the levels of a pyramid.
+# Suffix before that, of two-stage types with a feature pyramid.
 _PYRAMID = '_fpn'
 
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """How a generation of published detectors computes.
+    """Details of the computation of a generation of published detectors.
 
     Attributes:
-        scope: what stands before the names of the scopes of feature extractors: it tells whose
-            weights a checkpoint has.
-        strides_first: residual blocks stride in the first convolution of their first unit; else in
-            the 3x3 convolution of the last.
-        overrides_sums: hyperparameters that override a backbone's hold for its batch norm, and
-            their activation for the sums of its residual units; else those are the backbone's own.
-        passes_smoothed: a pyramid hands its smoothed maps down; else the sums before smoothing.
-        bare_pointwise: of a separable convolution only the depthwise weights have the regularizer
-            and initializer of the config, and of a separable head not even those, unless
-            the config asks for them; else all have them.
-        narrows_lite: the last layers of a backbone have fewer channels below a pyramid of
-            separable convolutions, of MobileNet V2 (of V1 always).
-        fuses_stacked: a separable convolution of the maps that are stacked on a backbone is one
-            layer; else batch norm and activation are between its parts.
-        residual_decay: factor of the L2 regularizer in the residual networks' own style.
-        regularizes_depthwise: the MobileNets' own style regularizes depthwise weights.
+        scope: prefix of the scopes of feature extractors, which tells the generation of a
+            checkpoint.
+        strides_first: True: residual blocks stride in the first convolution of their first unit;
+            False: in the 3x3 convolution of the last.
+        overrides_sums: True: overriding hyperparameters also change the backbone's batch norm, and
+            the activation of the sums of its residual units; False: these stay.
+        passes_smoothed: True: a pyramid enlarges its smoothed maps; False: the sums before
+            smoothing.
+        bare_pointwise: True: regularizer and initializer of the config only apply to the depthwise
+            weights of a separable convolution, and not at all to a separable head, unless the
+            config says otherwise; False: they apply to all weights.
+        narrows_lite: True: the last layers of MobileNet V2 have fewer channels with a pyramid of
+            separable convolutions (those of V1 always have).
+        fuses_stacked: True: a separable convolution of stacked maps is one layer; False: batch norm
+            and activation are between its parts.
+        residual_decay: factor of the L2 regularizer in the default style of residual networks.
+        regularizes_depthwise: True: the default style of MobileNets regularizes depthwise weights.
     """
 
     scope: str = ''
@@ -53,18 +54,18 @@ class Generation:
     regularizes_depthwise: bool = False
 
     def separable(self, style: layers.LayerStyle, asked: bool = False) -> layers.LayerStyle:
-        """A config's style for the separable convolutions that are added to a backbone.
+        """Return a config's style for separable convolutions that are added to a backbone.
 
         Args:
-            style: of all layers.
-            asked: whether the config asks for the same of pointwise weights.
+            style: style of all layers.
+            asked: True: the config requests the style for pointwise weights too.
         """
         if not self.bare_pointwise or asked:
             return style
         return style.but(pointwise_initializer=layers.XAVIER, regularize_pointwise=False)
 
     def separable_head(self, style: layers.LayerStyle, asked: bool = False) -> layers.LayerStyle:
-        """The same for the separable convolutions that predict."""
+        """Return a config's style for separable convolutions of a head."""
         if not self.bare_pointwise or asked:
             return style
         return style.but(initializer=layers.XAVIER, regularizer=None)
@@ -84,23 +85,23 @@ SECOND = Generation(
 )
 
 
-def of_type(name: str) -> Generation:
-    """The generation of a type of feature extractor."""
+def find_generation(name: str) -> Generation:
+    """Return the generation of a type of feature extractor."""
     return SECOND if name.endswith(SUFFIX) else FIRST
 
 
-def twin(name: str) -> str:
-    """The type of the other generation whose variables have the same shapes."""
+def counterpart(name: str) -> str:
+    """Return the type of the other generation whose variables have the same shapes."""
     return name[: -len(SUFFIX)] if name.endswith(SUFFIX) else name + SUFFIX
 
 
 def with_pyramid(name: str) -> str:
-    """The type of two stages that has a feature pyramid on the network of another."""
+    """Return the two-stage type with a feature pyramid on the network of another type."""
     return f'{name}{_PYRAMID}{SUFFIX}'
 
 
 def has_pyramid(name: str) -> bool:
-    """Whether a type of two stages has a feature pyramid; the first generation has none."""
+    """Check whether a two-stage type has a feature pyramid; the first generation has none."""
     return name.endswith(with_pyramid(''))
 
 
@@ -111,26 +112,28 @@ def foreign(
     residual: str = '',
     has_twin: bool = True,
 ) -> str:
-    """What is to be said of a checkpoint of the other generation; see `Task.foreign_checkpoint`.
+    """Describe why a checkpoint is of the other generation; empty if it is not.
 
     Args:
-        names: of the checkpoint's variables.
-        scope: of a feature extractor, as the first generation has it.
-        type_name: of the model's feature extractor.
-        residual: the scope of a residual backbone, which alone differs within: a classifier of
-            TensorFlow 1 is none of the second generation's then.
-        has_twin: whether the other generation has the type too.
+        names: names of the checkpoint's variables.
+        scope: scope of a feature extractor in the first generation.
+        type_name: type of the model's feature extractor.
+        residual: scope of a residual backbone, or empty. Only residual backbones differ between
+            generations, so the second cannot use their TensorFlow 1 classifiers.
+        has_twin: True: the other generation has the type too.
     """
-    own = of_type(type_name)
+    own = find_generation(type_name)
     other, number = (SECOND, 2) if own is FIRST else (FIRST, 1)
     theirs = [f'{other.scope}{scope}/']
     if residual and own is SECOND:
         theirs.append(f'{residual}/')
-    found = next((one for one in theirs if any(name.startswith(one) for name in names)), None)
-    if found is None or any(name.startswith(f'{own.scope}{scope}/') for name in names):
+    prefix = next(
+        (start for start in theirs if any(name.startswith(start) for name in names)), None
+    )
+    if prefix is None or any(name.startswith(f'{own.scope}{scope}/') for name in names):
         return ''
-    other_type = f', or the type {twin(type_name)}' if has_twin else ''
+    other_type = f', or the type {counterpart(type_name)}' if has_twin else ''
     return (
-        f'has the weights of a network of TensorFlow {number} ({found}...), and {type_name} '
+        f'has the weights of a network of TensorFlow {number} ({prefix}...), and {type_name} '
         f'computes something else with them; expected a checkpoint of {type_name}{other_type}.'
     )

@@ -19,7 +19,7 @@ _STAGES_OF_MASKS = 3
 def check_readers(config: PipelineConfig) -> Iterator[Problem]:
     """Check that evaluations read the masks and keypoints that their metrics need."""
     try:
-        needs = metrics.needs_of(config.eval_config)
+        needs = metrics.find_instance_sets(config.eval_config)
     except errors.ConfigError:
         return  # another check reports unknown sets of metrics
     for (field, what, expected), name in zip(_FIELDS, needs):

@@ -40,7 +40,7 @@ from protos import pipeline_pb2
 
 ModeKeys = tf.estimator.ModeKeys
 
-# Groundtruth that only a detector with such outputs learns from.
+# Groundtruth that only detectors with these outputs use in training.
 _LEARNED_FOR = {
     fields.MASKS: fields.DETECTION_MASKS,
     fields.MASK_WEIGHTS: fields.DETECTION_MASKS,
@@ -50,16 +50,16 @@ _LEARNED_FOR = {
 
 
 class DetectionTask(Task):
-    """Images to boxes with a class and a score.
+    """Task of detecting boxes with a class and a score in images.
 
     Args:
         model: the network, its targets, losses and detections.
-        reader: how records are decoded.
+        reader: decodes records.
         augment: example and seed -> example.
-        evaluator: what is measured.
-        drawer: how detections are drawn.
-        load_all_variables: whether a detection checkpoint gives all variables of the same name,
-            not the feature extractor's alone.
+        evaluator: computes metrics.
+        drawer: draws detections.
+        load_all_variables: True: a detection checkpoint restores all variables of the same name;
+            False: only those of the feature extractor.
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
         augmentations: see `Task.augmentations`.
@@ -89,15 +89,15 @@ class DetectionTask(Task):
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
-        """See `config_rules`."""
+        """Return the config rules of the kind of detector."""
         return config_rules.select_rules(config.model)
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> DetectionTask:
-        """The task that the config's `model` describes.
+        """Build the task that the config's `model` describes.
 
         Raises:
-            errors.ConfigError: a part is missing or unknown, or a field is not honored.
+            errors.ConfigError: a part is missing or unknown, or a field is not supported.
         """
         model = detector.build_detector(
             config.model, quantization.from_config(config.graph_rewriter)
@@ -124,25 +124,25 @@ class DetectionTask(Task):
 
     @property
     def name(self) -> str:
-        """See `Task`."""
+        """Name of the task."""
         return 'detection'
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """See `inputs.Reader.decode`."""
+        """Decode a record into named tensors; see `inputs.Reader.decode`."""
         return self._reader.decode(serialized)
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """See `augmentation`."""
+        """Apply the augmentation steps of the config to an example."""
         return self._augment(example, seed)
 
     def augmentations(self) -> Sequence[str]:
-        """Returns the steps of `train_config.data_augmentation_options`, see `Task`."""
+        """Return the steps of `train_config.data_augmentation_options`."""
         return self._augmentations
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """See `inputs.Reader.prepare`: resized images, padded groundtruth.
+        """Resize the image of an example, and pad its groundtruth; see `inputs.Reader.prepare`.
 
-        Training batches are without masks and keypoints that nothing is learned from.
+        Training batches omit masks and keypoints that the model does not learn.
         """
         if mode == ModeKeys.TRAIN:
             example = {
@@ -153,15 +153,15 @@ class DetectionTask(Task):
         return self._reader.prepare(example, self._model.resizer, mode)
 
     def largest_input(self) -> Optional[Tuple[int, int]]:
-        """See `Task`: images in landscape stand for those in portrait."""
+        """Return the largest input size, in landscape; it represents portrait images too."""
         return self._model.resizer.largest_size
 
     def pads_batches(self) -> bool:
-        """See `Task`: where inputs differ in size, or examples in their number of masks."""
+        """Check whether inputs differ in size, or examples in their number of masks."""
         return self._model.resizer.static_size is None or self._reader.mask_type is not None
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
-        """Raw predictions: see `detector.Detector.predict`."""
+        """Compute raw predictions; see `detector.Detector.predict`."""
         true_shapes = self._true_shapes(features)
         images = self._model.preprocess(tf.cast(features[fields.IMAGE], tf.float32), true_shapes)
         groundtruth = None if labels is None else self._groundtruth(features, labels)
@@ -171,46 +171,46 @@ class DetectionTask(Task):
         return {fields.PREPROCESSED: images, **predictions}
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """See `detector.Detector.losses`."""
+        """Compute weighted losses by name; see `detector.Detector.losses`."""
         groundtruth = self._groundtruth(features, labels)
         return self._model.losses(predictions, self._true_shapes(features), groundtruth)
 
     def loss_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the names of the model's losses."""
         return self._model.loss_names
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
-        """Detections by the names of `fields`; class ids are those of the label map."""
+        """Compute detections by the names of `fields`; class ids are those of the label map."""
         detections = self._model.postprocess(predictions, self._true_shapes(features))
         classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
-        found = {**detections, fields.DETECTION_CLASSES: classes}
+        outputs = {**detections, fields.DETECTION_CLASSES: classes}
         if self._model.family.IS_ROTATED:
-            found = _with_corners(found, self._model.family, features[fields.ORIGINAL_SHAPE])
+            outputs = _with_corners(outputs, self._model.family, features[fields.ORIGINAL_SHAPE])
         if fields.SERVED_SHAPE in features:
-            found[fields.REFRAMED_MASKS] = masks.binary_batch(
+            outputs[fields.REFRAMED_MASKS] = masks.binary_batch(
                 detections[fields.DETECTION_MASKS],
                 detections[fields.DETECTION_BOXES],
                 features[fields.SERVED_SHAPE],
             )
-        return found
+        return outputs
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """See `metrics`; where the model tells no classes all groundtruth is of the first too."""
+        """Build the metrics; a model without classes is evaluated with the first class only."""
         if not self._model.tells_classes:
             first = tf.zeros(tf.shape(labels[fields.CLASSES])[:2], tf.int32)
             labels = {**labels, fields.CLASSES: tf.one_hot(first, self._model.num_classes)}
         return self._evaluator.create(outputs, features, labels)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """See `metrics`."""
+        """Split the values of an evaluation into scalars by name."""
         return self._evaluator.finish(values)
 
     def metric_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """List all metrics that an evaluation may report."""
         return self._evaluator.names()
 
     def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
-        """See `Task`: from the score of the best F1 on, unless the config has a score for it."""
+        """Select detections by the score of the best F1, unless the config has a score."""
         if self._drawer.min_score is not None:
             return AS_CONFIGURED
         return Shown(least_score=metrics.get(best_f1.SCORE_THRESHOLD))
@@ -222,20 +222,24 @@ class DetectionTask(Task):
         labels: Optional[Arrays] = None,
         shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
-        """Detections, with the groundtruth beside them where it is known."""
+        """Draw detections, next to the groundtruth if it is known."""
         return self._drawer.showing(shown).draw(features, outputs, labels)
 
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
-        """The detections with names and boxes in pixels; the picture has the best of them."""
+        """Describe detections by names and boxes in pixels, with a picture of the best."""
         drawer = self._drawer.showing(shown)
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, drawer.least_score, shown)
-        rows = descriptions.rows(found, drawer.class_names)
-        return Description(descriptions.values(found, rows), rows, drawer.draw(features, outputs))
+        detections = descriptions.find(
+            outputs, features[fields.IMAGE].shape, drawer.least_score, shown
+        )
+        rows = descriptions.rows(detections, drawer.class_names)
+        return Description(
+            descriptions.values(detections, rows), rows, drawer.draw(features, outputs)
+        )
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
-        """Names the threshold, and where it is from; see `Task`."""
+        """Describe the score threshold and its source."""
         score, source = self._drawer.least_score, 'the default of eval_config.min_score_threshold'
         if shown.least_score is not None:
             score, source = shown.least_score, '--score_threshold'
@@ -248,27 +252,27 @@ class DetectionTask(Task):
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
-        """See `descriptions.coco_results`."""
+        """Convert detections to the result format of COCO."""
         shape = features[fields.IMAGE].shape
         return descriptions.coco_results(descriptions.find(outputs, shape, 0.0, shown))
 
     def submission_lines(
         self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Optional[Mapping[str, Sequence[str]]]:
-        """See `Task`: rotated boxes as DOTA takes them."""
+        """Format rotated boxes for DOTA; None for axis-aligned boxes."""
         if not self._model.family.IS_ROTATED:
             return None
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
-        return descriptions.dota_lines(stem, found, self._reader.class_names())
+        detections = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
+        return descriptions.dota_lines(stem, detections, self._reader.class_names())
 
     def merge_tiles(
         self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]
     ) -> Optional[Arrays]:
-        """See `merging`; masks and keypoints of tiles are not put together."""
+        """Merge the detections of tiles; None for models with masks or keypoints."""
         return None if self._model.outputs else merging.merge(tiles, size)
 
     def serving_features(self, images: tf.Tensor) -> Features:
-        """Each image at the network's input size."""
+        """Resize each image to the network's input size."""
         signature = {
             fields.IMAGE: tf.TensorSpec(
                 [*(self._model.resizer.static_size or (None, None)), None], tf.float32
@@ -278,12 +282,12 @@ class DetectionTask(Task):
 
         @tf.autograph.experimental.do_not_convert
         def resized(image: tf.Tensor) -> Features:
-            one = self._model.resizer.resize(image)
-            return {fields.IMAGE: one.image, fields.TRUE_IMAGE_SHAPE: one.true_shape}
+            result = self._model.resizer.resize(image)
+            return {fields.IMAGE: result.image, fields.TRUE_IMAGE_SHAPE: result.true_shape}
 
         features = tf.map_fn(resized, images, fn_output_signature=signature)
         if self._model.family.IS_ROTATED:
-            # Sides and angles are of the image as it came, whatever resizing made of it.
+            # Sides and angles refer to the original image, not to the resized one.
             batch, height, width, _ = tf.unstack(tf.shape(images))
             shapes = tf.tile(tf.stack([[height, width]]), [batch, 1])
             features[fields.ORIGINAL_SHAPE] = shapes
@@ -296,33 +300,33 @@ class DetectionTask(Task):
     def serving_side_inputs(
         self, batch_size: tf.Tensor, examples: Optional[tf.Tensor]
     ) -> Tuple[Features, Tensors]:
-        """Features of other images, of the records or of two inputs that may be left out."""
+        """Build features of other images, from records or from two optional inputs."""
         context = self._reader.context
         if context is None:
             return {}, {}
         if examples is not None:
-            return context.of_examples(examples), {}
+            return context.parse_examples(examples), {}
         received = context.received(batch_size)
         return received, received
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """See `detector.Detector.deployable`."""
+        """Build the deployable form of the model; see `detector.Detector.deployable`."""
         return self._model.deployable(ops, options)
 
     def class_names(self) -> Sequence[str]:
-        """See `Task`: of the ids from 1 on; an id that no class has is its name."""
+        """Return the names of the ids from 1 on; the id replaces a missing name."""
         names, first = self._reader.class_names(), label_maps.FIRST_ID
         ids = range(first, first + self._model.num_classes)
-        return [names.get(one, str(one)) for one in ids]
+        return [names.get(class_id, str(class_id)) for class_id in ids]
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """See `detector.Detector.export_outputs`."""
+        """Select the outputs of a served model."""
         return self._model.export_outputs(outputs)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """See `detector.Detector.restore_map`; a `classification` checkpoint is the default."""
+        """Map names of a checkpoint to variables; the default type is `classification`."""
         kind = self._checkpoint_type(checkpoint_type)
         if kind == 'full':
             return {variable_name(variable): variable for variable in variables}
@@ -331,16 +335,16 @@ class DetectionTask(Task):
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
     ) -> Mapping[str, tf.Variable]:
-        """See `detector.Detector.object_paths`."""
+        """Map paths of an object-based checkpoint to variables."""
         kind = 'full' if checkpoint_type is None else self._checkpoint_type(checkpoint_type)
         return self._model.object_paths(variables, kind)
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """See `Task`."""
+        """Describe why a checkpoint does not fit the model; empty if it may fit."""
         return self._model.foreign_checkpoint(names)
 
     def _checkpoint_type(self, named: str) -> str:
-        """`full`, `detection` or `classification`, whatever it is called in the config."""
+        """Translate the type in the config to `full`, `detection` or `classification`."""
         kind = named or 'classification'
         if kind not in detector.CHECKPOINT_TYPES:
             raise errors.ConfigError(
@@ -351,42 +355,44 @@ class DetectionTask(Task):
         return 'full' if kind == 'detection' and self._load_all_variables else kind
 
     def across_replicas(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the fields of layers with statistics of all replicas."""
         return self._across_replicas
 
     def last_layer_scopes(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return parts of the names of variables whose shapes depend on the classes."""
         return self._model.last_layer_scopes
 
     def asset_files(self) -> Mapping[str, str]:
-        """See `Task`."""
+        """Return the label map as files for exports."""
         return label_map_files.asset_files(self._label_map)
 
     def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
-        """See `Task`."""
+        """Split a sequence of images into records of single images."""
         return sequences.split(serialized)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
-        """See `Task`."""
-        return self._reader.problem_with(serialized)
+        """Find the first problem of a record; None if there is none."""
+        return self._reader.find_problem(serialized)
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """Counts boxes of unknown classes; see `Task`."""
+        """Count boxes of unknown classes in the first training examples."""
         return first_examples.check(records, are_all, self._reader)
 
     def examine(self, serialized: bytes) -> box_report.Record:
-        """The size of the image, and its boxes."""
+        """Read the size of the image and the boxes of a record."""
         reader = self._reader
         return box_report.examine(serialized, reader.family, reader.label_map, reader.num_classes)
 
     def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
-        """Objects and images of each class; how well boxes and anchors go together."""
+        """Report objects and images of each class, and the fit of anchors to boxes."""
         names = self._reader.class_names()
-        counts = {name: [one.counts() for one in records] for name, records in examined.items()}
+        counts = {
+            name: [record.counts() for record in records] for name, records in examined.items()
+        }
         classes = class_report.class_report(counts, names, 'objects')
         boxes = box_report.box_report(self._model, examined)
         room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
-        left_out = box_report.doubts(examined, room)
+        left_out = box_report.list_warnings(examined, room)
         return DataReport(
             [*classes.lines, *boxes.lines],
             [*left_out, *classes.warnings, *boxes.warnings],
@@ -394,11 +400,11 @@ class DetectionTask(Task):
         )
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
-        """int32 [B, 3]; None where no input can hold padding."""
+        """Return sizes without padding, int32 [B, 3]; None if inputs cannot contain padding."""
         return features[fields.TRUE_IMAGE_SHAPE] if self._model.resizer.pads else None
 
     def _groundtruth(self, features: Features, labels: Labels) -> targets.Groundtruth:
-        """The groundtruth of a batch, normalized to the padded input."""
+        """Build the groundtruth of a batch, normalized to the padded input."""
         boxes, keypoints = labels[fields.BOXES], labels.get(fields.KEYPOINTS)
         valid = tf.range(tf.shape(boxes)[1]) < labels[fields.NUM_BOXES][:, tf.newaxis]
         if self._model.resizer.pads:
@@ -421,12 +427,12 @@ class DetectionTask(Task):
 
 
 def _with_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Tensors:
-    """Detections of rotated boxes as the numbers of a record, and their corners.
+    """Convert rotated boxes to the values of a record, and add their corners.
 
     Args:
-        detections: with boxes [B, N, 8], normalized.
-        family: of the boxes.
-        shapes: int32 [B, 2]: height and width of the images as they came.
+        detections: detections with normalized boxes [B, N, 8].
+        family: family of the boxes.
+        shapes: int32 [B, 2]: height and width of the original images.
     """
     height, width = tf.split(tf.cast(shapes, tf.float32), 2, axis=1)
     boxes = {

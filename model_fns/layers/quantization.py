@@ -91,7 +91,7 @@ class Quantization:
     output: str = OUTPUTS
     gate: str = OUTPUTS
 
-    def but(self, **changes: object) -> Quantization:
+    def but(self, **changes: Any) -> Quantization:
         """Return the same with some attributes changed."""
         return dataclasses.replace(self, **changes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Optional, Tuple, Union
+from typing import Any, Callable, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -78,7 +78,7 @@ class LayerStyle:
     compute_dtype: tf.DType = tf.float32
     quantization: Optional[Quantization] = None
 
-    def but(self, **changes: object) -> LayerStyle:
+    def but(self, **changes: Any) -> LayerStyle:
         """Return the same style with some attributes changed."""
         return dataclasses.replace(self, **changes)
 
@@ -94,7 +94,7 @@ class LayerStyle:
         """
         return self.with_batch_norm(train=False)
 
-    def with_batch_norm(self, **changes: object) -> LayerStyle:
+    def with_batch_norm(self, **changes: Any) -> LayerStyle:
         """The same style with some attributes of its batch norm, where it has one, changed."""
         if self.batch_norm is None:
             return self

@@ -59,7 +59,7 @@ def test_records_get_what_their_readers_load(tmp_path):
     records = list(tf.data.TFRecordDataset(path))
     assert len(records) == 2
     for record in records:
-        assert decoder.problem_with(record.numpy()) is None
+        assert decoder.find_problem(record.numpy()) is None
         example = decoder.decode(record)
         count = len(example[fields.BOXES])
         assert example[fields.CONTEXT_FEATURES].shape == [5, 7]

@@ -495,3 +495,60 @@ def test_the_library_handles_signals_on_request_only(config, tmp_path, call, gua
         getattr(training, call)(*arguments)
     assert (task.handlers == before) is not guarded
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+class Mover(tf.estimator.SessionRunHook, tf1.train.CheckpointSaverListener, tf.estimator.Exporter):
+    """Moves the folder of the run at a stage of it: `step`, `save` or `export`."""
+
+    name = 'mover'
+
+    def __init__(self, folder, stage):
+        self._folder, self._stage = folder, stage
+        self._is_done = False
+
+    def _move(self, stage):
+        if stage == self._stage and not self._is_done:
+            self._is_done = True
+            self._folder.rename(self._folder.with_name('moved'))
+
+    def after_run(self, run_context, run_values):
+        self._move('step')
+
+    def after_save(self, session, global_step_value):
+        self._move('save')
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        self._move('export')
+
+
+@pytest.mark.parametrize('stage', ['step', 'save', 'export'])
+@pytest.mark.parametrize('loop', [train_pb2.ESTIMATOR, train_pb2.TF_FUNCTION])
+def test_a_run_whose_folder_is_moved_ends_with_a_sentence(config, tmp_path, loop, stage):
+    config.train_config.loop = loop
+    run = tmp_path / 'run'
+    mover = Mover(run, stage)
+    with pytest.raises(errors.UserError, match=f'^the folder {run} is gone: it was deleted or'):
+        training.train_and_evaluate(
+            Line(), config, str(run), hooks=[mover], saving_listeners=[mover], exporters=[mover]
+        )
+    assert (tmp_path / 'moved' / 'log.txt').exists()
+
+
+@pytest.mark.parametrize('run_once', [None, False, True])
+def test_an_evaluation_whose_folder_is_moved_ends_with_a_sentence(config, tmp_path, run_once):
+    run = tmp_path / 'run'
+    training.train_and_evaluate(Line(), config, str(run), evaluate=False)
+
+    class Moving(Line):
+        def postprocess(self, predictions, features):
+            if run.exists():
+                run.rename(tmp_path / 'moved')
+            return predictions
+
+    with pytest.raises(errors.UserError, match=f'^the folder {run} is gone'):
+        if run_once is None:
+            training.evaluate(Moving(), config, str(run))
+        else:
+            training.evaluate_checkpoints(
+                Moving(), config, str(run), str(run), run_once=run_once, max_retries=-1
+            )

@@ -13,7 +13,7 @@ another state. Variables of a cell:
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -172,7 +172,7 @@ def conv(
     style: layers.LayerStyle,
     scope: str,
     norm_scope: Optional[str],
-    **how: object,
+    **how: Any,
 ) -> tf.Tensor:
     """Return a convolution without biases, then batch norm in a scope beside it; no activation.
 

@@ -1,1 +1,1 @@
-"""The detectors, a file or a folder each."""
+"""Detectors, one module or package per meta-architecture."""

@@ -1,4 +1,4 @@
-"""The single-shot meta-architecture: one network pass from an image to boxes (Liu et al. 2016)."""
+"""Single-shot meta-architecture: one network pass from an image to boxes (Liu et al. 2016)."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ LOCALIZATION_LOSS = 'localization_loss'
 
 @dataclasses.dataclass(frozen=True)
 class LossRules:
-    """How the losses of anchors become the losses of a batch.
+    """Rules that combine the losses of anchors to the losses of a batch.
 
     Attributes:
-        localization: of each anchor.
-        classification: of each anchor.
-        reduction: which anchors count; see `mining`.
-        localization_weight: factor of the sum.
-        classification_weight: factor of the sum.
-        by_matches: divide both by the sum of the matched anchors' weights.
-        by_code_size: divide localisation by the length of the box code too.
+        localization: localization loss of each anchor.
+        classification: classification loss of each anchor.
+        reduction: selects and weights anchors; see `mining`.
+        localization_weight: factor of the localization loss.
+        classification_weight: factor of the classification loss.
+        by_matches: True: both are divided by the sum of the matched anchors' weights.
+        by_code_size: True: the localization loss is divided by the length of the box code too.
     """
 
     localization: losses.LocalizationLoss
@@ -61,22 +61,22 @@ class LossRules:
 
 
 class SsdModel(detector.Detector):
-    """A single-shot detector, without what surrounds it (inputs, metrics, class ids).
+    """Single-shot detector, without inputs, metrics and class ids.
 
     Args:
         num_classes: C, without background.
-        resizer: how an image becomes an input.
-        extractor_for: is_training -> feature extractor.
-        predictor_for: (is_training, code size, class columns) -> head.
-        anchor_generator: the anchors' sizes and places.
-        assigner: what each anchor should predict.
-        box_coder: the code that boxes are predicted in.
-        post_processor: raw predictions to detections.
-        loss_rules: see there.
-        background_column: whether the first column of class logits is background.
-        background_is_zeros: whether an unmatched anchor's class target is all zeros.
-        family: of the boxes.
-        where: path of its config, for error messages.
+        resizer: resizes images to inputs.
+        build_extractor: is_training -> feature extractor.
+        build_predictor: (is_training, code size, class columns) -> head.
+        anchor_generator: generates anchors.
+        assigner: assigns targets to anchors.
+        box_coder: coder of predicted boxes.
+        post_processor: converts raw predictions to detections.
+        loss_rules: see `LossRules`.
+        background_column: True: the first column of class logits is background.
+        background_is_zeros: True: the class target of an unmatched anchor is all zeros.
+        family: family of the boxes.
+        where: path of the config, for error messages.
     """
 
     loss_names = (CLASSIFICATION_LOSS, LOCALIZATION_LOSS)
@@ -86,8 +86,8 @@ class SsdModel(detector.Detector):
         self,
         num_classes: int,
         resizer: image_resizers.ImageResizer,
-        extractor_for: Callable[[bool], extractor.FeatureExtractor],
-        predictor_for: Callable[[bool, int, int], box_predictors.BoxPredictor],
+        build_extractor: Callable[[bool], extractor.FeatureExtractor],
+        build_predictor: Callable[[bool, int, int], box_predictors.BoxPredictor],
         anchor_generator: anchors.AnchorGenerator,
         assigner: targets.TargetAssigner,
         box_coder: box_coders.BoxCoder,
@@ -103,8 +103,8 @@ class SsdModel(detector.Detector):
         self.family = family
         self.where = where
         self.class_columns = num_classes + int(background_column)
-        self._extractor_for = extractor_for
-        self._predictor_for = predictor_for
+        self._build_extractor = build_extractor
+        self._build_predictor = build_predictor
         self._anchor_generator = anchor_generator
         self._assigner = assigner
         self._box_coder = box_coder
@@ -116,12 +116,12 @@ class SsdModel(detector.Detector):
 
     @property
     def backbone_scope(self) -> str:
-        """The scope of the backbone's variables inside the feature extractor's."""
-        return self._extractor_for(False).backbone_scope
+        """Scope of the backbone's variables inside that of the feature extractor."""
+        return self._build_extractor(False).backbone_scope
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """Normalize images, then fill their padding, as published; see `Detector`."""
-        images = self._extractor_for(False).preprocess(images)
+        """Normalize images, then fill their padding, as published."""
+        images = self._build_extractor(False).preprocess(images)
         if true_shapes is not None:
             images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
         return self.resizer.to_network_channels(images)
@@ -134,7 +134,7 @@ class SsdModel(detector.Detector):
         is_training: bool,
         side_inputs: Optional[Dict[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Raw predictions; see `Detector`. They depend neither on padding nor on groundtruth.
+        """Compute raw predictions, which depend neither on padding nor on groundtruth.
 
         Returns:
             `BOX_ENCODINGS` [B, A, code size], `CLASS_LOGITS` [B, A, C'] and `ANCHORS` [A, K].
@@ -143,17 +143,19 @@ class SsdModel(detector.Detector):
             errors.ConfigError: the anchors do not fit the feature maps.
         """
         del true_shapes, groundtruth
-        maps = self._extractor_for(is_training).extract(images)
+        maps = self._build_extractor(is_training).extract(images)
         counts = self._anchor_generator.anchors_per_location()
         if len(counts) != len(maps):
             raise errors.ConfigError(
                 f'{self.where}.anchor_generator: anchors for {len(counts)} feature maps, and the '
-                f'feature extractor makes {len(maps)}; expected as many.'
+                f'feature extractor has {len(maps)}; expected as many.'
             )
-        predictor = self._predictor_for(is_training, self._box_coder.code_size, self.class_columns)
+        predictor = self._build_predictor(
+            is_training, self._box_coder.code_size, self.class_columns
+        )
         codes, logits = predictor.predict(maps, counts)
-        grids = [anchors.size_of(one) for one in maps]
-        boxes = self._anchor_generator.generate(grids, anchors.size_of(images))
+        grids = [anchors.spatial_size(features) for features in maps]
+        boxes = self._anchor_generator.generate(grids, anchors.spatial_size(images))
         return {
             fields.BOX_ENCODINGS: codes,
             fields.CLASS_LOGITS: logits,
@@ -161,7 +163,7 @@ class SsdModel(detector.Detector):
         }
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """See `Detector`."""
+        """Compute the similarity of boxes and their best anchors; None without a threshold."""
         if self._assigner.threshold is None:
             return None
         anchors = self.predict(images, None, None, False)[fields.ANCHORS]
@@ -171,7 +173,7 @@ class SsdModel(detector.Detector):
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
     ) -> targets.Targets:
-        """What each anchor should have predicted."""
+        """Assign targets to anchors."""
         return self._assigner.assign(
             predictions[fields.ANCHORS], groundtruth, background=self._background
         )
@@ -182,24 +184,25 @@ class SsdModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """`CLASSIFICATION_LOSS` and `LOCALIZATION_LOSS`; anchors on padding are negatives."""
+        """Compute the classification and localization loss; anchors on padding are negatives."""
         del true_shapes
         rules = self._rules
         assigned = self.targets(predictions, groundtruth)
         logits = predictions[fields.CLASS_LOGITS]
-        of_classes = rules.classification(logits, assigned.class_targets, assigned.class_weights)
-        of_boxes = self._localization(predictions, assigned)
+        class_losses = rules.classification(logits, assigned.class_targets, assigned.class_weights)
+        box_losses = self._localization(predictions, assigned)
         classification, localization = rules.reduction.reduce(
-            mining.AnchorLosses(of_classes, of_boxes),
+            mining.AnchorLosses(class_losses, box_losses),
             assigned,
             lambda: self._mined(predictions),
         )
         normalizer = tf.constant(1.0)
         if rules.by_matches:
             normalizer = tf.maximum(tf.reduce_sum(assigned.box_weights), 1.0)
-        of_code = self._box_coder.code_size if rules.by_code_size else 1
+        code_size = self._box_coder.code_size if rules.by_code_size else 1
         return {
-            LOCALIZATION_LOSS: localization * (rules.localization_weight / (normalizer * of_code)),
+            LOCALIZATION_LOSS: localization
+            * (rules.localization_weight / (normalizer * code_size)),
             CLASSIFICATION_LOSS: classification * (rules.classification_weight / normalizer),
         }
 
@@ -215,19 +218,19 @@ class SsdModel(detector.Detector):
         return loss(codes, expected, assigned.box_weights)
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """Predicted boxes [B, A, K]."""
+        """Decode the predicted boxes [B, A, K]."""
         return self._box_coder.decode(
             predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
         )[..., : self.family.SIZE]
 
     def _mined(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """Return the upright boxes [B, A, 4] by which mining tells anchors of the same place."""
+        """Decode axis-aligned boxes [B, A, 4], by which mining finds near duplicates."""
         return self._decoded(predictions)
 
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Return detections; see `Detector`."""
+        """Convert raw predictions to detections."""
         windows = None
         if true_shapes is not None:
             far = detector.content_shares(true_shapes, predictions[fields.PREPROCESSED])
@@ -239,51 +242,51 @@ class SsdModel(detector.Detector):
         )
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """See `Detector`."""
+        """Build the deployable form of the detector."""
         return deployable.build(self, self._box_coder, self._post_processor, ops, options)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """Return the feature extractor's variables; see `Detector`."""
-        scope = self._extractor_for(False).scope
-        return detector.without_scope(variables, scope, checkpoint_type)
+        """Map names of a checkpoint to the feature extractor's variables."""
+        scope = self._build_extractor(False).scope
+        return detector.strip_scope(variables, scope, checkpoint_type)
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """See `Detector`."""
-        made = self._extractor_for(False)
-        object_paths.require_objects(made.settings.type_name, f'{self.where}.feature_extractor')
-        predictor = self._predictor_for(False, self._box_coder.code_size, self.class_columns)
-        return object_paths.of_single_shot(
+        """Map paths of an object-based checkpoint to variables."""
+        features = self._build_extractor(False)
+        object_paths.require_objects(features.settings.type_name, f'{self.where}.feature_extractor')
+        predictor = self._build_predictor(False, self._box_coder.code_size, self.class_columns)
+        return object_paths.map_single_shot_paths(
             variables,
-            made.network,
-            made.scope,
-            pads=made.settings.padding == 'FIXED',
+            features.network,
+            features.scope,
+            pads=features.settings.padding == 'FIXED',
             drops=predictor.class_head.dropout_keep_prob < 1.0,
             checkpoint_type=checkpoint_type,
-            last_layer=made.last_layer,
+            last_layer=features.last_layer,
         )
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """See `Detector`."""
-        made = self._extractor_for(False)
-        residual = made.network.scope if made.has_residual_backbone else ''
-        kind = made.settings.type_name
-        has_twin = generations.twin(kind) in extractor.extractor_types()
-        return generations.foreign(names, extractor.SCOPE, kind, residual, has_twin)
+        """Describe why a checkpoint is of the other generation; empty if it is not."""
+        features = self._build_extractor(False)
+        residual = features.network.scope if features.has_residual_backbone else ''
+        kind = features.settings.type_name
+        exists = generations.counterpart(kind) in extractor.extractor_types()
+        return generations.foreign(names, extractor.SCOPE, kind, residual, exists)
 
 
 class RotatedSsdModel(SsdModel):
-    """The same of rotated boxes.
+    """Single-shot detector of rotated boxes.
 
-    Its groundtruth and its detections are `quadrilaterals`, normalized; in between anchors and
+    Its groundtruth and its detections are `quadrilaterals`, normalized. Internally, anchors and
     boxes are `rotated`, in pixels of the input. `ANCHORS` are [A, 5].
     """
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """See `Detector`."""
+        """Compute the similarity of boxes and their best anchors; anchors are normalized."""
         sides = _sides(images)
         fit = super().anchor_fit(images, quadrilaterals.to_boxes(boxes, *sides))
         if fit is None:
@@ -293,7 +296,7 @@ class RotatedSsdModel(SsdModel):
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
     ) -> targets.Targets:
-        """What each anchor should have predicted."""
+        """Assign targets to anchors."""
         sides = _sides(predictions[fields.PREPROCESSED])
         boxes = quadrilaterals.to_boxes(groundtruth.boxes, *sides)
         return super().targets(predictions, dataclasses.replace(groundtruth, boxes=boxes))
@@ -301,8 +304,8 @@ class RotatedSsdModel(SsdModel):
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Return detections; see `Detector`. Boxes are not cut at the image's borders."""
-        found = self._post_processor.apply(
+        """Convert raw predictions to detections; boxes are not clipped to the image."""
+        detections = self._post_processor.apply(
             self._decoded(predictions)[:, :, tf.newaxis, :], predictions[fields.CLASS_LOGITS]
         )
         if true_shapes is None:
@@ -310,17 +313,17 @@ class RotatedSsdModel(SsdModel):
         else:
             height, width, _ = tf.split(tf.cast(true_shapes, tf.float32), 3, axis=1)
         for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES):
-            found[name] = quadrilaterals.from_boxes(found[name], height, width)
-        return found
+            detections[name] = quadrilaterals.from_boxes(detections[name], height, width)
+        return detections
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """Predicted boxes [B, A, 5], in pixels."""
+        """Decode the predicted boxes [B, A, 5], in pixels."""
         return self._box_coder.decode(
             predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
         )
 
     def _mined(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        return rotated.hull(self._decoded(predictions))
+        return rotated.enclosing_boxes(self._decoded(predictions))
 
 
 def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
@@ -332,15 +335,15 @@ def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
 def build_ssd(
     config: ssd_pb2.Ssd, where: str, quantization: Optional[layers.Quantization] = None
 ) -> SsdModel:
-    """Return the detector that a config describes.
+    """Build the detector that a config describes.
 
     Args:
-        config: of the model.
-        where: its path, for error messages.
+        config: configuration message of the model.
+        where: path of the message, for error messages.
         quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
-        errors.ConfigError: a part is missing or unknown, or a field is not honored.
+        errors.ConfigError: a part is missing or unknown, or a field is not supported.
     """
     multiple = efficientnet.size_multiple(config.feature_extractor)
     checks.check_part(config, where, checks.size_problems(where, config, multiple))
@@ -352,7 +355,7 @@ def build_ssd(
     coder = coder_module.build_box_coder(config.box_coder, f'{where}.box_coder')
     background_column = config.add_background_class
 
-    def extractor_for(is_training: bool) -> extractor.FeatureExtractor:
+    def build_extractor(is_training: bool) -> extractor.FeatureExtractor:
         return extractor.build_feature_extractor(
             config.feature_extractor,
             is_training,
@@ -361,7 +364,7 @@ def build_ssd(
             quantization=quantization,
         )
 
-    def predictor_for(
+    def build_predictor(
         is_training: bool, code_size: int, class_columns: int
     ) -> box_predictors.BoxPredictor:
         return box_predictors.build_box_predictor(
@@ -373,14 +376,14 @@ def build_ssd(
             config.inplace_batchnorm_update,
             config.freeze_batchnorm,
             quantization=quantization,
-            generation=generations.of_type(config.feature_extractor.type),
+            generation=generations.find_generation(config.feature_extractor.type),
         )
 
     return (RotatedSsdModel if is_rotated else SsdModel)(
         num_classes=config.num_classes,
         resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
-        extractor_for=extractor_for,
-        predictor_for=predictor_for,
+        build_extractor=build_extractor,
+        build_predictor=build_predictor,
         anchor_generator=anchor_module.build_anchor_generator(
             config.anchor_generator, f'{where}.anchor_generator'
         ),

@@ -1,8 +1,8 @@
-"""Anchors: the boxes that predictions are relative to, at every place of every feature map.
+"""Anchors: the boxes that predictions are relative to, at every cell of every feature map.
 
-They depend on sizes alone: where sizes are static they are computed once, in NumPy, and where they
-are tensors in the graph, by the same functions in the same precision. The order is by feature map,
-then by cell (row by row), then by anchor of the cell.
+Anchors depend on sizes only. For static sizes they are computed once, in NumPy. For sizes that are
+tensors the same functions compute them in the graph, in the same precision. Anchors are ordered by
+feature map, then by cell (row by row), then by anchor of the cell.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from model_fns.detection.config_rules import checks
 from protos import anchors_pb2
 
 Array = Union[np.ndarray, tf.Tensor]
-# Height and width: ints, or int32 scalars where they are known at run time alone.
+# Height and width: ints, or int32 scalars where they are only known at run time.
 Size = Tuple[Union[int, tf.Tensor], Union[int, tf.Tensor]]
 
 
@@ -29,34 +29,34 @@ class AnchorGenerator(abc.ABC):
     """Anchors for feature maps of given sizes.
 
     Attributes:
-        in_pixels: whether boxes are in pixels of the input; else they are normalized.
+        in_pixels: True for boxes in pixels of the input, False for normalized boxes.
     """
 
     in_pixels: bool = False
 
     @abc.abstractmethod
     def anchors_per_location(self) -> List[int]:
-        """How many anchors a cell has, for each feature map."""
+        """Return the number of anchors of a cell, for each feature map."""
 
     @abc.abstractmethod
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """Return the anchors of one feature map.
+        """Compute the anchors of one feature map.
 
         Args:
-            index: which.
-            grid: its (height, width) in cells.
+            index: index of the feature map.
+            grid: (height, width) of the feature map in cells.
             image_size: (height, width) of the network's input in pixels.
 
         Returns:
             float64 [height * width * anchors_per_location, 4].
         """
 
-    def hulls(self, boxes: Array) -> Array:
-        """Return the smallest upright boxes [A, 4] around the boxes of anchors."""
+    def enclosing_boxes(self, boxes: Array) -> Array:
+        """Return the smallest axis-aligned boxes [A, 4] that enclose the boxes of anchors."""
         return boxes
 
     def generate(self, grids: Sequence[Size], image_size: Size) -> Array:
-        """Return the anchors of all feature maps.
+        """Compute the anchors of all feature maps.
 
         Args:
             grids: (height, width) of each feature map in cells.
@@ -68,7 +68,7 @@ class AnchorGenerator(abc.ABC):
             tensor.
 
         Raises:
-            ValueError: there are not as many feature maps as the generator has levels.
+            ValueError: the number of feature maps is not the number of levels of the generator.
         """
         expected = len(self.anchors_per_location())
         if len(grids) != expected:
@@ -87,10 +87,11 @@ class SsdAnchorGenerator(AnchorGenerator):
 
     Args:
         shapes: for each feature map, (scale, aspect ratio) of each anchor of a cell.
-        base_size: (height, width) of scale 1 and ratio 1, in shorter sides.
+        base_size: (height, width) of an anchor of scale 1 and ratio 1, in units of the image's
+            shorter side.
         strides: for each map, (vertical, horizontal) distance between cells in pixels; None: the
-            image's size over the map's.
-        offsets: for each map, the first cell's center in pixels; None: half a stride.
+            size of the image divided by that of the map.
+        offsets: for each map, the center of the first cell in pixels; None: half a stride.
     """
 
     def __init__(
@@ -100,17 +101,17 @@ class SsdAnchorGenerator(AnchorGenerator):
         strides: Optional[Sequence[Tuple[float, float]]] = None,
         offsets: Optional[Sequence[Tuple[float, float]]] = None,
     ):
-        self._shapes = [list(one) for one in shapes]
+        self._shapes = [list(shape) for shape in shapes]
         self._base_size = base_size
         self._strides = strides
         self._offsets = offsets
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
-        return [len(one) for one in self._shapes]
+        """Return the number of (scale, aspect ratio) pairs of each feature map."""
+        return [len(shape) for shape in self._shapes]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`; normalized to the image."""
+        """Compute the anchors of one feature map, normalized to the image."""
         sides = _as_floats(image_size)
         shorter = _ops(*sides).minimum(*sides)
         base = [part * shorter / side for part, side in zip(self._base_size, sides)]
@@ -131,7 +132,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
 
     Args:
         min_level: level L has a stride of 2^L pixels.
-        max_level: the last one.
+        max_level: the last level.
         anchor_scale: size of the smallest square anchor, in strides.
         aspect_ratios: width over height.
         scales_per_octave: anchors of a ratio are 2^(k / scales_per_octave) apart.
@@ -155,15 +156,15 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         self.in_pixels = not normalize
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
+        """Return the number of scales times ratios, the same for each level."""
         return [len(self._scales)] * len(self._levels)
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`."""
+        """Compute the anchors of one pyramid level, normalized or in pixels as configured."""
         stride = 2 ** self._levels[index]
         base = self._anchor_scale * stride
-        # As published: the cells of a static size that the stride does not divide start at the
-        # image's border; those of a size that is known at run time alone never do.
+        # As published: if the stride does not divide a static size, the cells start at the border
+        # of the image. The cells of a size that is only known at run time never do.
         offsets = [
             0.5 * stride if tf.is_tensor(size) or size % stride == 0 else 0.0 for size in image_size
         ]
@@ -201,11 +202,11 @@ class GridAnchorGenerator(AnchorGenerator):
         self._offset = offset
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
+        """Return the number of scales times ratios of the only feature map."""
         return [len(self._scales)]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`; in pixels."""
+        """Compute the anchors of the feature map, in pixels."""
         sizes = _sizes(self._scales, self._ratios, self._base_size)
         return _tile(grid, sizes, self._stride, self._offset)
 
@@ -226,7 +227,7 @@ class GridLevel:
 
 
 class FlexibleGridAnchorGenerator(AnchorGenerator):
-    """Sizes, strides and offsets given for each feature map.
+    """Anchors whose sizes, strides and offsets are configured for each feature map.
 
     Args:
         levels: one for each feature map.
@@ -238,24 +239,24 @@ class FlexibleGridAnchorGenerator(AnchorGenerator):
         self.in_pixels = not normalize
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
+        """Return the number of configured sizes of each feature map."""
         return [len(level.sizes) for level in self._levels]
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
-        """See `AnchorGenerator`."""
+        """Compute the anchors of one feature map, normalized or in pixels as configured."""
         level = self._levels[index]
         scales, ratios = np.array(level.sizes, np.float64).T
         boxes = _tile(grid, _sizes(scales, ratios, (1.0, 1.0)), level.stride, level.offset)
         return boxes if self.in_pixels else _normalized(boxes, image_size)
 
 
-def size_of(images: tf.Tensor) -> Size:
+def spatial_size(images: tf.Tensor) -> Size:
     """Return height and width of [B, height, width, channels]: ints where they are static."""
     static = images.shape.as_list()[1:3]
     if None not in static:
         return tuple(static)
     dynamic = tf.unstack(tf.shape(images)[1:3])
-    return tuple(one or other for one, other in zip(static, dynamic))
+    return tuple(known or side for known, side in zip(static, dynamic))
 
 
 def ssd_shapes(
@@ -264,13 +265,13 @@ def ssd_shapes(
     interpolated_ratio: float = 1.0,
     reduce_lowest: bool = True,
 ) -> List[List[Tuple[float, float]]]:
-    """(scale, aspect ratio) of each anchor of a cell, for each feature map.
+    """List the (scale, aspect ratio) of each anchor of a cell, for each feature map.
 
     Args:
-        scales: of each map.
-        aspect_ratios: each map has each of them at its scale, and one more anchor between its
-            scale and the next map's (1 after the last).
-        interpolated_ratio: of that one; 0 for none.
+        scales: scale of each map.
+        aspect_ratios: each map has an anchor of each ratio at its scale, and one more anchor whose
+            scale lies between its own and the next map's (1 after the last).
+        interpolated_ratio: aspect ratio of that additional anchor; 0 for no such anchor.
         reduce_lowest: the first map has three anchors instead: (0.1, 1), (s0, 2), (s0, 1/2).
     """
     levels = []
@@ -286,14 +287,14 @@ def ssd_shapes(
 
 
 def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> AnchorGenerator:
-    """Return the anchor generator that a config describes.
+    """Build the anchor generator that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none, or one that contradicts itself.
+        errors.ConfigError: the message is empty, or its values contradict each other.
     """
     builders = {
         'ssd_anchor_generator': _build_ssd,
@@ -364,14 +365,14 @@ def _build_flexible(config: anchors_pb2.FlexibleGridAnchorGenerator) -> Flexible
 
 
 def _sizes(scales: np.ndarray, ratios: np.ndarray, base: Sequence[Any]) -> Array:
-    """Heights and widths [n, 2] of anchors of some scales and aspect ratios (width over height)."""
+    """Compute heights and widths [n, 2] of anchors; a ratio is width over height."""
     roots = np.sqrt(ratios)
     heights, widths = scales / roots * base[0], scales * roots * base[1]
     return _ops(heights, widths).stack([heights, widths], axis=1)
 
 
 def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[Any]) -> Array:
-    """Return boxes [height * width * n, 4] of n sizes around the center of each cell."""
+    """Compute boxes [height * width * n, 4] of n sizes around the center of each cell."""
     ops = _ops(sizes, *grid, *strides, *offsets)
     arange = np.arange if ops is np else tf.range
     rows, columns = (
@@ -392,10 +393,10 @@ def _normalized(boxes: Array, image_size: Size) -> Array:
 
 
 def _as_floats(sides: Size) -> List[Any]:
-    """Sides in the precision in which anchors are computed, 64 bits."""
-    return [tf.cast(one, tf.float64) if tf.is_tensor(one) else float(one) for one in sides]
+    """Convert sides to 64 bits, the precision in which anchors are computed."""
+    return [tf.cast(side, tf.float64) if tf.is_tensor(side) else float(side) for side in sides]
 
 
 def _ops(*values: Any) -> Any:
-    """`tf` where one of the values is a tensor, else `np`: what both have goes by one name."""
+    """Return `tf` if any value is a tensor, else `np`; callers use names that both have."""
     return tf if any(tf.is_tensor(value) for value in values) else np

@@ -1,4 +1,4 @@
-"""Upright boxes, a `family.BoxFamily`: tensors [..., 4] of ymin, xmin, ymax, xmax."""
+"""Axis-aligned boxes, a `family.BoxFamily`: tensors [..., 4] of ymin, xmin, ymax, xmax."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ IS_ROTATED = False
 # Keeps divisions and logarithms finite.
 EPSILON = 1e-8
 
-# Coordinates of boxes in a flipped or turned image: those of these places, times a sign, plus an
-# offset.
+# Coordinates of boxes in a flipped or rotated image: coordinates at these indices, times a sign,
+# plus an offset.
 _FLIPS = (
     ([2, 1, 0, 3], [-1.0, 1.0, -1.0, 1.0], [1.0, 0.0, 1.0, 0.0]),
     ([0, 3, 2, 1], [1.0, -1.0, 1.0, -1.0], [0.0, 1.0, 0.0, 1.0]),
@@ -26,22 +26,22 @@ _QUARTER_TURN = ([3, 0, 1, 2], [-1.0, 1.0, -1.0, 1.0], [1.0, 0.0, 1.0, 0.0])
 
 
 def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return the numbers of a record [n, 4], which are the box whatever the size of the image."""
+    """Return the numbers of a record [n, 4]: they are the boxes, whatever the size of the image."""
     del height, width
     return numbers
 
 
 def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return the boxes themselves; see `from_record`."""
+    """Return the boxes themselves, which are the numbers of a record."""
     del height, width
     return boxes
 
 
 def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return the boxes [..., 4], normalized to an image, in its pixels.
+    """Scale boxes [..., 4] that are normalized to an image to its pixels.
 
     Args:
-        boxes: see there.
+        boxes: normalized to the image.
         height: of the image in pixels; a scalar, or of a shape that broadcasts against [...].
         width: likewise.
     """
@@ -49,7 +49,7 @@ def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor
 
 
 def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return the boxes [..., 4], in pixels of an image, normalized to it; see `to_boxes`."""
+    """Normalize boxes [..., 4] in pixels of an image to its size; the inverse of `to_boxes`."""
     return scale(boxes, 1.0 / height, 1.0 / width)
 
 
@@ -60,40 +60,40 @@ def crop(
     size: int,
     image_size: Tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
-    """Return features inside of boxes, by bilinear interpolation; see `family.ModelBoxes`."""
+    """Crop the features inside of boxes by bilinear interpolation; see `family.ModelBoxes`."""
     normalized = from_boxes(boxes, *image_size)
     return box_crops.crop_and_resize(features, normalized, images, [size, size])
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
-    """Areas [...] of boxes [..., 4]; an inverted box has a negative side, not a clipped one."""
+    """Compute areas [...] of boxes [..., 4]; the sides of inverted boxes are negative."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     return (ymax - ymin) * (xmax - xmin)
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Return bool [...]: whether both sides are above 0."""
+    """Check which boxes have two sides above 0: bool [...]."""
     return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
 
 
 def is_sound(boxes: tf.Tensor, overhang: float) -> tf.Tensor:
-    """Return bool [...]: whether a normalized box can be what was meant.
+    """Check which normalized boxes are plausible: bool [...].
 
     Args:
-        boxes: [..., 4]; one with NaN, which is neither beyond nor inverted, is.
-        overhang: how far a box may reach over the image.
+        boxes: [..., 4]; a box with NaN passes, as it is neither outside of the image nor inverted.
+        overhang: distance by which a box may extend beyond the image.
     """
     beyond = tf.reduce_any(tf.abs(boxes - 0.5) > 0.5 + overhang, axis=-1)
     inverted = tf.reduce_any(boxes[..., :2] > boxes[..., 2:], axis=-1)
     return tf.logical_not(tf.logical_or(beyond, inverted))
 
 
-def problem_of(box: Sequence[float], overhang: float) -> str:
-    """Return why the normalized box of a record cannot be meant; empty when it can.
+def find_problem(box: Sequence[float], overhang: float) -> str:
+    """Describe why the normalized box of a record is implausible; empty if it is plausible.
 
     Args:
-        box: in the order of `RECORD_KEYS`; NaN is no reason.
-        overhang: how far it may reach over the image.
+        box: in the order of `RECORD_KEYS`; NaN is not reported.
+        overhang: distance by which the box may extend beyond the image.
     """
     ymin, xmin, ymax, xmax = box
     if any(abs(side - 0.5) > 0.5 + overhang for side in box):
@@ -104,18 +104,18 @@ def problem_of(box: Sequence[float], overhang: float) -> str:
 
 
 def has_sides(box: Sequence[float]) -> bool:
-    """Return whether the box of a record has an area."""
+    """Check whether the box of a record has an area."""
     ymin, xmin, ymax, xmax = box
     return ymin < ymax and xmin < xmax
 
 
-def hull(boxes: tf.Tensor) -> tf.Tensor:
-    """Return the boxes themselves."""
+def enclosing_boxes(boxes: tf.Tensor) -> tf.Tensor:
+    """Return the boxes themselves, which are axis-aligned already."""
     return boxes
 
 
 def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return center y, center x, height and width, each [...]."""
+    """Compute center y, center x, height and width, each [...]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     height, width = ymax - ymin, xmax - xmin
     return ymin + 0.5 * height, xmin + 0.5 * width, height, width
@@ -124,7 +124,7 @@ def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, t
 def from_center_size(
     ycenter: tf.Tensor, xcenter: tf.Tensor, height: tf.Tensor, width: tf.Tensor
 ) -> tf.Tensor:
-    """Return boxes [..., 4] from centers and sizes."""
+    """Compute boxes [..., 4] from centers and sizes."""
     half_height, half_width = 0.5 * height, 0.5 * width
     return tf.stack(
         [ycenter - half_height, xcenter - half_width, ycenter + half_height, xcenter + half_width],
@@ -133,7 +133,7 @@ def from_center_size(
 
 
 def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return areas of the intersections of every box of one set with every box of another.
+    """Compute the areas of the intersections of all boxes of one set with all of another.
 
     Args:
         first: [..., N, 4].
@@ -150,33 +150,34 @@ def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return intersection over union, [..., N, P]; 0 where there is no intersection."""
+    """Compute intersection over union, [..., N, P]; 0 for boxes without an intersection."""
     intersection = pairwise_intersection(first, second)
     union = area(first)[..., :, tf.newaxis] + area(second)[..., tf.newaxis, :] - intersection
     return tf.math.divide_no_nan(intersection, union)
 
 
 def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return intersection over the area of the second box, [..., N, P]."""
+    """Compute intersection over the area of the second box, [..., N, P]."""
     areas = area(second)[..., tf.newaxis, :]
     return tf.math.divide_no_nan(pairwise_intersection(first, second), areas)
 
 
 def self_iou(boxes: tf.Tensor) -> tf.Tensor:
-    """Return intersection over union [N, N] of boxes [N, 4] with each other."""
+    """Compute intersection over union [N, N] of boxes [N, 4] with each other."""
     return pairwise_iou(boxes, boxes)
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return intersection over union of the boxes at the same place, [...]."""
+    """Compute intersection over union of boxes at the same index, [...]."""
     intersection = _elementwise_intersection(first, second)
     return tf.math.divide_no_nan(intersection, area(first) + area(second) - intersection)
 
 
 def elementwise_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Generalised IoU of the boxes at the same place, [...], in [-1, 1].
+    """Compute the generalized IoU of boxes at the same index, [...], in [-1, 1].
 
-    IoU less the share of the smallest enclosing box that neither covers (Rezatofighi et al. 2019).
+    The IoU minus the fraction of the smallest enclosing box that neither box covers (Rezatofighi et
+    al. 2019).
     """
     intersection = _elementwise_intersection(first, second)
     union = area(first) + area(second) - intersection
@@ -188,7 +189,7 @@ def elementwise_giou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return boxes cut off at a window; one outside of it ends up without area on its border.
+    """Clip boxes to a window; a box outside of it ends up without area on its border.
 
     Args:
         boxes: [..., 4].
@@ -200,18 +201,18 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return areas [...] of the parts of boxes [..., 4] that are inside of a window; see there."""
+    """Compute the areas [...] of the parts of boxes [..., 4] inside of a window, as clipped."""
     return area(clip_to_window(boxes, window))
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-    """Return coordinates multiplied; scales are scalars or broadcast against [...]."""
+    """Multiply coordinates; scales are scalars or broadcast against [...]."""
     factors = tf.stack([y_scale, x_scale, y_scale, x_scale], axis=-1)
     return boxes * tf.cast(factors, boxes.dtype)
 
 
 def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return boxes as coordinates of a window: its corners become (0, 0) and (1, 1).
+    """Convert boxes to coordinates of a window: its corners become (0, 0) and (1, 1).
 
     Args:
         boxes: [..., 4].
@@ -223,7 +224,7 @@ def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
-    """Normalized boxes of a mirrored image.
+    """Mirror normalized boxes with their image.
 
     Args:
         boxes: [..., 4].
@@ -233,16 +234,16 @@ def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def rotate90(boxes: tf.Tensor) -> tf.Tensor:
-    """Normalized boxes of an image turned by a quarter, counterclockwise."""
+    """Rotate normalized boxes with their image by 90 degrees, counterclockwise."""
     return _rearranged(boxes, *_QUARTER_TURN)
 
 
 def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """Return the boxes around what corners become: [n, 4].
+    """Compute the boxes [n, 4] that enclose the transformed corners of boxes.
 
     Args:
         boxes: float32 [n, 4].
-        matrix: float32 [2, 2]; a point p, (y, x), goes to matrix p + shift.
+        matrix: float32 [2, 2]; a point p, (y, x), moves to matrix p + shift.
         shift: float32 [2].
     """
     corners = tf.reshape(tf.gather(boxes, [0, 1, 0, 3, 2, 1, 2, 3], axis=1), [-1, 4, 2])
@@ -251,9 +252,9 @@ def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tenso
 
 
 def _rearranged(
-    boxes: tf.Tensor, places: Sequence[int], signs: Sequence[float], offsets: Sequence[float]
+    boxes: tf.Tensor, indices: Sequence[int], signs: Sequence[float], offsets: Sequence[float]
 ) -> tf.Tensor:
-    return tf.gather(boxes, places, axis=-1) * signs + offsets
+    return tf.gather(boxes, indices, axis=-1) * signs + offsets
 
 
 def _elementwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Box coders: boxes as offsets from anchors, and back."""
+"""Box coders: boxes encoded as offsets from anchors, and decoded again."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class BoxCoder(abc.ABC):
     """Relative codes of boxes.
 
     Attributes:
-        code_size: numbers in a code.
+        code_size: number of values of a code.
     """
 
     code_size: int = SIZE
 
     @abc.abstractmethod
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Codes [..., code_size] of boxes [..., 4] relative to anchors (broadcast to [..., 4])."""
+        """Encode boxes [..., 4] relative to anchors (broadcast to [..., 4]): [..., code_size]."""
 
     @abc.abstractmethod
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Return boxes [..., 4] of codes [..., code_size] relative to anchors."""
+        """Decode codes [..., code_size] relative to anchors: boxes [..., 4]."""
 
 
 class FasterRcnnBoxCoder(BoxCoder):
@@ -43,21 +43,21 @@ class FasterRcnnBoxCoder(BoxCoder):
         scales: (sy, sx, sh, sw).
 
     Attributes:
-        scales: as given.
+        scales: (sy, sx, sh, sw).
     """
 
     def __init__(self, scales: Tuple[float, float, float, float] = (10.0, 10.0, 5.0, 5.0)):
         self.scales = scales
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """See `BoxCoder`."""
+        """Encode boxes as scaled center offsets and log size ratios, [..., 4]."""
         ya, xa, ha, wa = _positive_sizes(anchors)
         y, x, h, w = _positive_sizes(boxes)
         offsets = [(y - ya) / ha, (x - xa) / wa, tf.math.log(h / ha), tf.math.log(w / wa)]
         return tf.stack(offsets, axis=-1) * tf.constant(self.scales)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """See `BoxCoder`."""
+        """Decode center offsets and log size ratios [..., 4]."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         ty, tx, th, tw = tf.unstack(codes / tf.constant(self.scales), axis=-1)
         return box_ops.from_center_size(
@@ -69,18 +69,18 @@ class MeanStddevBoxCoder(BoxCoder):
     """Differences of corners, in units of a standard deviation.
 
     Args:
-        stddev: the unit.
+        stddev: the standard deviation.
     """
 
     def __init__(self, stddev: float = 0.01):
         self._stddev = stddev
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """See `BoxCoder`."""
+        """Encode boxes as differences of corners in units of the standard deviation."""
         return (boxes - anchors) / self._stddev
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """See `BoxCoder`."""
+        """Decode differences of corners in units of the standard deviation."""
         return codes * self._stddev + anchors
 
 
@@ -97,7 +97,7 @@ class SquareBoxCoder(BoxCoder):
         self._scales = scales
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """See `BoxCoder`."""
+        """Encode boxes as center offsets and a log length ratio, [..., 3]."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         y, x, h, w = box_ops.to_center_size(boxes)
         anchor_length = tf.sqrt(ha * wa) + EPSILON
@@ -110,7 +110,7 @@ class SquareBoxCoder(BoxCoder):
         return tf.stack(offsets, axis=-1) * tf.constant(self._scales)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """See `BoxCoder`."""
+        """Decode center offsets and log length ratios [..., 3] into square boxes."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         anchor_length = tf.sqrt(ha * wa)
         ty, tx, tl = tf.unstack(codes / tf.constant(self._scales), axis=-1)
@@ -121,14 +121,14 @@ class SquareBoxCoder(BoxCoder):
 
 
 def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
-    """Return the box coder that a config describes.
+    """Build the box coder that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none.
+        errors.ConfigError: the message is empty, or of a coder for other boxes.
     """
     kind = config.WhichOneof('box_coder_oneof')
     if kind == 'faster_rcnn_box_coder':
@@ -148,6 +148,6 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
 
 
 def _positive_sizes(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Centers, and sizes that can be divided by and have a logarithm."""
+    """Compute centers, and sizes that are safe to divide by and to take the logarithm of."""
     y, x, h, w = box_ops.to_center_size(boxes)
     return y, x, h + EPSILON, w + EPSILON

@@ -1,10 +1,10 @@
-"""What detection asks of a kind of boxes: everything that depends on the numbers of a box.
+"""Interfaces of box families: everything in detection that depends on how a box is encoded.
 
-A family is a module with these functions, such as `axis_aligned`. Parts of a model are given
-theirs; data is not tied to one: how many numbers its boxes have tells it. Upright boxes are the
-same in both. Rotated ones are corners in data, normalized as images are (`quadrilaterals`), and
-center, sides and angle in a model, in pixels of its input (`rotated`, which has the functions that
-models need alone).
+A family is a module with these functions, such as `axis_aligned`. Parts of a model get their family
+as an argument. In data the number of values of a box tells the family. Axis-aligned boxes have the
+same encoding in data and in models. Rotated boxes are normalized corners in data
+(`quadrilaterals`). In a model they are center, sides and angle in pixels of its input (`rotated`,
+which only has the functions that models need).
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from model_fns.detection.boxes import axis_aligned, quadrilaterals, rotated
 
 
 class Boxes(Protocol):
-    """What a model asks of boxes [..., SIZE]; leading dimensions broadcast.
+    """Operations of a model on boxes [..., SIZE]; leading dimensions broadcast.
 
     Attributes:
-        SIZE: numbers of a box.
+        SIZE: number of values of a box.
     """
 
     SIZE: int
 
     def area(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Return areas [...]."""
+        """Compute areas [...]."""
 
     def has_area(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Return bool [...]: whether all sides are above 0."""
+        """Check which boxes have only sides above 0: bool [...]."""
 
-    def hull(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Return the smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
+    def enclosing_boxes(self, boxes: tf.Tensor) -> tf.Tensor:
+        """Compute the smallest enclosing axis-aligned boxes, [..., 4]: ymin, xmin, ymax, xmax."""
 
     def pairwise_iou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Return intersection over union of [..., N, SIZE] and [..., P, SIZE]: [..., N, P]."""
+        """Compute the IoU of [..., N, SIZE] and [..., P, SIZE]: [..., N, P]."""
 
     def pairwise_ioa(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Return intersection over the area of the second box, [..., N, P]."""
+        """Compute intersection over the area of the second box, [..., N, P]."""
 
     def self_iou(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Intersection over union [N, N] of boxes with each other; any number with themselves."""
+        """Compute the IoU [N, N] of boxes with each other; the diagonal is undefined."""
 
     def elementwise_iou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Return intersection over union of the boxes at the same place, [...]."""
+        """Compute intersection over union of boxes at the same index, [...]."""
 
     def clip_to_window(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Return boxes cut off at a window [..., 4], as far as the family can be cut."""
+        """Clip boxes to a window [..., 4], if boxes of the family can be clipped."""
 
     def scale(self, boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-        """Return boxes of an image whose sides are multiplied by these factors [...]."""
+        """Scale boxes with their image, whose sides are multiplied by these factors [...]."""
 
 
 class ModelBoxes(Boxes, Protocol):
-    """What a model of two stages asks of boxes in pixels, beside that."""
+    """Further operations of two-stage models on boxes in pixels."""
 
     def crop(
         self,
@@ -64,9 +64,9 @@ class ModelBoxes(Boxes, Protocol):
         size: int,
         image_size: Tuple[tf.Tensor, tf.Tensor],
     ) -> tf.Tensor:
-        """Features [n, size, size, channels] inside of boxes [n, SIZE]; 0 outside of the map.
+        """Crop features inside of boxes [n, SIZE]: [n, size, size, channels]; 0 off the map.
 
-        The borders of boxes are sampled too. No gradient goes to boxes.
+        The borders of boxes are sampled too. Boxes get no gradient.
 
         Args:
             features: [B, height, width, channels].
@@ -78,19 +78,19 @@ class ModelBoxes(Boxes, Protocol):
 
 
 class BoxFamily(Boxes, Protocol):
-    """What data asks of normalized boxes, beside that.
+    """Further operations of the data pipeline on normalized boxes.
 
     Attributes:
-        RECORD_KEYS: keys of a record, one for each number that it has of a box.
-        IS_ROTATED: whether boxes are turned: outputs have the numbers of a record, which are of
-            the image as it came, and corners.
+        RECORD_KEYS: keys of a record, one for each value of a box.
+        IS_ROTATED: True for rotated boxes. Their outputs have the values of a record, which refer
+            to the original image, and corners.
     """
 
     RECORD_KEYS: Tuple[str, ...]
     IS_ROTATED: bool
 
     def to_boxes(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """Return boxes as models have them (see `of_models`), in pixels of the image.
+        """Convert boxes to those of models (see `model_family`), in pixels of the image.
 
         Args:
             boxes: [..., SIZE], normalized to an image.
@@ -99,56 +99,56 @@ class BoxFamily(Boxes, Protocol):
         """
 
     def from_boxes(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """Normalized boxes [..., SIZE] of a model's; see `to_boxes`."""
+        """Convert boxes of a model to normalized boxes [..., SIZE]; see `to_boxes`."""
 
     def from_record(self, numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """Boxes [n, SIZE] of the numbers of a record, and the size of its image in pixels."""
+        """Convert the values of a record to boxes [n, SIZE]; sides are in pixels."""
 
     def to_record(self, boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """What a record would have of boxes [..., SIZE]; sides broadcast against [...]."""
+        """Convert boxes [..., SIZE] to the values of a record; sides broadcast against [...]."""
 
     def is_sound(self, numbers: tf.Tensor, overhang: float) -> tf.Tensor:
-        """Return bool [...]: numbers of a record that are no mistake; NaN is taken for none."""
+        """Check which values of a record are plausible: bool [...]; NaN passes."""
 
-    def problem_of(self, box: Sequence[float], overhang: float) -> str:
-        """Return why the normalized box of a record cannot be meant; empty when it can."""
+    def find_problem(self, box: Sequence[float], overhang: float) -> str:
+        """Describe why the normalized box of a record is implausible; empty if plausible."""
 
     def has_sides(self, box: Sequence[float]) -> bool:
-        """Return whether the box of a record has an area."""
+        """Check whether the box of a record has an area."""
 
     def area_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Return areas of the parts of boxes that are inside of a window."""
+        """Compute the areas of the parts of boxes inside of a window."""
 
     def change_frame(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Boxes in coordinates of a window [..., 4]: its corners become (0, 0) and (1, 1)."""
+        """Convert boxes to coordinates of a window [..., 4]: its corners are (0, 0), (1, 1)."""
 
     def flip(self, boxes: tf.Tensor, axis: int) -> tf.Tensor:
-        """Normalized boxes of an image mirrored top to bottom (0) or left to right (1)."""
+        """Mirror normalized boxes with their image, top to bottom (0) or left to right (1)."""
 
     def rotate90(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Normalized boxes of an image turned by a quarter, counterclockwise."""
+        """Rotate normalized boxes with their image by 90 degrees, counterclockwise."""
 
     def transform(self, boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-        """Return boxes [n, SIZE] after each point p, (y, x), went to matrix p + shift."""
+        """Transform boxes [n, SIZE]: each point p, (y, x), moves to matrix p + shift."""
 
 
-_FAMILIES = {one.SIZE: one for one in (axis_aligned, quadrilaterals)}
+_FAMILIES = {family.SIZE: family for family in (axis_aligned, quadrilaterals)}
 
 
-# What models have in place of normalized boxes.
-_OF_MODELS = {axis_aligned.SIZE: axis_aligned, quadrilaterals.SIZE: rotated}
+# Families in models by the size of the family in data.
+_MODEL_FAMILIES = {axis_aligned.SIZE: axis_aligned, quadrilaterals.SIZE: rotated}
 
 
-def of_models(family: BoxFamily) -> ModelBoxes:
-    """Return the boxes, in pixels of the input, that a model has of a family's."""
-    return _OF_MODELS[family.SIZE]
+def model_family(family: BoxFamily) -> ModelBoxes:
+    """Return the family that models use, in pixels of the input, for a family of data."""
+    return _MODEL_FAMILIES[family.SIZE]
 
 
-def family_of(boxes: tf.Tensor) -> BoxFamily:
-    """Return the family of boxes, by the static size of their last dimension.
+def find_family(boxes: tf.Tensor) -> BoxFamily:
+    """Find the family of boxes by the static size of their last dimension.
 
     Raises:
-        ValueError: there is none of that size.
+        ValueError: no family has that size.
     """
     if boxes.shape[-1] not in _FAMILIES:
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Distances of rotated boxes as normal distributions, which losses can follow everywhere.
+"""Distances of rotated boxes as normal distributions, with gradients everywhere.
 
-A box is taken for the distribution with its center for the mean, and R diag(w^2/4, h^2/4) R^T, R
-the turn by its angle, for the covariance. Sides that are exchanged with the angle turned by a
-quarter, and a square's angle, make no difference to it.
+A box becomes a normal distribution. Its mean is the center of the box and its covariance is
+R diag(w^2/4, h^2/4) R^T, with R the rotation by the angle. Exchanging the sides and rotating by 90
+degrees does not change the distribution, nor does the angle of a square.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Callable, NamedTuple
 import tensorflow as tf
 
 _LEAST_SIDE = 1e-7
-# Of what is under a square root, whose slope is infinite at 0: of sizes, and of a distance itself.
+# Lower bounds under square roots, whose slope is infinite at 0: of sizes, and of distances.
 _LEAST_SIZE = 1e-14
 _LEAST_DISTANCE = 1e-7
 
-# Of two boxes [..., 5] at the same place: [...].
+# A distance of boxes [..., 5] at the same index: [...].
 Distance = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -31,12 +31,12 @@ class _Gaussian(NamedTuple):
 
     @property
     def determinant(self) -> tf.Tensor:
-        """Of the covariance; rounding may have made it negative, which it cannot be."""
+        """Determinant of the covariance; rounding may make it negative, so it is bounded."""
         return tf.maximum(self.xx * self.yy - self.xy * self.xy, _LEAST_SIDE**4)
 
 
 def squared_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """The squared 2-Wasserstein distance of boxes [..., 5] at the same place (Yang et al. 2021).
+    """Compute the squared 2-Wasserstein distance of boxes [..., 5] (Yang et al. 2021).
 
     |m - n|^2 + tr S + tr T - 2 sqrt(tr(S T) + 2 sqrt(det S det T)).
     """
@@ -49,14 +49,14 @@ def squared_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def normalized_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """The 2-Wasserstein distance over 2 (det S det T)^(1/8), which does not depend on the unit."""
+    """Compute the 2-Wasserstein distance over 2 (det S det T)^(1/8), independent of units."""
     distance = _root(squared_wasserstein(first, second), _LEAST_DISTANCE)
     determinants = _gaussian(first).determinant * _gaussian(second).determinant
     return distance / (2.0 * tf.maximum(tf.pow(determinants, 0.125), _LEAST_SIDE))
 
 
 def kullback_leibler(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """The divergence of boxes [..., 5], S, from those at the same place, T (Yang et al. 2021b).
+    """Compute the divergence of boxes [..., 5], S, from boxes T (Yang et al. 2021b).
 
     d^T S^-1 d / 2 + tr(S^-1 T) / 2 + ln(det S / det T) / 2 - 1, with d the distance of the centers.
     """
@@ -66,17 +66,20 @@ def kullback_leibler(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     squares = one.yy * x * x + one.xx * y * y - 2.0 * one.xy * x * y
     trace = one.yy * other.xx + one.xx * other.yy - 2.0 * one.xy * other.xy
     sizes = tf.math.log(one.determinant) - tf.math.log(other.determinant)
-    found = 0.5 * ((squares + trace) / one.determinant + sizes) - 1.0
-    return tf.maximum(found, 0.0)
+    divergence = 0.5 * ((squares + trace) / one.determinant + sizes) - 1.0
+    return tf.maximum(divergence, 0.0)
 
 
 def closeness(distance: Distance, tau: float, root: bool = False) -> Distance:
-    """1 / (tau + f(distance)), which falls from 1 / tau at 0; 1 less it is a loss.
+    """Build the function 1 / (tau + f(distance)), which falls from 1 / tau at distance 0.
 
     Args:
-        distance: from 0 up.
+        distance: a distance, at least 0.
         tau: at least 1.
-        root: whether f is the square root; else ln(1 + distance).
+        root: True: f is the square root; False: ln(1 + distance).
+
+    Returns:
+        A function of boxes. A loss is 1 minus its values.
     """
 
     def compare(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

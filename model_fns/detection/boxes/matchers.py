@@ -1,6 +1,6 @@
-"""Which groundtruth box an anchor answers for.
+"""Matchers, which assign a groundtruth box to each anchor.
 
-A matcher is a function of a batch of similarities. Its answer for each anchor is the row of a
+A matcher is a function of a batch of similarities. For each anchor it returns the row of a
 groundtruth box, `UNMATCHED` or `IGNORED`.
 
     similarity of 2 boxes to 4 anchors      matched at 0.5, unmatched below 0.4, forced
@@ -22,22 +22,22 @@ from protos import target_assignment_pb2
 UNMATCHED = -1
 IGNORED = -2
 
-# Less than every similarity that there is.
+# Less than every similarity.
 _NEVER = -3.4e38
 
 
 class Matcher(abc.ABC):
-    """From similarities to matches.
+    """Assignment of groundtruth boxes to anchors by their similarities.
 
     Attributes:
-        threshold: the least similarity of a match that is not forced; None where any will do.
+        threshold: the least similarity of a match that is not forced; None: any similarity.
     """
 
     threshold: Optional[float] = None
 
     @abc.abstractmethod
     def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
-        """Return the groundtruth row of each anchor.
+        """Match each anchor with a groundtruth row.
 
         Args:
             similarity: float32 [B, M, A].
@@ -50,14 +50,15 @@ class Matcher(abc.ABC):
 
 
 class ArgMaxMatcher(Matcher):
-    """Each anchor takes the box that it is most alike to, if it is alike enough.
+    """Matcher of each anchor with its most similar box, if the similarity reaches a threshold.
 
     Args:
-        matched_threshold: least similarity of a match; None: any is enough.
-        unmatched_threshold: below it an anchor is a negative; between the two it is ignored.
-        negatives_lower_than_unmatched: False swaps the two: below is ignored, between negative.
-        force_match_for_each_row: each claiming box also takes the anchor that is most alike to it;
-            where several want the same one the first of them gets it.
+        matched_threshold: least similarity of a match; None: any similarity.
+        unmatched_threshold: below it an anchor is a negative; between the thresholds it is ignored.
+        negatives_lower_than_unmatched: False swaps the two: anchors below are ignored, anchors
+            between are negatives.
+        force_match_for_each_row: each claiming box also takes its most similar anchor; if several
+            boxes claim the same anchor, the first of them gets it.
 
     Raises:
         ValueError: thresholds that contradict each other.
@@ -81,8 +82,8 @@ class ArgMaxMatcher(Matcher):
         self._force = force_match_for_each_row
 
     def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
-        """See `Matcher`."""
-        if not similarity.shape[1]:  # no row, or maybe none: that has no largest
+        """Match each anchor with its most similar box, then force matches as configured."""
+        if not similarity.shape[1]:  # without a row there is no largest similarity
             similarity = tf.pad(similarity, [[0, 0], [0, 1], [0, 0]])
             valid, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (valid, claiming))
         similarity = tf.where(valid[..., tf.newaxis], similarity, tf.constant(_NEVER))
@@ -93,15 +94,15 @@ class ArgMaxMatcher(Matcher):
             matches = tf.where(best < self._unmatched, self._below, matches)
         if self._force:
             matches = _forced(similarity, claiming, matches)
-        # An image without groundtruth has nothing but negatives, whatever the thresholds say.
+        # All anchors of an image without groundtruth are negatives, whatever the thresholds.
         return tf.where(tf.reduce_any(valid, axis=1, keepdims=True), matches, UNMATCHED)
 
 
 class BipartiteMatcher(Matcher):
-    """The most alike pair is a match; then the most alike pair of what is left; and so on."""
+    """Greedy matcher of the most similar pair, then of the most similar remaining pair, etc."""
 
     def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
-        """See `Matcher`; `claiming` rows alone take part."""
+        """Match each `claiming` row with at most one anchor."""
         batch, rows, anchors = tf.unstack(tf.shape(similarity))
         taking_part = tf.logical_and(valid, claiming)
         open_pairs = tf.where(taking_part[..., tf.newaxis], similarity, tf.constant(_NEVER))
@@ -136,14 +137,14 @@ class BipartiteMatcher(Matcher):
 
 
 def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
-    """Return the matcher that a config describes.
+    """Build the matcher that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none, or one that contradicts itself.
+        errors.ConfigError: the message is empty, or its values contradict each other.
     """
     kind = config.WhichOneof('matcher_oneof')
     if kind == 'bipartite_matcher':
@@ -161,10 +162,10 @@ def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
 
 
 def _forced(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
-    """Matches in which each claiming row has the anchor that is most alike to it."""
+    """Give each claiming row its most similar anchor."""
     batch, rows, anchors = tf.unstack(tf.shape(similarity))
     wanted = tf.argmax(similarity, axis=2, output_type=tf.int32)  # [B, M]
-    # The first row that wants each anchor, by one pass over the rows instead of over all pairs.
+    # Find the first row that claims each anchor in one pass over the rows, not over all pairs.
     first_anchor = tf.range(batch)[:, tf.newaxis] * anchors
     places = tf.where(claiming, first_anchor + wanted, -1)
     row_numbers = tf.broadcast_to(tf.range(rows), [batch, rows])

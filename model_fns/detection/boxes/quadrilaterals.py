@@ -1,10 +1,10 @@
 """Normalized rotated boxes, a `family.BoxFamily`: tensors [..., 8] of the corners' y and x.
 
-What augmentation and resizing do to an image they do to the corners: points may be scaled by other
-factors along y than along x, which the sides and the angle of a turned rectangle do not follow. The
-corners are those of `rotated_rectangles.corners`, or a mirror image of them; after other factors
-they are those of a parallelogram. A model makes boxes of them in pixels of its input, with
-`to_boxes`, and gives its own back with `from_boxes`.
+Augmentation and resizing transform the corners as they transform the image. Points may be scaled by
+different factors along y and x, which sides and angle of a rotated rectangle cannot express. The
+corners are those of `rotated_rectangles.corners`, or a mirror image of them. After a scaling by
+different factors they are those of a parallelogram. A model converts them with `to_boxes` to boxes
+in pixels of its input, and its own boxes back with `from_boxes`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_ANGLE = 2.0 * math.pi
 
 
 def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return the boxes [n, 8] of the numbers of a record [n, 5].
+    """Convert the values of a record [n, 5] to boxes [n, 8].
 
     Args:
         numbers: cy, cx, h, w, angle; lengths as fractions of the image's height (cy, h) and width.
@@ -37,7 +37,7 @@ def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.T
 
 
 def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return boxes [..., 8], normalized to an image, of rotated ones [..., 5] in its pixels.
+    """Convert rotated boxes [..., 5] in pixels of an image to normalized corners [..., 8].
 
     Args:
         boxes: see `rotated`.
@@ -51,7 +51,7 @@ def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tens
 
 
 def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Rotated boxes [..., 5] in pixels of an image: the smallest around boxes [..., 8].
+    """Compute the smallest rotated boxes [..., 5], in pixels, around boxes [..., 8].
 
     See `from_boxes` for the arguments.
     """
@@ -59,22 +59,22 @@ def to_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor
 
 
 def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """What a record would hold of boxes [..., 8]: [..., 5], in the long edge form.
+    """Convert boxes [..., 8] to the values of a record [..., 5], in the long edge form.
 
     See `from_boxes` for the arguments.
     """
-    found = to_boxes(boxes, height, width)
-    height, width = (tf.cast(side, found.dtype) for side in (height, width))
+    rectangles = to_boxes(boxes, height, width)
+    height, width = (tf.cast(side, rectangles.dtype) for side in (height, width))
     ones = tf.ones_like(height)
-    return found / tf.stack([height, width, height, width, ones], axis=-1)
+    return rectangles / tf.stack([height, width, height, width, ones], axis=-1)
 
 
 def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
-    """Return bool [...]: whether the numbers of a record can be what was meant.
+    """Check which values of a record are plausible: bool [...].
 
     Args:
-        numbers: [..., 5]; those with NaN, which is beyond nothing, are.
-        overhang: how far a center may be outside of the image.
+        numbers: [..., 5]; NaN passes, as it exceeds no bound.
+        overhang: distance by which a center may be outside of the image.
     """
     beyond = tf.reduce_any(tf.abs(numbers[..., :2] - 0.5) > 0.5 + overhang, axis=-1)
     inverted = tf.reduce_any(numbers[..., 2:4] < 0.0, axis=-1)
@@ -82,12 +82,12 @@ def is_sound(numbers: tf.Tensor, overhang: float) -> tf.Tensor:
     return tf.logical_not(tf.logical_or(tf.logical_or(beyond, inverted), turned))
 
 
-def problem_of(box: Sequence[float], overhang: float) -> str:
-    """Return why the rotated box of a record cannot be meant; empty when it can.
+def find_problem(box: Sequence[float], overhang: float) -> str:
+    """Describe why the rotated box of a record is implausible; empty if it is plausible.
 
     Args:
-        box: in the order of `RECORD_KEYS`; NaN is no reason.
-        overhang: how far its center may be outside of the image.
+        box: in the order of `RECORD_KEYS`; NaN is not reported.
+        overhang: distance by which the center may be outside of the image.
     """
     cy, cx, height, width, angle = box
     if any(abs(side - 0.5) > 0.5 + overhang for side in (cy, cx)):
@@ -100,48 +100,48 @@ def problem_of(box: Sequence[float], overhang: float) -> str:
 
 
 def has_sides(box: Sequence[float]) -> bool:
-    """Return whether the rotated box of a record has an area."""
+    """Check whether the rotated box of a record has an area."""
     return box[2] > 0 and box[3] > 0
 
 
 def area(boxes: tf.Tensor) -> tf.Tensor:
-    """Return areas [...] of boxes [..., 8]."""
+    """Compute areas [...] of boxes [..., 8]."""
     return parallelograms.area(_parallelograms(boxes))
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Return bool [...]: whether a box has an area."""
+    """Check which boxes have an area: bool [...]."""
     return area(boxes) > 0.0
 
 
-def hull(boxes: tf.Tensor) -> tf.Tensor:
-    """Return the smallest upright boxes around, [..., 4]: ymin, xmin, ymax, xmax."""
+def enclosing_boxes(boxes: tf.Tensor) -> tf.Tensor:
+    """Compute the smallest enclosing axis-aligned boxes, [..., 4]: ymin, xmin, ymax, xmax."""
     points = _points(boxes)
     return tf.concat([tf.reduce_min(points, -2), tf.reduce_max(points, -2)], axis=-1)
 
 
 def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return intersection over union of [..., N, 8] and [..., P, 8]: [..., N, P]; no gradient."""
+    """Compute the IoU of [..., N, 8] and [..., P, 8]: [..., N, P]; no gradient."""
     common = parallelograms.pairwise_intersection(_parallelograms(first), _parallelograms(second))
     union = area(first)[..., :, tf.newaxis] + area(second)[..., tf.newaxis, :] - common
     return tf.math.divide_no_nan(common, union)
 
 
 def pairwise_ioa(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return intersection over the area of the second box, [..., N, P]; no gradient."""
+    """Compute intersection over the area of the second box, [..., N, P]; no gradient."""
     common = parallelograms.pairwise_intersection(_parallelograms(first), _parallelograms(second))
     return tf.math.divide_no_nan(common, area(second)[..., tf.newaxis, :])
 
 
 def self_iou(boxes: tf.Tensor) -> tf.Tensor:
-    """Return intersection over union [N, N] of boxes [N, 8] with each other, 0 with themselves."""
+    """Compute the IoU [N, N] of boxes [N, 8] with each other; the diagonal is 0."""
     common = parallelograms.self_intersection(_parallelograms(boxes))
     areas = area(boxes)
     return tf.math.divide_no_nan(common, areas[:, tf.newaxis] + areas - common)
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Return intersection over union of the boxes at the same place, [...]."""
+    """Compute intersection over union of boxes at the same index, [...]."""
     common = parallelograms.elementwise_intersection(
         _parallelograms(first), _parallelograms(second)
     )
@@ -149,7 +149,7 @@ def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return areas [n] of the parts of boxes [n, 8] that are inside of a window [4]."""
+    """Compute the areas [n] of the parts of boxes [n, 8] inside of a window [4]."""
     low, high = tf.split(window, 2, axis=-1)
     half = 0.5 * (high - low)
     zero = tf.zeros_like(half[..., :1])
@@ -157,26 +157,26 @@ def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     shapes = _parallelograms(boxes)
     window_shapes = tf.broadcast_to(shape, tf.shape(shapes))
     common = parallelograms.elementwise_intersection(shapes, window_shapes)
-    # What is all inside has all of its area, whatever rounding has left of it.
+    # A box that is completely inside keeps its exact area, free of rounding.
     return tf.where(is_inside(boxes, window), area(boxes), common)
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return the boxes themselves: what is left of one that is cut off is seldom a rectangle."""
+    """Return the boxes unchanged: a clipped rotated rectangle is seldom a rectangle."""
     del window
     return boxes
 
 
 def is_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return bool [...]: boxes of which no corner is outside of a window [..., 4]."""
+    """Check which boxes have no corner outside of a window [..., 4]: bool [...]."""
     low, high = tf.split(window, 2, axis=-1)
-    bounds = hull(boxes)
+    bounds = enclosing_boxes(boxes)
     inside = tf.concat([bounds[..., :2] >= low, bounds[..., 2:] <= high], axis=-1)
     return tf.reduce_all(inside, axis=-1)
 
 
 def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return boxes in coordinates of a window: its corners become (0, 0) and (1, 1).
+    """Convert boxes to coordinates of a window: its corners become (0, 0) and (1, 1).
 
     Args:
         boxes: [..., 8].
@@ -188,13 +188,13 @@ def change_frame(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-    """Return coordinates multiplied; scales are scalars or broadcast against [...]."""
+    """Multiply coordinates; scales are scalars or broadcast against [...]."""
     factors = tf.stack([y_scale, x_scale] * 4, axis=-1)
     return boxes * tf.cast(factors, boxes.dtype)
 
 
 def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
-    """Normalized boxes of a mirrored image.
+    """Mirror normalized boxes with their image.
 
     Args:
         boxes: [..., 8].
@@ -206,17 +206,17 @@ def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def rotate90(boxes: tf.Tensor) -> tf.Tensor:
-    """Normalized boxes of an image turned by a quarter, counterclockwise."""
+    """Rotate normalized boxes with their image by 90 degrees, counterclockwise."""
     exchanged = tf.gather(boxes, [1, 0, 3, 2, 5, 4, 7, 6], axis=-1)
     return exchanged * ([-1.0, 1.0] * 4) + [1.0, 0.0] * 4
 
 
 def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """Return the boxes of what corners become: [n, 8].
+    """Transform the corners of boxes: [n, 8].
 
     Args:
         boxes: float32 [n, 8].
-        matrix: float32 [2, 2]; a point p, (y, x), goes to matrix p + shift.
+        matrix: float32 [2, 2]; a point p, (y, x), moves to matrix p + shift.
         shift: float32 [2].
     """
     moved = tf.linalg.matvec(matrix, _points(boxes)) + shift
@@ -224,12 +224,12 @@ def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tenso
 
 
 def _points(boxes: tf.Tensor) -> tf.Tensor:
-    """Return the corners [..., 4, 2]."""
+    """Reshape boxes to corners [..., 4, 2]."""
     return tf.stack([boxes[..., place : place + 2] for place in range(0, SIZE, 2)], axis=-2)
 
 
 def _parallelograms(boxes: tf.Tensor) -> tf.Tensor:
-    """[..., 6]: center, half of the edge downwards, half of that to the right; see there."""
+    """Compute parallelograms [..., 6]: center, half the edge downwards, half that to the right."""
     corners = [boxes[..., place : place + 2] for place in range(0, SIZE, 2)]
     center = 0.25 * tf.add_n(corners)
     down = 0.25 * (corners[3] - corners[0] + corners[2] - corners[1])

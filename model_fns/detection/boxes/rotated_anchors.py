@@ -1,4 +1,4 @@
-"""Rotated anchors: those of any other generator, each at some angles."""
+"""Rotated anchors: the anchors of another generator, each at several angles."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from protos import anchors_pb2
 class RotatedAnchorGenerator(anchors.AnchorGenerator):
     """Anchors [A, 5] in pixels of the input, in their long edge form (see `rotated_rectangles`).
 
-    An anchor that is higher than wide is one turned by a quarter, with its sides exchanged: codes
-    of boxes depend on which side is called which, and groundtruth has that form too.
+    An anchor that is higher than wide is rotated by 90 degrees and its sides are exchanged. The
+    codes of boxes depend on the order of the sides, and groundtruth has the long edge form too.
 
     Args:
-        upright: gives their centers and sizes.
-        angles: in radians, clockwise; the last to vary.
+        generator: generates axis-aligned anchors, whose centers and sizes are used.
+        angles: in radians, clockwise; the angle varies fastest.
     """
 
     in_pixels = True
 
-    def __init__(self, upright: anchors.AnchorGenerator, angles: Sequence[float] = (0.0,)):
-        self._upright = upright
+    def __init__(self, generator: anchors.AnchorGenerator, angles: Sequence[float] = (0.0,)):
+        self._generator = generator
         self._angles = np.array(angles, np.float64)
 
     def anchors_per_location(self) -> List[int]:
-        """See `AnchorGenerator`."""
-        return [count * len(self._angles) for count in self._upright.anchors_per_location()]
+        """Return the number of axis-aligned anchors times the number of angles."""
+        return [count * len(self._angles) for count in self._generator.anchors_per_location()]
 
     def level(self, index: int, grid: anchors.Size, image_size: anchors.Size) -> anchors.Array:
-        """See `AnchorGenerator`; float64 [height * width * anchors_per_location, 5]."""
-        boxes = self._upright.level(index, grid, image_size)
-        if not self._upright.in_pixels:
+        """Compute the anchors of a feature map, float64 [cells * anchors_per_location, 5]."""
+        boxes = self._generator.level(index, grid, image_size)
+        if not self._generator.in_pixels:
             boxes = boxes * _tiled(image_size)
         is_tensor = tf.is_tensor(boxes)
         where, concat = (tf.where, tf.concat) if is_tensor else (np.where, np.concatenate)
@@ -44,15 +44,15 @@ class RotatedAnchorGenerator(anchors.AnchorGenerator):
         swap = (sizes[:, 1] < sizes[:, 0])[:, np.newaxis]
         sizes = where(swap, sizes[:, ::-1], sizes)
         angles = where(swap, _wrapped(self._angles + math.pi / 2), _wrapped(self._angles))
-        of_each = concat([centers, sizes], 1)
+        rectangles = concat([centers, sizes], 1)
         if is_tensor:
-            tiled = tf.repeat(of_each, len(self._angles), axis=0)
+            tiled = tf.repeat(rectangles, len(self._angles), axis=0)
             return tf.concat([tiled, tf.reshape(angles, [-1, 1])], axis=1)
-        tiled = np.repeat(of_each, len(self._angles), axis=0)
+        tiled = np.repeat(rectangles, len(self._angles), axis=0)
         return np.concatenate([tiled, angles.reshape([-1, 1])], axis=1)
 
-    def hulls(self, boxes: anchors.Array) -> anchors.Array:
-        """See `AnchorGenerator`."""
+    def enclosing_boxes(self, boxes: anchors.Array) -> anchors.Array:
+        """Compute the smallest axis-aligned boxes [A, 4] around rotated ones [A, 5]."""
         ops = tf if tf.is_tensor(boxes) else np
         cosine, sine = ops.abs(ops.cos(boxes[:, 4:])), ops.abs(ops.sin(boxes[:, 4:]))
         height, width = boxes[:, 2:3], boxes[:, 3:4]
@@ -63,7 +63,7 @@ class RotatedAnchorGenerator(anchors.AnchorGenerator):
 
 
 def _tiled(image_size: anchors.Size) -> anchors.Array:
-    """float64 [4]: height, width, height, width."""
+    """Return float64 [4]: height, width, height, width."""
     if any(map(tf.is_tensor, image_size)):
         return tf.tile(tf.cast(tf.stack(image_size), tf.float64), [2])
     return np.tile(np.array(image_size, np.float64), 2)
@@ -72,18 +72,18 @@ def _tiled(image_size: anchors.Size) -> anchors.Array:
 def build_anchor_generator(
     config: anchors_pb2.AnchorGenerator, where: str
 ) -> RotatedAnchorGenerator:
-    """Return the generator that a config describes, with its angles.
+    """Build the generator that a config describes, with its angles.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none, or one that contradicts itself.
+        errors.ConfigError: the message is empty, or its values contradict each other.
     """
-    upright = anchors.build_anchor_generator(config, where)
+    generator = anchors.build_anchor_generator(config, where)
     angles = getattr(config, config.WhichOneof('anchor_generator_oneof')).angles
-    return RotatedAnchorGenerator(upright, list(angles) or [0.0])
+    return RotatedAnchorGenerator(generator, list(angles) or [0.0])
 
 
 def _wrapped(angles: np.ndarray) -> np.ndarray:

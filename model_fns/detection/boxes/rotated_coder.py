@@ -1,4 +1,4 @@
-"""The code of a rotated box relative to a rotated anchor."""
+"""Coder of rotated boxes relative to rotated anchors."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from model_fns.detection.boxes.box_coders import BoxCoder
 from protos import box_coding_pb2
 
 # Decoded sides are at most 1000/16 times those of the anchor, and at least 16/1000: the bounds that
-# two-stage detectors have had since Detectron.
+# two-stage detectors use since Detectron.
 _MOST_LOG = math.log(1000 / 16)
 _QUARTER = math.pi / 2
 
 
 class AngleWrap(enum.Enum):
-    """What is taken for the difference of two angles, of which many are the same.
+    """Range of the difference of two angles.
 
-    NONE: the numbers' difference.
-    PI: the same turn in [-pi/2, pi/2).
-    HALF_PI: the same in [-pi/4, pi/4), with the sides of the box exchanged where that takes it.
+    NONE: the plain difference.
+    PI: the equivalent rotation in [-pi/2, pi/2).
+    HALF_PI: the equivalent rotation in [-pi/4, pi/4); the sides of the box are exchanged if needed.
     """
 
     NONE = 'none'
@@ -41,18 +41,18 @@ _WRAPS = {
 
 
 class RotatedBoxCoder(BoxCoder):
-    """The center along the anchor's axes in units of its sides, sides as logarithms, and the turn.
+    """Center along the anchor's axes in units of its sides, log sides, and angle difference.
 
     With dy, dx the distance of the centers and a the anchor's angle:
 
         ty = sy (-sin a dx + cos a dy) / ha    tx = sx (cos a dx + sin a dy) / wa
         th = sh ln(h / ha)    tw = sw ln(w / wa)    tt = st (angle - a) / (pi / 2)
 
-    in that order. Axis-aligned boxes have the code of `FasterRcnnBoxCoder`, and 0.
+    in that order. The code of an axis-aligned box is that of `FasterRcnnBoxCoder`, then 0.
 
     Args:
         scales: (sy, sx, sh, sw, st).
-        wrap: what the difference of angles is.
+        wrap: range of the difference of angles.
     """
 
     code_size = rotated.SIZE
@@ -66,7 +66,7 @@ class RotatedBoxCoder(BoxCoder):
         self._wrap = wrap
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Return codes [..., 5] of boxes [..., 5] relative to anchors (broadcast to [..., 5])."""
+        """Encode boxes [..., 5] relative to anchors (broadcast to [..., 5]): [..., 5]."""
         y, x, height, width, angle = tf.unstack(boxes, axis=-1)
         ya, xa, anchor_height, anchor_width, anchor_angle = tf.unstack(anchors, axis=-1)
         anchor_height, anchor_width = anchor_height + EPSILON, anchor_width + EPSILON
@@ -90,13 +90,13 @@ class RotatedBoxCoder(BoxCoder):
         return tf.stack(offsets, axis=-1) * tf.constant(self._scales, boxes.dtype)
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Boxes [..., 5] of codes [..., 5]; the angle is that of the anchor plus the turn."""
+        """Decode codes [..., 5]; the angle of a box is that of its anchor plus the difference."""
         codes = codes / tf.constant(self._scales, codes.dtype)
         ty, tx, th, tw, turn = tf.unstack(codes, axis=-1)
         ya, xa, height, width, angle = tf.unstack(anchors, axis=-1)
         cosine, sine = tf.cos(angle), tf.sin(angle)
         down, along = ty * height, tx * width
-        logs = [tf.clip_by_value(one, -_MOST_LOG, _MOST_LOG) for one in (th, tw)]
+        logs = [tf.clip_by_value(code, -_MOST_LOG, _MOST_LOG) for code in (th, tw)]
         boxes = [
             ya + cosine * down + sine * along,
             xa + cosine * along - sine * down,
@@ -108,25 +108,25 @@ class RotatedBoxCoder(BoxCoder):
 
 
 def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> RotatedBoxCoder:
-    """Return the coder of rotated boxes that a config describes.
+    """Build the coder of rotated boxes that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it is none, or one of upright boxes.
+        errors.ConfigError: the message is empty, or of a coder of axis-aligned boxes.
     """
     kind = config.WhichOneof('box_coder_oneof')
     if kind != 'rotated_box_coder':
         raise errors.ConfigError(
             f'{where}: {kind or "empty"}; expected rotated_box_coder, with box_type: ROTATED.'
         )
-    return of_message(config.rotated_box_coder)
+    return build_from_message(config.rotated_box_coder)
 
 
-def of_message(coder: box_coding_pb2.RotatedBoxCoder) -> RotatedBoxCoder:
-    """Return the coder that a message describes."""
+def build_from_message(coder: box_coding_pb2.RotatedBoxCoder) -> RotatedBoxCoder:
+    """Build the coder that a message describes."""
     scales = (
         coder.y_scale,
         coder.x_scale,

@@ -1,4 +1,4 @@
-"""Features inside rotated boxes, read on a grid that is turned with the box."""
+"""Crops of features inside rotated boxes, sampled on a grid that rotates with the box."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import tensorflow as tf
 
 from model_fns.layers import crops as box_crops
 
-# Boxes whose crops are computed at once: each takes four gathers of its whole crop.
+# Boxes whose crops are computed at once; each needs four gathers of a whole crop.
 _BLOCK = 64
 
 
 def crop(
     features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, size: int, image_size: tf.Tensor
 ) -> tf.Tensor:
-    """Return crops of boxes, by bilinear interpolation; 0 outside of the map.
+    """Crop features inside boxes by bilinear interpolation; 0 outside of the map.
 
-    The corners of a box are those of its grid, and the corners of the image those of the map: with
-    angles of 0 it is `crops.crop_and_resize`.
+    The corners of a box are the corners of its grid, and the corners of the image those of the map.
+    With angles of 0 the result is that of `crops.crop_and_resize`.
 
     Args:
         features: float [B, height, width, channels].
@@ -28,13 +28,13 @@ def crop(
     Returns:
         [n, size, size, channels].
     """
-    places = _grid(boxes, size) / tf.cast(tf.stack(image_size), features.dtype)
+    points = _grid(boxes, size) / tf.cast(tf.stack(image_size), features.dtype)
     last = tf.cast(tf.shape(features)[1:3] - 1, features.dtype)
-    places = box_crops.snap_to_edges(places) * last
+    points = box_crops.snap_to_edges(points) * last
 
     def block(index: tf.Tensor, crops: tf.TensorArray):
-        some = slice(index * _BLOCK, (index + 1) * _BLOCK)
-        return index + 1, crops.write(index, _sampled(features, places[some], images[some]))
+        rows = slice(index * _BLOCK, (index + 1) * _BLOCK)
+        return index + 1, crops.write(index, _sampled(features, points[rows], images[rows]))
 
     blocks = tf.maximum((tf.shape(boxes)[0] + _BLOCK - 1) // _BLOCK, 1)  # one may be empty
     shape = [None, size, size, features.shape[-1]]
@@ -46,11 +46,11 @@ def crop(
 
 
 def _grid(boxes: tf.Tensor, size: int) -> tf.Tensor:
-    """Places [n, size, size, 2], y and x, from one side of each box [n, 5] to the other."""
+    """Compute grid points [n, size, size, 2], y and x, that span each box [n, 5]."""
     steps = tf.linspace(tf.constant(-0.5, boxes.dtype), tf.constant(0.5, boxes.dtype), size)
     down, along = steps[:, tf.newaxis], steps[tf.newaxis, :]
     cy, cx, height, width, angle = (
-        one[:, tf.newaxis, tf.newaxis] for one in tf.unstack(boxes, axis=-1)
+        value[:, tf.newaxis, tf.newaxis] for value in tf.unstack(boxes, axis=-1)
     )
     cosine, sine = tf.cos(angle), tf.sin(angle)
     y = cy + down * height * cosine + along * width * sine
@@ -58,20 +58,21 @@ def _grid(boxes: tf.Tensor, size: int) -> tf.Tensor:
     return tf.stack([y, x], axis=-1)
 
 
-def _sampled(features: tf.Tensor, places: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-    """Return features [n, size, size, channels] at places in cells of the map."""
-    last = tf.cast(tf.shape(features)[1:3] - 1, places.dtype)
-    inside = tf.reduce_all(tf.logical_and(places >= 0.0, places <= last), axis=-1)
-    low = tf.clip_by_value(tf.floor(places), 0.0, last)
-    part = tf.clip_by_value(places - low, 0.0, 1.0)
-    rows = tf.broadcast_to(images[:, tf.newaxis, tf.newaxis], tf.shape(places)[:3])
+def _sampled(features: tf.Tensor, points: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+    """Sample features [n, size, size, channels] at points in cells of the map."""
+    last = tf.cast(tf.shape(features)[1:3] - 1, points.dtype)
+    inside = tf.reduce_all(tf.logical_and(points >= 0.0, points <= last), axis=-1)
+    low = tf.clip_by_value(tf.floor(points), 0.0, last)
+    part = tf.clip_by_value(points - low, 0.0, 1.0)
+    rows = tf.broadcast_to(images[:, tf.newaxis, tf.newaxis], tf.shape(points)[:3])
     total = tf.zeros([], features.dtype)
     for dy in (0, 1):
         for dx in (0, 1):
             cell = tf.minimum(low + [float(dy), float(dx)], last)
-            at = tf.concat([rows[..., tf.newaxis], tf.cast(cell, tf.int32)], axis=-1)
+            indices = tf.concat([rows[..., tf.newaxis], tf.cast(cell, tf.int32)], axis=-1)
             weights = [
-                one if far else 1.0 - one for one, far in zip(tf.unstack(part, axis=-1), (dy, dx))
+                offset if far else 1.0 - offset
+                for offset, far in zip(tf.unstack(part, axis=-1), (dy, dx))
             ]
-            total += tf.gather_nd(features, at) * (weights[0] * weights[1])[..., tf.newaxis]
+            total += tf.gather_nd(features, indices) * (weights[0] * weights[1])[..., tf.newaxis]
     return tf.where(inside[..., tf.newaxis], total, tf.zeros([], features.dtype))

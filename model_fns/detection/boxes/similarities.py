@@ -1,4 +1,4 @@
-"""How alike a groundtruth box and an anchor are."""
+"""Similarities of groundtruth boxes and anchors."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from model_fns.detection.boxes import rotated
 from model_fns.detection.boxes.family import Boxes
 from protos import target_assignment_pb2
 
-# Of boxes of K numbers: (groundtruth [B, M, K], anchors [A, K] or [B, A, K], scores [B, M] or None)
+# For boxes of K values: (groundtruth [B, M, K], anchors [A, K] or [B, A, K], scores [B, M] or None)
 # -> [B, M, A].
 Similarity = Callable[[tf.Tensor, tf.Tensor, Optional[tf.Tensor]], tf.Tensor]
 
 
 def iou(family: Boxes) -> Similarity:
-    """Return intersection over union."""
+    """Build the similarity that is intersection over union."""
     return lambda groundtruth, anchors, scores=None: family.pairwise_iou(groundtruth, anchors)
 
 
 def ioa(family: Boxes) -> Similarity:
-    """Return intersection over the anchor's area."""
+    """Build the similarity that is intersection over the area of the anchor."""
     return lambda groundtruth, anchors, scores=None: family.pairwise_ioa(groundtruth, anchors)
 
 
 def negative_squared_distance(
     groundtruth: tf.Tensor, anchors: tf.Tensor, scores: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """Minus the squared Euclidean distance of the numbers of the boxes."""
+    """Compute minus the squared Euclidean distance of the values of the boxes."""
     del scores
     first = groundtruth[..., :, tf.newaxis, :]
     second = anchors[..., tf.newaxis, :, :]
@@ -37,10 +37,10 @@ def negative_squared_distance(
 
 
 def thresholded_iou(family: Boxes, threshold: float) -> Similarity:
-    """Return the groundtruth box's score where the IoU is above a threshold, else 0.
+    """Build a similarity: the score of the groundtruth box if the IoU is above a threshold, else 0.
 
     Args:
-        family: of the boxes.
+        family: family of the boxes.
         threshold: in [0, 1].
     """
 
@@ -56,11 +56,11 @@ def thresholded_iou(family: Boxes, threshold: float) -> Similarity:
 
 
 def within_angle(similarity: Similarity, most: float) -> Similarity:
-    """Return a similarity of rotated boxes; 0 where their long sides make an angle that is larger.
+    """Build a similarity of rotated boxes that is 0 if the angle of their long sides is too large.
 
     Args:
-        similarity: of boxes in their long edge form.
-        most: in radians; from pi / 2 on all are alike.
+        similarity: similarity of boxes in their long edge form.
+        most: the largest angle, in radians; from pi / 2 on it has no effect.
     """
 
     def compare(
@@ -76,15 +76,15 @@ def within_angle(similarity: Similarity, most: float) -> Similarity:
 def build_similarity(
     config: target_assignment_pb2.RegionSimilarityCalculator, where: str, family: Boxes
 ) -> Similarity:
-    """Return the similarity that a config describes.
+    """Build the similarity that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
-        family: of the boxes.
+        config: configuration message.
+        where: path of the message, for error messages.
+        family: family of the boxes.
 
     Raises:
-        errors.ConfigError: it describes none.
+        errors.ConfigError: the message is empty.
     """
     kind = config.WhichOneof('region_similarity')
     if kind == 'iou_similarity':

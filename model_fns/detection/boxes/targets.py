@@ -1,4 +1,4 @@
-"""What each anchor should predict."""
+"""Targets of anchors: the classes and boxes that they should predict."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Groundtruth:
     Attributes:
         boxes: float32 [B, M, SIZE of their family].
         classes: float32 [B, M, C], one-hot, without background.
-        weights: float32 [B, M]; 0 for boxes that count for nothing.
+        weights: float32 [B, M]; 0 for boxes that are ignored.
         valid: bool [B, M], False for padding.
-        examples: integers [B], a number for each example, that random draws go by; None: its place
+        examples: integers [B], a number for each example that seeds random draws; None: the index
             in the batch.
-        masks: uint8 [B, M', height, width], 0 or 1, of the padded input's size; None where masks
-            are not read. M' is between 1 and M: no fewer rows than the fullest image has, but few
-            enough to bound the memory of masks.
-        mask_weights: float32 [B, M]; 0 where a mask counts for nothing; None: all count.
-        keypoints: float32 [B, M, k, 2], y and x normalized as boxes are, NaN where a keypoint is
-            not labeled; None where keypoints are not read.
-        keypoint_visibilities: bool [B, M, k]; None where keypoints are not read.
+        masks: uint8 [B, M', height, width], 0 or 1, of the padded input's size; None if masks are
+            not read. M' is between 1 and M: at least the number of objects of the fullest image,
+            but small enough to bound the memory of masks.
+        mask_weights: float32 [B, M]; 0 for masks that are ignored; None: all masks count.
+        keypoints: float32 [B, M, k, 2], y and x normalized as boxes are, NaN for keypoints that
+            are not labeled; None if keypoints are not read.
+        keypoint_visibilities: bool [B, M, k]; None if keypoints are not read.
     """
 
     boxes: tf.Tensor
@@ -43,26 +43,26 @@ class Groundtruth:
     keypoint_visibilities: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
-        """`examples`, or the places in the batch."""
+        """Return `examples`, or the indices in the batch."""
         return tf.range(tf.shape(self.boxes)[0]) if self.examples is None else self.examples
 
     def trimmed(self) -> Groundtruth:
-        """Return the same without rows that are padding in every image of the batch.
+        """Remove the rows that are padding in every image of the batch.
 
-        Valid rows come first, and a batch seldom has nearly as many boxes as there is room for.
-        Masks stay: their rows are not padded to as many.
+        Valid rows come first, and a batch seldom has nearly as many boxes as it has rows.
+        Masks are padded to fewer rows and stay as they are.
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        of_boxes = {name: one for name, one in given.items() if name not in ('examples', 'masks')}
+        rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del rows['examples'], rows['masks']
         return dataclasses.replace(
-            self, **{name: one[:, :count] for name, one in of_boxes.items() if one is not None}
+            self, **{name: one[:, :count] for name, one in rows.items() if one is not None}
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class Targets:
-    """What each anchor of a batch should predict, and how much it matters.
+    """Targets of the anchors of a batch, and their weights.
 
     Attributes:
         class_targets: float32 [B, A, C'], C' = C or, with a background column, C + 1.
@@ -80,14 +80,14 @@ class Targets:
 
 
 class TargetAssigner:
-    """Matches anchors and groundtruth boxes, and says what follows for each anchor.
+    """Assigner of targets to anchors, by matching anchors with groundtruth boxes.
 
     Args:
         similarity: see `similarities`.
         matcher: see `matchers`.
         box_coder: encodes the matched boxes.
         negative_class_weight: class weight of an unmatched anchor.
-        family: of the boxes.
+        family: family of the boxes.
     """
 
     def __init__(
@@ -110,20 +110,20 @@ class TargetAssigner:
         return self._matcher.threshold
 
     def best_similarity(self, anchors: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
-        """How alike each box [M, SIZE] is to the anchor [A, SIZE] that it is most alike to: [M]."""
+        """Compute the similarity of each box [M, SIZE] and its most similar anchor: [M]."""
         similarity = self._similarity(boxes[tf.newaxis], anchors, tf.ones_like(boxes[:, 0])[None])
         return tf.reduce_max(similarity[0], axis=-1)
 
     def assign(
         self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
     ) -> Targets:
-        """Return the targets of a batch.
+        """Compute the targets of a batch.
 
         Args:
-            anchors: float32 [A, SIZE], or [B, A, SIZE] where each image has its own.
-            groundtruth: of B images.
-            background: float32 [C'], the class target of an unmatched anchor. With C' = C + 1 a
-                column for background stands before the classes; with C' = C there is none.
+            anchors: float32 [A, SIZE], or [B, A, SIZE] if each image has its own.
+            groundtruth: groundtruth of B images.
+            background: float32 [C'], the class target of an unmatched anchor. With C' = C + 1 the
+                first column is background; with C' = C there is no such column.
         """
         groundtruth = groundtruth.trimmed()
         classes = _with_background_column(groundtruth.classes, len(background))
@@ -131,25 +131,25 @@ class TargetAssigner:
         similarity = self._similarity(boxes, anchors, 1.0 - classes[..., 0])
         matches = self._matcher.match(similarity, groundtruth.valid, groundtruth.weights > 0)
         matched, ignored = matches >= 0, tf.equal(matches, matchers.IGNORED)
-        # One gather for all that a row has: its class targets, box and weight.
+        # One gather for class targets, box and weight of a row.
         rows = tf.concat(
             [classes, groundtruth.boxes, groundtruth.weights[..., tf.newaxis]], axis=-1
         )
-        of_rows = _gather_rows(rows, matches)
-        of_classes, boxes, weights = tf.split(
-            of_rows, [classes.shape[-1], groundtruth.boxes.shape[-1], 1], axis=-1
+        gathered = _gather_rows(rows, matches)
+        matched_classes, boxes, weights = tf.split(
+            gathered, [classes.shape[-1], groundtruth.boxes.shape[-1], 1], axis=-1
         )
         weights = tf.where(matched, weights[..., 0], 0.0)
         negative = tf.where(ignored, 0.0, self._negative_class_weight)
         class_weights = tf.where(matched, weights, negative)[..., tf.newaxis]
         class_targets = tf.where(
-            matched[..., tf.newaxis], of_classes, tf.constant(background, tf.float32)
+            matched[..., tf.newaxis], matched_classes, tf.constant(background, tf.float32)
         )
         codes = self._box_coder.encode(boxes, anchors)
         return Targets(
             class_targets=class_targets,
             class_weights=tf.broadcast_to(class_weights, tf.shape(class_targets)),
-            # A code of no box may be infinite: it is replaced, not multiplied by 0.
+            # The code of an empty box may be infinite, so it is replaced and not multiplied by 0.
             box_targets=tf.where(matched[..., tf.newaxis], codes, tf.zeros([])),
             box_weights=weights,
             matches=matches,
@@ -164,7 +164,7 @@ def _with_background_column(classes: tf.Tensor, columns: int) -> tf.Tensor:
 
 
 def _gather_rows(rows: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
-    """Return rows [B, M, n] at matches [B, A] (row 0 where there is none): [B, A, n]."""
+    """Gather rows [B, M, n] at matches [B, A] (row 0 for unmatched anchors): [B, A, n]."""
     # A batch without a single box has no row 0 to gather.
     rows = tf.pad(rows, [[0, 0], [0, 1], [0, 0]])
     return tf.gather(rows, tf.maximum(matches, 0), batch_dims=1)

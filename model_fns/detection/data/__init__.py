@@ -1,1 +1,1 @@
-"""Records become images and groundtruth: decoding, resizing, augmentation, checks."""
+"""Conversion of records to images and groundtruth: decoding, resizing, augmentation, checks."""

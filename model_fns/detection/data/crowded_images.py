@@ -1,6 +1,7 @@
-"""Images with more boxes than there is room for, counted and named while a model is trained.
+"""Warnings during training about images with more boxes than examples can hold.
 
-An evaluation reports them at its end, see `metrics.accumulation`; training has no end to wait for.
+An evaluation reports such images at its end, see `metrics.accumulation`. Training is too long to
+wait for its end.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _MAX_NAMED = 5
 
 
 class CrowdedImages:
-    """Warns of the first crowded image, and again when there are ten times as many.
+    """Warning of the first crowded image, and again whenever their number is ten times as large.
 
     Args:
-        max_boxes: that there is room for in an image.
+        max_boxes: the largest number of boxes of an example.
     """
 
     def __init__(self, max_boxes: int):
@@ -29,11 +30,11 @@ class CrowdedImages:
         self._next_warning = 1
 
     def counted(self, left_out: tf.Tensor, source_id: tf.Tensor) -> tf.Tensor:
-        """Pass a number of boxes on, and counts it when it is not 0.
+        """Return a number of dropped boxes, and count the image if it is not 0.
 
         Args:
-            left_out: int32 scalar: boxes of an image that there was no room for.
-            source_id: string scalar: which image.
+            left_out: int32 scalar: number of dropped boxes of an image.
+            source_id: string scalar: id of the image.
         """
         return tf.cond(
             left_out > 0,
@@ -44,7 +45,7 @@ class CrowdedImages:
         )
 
     def add(self, left_out: np.int32, source_id: bytes) -> np.int32:
-        """Count an image, each epoch anew with what its augmentation has left; the number."""
+        """Count an image and return `left_out`; an image counts once, with its latest number."""
         self._left_out[source_id] = int(left_out)
         if len(self._left_out) >= self._next_warning:
             self._next_warning *= 10

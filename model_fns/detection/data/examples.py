@@ -1,4 +1,4 @@
-"""Choosing among the boxes of an example, with all that has a row for each of them."""
+"""Selection of boxes of an example, together with everything that has a row per box."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from model_fns.detection import fields
 
 
 def take_boxes(example: Example, rows: tf.Tensor) -> Example:
-    """Return the example with these boxes, and all that is theirs.
+    """Return the example with these boxes and everything that belongs to them.
 
     Args:
-        example: has any of `fields.PER_BOX`.
+        example: an example with any of `fields.PER_BOX`.
         rows: int [m], indices of boxes.
     """
     return {
@@ -22,5 +22,5 @@ def take_boxes(example: Example, rows: tf.Tensor) -> Example:
 
 
 def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
-    """The example with the boxes for which `kept`, bool [n], is true, and all that is theirs."""
+    """Return the example with the boxes for which `kept`, bool [n], is true; see `take_boxes`."""
     return take_boxes(example, tf.where(kept)[:, 0])

@@ -1,4 +1,4 @@
-"""Checks of the first training examples: there are boxes, and their classes are known."""
+"""Checks of the first training examples: boxes exist, and their classes are known."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _MOST_NAMED = 10  # classes of a message
 
 
 def check(records: Sequence[bytes], are_all: bool, reader: Reader) -> List[str]:
-    """Count the boxes of classes that the model does not have, which training leaves out.
+    """Count the boxes of classes that the model does not have, which training ignores.
 
     Args:
-        records: serialized `tf.train.Example`s; others are left to those who decode them.
-        are_all: whether there are no others.
-        reader: knows the classes.
+        records: serialized `tf.train.Example`s; malformed ones are skipped, decoding reports them.
+        are_all: whether these are all records.
+        reader: reader with the known classes.
 
     Returns:
         Warnings, a sentence each.
 
     Raises:
-        errors.DataError: there are boxes, and none of a known class; or there are no boxes at all.
+        errors.DataError: no box is of a known class, or there are no boxes at all.
     """
     boxes = 0
     unknown: Counter[Union[int, str]] = collections.Counter()
     for record in records:
         classes = _classes(record, reader)
         boxes += len(classes)
-        unknown.update(one for one in classes if not _is_known(one, reader))
+        unknown.update(label for label in classes if not _is_known(label, reader))
     examples = f'{_READER}: the {"" if are_all else "first "}{len(records)} examples'
     if records and not boxes:
         if are_all:
@@ -43,7 +43,7 @@ def check(records: Sequence[bytes], are_all: bool, reader: Reader) -> List[str]:
         return [f'{examples} have no boxes']
     if not unknown:
         return []
-    named = [f'{one!r} ({count})' for one, count in unknown.most_common()]
+    named = [f'{label!r} ({count})' for label, count in unknown.most_common()]
     left_out = sum(unknown.values())
     text = (
         f'{examples} have {boxes} boxes, and {left_out} of them are left out, because the model '
@@ -55,7 +55,7 @@ def check(records: Sequence[bytes], are_all: bool, reader: Reader) -> List[str]:
 
 
 def _classes(record: bytes, reader: Reader) -> Sequence[Union[int, str]]:
-    """Return the class of each box: its name where names count, else its id."""
+    """Return the class of each box: its name if records use names, else its id."""
     try:
         features = tf.train.Example.FromString(record).features.feature
     except message.DecodeError:
@@ -70,12 +70,12 @@ def _values(features: Mapping[str, Any], key: str, kind: str) -> Sequence[Any]:
     return list(getattr(features[key], kind).value) if key in features else []
 
 
-def _is_known(one: Union[int, str], reader: Reader) -> bool:
-    if isinstance(one, str):
-        if one not in reader.label_map:
+def _is_known(label: Union[int, str], reader: Reader) -> bool:
+    if isinstance(label, str):
+        if label not in reader.label_map:
             return False
-        one = reader.label_map.id_of_name(one)
-    return FIRST_ID <= one < FIRST_ID + reader.num_classes
+        label = reader.label_map.id_of_name(label)
+    return FIRST_ID <= label < FIRST_ID + reader.num_classes
 
 
 def _expected(reader: Reader) -> str:

@@ -1,4 +1,4 @@
-"""How an image of any size becomes a network input."""
+"""Resizers, which bring images of any size to the size of a network input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Resized:
 
     Attributes:
         image: float32 [height, width, channels].
-        masks: [n, height, width], resized by nearest neighbor; None where there are none.
+        masks: [n, height, width], resized by nearest neighbor; None if there are none.
         true_shape: int32 [3]: height, width and channels without padding.
     """
 
@@ -37,16 +37,16 @@ class Resized:
 
 
 class ImageResizer(abc.ABC):
-    """Brings images to the network's input size.
+    """Conversion of images to the network's input size.
 
     Args:
         method: `bilinear`, `nearest`, `bicubic` or `area`.
-        grayscale: whether the network takes one channel, see `to_network_channels`.
+        grayscale: True: the network takes one channel, see `to_network_channels`.
 
     Attributes:
-        static_size: (height, width) of every result; None where it depends on the image: a batch
-            is then padded to its largest.
-        pad_values: of padding, for each color; of normalized images in single-shot detectors.
+        static_size: (height, width) of every result; None if it depends on the image: then a batch
+            is padded to its largest image.
+        pad_values: value of padding for each color; single-shot detectors pad normalized images.
         aligns_corners: see `images.resize`.
     """
 
@@ -60,30 +60,30 @@ class ImageResizer(abc.ABC):
 
     @property
     def largest_size(self) -> Optional[Tuple[int, int]]:
-        """(height, width) of the largest result, in landscape; None: there is no largest."""
+        """(height, width) of the largest result, in landscape; None if sizes are unbounded."""
         return self.static_size
 
     @property
     def channels(self) -> int:
-        """Channels that the network takes."""
+        """Number of channels of the network's input."""
         return 1 if self._grayscale else 3
 
     @property
     def pads(self) -> bool:
-        """Whether a batch may hold padding: of a result, or because results differ in size."""
+        """True if a batch may contain padding, within a result or because result sizes differ."""
         return True
 
     @abc.abstractmethod
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Return height and width that an image's content gets: ints, or int32 scalars."""
+        """Compute height and width of the resized content: ints, or int32 scalars."""
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
-        """Height and width of the result from those of the content; None: nothing is padded."""
+        """Compute the padded size of content of this size; None if nothing is padded."""
         del height, width
         return None
 
     def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
-        """Return an image, and its masks, at the network's input size.
+        """Resize an image and its masks to the network's input size.
 
         Args:
             image: uint8 or float32 [height, width, channels].
@@ -109,13 +109,13 @@ class ImageResizer(abc.ABC):
         return Resized(tf.cast(resized, tf.float32), masks, true_shape)
 
     def to_network_channels(self, images: tf.Tensor) -> tf.Tensor:
-        """Convert colors to their luminance (ITU-R BT.601) where the config asks for it.
+        """Convert colors to luminance (ITU-R BT.601) if the config asks for it.
 
-        As published this follows padding, and in single-shot detectors normalization too, so a
-        detector calls it, not `resize`.
+        As published this happens after padding, and in single-shot detectors after normalization.
+        So a detector calls it, not `resize`.
 
         Args:
-            images: float32 [..., 3], or [..., 1], which stay as they are.
+            images: float32 [..., 3], or [..., 1], which are returned unchanged.
         """
         if not self._grayscale or images.shape[-1] == 1:
             return images
@@ -123,7 +123,7 @@ class ImageResizer(abc.ABC):
 
 
 class FixedShapeResizer(ImageResizer):
-    """Always the same height and width, whatever that does to the aspect ratio."""
+    """Resizer to a fixed height and width, which may change the aspect ratio."""
 
     def __init__(self, height: int, width: int, method: str = 'bilinear', grayscale: bool = False):
         super().__init__(method, grayscale)
@@ -131,20 +131,20 @@ class FixedShapeResizer(ImageResizer):
 
     @property
     def pads(self) -> bool:
-        """See `ImageResizer`."""
+        """False: all results have the same size."""
         return False
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """See `ImageResizer`."""
+        """Return the fixed height and width."""
         return self.static_size
 
 
 class KeepAspectRatioResizer(ImageResizer):
-    """The shorter side to `least`, unless the longer one would then be above `most`.
+    """Resizer of the shorter side to `least`, unless the longer side would exceed `most`.
 
     Args:
-        least: of the shorter side, in pixels.
-        most: of the longer side, in pixels.
+        least: size of the shorter side, in pixels.
+        most: largest size of the longer side, in pixels.
         method: see `ImageResizer`.
         pad: whether both sides are padded to `most`.
         pad_values: see `ImageResizer`.
@@ -167,11 +167,11 @@ class KeepAspectRatioResizer(ImageResizer):
 
     @property
     def largest_size(self) -> Optional[Tuple[int, int]]:
-        """See `ImageResizer`."""
+        """(height, width) of the largest result: the padded size, or `least` by `most`."""
         return self.static_size or (self._least, self._most)
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Return both sides times the factor, rounded to the nearest even where in doubt."""
+        """Compute both sides times the factor, rounded half to even."""
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         shorter, longer = tf.reduce_min(sides), tf.reduce_max(sides)
         up = tf.round(sides * (self._least / shorter))
@@ -179,31 +179,31 @@ class KeepAspectRatioResizer(ImageResizer):
         return _whole(tf.where(tf.reduce_max(up) > self._most, down, up))
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
-        """See `ImageResizer`."""
+        """Return `most` by `most` if results are padded, else None."""
         return self.static_size
 
 
 class IdentityResizer(ImageResizer):
-    """The image as it is."""
+    """Resizer that keeps the size of an image."""
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """See `ImageResizer`."""
+        """Return the size of the image."""
         return height, width
 
     def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
-        """See `ImageResizer`."""
+        """Convert an image to float32 without resizing."""
         return Resized(tf.cast(image, tf.float32), masks, tf.shape(image))
 
 
 class ConditionalShapeResizer(ImageResizer):
-    """Images above (or below) a size are brought to it; the others stay.
+    """Resizer of images above (or below) a size to that size; others stay.
 
     As published, corners are aligned, and the other side is truncated to a whole number.
 
     Args:
-        threshold: in pixels.
-        if_greater: whether it is a bound of the longer side from above; else one of the shorter
-            side from below.
+        threshold: a size in pixels.
+        if_greater: True: the threshold is the largest size of the longer side; False: the smallest
+            size of the shorter side.
         method: see `ImageResizer`.
         grayscale: see `ImageResizer`.
     """
@@ -222,7 +222,7 @@ class ConditionalShapeResizer(ImageResizer):
         self._if_greater = if_greater
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """See `ImageResizer`."""
+        """Compute both sides times the factor to the threshold, truncated to integers."""
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         if self._if_greater:
             side = tf.reduce_max(sides)
@@ -234,35 +234,35 @@ class ConditionalShapeResizer(ImageResizer):
 
 
 class PadToMultipleResizer(ImageResizer):
-    """The image as it is, padded at the bottom and right to multiples of a number."""
+    """Resizer that pads images at the bottom and right to multiples of a number."""
 
     def __init__(self, multiple: int, grayscale: bool = False):
         super().__init__('nearest', grayscale)
         self._multiple = multiple
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """See `ImageResizer`."""
+        """Return the size of the image."""
         return height, width
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
-        """See `ImageResizer`."""
+        """Round both sides up to the next multiple."""
         return height + -height % self._multiple, width + -width % self._multiple
 
 
 def _whole(sides: tf.Tensor) -> List[tf.Tensor]:
-    """Return height and width as int32; of a very long image the short one is still a pixel."""
+    """Convert height and width to int32, at least 1 even for a very long image."""
     return tf.unstack(tf.maximum(tf.cast(sides, tf.int32), 1))
 
 
 def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> ImageResizer:
-    """Return the resizer that a config describes.
+    """Build the resizer that a config describes.
 
     Args:
-        config: which.
-        where: the config's own path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none, or one that contradicts itself.
+        errors.ConfigError: the message is empty, or its values contradict each other.
     """
     kind = config.WhichOneof('image_resizer_oneof')
     if kind is None:

@@ -1,4 +1,4 @@
-"""Detection examples: records to images and padded groundtruth of static shapes."""
+"""Conversion of detection records to images and padded groundtruth of static shapes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ModeKeys = tf.estimator.ModeKeys
 _STRING = tf.io.FixedLenFeature([], tf.string, '')
 
 
-def _list_of(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
+def _list_feature(dtype: tf.DType) -> tf.io.FixedLenSequenceFeature:
     return tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
 
 
@@ -38,17 +38,17 @@ _KEYS: Dict[str, Any] = {
     'image/encoded': tf.io.FixedLenFeature([], tf.string),
     'image/source_id': _STRING,
     'image/filename': _STRING,
-    'image/object/class/label': _list_of(tf.int64),
-    'image/object/class/text': _list_of(tf.string),
-    'image/object/difficult': _list_of(tf.int64),
-    'image/object/is_crowd': _list_of(tf.int64),
-    'image/object/group_of': _list_of(tf.int64),
-    'image/object/area': _list_of(tf.float32),
-    'image/object/weight': _list_of(tf.float32),
+    'image/object/class/label': _list_feature(tf.int64),
+    'image/object/class/text': _list_feature(tf.string),
+    'image/object/difficult': _list_feature(tf.int64),
+    'image/object/is_crowd': _list_feature(tf.int64),
+    'image/object/group_of': _list_feature(tf.int64),
+    'image/object/area': _list_feature(tf.float32),
+    'image/object/weight': _list_feature(tf.float32),
 }
 _IMAGE_CLASS_KEYS = {
-    'image/class/label': _list_of(tf.int64),
-    'image/class/text': _list_of(tf.string),
+    'image/class/label': _list_feature(tf.int64),
+    'image/class/text': _list_feature(tf.string),
 }
 _MASK_DTYPES = {
     input_reader_pb2.NUMERICAL_MASKS: tf.float32,
@@ -61,7 +61,7 @@ _FLAGS = {
     input_reader_pb2.InputReader.GROUP_OF: fields.GROUP_OF,
 }
 
-# What a box gets where the record does not say, and the type that it has.
+# Key, type and default of the values of a box that a record may omit.
 _DEFAULTS = {
     fields.DIFFICULT: ('image/object/difficult', tf.bool, False),
     fields.IS_CROWD: ('image/object/is_crowd', tf.bool, False),
@@ -74,21 +74,21 @@ _MAX_BOXES = 'max_number_of_boxes'
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Decodes and prepares detection records.
+    """Decoder of detection records, which also prepares examples for a network.
 
     Attributes:
-        num_classes: without background.
-        max_boxes: groundtruth boxes are padded, or cut, to so many.
-        label_map: gives the ids of class names; None where records have ids.
-        use_display_name: whether records name classes by their display names.
+        num_classes: number of classes without background.
+        max_boxes: number of rows that groundtruth is padded or truncated to.
+        label_map: map from class names to ids; None if records have ids.
+        use_display_name: True: records contain the display names of classes.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
-        keypoints: how they are decoded; None: they are not read.
-        image_classes: whether labels hold the classes that an image was looked through for.
-        max_train_boxes: in place of `max_boxes` in training; None: the same.
-        family: of the boxes.
-        max_pixels: of an image that is decoded.
-        context: how features of other images are read; None: they are not.
-        ignored: the names in `fields` of the flags of boxes that training ignores.
+        keypoints: decoder of keypoints; None: they are not read.
+        image_classes: True: labels contain the classes whose presence in an image was verified.
+        max_train_boxes: replaces `max_boxes` in training; None: the same number.
+        family: family of the boxes.
+        max_pixels: largest number of pixels of an image that is decoded.
+        context: reader of features of other images; None: they are not read.
+        ignored: names in `fields` of the flags of boxes that training ignores.
     """
 
     num_classes: int
@@ -105,15 +105,15 @@ class Reader:
     ignored: Tuple[str, ...] = ()
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """Return one record; boxes that are NaN or of an unknown class are left out.
+        """Decode one record, without boxes that are NaN or of an unknown class.
 
         Args:
             serialized: string scalar, a `tf.train.Example`.
 
         Returns:
-            Named as `fields` has it: `IMAGE` uint8 [height, width, 3], `BOXES` [n, K], `CLASSES`
-            [n] from 0, and so on. Running it fails where lists differ in length, and where a box is
-            inverted or far outside of the image; `problem_with` says what it is.
+            Tensors by the names of `fields`: `IMAGE` uint8 [height, width, 3], `BOXES` [n, K],
+            `CLASSES` [n] from 0, and so on. Running them fails if lists differ in length, or if a
+            box is inverted or far outside of the image; `find_problem` describes the reason.
         """
         parsed = tf.io.parse_single_example(serialized, self._keys())
         numbers = [parsed[key] for key in self.family.RECORD_KEYS]
@@ -151,15 +151,15 @@ class Reader:
     def prepare(
         self, example: Example, resizer: ImageResizer, mode: str
     ) -> Tuple[Features, Labels]:
-        """Return an example at the network's size, its groundtruth padded to a number of boxes.
+        """Resize an example to the network's input, and pad its groundtruth to a number of boxes.
 
-        Boxes and keypoints stay normalized to the image, without what may pad it.
+        Boxes and keypoints stay normalized to the image without padding.
 
         Args:
             example: from `decode` or an augmentation of it.
-            resizer: how the image becomes an input.
-            mode: in training boxes without area, which nothing can match, are left out, and a
-                warning names images with more boxes than there is room for.
+            resizer: resizes the image to an input.
+            mode: in training, boxes without area are dropped because no anchor can match them, and
+                a warning names images with too many boxes.
         """
         if mode == ModeKeys.TRAIN:
             example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
@@ -169,7 +169,7 @@ class Reader:
         training = mode == ModeKeys.TRAIN
         max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
-        # Those that there is no room for need not be resized.
+        # Masks of dropped boxes need not be resized.
         masks = None if masks is None else masks[:max_boxes]
         resized = resizer.resize(example[fields.IMAGE], masks)
         features = {
@@ -190,12 +190,12 @@ class Reader:
         return features, labels
 
     def room(self, training: bool) -> int:
-        """Return how many boxes an example keeps, in training or in an evaluation."""
+        """Return the largest number of boxes of an example, in training or in an evaluation."""
         return self.max_train_boxes or self.max_boxes if training else self.max_boxes
 
-    def problem_with(self, serialized: bytes) -> Optional[str]:
-        """What is wrong with a record, by its keys and values alone; None when nothing is."""
-        return record_checks.problem_with(
+    def find_problem(self, serialized: bytes) -> Optional[str]:
+        """Find the first problem of a record by its keys and values; None if there is none."""
+        return record_checks.find_problem(
             serialized,
             self.label_map,
             0 if self.keypoints is None else self.keypoints.count,
@@ -206,47 +206,47 @@ class Reader:
         )
 
     def class_names(self) -> Dict[int, str]:
-        """Names of the classes by their ids."""
+        """Return the names of the classes by their ids."""
         if self.label_map is not None:
             return self.label_map.names
         first = label_maps.FIRST_ID
-        return {one: f'class {one}' for one in range(first, first + self.num_classes)}
+        return {index: f'class {index}' for index in range(first, first + self.num_classes)}
 
     def _keys(self) -> Dict[str, Any]:
-        boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_of(tf.float32))
+        boxes = dict.fromkeys(self.family.RECORD_KEYS, _list_feature(tf.float32))
         masks = {}
         if self.mask_type is not None:
             masks = {
-                instance_checks.MASK: _list_of(_MASK_DTYPES[self.mask_type]),
-                instance_checks.MASK_WEIGHT: _list_of(tf.float32),
+                instance_checks.MASK: _list_feature(_MASK_DTYPES[self.mask_type]),
+                instance_checks.MASK_WEIGHT: _list_feature(tf.float32),
             }
         points = {} if self.keypoints is None else self.keypoints.keys()
-        points = {key: _list_of(dtype) for key, dtype in points.items()}
+        points = {key: _list_feature(dtype) for key, dtype in points.items()}
         classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
         context = {} if self.context is None else self.context.keys()
         return {**_KEYS, **boxes, **masks, **points, **classes, **context}
 
     def _sound(self, numbers: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """The boxes' numbers; running them fails where they or their lists cannot be meant."""
+        """Return the values of boxes; running them fails if they or their lists are invalid."""
         conditions = []
         count = tf.shape(numbers)[0]
-        of_class = [tf.size(parsed['image/object/class/label'])]
+        class_sizes = [tf.size(parsed['image/object/class/label'])]
         if self.label_map is not None:
-            of_class.append(tf.size(parsed['image/object/class/text']))
+            class_sizes.append(tf.size(parsed['image/object/class/text']))
         per_box = list(record_checks.PER_BOX)
         if self.mask_type is not None:
             per_box.append(instance_checks.MASK_WEIGHT)
         if self.keypoints is not None:
             conditions.append(self.keypoints.are_sound(parsed, count))
-        sizes = tf.stack([*of_class, *(tf.size(parsed[key]) for key in per_box)])
+        sizes = tf.stack([*class_sizes, *(tf.size(parsed[key]) for key in per_box)])
         conditions += [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
-            tf.equal(tf.reduce_max(tf.stack(of_class)), count),
+            tf.equal(tf.reduce_max(tf.stack(class_sizes)), count),
             tf.reduce_all(
                 self.family.is_sound(numbers, record_checks.MOST_OVERHANG)
-            ),  # NaN boxes are left out
+            ),  # NaN boxes pass; they are dropped later
         ]
-        # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+        # The raw op avoids the conditional of `tf.debugging.Assert`, which is slow to build.
         check = tf.raw_ops.Assert(
             condition=tf.reduce_all(tf.stack(conditions)),
             data=['the boxes of the record, or the lists that go with them, are not valid'],
@@ -255,17 +255,17 @@ class Reader:
             return tf.identity(numbers)
 
     def _classes(self, parsed: Dict[str, tf.Tensor], count: tf.Tensor) -> tf.Tensor:
-        """Class indices from 0; -1 where a class is unknown."""
+        """Compute class indices from 0; -1 for unknown classes."""
         labels = parsed['image/object/class/label']
         if self.label_map is None:
             return label_maps.to_index(labels)
         texts = parsed['image/object/class/text']
-        of_names = self.label_map.lookup(_filled(texts, count, ''), self.use_display_name)
-        of_labels = _filled(labels, count, label_maps.UNKNOWN_ID)
-        return label_maps.to_index(tf.where(tf.size(texts) > 0, of_names, of_labels))
+        name_ids = self.label_map.lookup(_filled(texts, count, ''), self.use_display_name)
+        label_ids = _filled(labels, count, label_maps.UNKNOWN_ID)
+        return label_maps.to_index(tf.where(tf.size(texts) > 0, name_ids, label_ids))
 
     def _image_classes(self, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """float32 [C]: 1 for the classes that somebody looked for in the image."""
+        """Compute float32 [C]: 1 for the classes whose presence in the image was verified."""
         ids = parsed['image/class/label']
         if self.label_map is not None:
             names = parsed['image/class/text']
@@ -274,20 +274,20 @@ class Reader:
         return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
 
     def _is_usable(self, example: Example) -> tf.Tensor:
-        """Return bool [n]: boxes that are numbers, of a class that there is."""
+        """Check which boxes are not NaN and of a known class: bool [n]."""
         classes = example[fields.CLASSES]
         known = tf.logical_and(classes >= 0, classes < self.num_classes)
         missing = tf.reduce_any(tf.math.is_nan(example[fields.BOXES]), axis=1)
         return tf.logical_and(known, tf.logical_not(missing))
 
-    def _areas(self, given: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
-        """Return pixels of each box, where the record does not give its object's."""
+    def _areas(self, recorded: tf.Tensor, boxes: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
+        """Complete the areas of a record by those of the boxes, in pixels."""
         height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32))
         computed = self.family.area(self.family.scale(boxes, height, width))
-        return tf.concat([given, computed[tf.size(given) :]], axis=0)
+        return tf.concat([recorded, computed[tf.size(recorded) :]], axis=0)
 
     def _labels(self, example: Example, masks: Optional[tf.Tensor], max_boxes: int) -> Labels:
-        """Return groundtruth with `max_boxes` rows."""
+        """Build groundtruth with `max_boxes` rows."""
         boxes = tf.shape(example[fields.BOXES])[0]
         count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
@@ -295,7 +295,7 @@ class Reader:
         rows.pop(fields.MASKS, None)
         labels = {name: _padded(values, max_boxes) for name, values in rows.items()}
         if masks is not None:
-            # So many whole images that most of them would be padding take too much memory.
+            # Masks are whole images: padding them to `max_boxes` rows would take too much memory.
             labels[fields.MASKS] = _padded(masks, tf.maximum(count, 1))
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
@@ -310,10 +310,9 @@ def build_reader(
     label_map: Optional[label_maps.LabelMap],
     family: BoxFamily = axis_aligned,
 ) -> Reader:
-    """Return the reader of a config: what its training reader asks for, or the first of the others.
+    """Build the reader of a config from its training reader, or from its first evaluation reader.
 
-    `train_config.max_number_of_boxes` is about training; how many boxes an evaluation takes is said
-    by its own reader.
+    `train_config.max_number_of_boxes` applies to training. An evaluation reader has its own.
     """
     reader = config.train_input_reader
     if config.eval_input_reader and not config.HasField('train_input_reader'):
@@ -344,18 +343,18 @@ def _keypoint_decoder(
 ) -> Optional[KeypointDecoder]:
     count, places = reader.num_keypoints, None
     if reader.use_keypoint_label_map:
-        places = keypoints.places_of(label_map, count, 'train_input_reader')
+        places = keypoints.index_keypoints(label_map, count, 'train_input_reader')
     return KeypointDecoder(count, places) if count else None
 
 
 def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
-    """Return values [n], or the default n times where the record has none."""
+    """Return values [n], or the default n times if the record has none."""
     missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
     return tf.concat([values, missing], axis=0)
 
 
 def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:
-    """uint8 [n, height, width], 0 or 1; each of the size of the image, or running it fails."""
+    """Decode masks, uint8 [n, height, width], 0 or 1; fails for masks of another size."""
     height, width, _ = tf.unstack(tf.shape(image))
     if mask_type == input_reader_pb2.NUMERICAL_MASKS:
         return tf.cast(tf.reshape(encoded, [count, height, width]) > 0, tf.uint8)
@@ -366,7 +365,7 @@ def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tenso
         return tf.cast(tf.reshape(mask, [height, width]) > 0, tf.uint8)
 
     masks = tf.cond(
-        count > 0,  # no masks at all have no shape that could be stacked
+        count > 0,  # `map_fn` cannot infer the shape of no masks
         lambda: tf.map_fn(
             decoded, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)
         ),
@@ -376,7 +375,7 @@ def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tenso
 
 
 def _padded(values: tf.Tensor, rows: Union[int, tf.Tensor]) -> tf.Tensor:
-    """[n, ...] as [rows, ...], with zeros or cut."""
+    """Pad or truncate [n, ...] to [rows, ...], with zeros."""
     values = values[:rows]
     missing = rows - tf.shape(values)[0]
     padded = tf.pad(values, [[0, missing]] + [[0, 0]] * (values.shape.rank - 1))

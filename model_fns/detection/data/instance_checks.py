@@ -1,4 +1,4 @@
-"""What is wrong with the masks and keypoints of a detection record."""
+"""Checks of the masks and keypoints of a detection record."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MASK_WEIGHT = 'image/object/mask/weight'
 Y, X = 'image/object/keypoint/y', 'image/object/keypoint/x'
 VISIBILITY = 'image/object/keypoint/visibility'
 TEXT = 'image/object/keypoint/text'
-# Keypoint by keypoint, box by box.
+# Lists with a value for each keypoint of each box.
 KEYPOINTS = (Y, X, VISIBILITY)
 
-# What values are; of masks by how they are read.
+# Types of values; those of masks by mask type.
 KINDS = {
     MASK_WEIGHT: 'float_list',
     Y: 'float_list',
@@ -32,26 +32,26 @@ MASK_KINDS = {
 Values = Mapping[str, Sequence[Any]]
 
 
-def problem_with_keypoints(
+def find_keypoint_problem(
     values: Values, count: int, num_keypoints: int, named: bool = False
 ) -> Optional[str]:
-    """Return the first thing that is wrong with keypoints; None when nothing is.
+    """Find the first problem of keypoints; None if there is none.
 
     Args:
-        values: of the record, by key.
-        count: of boxes.
-        num_keypoints: that a box has, where it has any; 0: they are not read.
-        named: whether records name them; a box may then have fewer, but each as many.
+        values: values of the record, by key.
+        count: number of boxes.
+        num_keypoints: number of keypoints of a box; 0: they are not read.
+        named: True: records name keypoints; boxes may have fewer, but each the same number.
     """
     if not num_keypoints:
         return None
     if named:
-        return _problem_with_names(values, count)
+        return _find_name_problem(values, count)
     for key in KEYPOINTS:
-        given = len(values.get(key, ()))
-        if given not in (0, count * num_keypoints):
+        length = len(values.get(key, ()))
+        if length not in (0, count * num_keypoints):
             return (
-                f'{count} boxes and {given} {key}; expected none, or {num_keypoints} for each box'
+                f'{count} boxes and {length} {key}; expected none, or {num_keypoints} for each box'
             )
     ys, xs = len(values.get(Y, ())), len(values.get(X, ()))
     if ys != xs:
@@ -59,23 +59,23 @@ def problem_with_keypoints(
     return None
 
 
-def _problem_with_names(values: Values, count: int) -> Optional[str]:
+def _find_name_problem(values: Values, count: int) -> Optional[str]:
     total = len(values.get(TEXT, ()))
     for key in KEYPOINTS:
-        given = len(values.get(key, ()))
-        if given != total and (given or key != VISIBILITY):
-            return f'{total} {TEXT} and {given} {key}; expected as many of each'
+        length = len(values.get(key, ()))
+        if length != total and (length or key != VISIBILITY):
+            return f'{total} {TEXT} and {length} {key}; expected as many of each'
     if total % max(count, 1) or (total and not count):
         return f'{count} boxes and {total} {TEXT}; expected as many for each box'
     return None
 
 
-def problem_with_masks(values: Values, count: int, mask_type: Optional[int]) -> Optional[str]:
-    """Return the first thing that is wrong with masks; None when nothing is.
+def find_mask_problem(values: Values, count: int, mask_type: Optional[int]) -> Optional[str]:
+    """Find the first problem of masks; None if there is none.
 
     Args:
-        values: of the record, by key.
-        count: of boxes.
+        values: values of the record, by key.
+        count: number of boxes.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
     """
     if mask_type is None:
@@ -86,7 +86,7 @@ def problem_with_masks(values: Values, count: int, mask_type: Optional[int]) -> 
     if len(weights) not in (0, count):
         return f'{count} boxes and {len(weights)} {MASK_WEIGHT}; expected none, or 1 for each box'
     if mask_type == input_reader_pb2.PNG_MASKS:
-        return _problem_with_pngs(values, masks, count)
+        return _find_png_problem(values, masks, count)
     header = _header(values)
     if header is not None and len(masks) != count * header.height * header.width:
         return (
@@ -96,27 +96,27 @@ def problem_with_masks(values: Values, count: int, mask_type: Optional[int]) -> 
     return None
 
 
-def _problem_with_pngs(values: Values, masks: Sequence[bytes], count: int) -> Optional[str]:
+def _find_png_problem(values: Values, masks: Sequence[bytes], count: int) -> Optional[str]:
     if len(masks) != count:
         return f'{count} boxes and {len(masks)} {MASK}; expected 1 for each box'
     header = _header(values)
     for place, mask in enumerate(masks, 1):
         try:
-            found = images.image_header(mask)
+            mask_header = images.image_header(mask)
         except errors.DataError:
-            found = None
-        if found is None or found.format != 'png':
+            mask_header = None
+        if mask_header is None or mask_header.format != 'png':
             return f'{MASK} {place} of {count} is no PNG'
-        if header is not None and found[1:] != header[1:]:
+        if header is not None and mask_header[1:] != header[1:]:
             return (
-                f'{MASK} {place} of {count} has {_size(found)}, its image {_size(header)}; '
+                f'{MASK} {place} of {count} has {_size(mask_header)}, its image {_size(header)}; '
                 'expected the size of the image'
             )
     return None
 
 
 def _header(values: Values) -> Optional[images.ImageHeader]:
-    """Of the image; None where it cannot be told: that is said where the image is decoded."""
+    """Return the header of the image; None for a corrupt image, which decoding reports."""
     try:
         return images.image_header(values['image/encoded'][0])
     except errors.DataError:

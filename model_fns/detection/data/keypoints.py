@@ -1,4 +1,4 @@
-"""Keypoints of records: in the order of their numbers, or by their names."""
+"""Keypoints of records, ordered by number or named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model_fns.detection import fields
 from model_fns.detection.data import instance_checks
 from model_fns.structures.label_map import LabelMap
 
-# (name, place) of keypoints.
+# (name, index) of keypoints.
 Places = Tuple[Tuple[str, int], ...]
 
 _NAN = float('nan')
@@ -22,18 +22,18 @@ _UNKNOWN = -1
 
 @dataclasses.dataclass(frozen=True)
 class KeypointDecoder:
-    """Decodes the keypoints of the n boxes of a record.
+    """Decoder of the keypoints of the n boxes of a record.
 
     Attributes:
-        count: k, of each box.
-        places: of keypoints among them, by name; None: a record has all of them, in order.
+        count: k, the number of keypoints of each box.
+        places: indices of keypoints by name; None: a record has all keypoints, in order.
     """
 
     count: int
     places: Optional[Places] = None
 
     def keys(self) -> Dict[str, tf.DType]:
-        """Return the lists that a record has of them."""
+        """List the keys of keypoints in a record with their types."""
         keys = {
             instance_checks.Y: tf.float32,
             instance_checks.X: tf.float32,
@@ -42,10 +42,10 @@ class KeypointDecoder:
         return keys if self.places is None else {**keys, instance_checks.TEXT: tf.string}
 
     def are_sound(self, parsed: Dict[str, tf.Tensor], boxes: tf.Tensor) -> tf.Tensor:
-        """Bool scalar: whether the lists are as long as those of so many boxes; int32 scalar."""
+        """Check that lists have the length of so many boxes (int32 scalar): bool scalar."""
         sizes = tf.stack([tf.size(parsed[key]) for key in self.keys()])
         most = tf.reduce_max(sizes)
-        # Where keypoints have names boxes have as many as each other, however many that is.
+        # Named keypoints: boxes have the same number of keypoints, but not necessarily `count`.
         expected = boxes * self.count if self.places is None else most
         filled = tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, expected))
         required = sizes[:2] if self.places is None else tf.gather(sizes, [0, 1, 3])
@@ -57,10 +57,10 @@ class KeypointDecoder:
         return tf.reduce_all(tf.stack(conditions))
 
     def decode(self, parsed: Dict[str, tf.Tensor], boxes: tf.Tensor) -> Example:
-        """Points float32 [n, k, 2], NaN where a keypoint is not visible, and visibilities [n, k].
+        """Decode points [n, k, 2], NaN for invisible ones, and visibilities [n, k].
 
         Args:
-            parsed: the lists; see `are_sound`.
+            parsed: lists of the record; see `are_sound`.
             boxes: int32 scalar, n.
         """
         total = boxes * self.count if self.places is None else tf.size(parsed[instance_checks.TEXT])
@@ -81,14 +81,14 @@ class KeypointDecoder:
     def _placed(
         self, names: tf.Tensor, points: tf.Tensor, visible: tf.Tensor, boxes: tf.Tensor
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Points [t, 2] and visibilities [t] at the places that their names have; the rest NaN."""
+        """Move points [t, 2] and visibilities [t] to the indices of their names; others are NaN."""
         initializer = tf.lookup.KeyValueTensorInitializer(
             tf.constant([name for name, _ in self.places], tf.string),
             tf.constant([place for _, place in self.places], tf.int32),
         )
         places = tf.lookup.StaticHashTable(initializer, _UNKNOWN).lookup(names)
-        of_box = tf.maximum(tf.size(names) // tf.maximum(boxes, 1), 1)
-        rows = tf.range(tf.size(names)) // of_box
+        points_per_box = tf.maximum(tf.size(names) // tf.maximum(boxes, 1), 1)
+        rows = tf.range(tf.size(names)) // points_per_box
         known = tf.where(places >= 0)[:, 0]
         slots = tf.gather(rows * self.count + places, known)[:, tf.newaxis]
         total = boxes * self.count
@@ -101,16 +101,16 @@ class KeypointDecoder:
         return placed, seen
 
 
-def places_of(label_map: Optional[LabelMap], count: int, where: str) -> Places:
-    """The places of keypoints by name, as a label map numbers them: from 0, over all classes.
+def index_keypoints(label_map: Optional[LabelMap], count: int, where: str) -> Places:
+    """Return the index of each named keypoint in a label map: from 0, over all classes.
 
     Args:
-        label_map: with keypoints.
-        count: of keypoints that examples have.
-        where: path of the reader.
+        label_map: a label map with keypoints.
+        count: number of keypoints of a box in examples.
+        where: path of the reader, for error messages.
 
     Raises:
-        errors.ConfigError: there are none, a name has two numbers, or a number is too large.
+        errors.ConfigError: no keypoints, a name with two numbers, or a number that is too large.
     """
     field = f'{where}.use_keypoint_label_map'
     if not count:
@@ -137,6 +137,6 @@ def places_of(label_map: Optional[LabelMap], count: int, where: str) -> Places:
 
 
 def _filled(values: tf.Tensor, total: tf.Tensor, default: Any) -> tf.Tensor:
-    """Return values [t], or the default t times where the record has none."""
+    """Return values [t], or the default t times if the record has none."""
     missing = tf.fill([total - tf.size(values)], tf.constant(default, values.dtype))
     return tf.concat([values, missing], axis=0)

@@ -1,4 +1,4 @@
-"""What is wrong with a detection record, by its keys and values alone."""
+"""Checks of a detection record by its keys and values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import context_features, instance_checks, sequences
 from model_fns.structures.label_map import LabelMap
 
-# Lists that a record has for each of its boxes, or not at all.
+# Optional lists with a value for each box.
 PER_BOX = (
     'image/object/difficult',
     'image/object/is_crowd',
@@ -20,7 +20,7 @@ PER_BOX = (
     'image/object/weight',
 )
 
-# What values are.
+# Types of values.
 _KINDS = {
     'image/encoded': 'bytes_list',
     'image/object/class/text': 'bytes_list',
@@ -30,15 +30,16 @@ _KINDS = {
     **instance_checks.KINDS,
 }
 
-# What `box_type` of a model calls them.
+# Values of `box_type` of a model, and names for messages.
 _BOX_TYPES = {axis_aligned: 'UPRIGHT', quadrilaterals: 'ROTATED'}
+_BOX_NAMES = {axis_aligned: 'axis-aligned', quadrilaterals: 'rotated'}
 
-# Boxes that reach further over the image are a mistake: pixels, say.
+# Boxes that extend further beyond the image are a mistake, such as coordinates in pixels.
 MOST_OVERHANG = 0.1
-_SLACK = 1e-6  # of numbers that are compared with a bound in 32 bits elsewhere
+_SLACK = 1e-6  # tolerance, because decoding compares the same values in 32 bits
 
 
-def problem_with(
+def find_problem(
     serialized: bytes,
     label_map: Optional[LabelMap] = None,
     num_keypoints: int = 0,
@@ -47,25 +48,25 @@ def problem_with(
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
 ) -> Optional[str]:
-    """Return the first thing that is wrong with a record; None when nothing is.
+    """Find the first problem of a record; None if there is none.
 
-    It stops a run, too (see `inputs.Reader.decode`). What a run leaves out is no problem of the
-    record: see `box_report`.
+    Such a problem also stops a run (see `inputs.Reader.decode`). Boxes that a run drops are not a
+    problem: see `box_report`.
 
     Args:
-        serialized: a `tf.train.Example`.
-        label_map: the names of the classes, for records that have names.
-        num_keypoints: that a box has, where it has any.
-        named_keypoints: whether records name them.
+        serialized: a serialized `tf.train.Example`.
+        label_map: label map, for records that name classes.
+        num_keypoints: number of keypoints of a box; 0: they are not read.
+        named_keypoints: True: records name keypoints.
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
-        family: of the boxes.
-        context: how features of other images are read, where they are.
+        family: family of the boxes.
+        context: reader of features of other images; None: they are not read.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
-    except Exception:  # protobuf's DecodeError, of which there is one a runtime
+    except Exception:  # protobuf's DecodeError, whose class depends on the runtime
         return 'not a tf.train.Example'
-    unsplit = sequences.problem_with(serialized)
+    unsplit = sequences.find_problem(serialized)
     if unsplit:
         return unsplit
     expected = {**_KINDS, **dict.fromkeys(family.RECORD_KEYS, 'float_list')}
@@ -80,30 +81,30 @@ def problem_with(
     if not any(values.get('image/encoded', ())):
         return 'no image/encoded'
     numbers = {key: values.get(key, []) for key in family.RECORD_KEYS}
-    of_others = _boxes_of_others(values, family)
-    if of_others:
-        return of_others
+    wrong = _wrong_family(values, family)
+    if wrong:
+        return wrong
     count = len(numbers[family.RECORD_KEYS[0]])
     return (
         _uneven_boxes(numbers)
         or _uneven_classes(values, count, label_map)
         or _uneven_lists(values, count)
-        or instance_checks.problem_with_keypoints(values, count, num_keypoints, named_keypoints)
-        or instance_checks.problem_with_masks(values, count, mask_type)
+        or instance_checks.find_keypoint_problem(values, count, num_keypoints, named_keypoints)
+        or instance_checks.find_mask_problem(values, count, mask_type)
         or _impossible_box(numbers, family)
-        or (context.problem_with(values) if context is not None else None)
+        or (context.find_problem(values) if context is not None else None)
     )
 
 
-def _boxes_of_others(values: Mapping[str, Sequence[Any]], family: BoxFamily) -> Optional[str]:
-    """What is said of a record with boxes of another family alone."""
+def _wrong_family(values: Mapping[str, Sequence[Any]], family: BoxFamily) -> Optional[str]:
+    """Describe a record that only has boxes of another family."""
     if any(values.get(key) for key in family.RECORD_KEYS):
         return None
     for other, box_type in _BOX_TYPES.items():
         if other is not family and any(values.get(key) for key in other.RECORD_KEYS):
             return (
-                f'{_folder(other)}/* and no {_folder(family)}/*: {box_type.lower()} boxes; '
-                f'expected {_BOX_TYPES[family].lower()} ones, or box_type: {box_type} in the model'
+                f'{_folder(other)}/* and no {_folder(family)}/*: {_BOX_NAMES[other]} boxes; '
+                f'expected {_BOX_NAMES[family]} ones, or box_type: {box_type} in the model'
             )
     return None
 
@@ -119,16 +120,16 @@ def _values(feature: Any) -> Sequence[Any]:
 
 def _wrong_kind(features: Mapping[str, Any], expected: Mapping[str, str]) -> Optional[str]:
     for key, kind in expected.items():
-        given = features[key].WhichOneof('kind') if key in features else None
-        if given not in (None, kind) and _values(features[key]):
-            return f'{key} is a {given}; expected a {kind}'
+        actual = features[key].WhichOneof('kind') if key in features else None
+        if actual not in (None, kind) and _values(features[key]):
+            return f'{key} is a {actual}; expected a {kind}'
     return None
 
 
 def _uneven_boxes(numbers: Mapping[str, Sequence[float]]) -> Optional[str]:
-    if len({len(one) for one in numbers.values()}) == 1:
+    if len({len(values) for values in numbers.values()}) == 1:
         return None
-    counts = ', '.join(f'{len(one)} {_last(key)}' for key, one in numbers.items())
+    counts = ', '.join(f'{len(values)} {_last(key)}' for key, values in numbers.items())
     prefix = next(iter(numbers)).rpartition('/')[0]
     return f'{prefix}/* has {counts}; expected as many of each'
 
@@ -138,8 +139,8 @@ def _uneven_classes(
 ) -> Optional[str]:
     labels = values.get('image/object/class/label', ())
     names = values.get('image/object/class/text', ())
-    of_class = [len(labels)] if label_map is None else [len(labels), len(names)]
-    if max(of_class) != count or any(each not in (0, count) for each in of_class):
+    class_sizes = [len(labels)] if label_map is None else [len(labels), len(names)]
+    if max(class_sizes) != count or any(size not in (0, count) for size in class_sizes):
         return (
             f'{count} boxes, {len(labels)} image/object/class/label and {len(names)} '
             'image/object/class/text; expected '
@@ -150,18 +151,18 @@ def _uneven_classes(
 
 
 def _uneven_lists(values: Mapping[str, Sequence[Any]], count: int) -> Optional[str]:
-    """Lists that may be left out."""
+    """Find an optional list whose length is not the number of boxes."""
     for key in PER_BOX:
-        given = len(values.get(key, ()))
-        if given not in (0, count):
-            return f'{count} boxes and {given} {key}; expected none, or 1 for each box'
+        length = len(values.get(key, ()))
+        if length not in (0, count):
+            return f'{count} boxes and {length} {key}; expected none, or 1 for each box'
     return None
 
 
 def _impossible_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:
     boxes = list(zip(*numbers.values()))
     for place, box in enumerate(boxes, 1):
-        problem = family.problem_of(box, MOST_OVERHANG + _SLACK)
+        problem = family.find_problem(box, MOST_OVERHANG + _SLACK)
         if problem:
             named = ', '.join(f'{_last(key)} {number:g}' for key, number in zip(numbers, box))
             return f'box {place} of {len(boxes)} ({named}) {problem}'

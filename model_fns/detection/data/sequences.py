@@ -1,7 +1,7 @@
-"""Sequences of images: the frames of a `tf.train.SequenceExample` as records of one image each.
+"""Sequences of images: the frames of a `tf.train.SequenceExample` as records of single images.
 
-The keys are those of the Object Detection API: what all frames share is in the context
-(`image/format`, `image/context_features`), what each has in feature lists: `image/encoded`,
+The keys are those of the Object Detection API. The context has the features that all frames share
+(`image/format`, `image/context_features`). Feature lists have those of each frame: `image/encoded`,
 `image/source_id`, `region/bbox/*`, `region/label/*`.
 """
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 _IMAGE = 'image/encoded'
 _IS_ANNOTATED = 'region/is_annotated'
 
-# A frame's lists by the keys that a record of one image has them under.
+# Keys of a record of a single image by the keys of a frame's lists.
 OF_REGIONS = {
     **{
         f'region/bbox/{side}': f'image/object/bbox/{side}'
@@ -27,14 +27,15 @@ OF_REGIONS = {
 
 
 def split(serialized: bytes) -> List[bytes]:
-    """Return the frames of a sequence, each a serialized `tf.train.Example`.
+    """Split a sequence into its frames, each a serialized `tf.train.Example`.
 
-    Frames that nobody has annotated (`region/is_annotated` 0) are left out: the published system
-    gives them no loss and does not count their detections. Where the key is missing all are.
+    Frames without annotations (`region/is_annotated` 0) are dropped, because the published system
+    gives them no loss and does not count their detections. Without that key all frames count as
+    annotated.
 
     Args:
-        serialized: a `tf.train.SequenceExample`. What is none, or has lists that do not go
-            together (see `problem_with`), comes back as it is, alone.
+        serialized: a serialized `tf.train.SequenceExample`. Other bytes, and sequences with lists
+            of different lengths (see `find_problem`), are returned unchanged as the only record.
     """
     sequence = _parse(serialized)
     if sequence is None or _uneven(sequence):
@@ -47,8 +48,8 @@ def split(serialized: bytes) -> List[bytes]:
     ]
 
 
-def problem_with(serialized: bytes) -> Optional[str]:
-    """What is wrong with a sequence that is to be decoded; None for what is no sequence."""
+def find_problem(serialized: bytes) -> Optional[str]:
+    """Describe why a sequence cannot be decoded as an example; None for other bytes."""
     sequence = _parse(serialized)
     if sequence is None:
         return None
@@ -59,7 +60,7 @@ def problem_with(serialized: bytes) -> Optional[str]:
 
 
 def _parse(serialized: bytes) -> Optional[tf.train.SequenceExample]:
-    """Return the sequence; None for other bytes, those of a `tf.train.Example` among them."""
+    """Parse a sequence; None for other bytes, including a `tf.train.Example`."""
     try:
         sequence = tf.train.SequenceExample.FromString(serialized)
     except Exception:  # protobuf's DecodeError, of which there is one a runtime
@@ -68,7 +69,7 @@ def _parse(serialized: bytes) -> Optional[tf.train.SequenceExample]:
 
 
 def _read_keys(lists: Mapping[str, Any]) -> List[str]:
-    """The feature lists that are read: another program may keep lists of other lengths beside."""
+    """List the feature lists that are read; further lists may have other lengths."""
     return [
         key
         for key in sorted(lists)

@@ -1,1 +1,1 @@
-"""Network outputs become detections: suppression, post-processing, calibration, pictures."""
+"""Conversion of network outputs to detections: suppression, post-processing, pictures."""

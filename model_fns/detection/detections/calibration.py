@@ -1,7 +1,7 @@
-"""Calibration: makes scores the probabilities that they look like.
+"""Calibration of scores, so that they are probabilities.
 
-Functions are by column of the class predictions: where the first column is background, a class has
-the number of its label map item.
+Functions are indexed by column of the class predictions. If the first column is background, the
+column of a class is its id in the label map.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ import tensorflow as tf
 from estimator_lib import errors
 from protos import post_processing_pb2
 
-# Points (x, y) of a piecewise linear function, by growing x.
+# Points (x, y) of a piecewise linear function, ordered by x.
 Points = Sequence[Tuple[float, float]]
 
-# Scores are kept off 0 and 1, whose logits are infinite.
+# Bounds of scores, because the logits of 0 and 1 are infinite.
 _LEAST, _MOST = 1e-30, 1.0 - 2.0**-24
 
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What is done to logits before, and to scores after, they are converted.
+    """Changes of logits before, and of scores after, their conversion.
 
     Attributes:
-        temperature: logits are divided by it.
-        of_scores: float32 [B, A, columns] -> the same shape; None: scores stay.
+        temperature: divisor of logits.
+        score_function: float32 [B, A, columns] -> the same shape; None: scores stay.
     """
 
     temperature: float = 1.0
-    of_scores: Optional[Callable[[tf.Tensor], tf.Tensor]] = None
+    score_function: Optional[Callable[[tf.Tensor], tf.Tensor]] = None
 
 
 def piecewise_linear(scores: tf.Tensor, points: Points) -> tf.Tensor:
-    """Return the same piecewise linear function of all scores; constant beyond its ends.
+    """Apply one piecewise linear function to all scores; it is constant beyond its ends.
 
     Args:
         scores: float32, of any shape.
-        points: of the function.
+        points: points of the function.
     """
     flat = tf.reshape(scores, [1, -1])
     return tf.reshape(_interpolated(flat, [points]), tf.shape(scores))
 
 
 def piecewise_linear_by_column(scores: tf.Tensor, points: Mapping[int, Points]) -> tf.Tensor:
-    """Return a piecewise linear function for each column of [B, A, columns]; others stay."""
+    """Apply a piecewise linear function to each column of [B, A, columns]; others stay."""
     columns = scores.shape[2]
     identity = ((0.0, 0.0), (1.0, 1.0))
     by_column = tf.transpose(scores, [2, 0, 1])
@@ -59,7 +59,7 @@ def piecewise_linear_by_column(scores: tf.Tensor, points: Mapping[int, Points]) 
 
 
 def sigmoid(scores: tf.Tensor, a: float, b: float) -> tf.Tensor:
-    """1 / (1 + exp(a logit(score) + b)) (Platt 1999); a = -1 and b = 0 leave scores as they are."""
+    """Compute 1 / (1 + exp(a logit(score) + b)) (Platt 1999), the identity for a = -1, b = 0."""
     scores = tf.clip_by_value(scores, _LEAST, _MOST)
     logits = tf.math.log(scores) - tf.math.log1p(-scores)
     return tf.sigmoid(-(a * logits + b))
@@ -68,7 +68,7 @@ def sigmoid(scores: tf.Tensor, a: float, b: float) -> tf.Tensor:
 def sigmoid_by_column(
     scores: tf.Tensor, parameters: Mapping[int, Tuple[float, float]]
 ) -> tf.Tensor:
-    """`sigmoid` with (a, b) for each column of [B, A, columns]; others stay."""
+    """Apply `sigmoid` with (a, b) for each column of [B, A, columns]; others stay."""
     columns = scores.shape[2]
     a, b = np.transpose([parameters.get(k, (-1.0, 0.0)) for k in range(columns)])
     calibrated = sigmoid(scores, tf.constant(a, tf.float32), tf.constant(b, tf.float32))
@@ -78,15 +78,15 @@ def sigmoid_by_column(
 def build_calibration(
     config: post_processing_pb2.CalibrationConfig, where: str, columns: int
 ) -> Calibration:
-    """Return the calibration that a config describes.
+    """Build the calibration that a config describes.
 
     Args:
-        config: at most one of its functions is set.
-        where: its path, for error messages.
-        columns: of the class predictions.
+        config: configuration message, with at most one function.
+        where: path of the message, for error messages.
+        columns: number of columns of the class predictions.
 
     Raises:
-        errors.ConfigError: it describes none, or one that is no function.
+        errors.ConfigError: the message is empty, or its points are not a function.
     """
     kind = config.WhichOneof('calibrator')
     if kind is None:
@@ -101,7 +101,7 @@ def build_calibration(
         if not chosen.scaler > 0:
             raise errors.ConfigError(f'{where}.scaler: {chosen.scaler:g}; expected more than 0.')
         return Calibration(temperature=chosen.scaler)
-    return Calibration(of_scores=_FUNCTIONS[kind](chosen, where, columns))
+    return Calibration(score_function=_FUNCTIONS[kind](chosen, where, columns))
 
 
 ScoreFunction = Callable[[tf.Tensor], tf.Tensor]
@@ -140,7 +140,7 @@ def _build_sigmoid_by_column(
 ) -> ScoreFunction:
     by_column = config.class_id_sigmoid_parameters_map
     _check_columns(by_column, f'{where}.class_id_sigmoid_parameters_map', columns)
-    parameters = {column: (one.a, one.b) for column, one in sorted(by_column.items())}
+    parameters = {column: (pair.a, pair.b) for column, pair in sorted(by_column.items())}
     return lambda scores: sigmoid_by_column(scores, parameters)
 
 
@@ -181,14 +181,14 @@ def _has_function(functions: Mapping[int, object], columns: int) -> tf.Tensor:
 
 
 def _interpolated(values: tf.Tensor, functions: Sequence[Points]) -> tf.Tensor:
-    """Return one piecewise linear function for each row.
+    """Apply one piecewise linear function to each row.
 
     Args:
         values: float32 [rows, n].
-        functions: the points of each.
+        functions: points of the function of each row.
     """
     most = max(2, *(len(points) for points in functions))
-    # Rows of the same length: the last point is repeated.
+    # Rows get the same length by repeating the last point.
     padded = [[*points, *[points[-1]] * (most - len(points))] for points in functions]
     x, y = (tf.constant(part) for part in np.moveaxis(np.array(padded, np.float32), 2, 0))
     inside = tf.clip_by_value(values, x[:, :1], x[:, -1:])

@@ -1,4 +1,4 @@
-"""The detections of one image for people and programs: names, scores, boxes in pixels."""
+"""Descriptions of the detections of one image: names, scores, boxes in pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model_fns.detection.detections.masks import binary_masks
 from model_fns.structures import run_lengths
 
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
-_OF_ROTATED = ('cy', 'cx', 'h', 'w')
+_ROTATED_NAMES = ('cy', 'cx', 'h', 'w')
 
 
 class Found(NamedTuple):
@@ -20,12 +20,12 @@ class Found(NamedTuple):
 
     Attributes:
         size: height and width of the image in pixels.
-        ids: int [n], of the label map.
+        ids: int [n], ids of the label map.
         scores: float [n].
         boxes: float64 [n, 4] in pixels of the image; rotated ones [n, 5].
         masks: bool [n, height, width]; None without.
         keypoints: [n, k, 2], y and x in pixels; None without.
-        corners: float64 [n, 4, 2] of rotated boxes, y and x in pixels; None of upright ones.
+        corners: float64 [n, 4, 2] of rotated boxes, y and x in pixels; None for axis-aligned boxes.
     """
 
     size: Tuple[int, int]
@@ -38,13 +38,13 @@ class Found(NamedTuple):
 
 
 def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown) -> Found:
-    """Take the detections that are shown out of a model's outputs.
+    """Select the detections to show from a model's outputs.
 
     Args:
-        outputs: of one image; boxes are normalized to it.
-        shape: of the image: height, width.
-        least_score: where `shown` has none.
-        shown: which ones.
+        outputs: outputs for one image; boxes are normalized to it.
+        shape: height and width of the image.
+        least_score: the least score, if `shown` has none.
+        shown: selection by score and number.
     """
     size = int(shape[0]), int(shape[1])
     scores = np.asarray(outputs[fields.DETECTION_SCORES])[: int(outputs[fields.NUM_DETECTIONS])]
@@ -57,11 +57,11 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
     scale = np.array([*size, *size], np.float64)
     if fields.DETECTION_CORNERS in outputs:
         scale = np.append(scale, 1.0)
-        of_boxes = np.asarray(outputs[fields.DETECTION_CORNERS], np.float64)[best]
-        corners = of_boxes.reshape([-1, 4, 2]) * size
+        per_box = np.asarray(outputs[fields.DETECTION_CORNERS], np.float64)[best]
+        corners = per_box.reshape([-1, 4, 2]) * size
     if fields.DETECTION_MASKS in outputs:
-        of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[best]
-        masks = binary_masks(of_boxes, boxes, size)
+        per_box = np.asarray(outputs[fields.DETECTION_MASKS])[best]
+        masks = binary_masks(per_box, boxes, size)
     if fields.DETECTION_KEYPOINTS in outputs:
         keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS], np.float64)[best] * size
     return Found(
@@ -76,13 +76,13 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
 
 
 def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
-    """Return a flat mapping a detection; a class without a name is called by its id.
+    """Build one flat mapping per detection; a class without a name is called by its id.
 
-    Of a rotated box it has the numbers, and x and y of the corners.
+    Rotated boxes have their values, and x and y of their corners.
 
     Args:
         found: the detections.
-        class_names: by id.
+        class_names: names of classes by id.
     """
     return [
         {
@@ -96,11 +96,11 @@ def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
 
 
 def _numbers(found: Found, index: int) -> Dict[str, float]:
-    """Return the numbers of a box by name."""
+    """Return the values of a box by name."""
     box = found.boxes[index]
     if found.corners is None:
         return {side: round(float(value), 2) for side, value in zip(_SIDES, box)}
-    numbers = {name: round(float(value), 2) for name, value in zip(_OF_ROTATED, box)}
+    numbers = {name: round(float(value), 2) for name, value in zip(_ROTATED_NAMES, box)}
     corners = {
         f'{axis}{place}': round(float(corner[column]), 2)
         for place, corner in enumerate(found.corners[index], 1)
@@ -110,11 +110,11 @@ def _numbers(found: Found, index: int) -> Dict[str, float]:
 
 
 def values(found: Found, rows_of_found: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
-    """What `predictions.json` says of an image: its size, and its detections.
+    """Build the entry of `predictions.json` for an image: its size and its detections.
 
     Args:
         found: the detections.
-        rows_of_found: see `rows`; keypoints are added, as [y, x] in pixels, None where not found.
+        rows_of_found: see `rows`; keypoints are added as [y, x] in pixels, None for missing ones.
     """
     detections = [dict(row) for row in rows_of_found]
     if found.keypoints is not None:
@@ -126,11 +126,11 @@ def values(found: Found, rows_of_found: Sequence[Mapping[str, Any]]) -> Dict[str
 
 
 def coco_results(found: Found) -> List[Dict[str, Any]]:
-    """Return the detections as COCO's results list them: `bbox` is [x, y, width, height] in pixels.
+    """Convert detections to the result format of COCO: `bbox` is [x, y, width, height] in pixels.
 
-    With masks there is a `segmentation`, run lengths as COCO compresses them; with keypoints
-    `keypoints`, [x, y, 1] each, or zeros. A rotated box is a `segmentation` of one polygon, and its
-    `bbox` the upright one around it.
+    Masks become a `segmentation` of compressed run lengths. Keypoints become `keypoints`, [x, y, 1]
+    each, or zeros. A rotated box becomes a `segmentation` of one polygon, and its `bbox` is the
+    enclosing axis-aligned box.
     """
     boxes = found.boxes
     if found.corners is not None:
@@ -156,15 +156,15 @@ def coco_results(found: Found) -> List[Dict[str, Any]]:
 
 
 def dota_lines(stem: str, found: Found, class_names: Mapping[int, str]) -> Dict[str, List[str]]:
-    """Rotated boxes as DOTA's server takes them: `image score x1 y1 x2 y2 x3 y3 x4 y4`.
+    """Format rotated boxes for the server of DOTA: `image score x1 y1 x2 y2 x3 y3 x4 y4`.
 
     Args:
-        stem: what the image is called.
-        found: with corners.
-        class_names: by id.
+        stem: name of the image.
+        found: detections with corners.
+        class_names: names of classes by id.
 
     Returns:
-        Lines by the name of the file of their class, of which each class has one.
+        Lines by name of their file; each class has a file.
     """
     lines: Dict[str, List[str]] = {
         f'Task1_{name.replace("/", "-")}.txt': [] for name in class_names.values()

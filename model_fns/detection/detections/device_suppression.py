@@ -1,12 +1,12 @@
-"""Suppression as files for small devices have it: of one image, in one op.
+"""Suppression in exports for small devices: for one image, in one op.
 
-`in_one_op` is TensorFlow's own, which other formats have as well. `in_tflite` is the op
-`TFLite_Detection_PostProcess` of TFLite's interpreter: it decodes boxes too. TensorFlow has no such
-op; a function that says that it implements one stands for it until the converter puts the op in its
-place. What the function itself computes is constant.
+`suppress_in_one_op` uses TensorFlow's own op, which other formats support too. `suppress_in_tflite`
+uses the op `TFLite_Detection_PostProcess` of TFLite's interpreter, which also decodes boxes.
+TensorFlow has no such op. A function that declares to implement it takes its place until the
+converter inserts the op. The function itself returns constants.
 
-Both give boxes that are not cut at the image's borders, classes from 0 and, always, as many rows as
-there is room for: zeros behind the last detection, or anything.
+The boxes of both are not clipped to the image, and their classes start at 0. The number of rows is
+fixed. The rows after the last detection are undefined.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ TFLITE_OP = 'TFLite_Detection_PostProcess'
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What is kept.
+    """Rules of suppression.
 
     Attributes:
-        num_classes: without background.
-        max_detections: rows of the outputs.
-        max_per_class: survivors of a class; of no meaning where `fast`.
+        num_classes: number of classes without background.
+        max_detections: number of rows of the outputs.
+        max_per_class: largest number of survivors of a class; not used if `fast`.
         score_threshold: only scores above it count.
-        iou_threshold: a box that overlaps a better one more than this is dropped.
-        fast: an anchor has its best class alone, and classes suppress each other.
-        scales: of the box code, see `box_coders.FasterRcnnBoxCoder`.
+        iou_threshold: a box that overlaps a better one by more than this is dropped.
+        fast: True: an anchor only has its best class, and classes suppress each other.
+        scales: scales of the box code, see `box_coders.FasterRcnnBoxCoder`.
     """
 
     num_classes: int
@@ -46,13 +46,13 @@ class Rules:
 
 
 class Detections(NamedTuple):
-    """Of one image. N is the number of rows.
+    """Detections of one image. N is the number of rows.
 
     Attributes:
         boxes: float32 [1, N, 4], normalized to the input.
         classes: float32 [1, N], from 0.
-        scores: float32 [1, N], falling.
-        count: float32 [1]: how many rows are detections.
+        scores: float32 [1, N], in descending order.
+        count: float32 [1]: number of rows that are detections.
     """
 
     boxes: tf.Tensor
@@ -61,20 +61,22 @@ class Detections(NamedTuple):
     count: tf.Tensor
 
 
-def in_one_op(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules) -> Detections:
-    """Return the detections of one image.
+def suppress_in_one_op(
+    codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules
+) -> Detections:
+    """Suppress the boxes of one image by TensorFlow's op.
 
     Args:
         codes: float32 [1, A, 4].
         scores: float32 [1, A, C] or, with a first column of background, [1, A, C + 1].
         anchors: float32 [A, 4], corners.
-        rules: what is kept.
+        rules: rules of suppression.
     """
     boxes = box_coders.FasterRcnnBoxCoder(rules.scales).decode(codes, anchors)
     scores = scores[..., scores.shape[-1] - rules.num_classes :]
     if rules.fast:
-        return _of_best_classes(boxes, scores, rules)
-    found = tf.raw_ops.CombinedNonMaxSuppression(
+        return _suppress_across_classes(boxes, scores, rules)
+    kept = tf.raw_ops.CombinedNonMaxSuppression(
         boxes=boxes[:, :, tf.newaxis],
         scores=scores,
         max_output_size_per_class=rules.max_per_class,
@@ -85,15 +87,17 @@ def in_one_op(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Ru
     )
     room = rules.max_detections
     return Detections(
-        tf.ensure_shape(found.nmsed_boxes, [1, room, axis_aligned.SIZE]),
-        tf.ensure_shape(found.nmsed_classes, [1, room]),
-        tf.ensure_shape(found.nmsed_scores, [1, room]),
-        tf.cast(found.valid_detections, tf.float32),
+        tf.ensure_shape(kept.nmsed_boxes, [1, room, axis_aligned.SIZE]),
+        tf.ensure_shape(kept.nmsed_classes, [1, room]),
+        tf.ensure_shape(kept.nmsed_scores, [1, room]),
+        tf.cast(kept.valid_detections, tf.float32),
     )
 
 
-def in_tflite(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules) -> Detections:
-    """The same in TFLite's op; see the module. The anchors must be a constant of the graph."""
+def suppress_in_tflite(
+    codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules
+) -> Detections:
+    """Suppress the boxes of one image by TFLite's op; anchors must be a constant of the graph."""
     room = rules.max_detections
     low, high = np.split(tf.get_static_value(anchors), 2, axis=-1)
     centered = tf.constant(np.concatenate([(low + high) / 2, high - low], -1))
@@ -109,8 +113,8 @@ def in_tflite(codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Ru
     return Detections(*post_process(codes, scores, centered))
 
 
-def _of_best_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detections:
-    """Suppression of all classes as one."""
+def _suppress_across_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detections:
+    """Suppress all classes as one."""
     best, classes = tf.reduce_max(scores[0], -1), tf.argmax(scores[0], -1)
     rows, count = tf.raw_ops.NonMaxSuppressionV4(
         boxes=boxes[0],
@@ -135,7 +139,7 @@ def _of_best_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detec
 
 
 def _op(rules: Rules) -> str:
-    """Return the op with its attributes, as the converter reads them."""
+    """Describe the op with its attributes in the converter's syntax."""
     y, x, h, w = rules.scales
     values = {
         'max_detections': f'i: {rules.max_detections}',

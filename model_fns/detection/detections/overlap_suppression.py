@@ -1,7 +1,7 @@
-"""Suppression by a matrix of overlaps: for boxes that no kernel of TensorFlow can compare.
+"""Suppression by a matrix of overlaps, for boxes that no kernel of TensorFlow can compare.
 
-B is the batch size, S the number of boxes of an image, C that of classes, q 1 or C (boxes by
-class).
+B is the batch size, S the number of boxes of an image, and C that of classes. q is 1, or C for
+boxes by class.
 """
 
 from __future__ import annotations
@@ -23,42 +23,45 @@ def suppress(
     score_thresholds: tf.Tensor,
     soft_sigma: float = 0.0,
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return the boxes that better ones of their class leave, by falling score.
+    """Suppress boxes that overlap better ones of their class; results are in order of scores.
 
     Args:
         boxes: float32 [B, S, q, K].
         scores: float32 [B, C, S]; -inf for boxes that do not count.
-        self_iou: the overlaps [S, S] of boxes [S, K] with each other.
-        max_per_class: survivors of a class.
-        iou_threshold: a box that overlaps a better one more than this is dropped.
+        self_iou: computes the overlaps [S, S] of boxes [S, K] with each other.
+        max_per_class: largest number of survivors of a class.
+        iou_threshold: a box that overlaps a better one by more than this is dropped.
         score_thresholds: float32 [B]: only scores above it count.
         soft_sigma: see `suppression.Rules`.
 
     Returns:
-        Places among the S boxes, int32 [B, C, max_per_class], and scores, -inf where there is none.
+        Indices of boxes, int32 [B, C, max_per_class], and their scores, -inf after the last one.
     """
 
     @tf.autograph.experimental.do_not_convert
-    def of_image(inputs: Tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
-        of_boxes, of_classes, threshold = inputs
-        # Few boxes count once a model is trained, and time grows with the square of their number.
-        # One more, that never counts, stands in where there is none.
-        rows = tf.where(tf.reduce_any(of_classes > threshold, axis=0))[:, 0]
+    def suppress_image(
+        inputs: Tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        image_boxes, class_scores, threshold = inputs
+        # Only boxes with a sufficient score are compared: a trained model has few of them, and time
+        # grows with the square of their number. One more box, which never counts, avoids empty
+        # tensors.
+        rows = tf.where(tf.reduce_any(class_scores > threshold, axis=0))[:, 0]
         rows = tf.concat([rows, tf.zeros([1], rows.dtype)], axis=0)
-        nothing = tf.fill([tf.shape(of_classes)[0], 1], _NONE)
-        of_classes = tf.concat([tf.gather(of_classes, rows[:-1], axis=1), nothing], axis=1)
+        nothing = tf.fill([tf.shape(class_scores)[0], 1], _NONE)
+        class_scores = tf.concat([tf.gather(class_scores, rows[:-1], axis=1), nothing], axis=1)
         overlaps = tf.map_fn(
             self_iou,
-            tf.transpose(tf.gather(of_boxes, rows), [1, 0, 2]),
+            tf.transpose(tf.gather(image_boxes, rows), [1, 0, 2]),
             fn_output_signature=tf.TensorSpec([None, None], tf.float32),
         )
         survivors = functools.partial(_soft, sigma=soft_sigma) if soft_sigma else _hard
-        places, values = survivors(overlaps, of_classes, max_per_class, iou_threshold, threshold)
-        return tf.cast(tf.gather(rows, places), tf.int32), values
+        indices, values = survivors(overlaps, class_scores, max_per_class, iou_threshold, threshold)
+        return tf.cast(tf.gather(rows, indices), tf.int32), values
 
     shape = [scores.shape[1], max_per_class]
     return tf.map_fn(
-        of_image,
+        suppress_image,
         (boxes, scores, score_thresholds),
         fn_output_signature=(tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape, tf.float32)),
         parallel_iterations=1,
@@ -72,10 +75,10 @@ def _hard(
     iou_threshold: float,
     score_threshold: tf.Tensor,
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return survivors of one image: overlaps [q, S, S], scores [C, S]."""
+    """Suppress the boxes of one image: overlaps [q, S, S], scores [C, S]."""
 
     @tf.autograph.experimental.do_not_convert
-    def of_class(label: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    def suppress_class(label: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
         kept = tf.image.non_max_suppression_overlaps(
             overlaps[tf.minimum(label, tf.shape(overlaps)[0] - 1)],
             scores[label],
@@ -91,7 +94,7 @@ def _hard(
         tf.TensorSpec([max_per_class], tf.int32),
         tf.TensorSpec([max_per_class], tf.float32),
     )
-    return tf.map_fn(of_class, tf.range(tf.shape(scores)[0]), fn_output_signature=signature)
+    return tf.map_fn(suppress_class, tf.range(tf.shape(scores)[0]), fn_output_signature=signature)
 
 
 def _soft(
@@ -102,12 +105,12 @@ def _soft(
     score_threshold: tf.Tensor,
     sigma: float,
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """As `_hard`; the best box of each class is taken, and the others lose score by it."""
+    """Suppress as `_hard`, but overlaps with better boxes of the class reduce the scores."""
     classes = tf.range(tf.shape(scores)[0])
     groups = tf.minimum(classes, tf.shape(overlaps)[0] - 1)
 
     def step(
-        index: tf.Tensor, left: tf.Tensor, places: tf.TensorArray, values: tf.TensorArray
+        index: tf.Tensor, left: tf.Tensor, indices: tf.TensorArray, values: tf.TensorArray
     ) -> Tuple[tf.Tensor, tf.Tensor, tf.TensorArray, tf.TensorArray]:
         best = tf.argmax(left, axis=1, output_type=tf.int32)
         value = tf.gather(left, best, batch_dims=1)
@@ -120,15 +123,15 @@ def _soft(
         return (
             index + 1,
             tf.where(taken, tf.constant(_NONE), decayed),
-            places.write(index, best),
+            indices.write(index, best),
             values.write(index, tf.where(counts, value, tf.constant(_NONE))),
         )
 
     outputs = [tf.TensorArray(dtype, max_per_class) for dtype in (tf.int32, tf.float32)]
-    *_, places, values = tf.while_loop(
+    *_, indices, values = tf.while_loop(
         lambda index, *_: index < max_per_class,
         step,
         (tf.constant(0), scores, *outputs),
         parallel_iterations=1,
     )
-    return tf.transpose(places.stack()), tf.transpose(values.stack())
+    return tf.transpose(indices.stack()), tf.transpose(values.stack())

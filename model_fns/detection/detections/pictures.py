@@ -1,4 +1,4 @@
-"""Pictures of detections, with the groundtruth beside them."""
+"""Pictures of detections, next to the groundtruth."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from model_fns.detection.detections.masks import binary_masks
 from model_fns.structures.label_map import LabelMap, to_id
 from protos import eval_pb2
 
-# The longer side of a picture is at least so many pixels: text would not be readable in less.
+# The least longer side of a picture in pixels: text would not be readable in smaller pictures.
 _LEAST_SIDE = 600
-# So many proposals are drawn, those with the highest scores.
+# Number of proposals that are drawn, those with the highest scores.
 _MOST_PROPOSALS = 50
 _PROPOSAL_COLOR = (255, 255, 0)
-# Of what is drawn where neither a config nor an evaluation says it.
+# The least score of drawn detections, if neither a config nor an evaluation has one.
 LEAST_SCORE = eval_pb2.EvalConfig().min_score_threshold
 _PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
-# With more objects lines are thin and texts left out: they would cover what they are about.
+# With more objects lines are thin and texts are omitted, because they would cover the objects.
 _MOST_WITH_TEXTS = 15
 
 _FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 'difficult'}
@@ -33,15 +33,15 @@ _FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 
 
 @dataclasses.dataclass
 class _Objects:
-    """What is drawn of one image.
+    """Objects that are drawn in one image.
 
     Attributes:
-        boxes: [n, 4] as shares of the image, or [n, 8] of the corners of rotated ones; what
-            matters most is last, and covers the rest.
-        texts: of each, '' for none.
-        colors: of each.
+        boxes: [n, 4], normalized to the image, or corners [n, 8] of rotated boxes. The most
+            important box is last and covers the others.
+        texts: text of each object, '' for none.
+        colors: color of each object.
         masks: bool [n, height, width] of the picture; None without.
-        keypoints: [n, k, 2] as shares of the image, NaN where there is none; None without.
+        keypoints: [n, k, 2], normalized to the image, NaN for missing ones; None without.
     """
 
     boxes: np.ndarray
@@ -53,17 +53,17 @@ class _Objects:
 
 @dataclasses.dataclass(frozen=True)
 class Drawer:
-    """Draws boxes with names and scores, and masks and keypoints where there are any.
+    """Drawing of boxes with names and scores, and of masks and keypoints if there are any.
 
     Attributes:
-        class_names: by id; an id without a name is shown itself.
-        min_score: detections below it are not drawn; None: it is not chosen, and `LEAST_SCORE`.
-        max_boxes: so many detections are drawn, those with the highest scores.
-        show_scores: whether a detection's text has its score.
-        show_labels: whether texts have names.
-        groundtruth_color: in which groundtruth boxes are drawn among the detections too; None: they
-            are not.
-        keypoint_edges: pairs of keypoints, by number, between which there is a line.
+        class_names: names of classes by id; an id without a name is shown as a number.
+        min_score: the least score of drawn detections; None: not configured, `LEAST_SCORE`.
+        max_boxes: number of detections that are drawn, those with the highest scores.
+        show_scores: True: texts of detections have their score.
+        show_labels: True: texts have names.
+        groundtruth_color: color of groundtruth boxes among the detections; None: they are not drawn
+            there.
+        keypoint_edges: pairs of indices of keypoints that are connected by a line.
     """
 
     class_names: Mapping[int, str]
@@ -76,11 +76,11 @@ class Drawer:
 
     @property
     def least_score(self) -> float:
-        """Detections below it are not drawn."""
+        """The least score of drawn detections."""
         return LEAST_SCORE if self.min_score is None else self.min_score
 
     def showing(self, shown: Shown) -> Drawer:
-        """Return the drawer of fewer detections, or more."""
+        """Return a drawer with the selection of `shown`."""
         return dataclasses.replace(
             self,
             min_score=self.min_score if shown.least_score is None else shown.least_score,
@@ -90,36 +90,36 @@ class Drawer:
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
     ) -> np.ndarray:
-        """Return a picture of one example.
+        """Draw a picture of one example.
 
         Args:
-            features: `IMAGE` [height, width, 1 or 3] in [0, 255]; with `TRUE_IMAGE_SHAPE` what is
-                below and to the right of it is padding, with `ORIGINAL_SHAPE` the picture gets the
-                original's aspect ratio.
-            outputs: detections, boxes as shares of the image; empty: the groundtruth is drawn in
-                the image as it is, without the original's aspect ratio.
-            labels: groundtruth, boxes as shares of the image.
+            features: `IMAGE` [height, width, 1 or 3] in [0, 255]. `TRUE_IMAGE_SHAPE` is its size
+                without padding at the bottom and right. With `ORIGINAL_SHAPE` the picture gets the
+                aspect ratio of the original.
+            outputs: detections, with boxes normalized to the image. If empty, the groundtruth is
+                drawn in the image without restoring its original aspect ratio.
+            labels: groundtruth, with boxes normalized to the image.
 
         Returns:
-            uint8 [height, width, 3]: the detections; with labels detections on the left and
-            groundtruth on the right, with the best proposals between them where there are any.
+            uint8 [height, width, 3]: the detections. With labels the detections are on the left,
+            the groundtruth on the right, and the best proposals, if any, between them.
         """
         if not outputs:
             return self._targets(features, labels)
         picture = _background(features)
         size = picture.shape[:2]
-        found = self._detections(outputs, size)
+        detections = self._detections(outputs, size)
         if labels is None:
-            self._draw(picture, found)
+            self._draw(picture, detections)
             return picture
         share = _content_share(features)
         truth = self._groundtruth(labels, share, size)
         beside = picture.copy()
         if self.groundtruth_color is not None:
-            # Its texts are in the picture beside.
+            # Its texts are in the picture of the groundtruth.
             for box in truth.boxes:
                 self._draw(picture, _Objects(box[np.newaxis], [''], [self.groundtruth_color]))
-        panels = {'detections': (picture, found)}
+        panels = {'detections': (picture, detections)}
         if fields.SHOWN_PROPOSALS in outputs:
             panels['best proposals'] = beside.copy(), _proposals(outputs)
         panels['groundtruth'] = beside, truth
@@ -134,14 +134,15 @@ class Drawer:
         )
 
     def _targets(self, features: Arrays, labels: Arrays) -> np.ndarray:
-        as_fed = {name: one for name, one in features.items() if name != fields.ORIGINAL_SHAPE}
+        as_fed = dict(features)
+        as_fed.pop(fields.ORIGINAL_SHAPE, None)
         picture = _background(as_fed)
         truth = self._groundtruth(labels, _content_share(as_fed), picture.shape[:2])
         self._draw(picture, truth)
         return visualization.captioned(picture, [f'groundtruth: {len(truth.boxes)}'])
 
     def _detections(self, outputs: Arrays, size: Tuple[int, int]) -> _Objects:
-        """Those to draw, the one with the highest score last."""
+        """Select the detections to draw, the highest score last."""
         count = int(outputs[fields.NUM_DETECTIONS])
         scores = np.asarray(outputs[fields.DETECTION_SCORES])[:count]
         best = np.argsort(-scores, kind='stable')[: self.max_boxes]
@@ -153,8 +154,8 @@ class Drawer:
         boxes = np.asarray(outputs[name])[shown]
         masks, keypoints = None, None
         if fields.DETECTION_MASKS in outputs:
-            of_boxes = np.asarray(outputs[fields.DETECTION_MASKS])[shown]
-            masks = binary_masks(of_boxes, boxes, size)
+            per_box = np.asarray(outputs[fields.DETECTION_MASKS])[shown]
+            masks = binary_masks(per_box, boxes, size)
         if fields.DETECTION_KEYPOINTS in outputs:
             keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS])[shown]
         texts = [
@@ -164,14 +165,14 @@ class Drawer:
         return _Objects(boxes, texts, _colors(classes), masks, keypoints)
 
     def _groundtruth(self, labels: Arrays, share: np.ndarray, size: Tuple[int, int]) -> _Objects:
-        """Return all that is not padding; masks have the size of the padded input."""
+        """Select groundtruth that is not padding; masks have the size of the padded input."""
         count = int(labels[fields.NUM_BOXES])
         rows = {name: np.asarray(labels[name])[:count] for name in fields.PER_BOX if name in labels}
         classes = to_id(rows[fields.CLASSES].argmax(axis=-1))
         masks, keypoints = None, None
         if fields.MASKS in rows:
             masks = _resized_masks(rows[fields.MASKS], share, size)
-            # Where nobody drew a mask the box stands for it.
+            # For objects without a mask only the box is drawn.
             masks = masks & (rows.get(fields.MASK_WEIGHTS, np.ones(count)) > 0)[:, None, None]
         if fields.KEYPOINTS in rows:
             keypoints = rows[fields.KEYPOINTS]
@@ -187,7 +188,7 @@ class Drawer:
         return ' '.join(part for part in (name, more) if part)
 
     def _draw(self, picture: np.ndarray, objects: _Objects) -> None:
-        """Masks below boxes below keypoints below texts."""
+        """Draw masks, then boxes, then keypoints, then texts."""
         is_crowded = len(objects.boxes) > _MOST_WITH_TEXTS
         scale = 1 if is_crowded else max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
         pixels = np.array(picture.shape[:2])
@@ -203,7 +204,7 @@ class Drawer:
             texts = [''] * len(boxes) if is_crowded else objects.texts
             for box, text, color in zip(boxes, texts, objects.colors):
                 if text:
-                    # At the topmost corner of a rotated one.
+                    # The tag of a rotated box is at its topmost corner.
                     top, left = min(zip(box[::2], box[1::2])) if len(box) == 8 else box[:2]
                     visualization.draw_tag(image, text, round(top), round(left), color, scale)
 
@@ -219,7 +220,7 @@ class Drawer:
 
 
 def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> Drawer:
-    """Return the drawer that an evaluation config asks for.
+    """Build the drawer that an evaluation config describes.
 
     Raises:
         errors.ConfigError: the groundtruth's color is unknown.
@@ -244,7 +245,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
 
 
 def _background(features: Arrays) -> np.ndarray:
-    """Return the image without padding, large enough, in its original aspect ratio."""
+    """Remove padding, enlarge the image and restore its original aspect ratio."""
     image = np.asarray(features[fields.IMAGE])
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
@@ -260,25 +261,25 @@ def _background(features: Arrays) -> np.ndarray:
 
 
 def _content_share(features: Arrays) -> np.ndarray:
-    """How much of the input's height and width is image."""
+    """Compute the fraction of the input's height and width that is not padding."""
     size = np.array(np.shape(features[fields.IMAGE])[:2], np.float64)
     return np.array(features.get(fields.TRUE_IMAGE_SHAPE, size)[:2]) / size
 
 
 def _proposals(outputs: Arrays) -> _Objects:
-    """Return the best proposals, the first of them last."""
+    """Select the best proposals, the best one last."""
     boxes = np.asarray(outputs[fields.SHOWN_PROPOSALS])
-    # Of corners too, y and x take turns.
+    # y and x alternate in corners too.
     is_there = (np.ptp(boxes[:, ::2], axis=1) > 0) & (np.ptp(boxes[:, 1::2], axis=1) > 0)
     boxes = boxes[is_there][:_MOST_PROPOSALS][::-1]
     return _Objects(boxes, [''] * len(boxes), [_PROPOSAL_COLOR] * len(boxes))
 
 
 def _draw_box(image: Image.Image, box: np.ndarray, color: Color, scale: int) -> None:
-    """An upright box [4], or the corners [8] of a rotated one, in pixels.
+    """Draw an axis-aligned box [4], or the corners [8] of a rotated box, in pixels.
 
-    Of a rotated one the side that it looks to, at the positive end of its width, has a dot: a box
-    that is turned the wrong way round shows.
+    A rotated box has a dot at its front, the positive end of its width, so that a wrong direction
+    is visible.
     """
     if len(box) == 4:
         visualization.draw_box(image, box, color, scale)
@@ -294,7 +295,7 @@ def _colors(classes: np.ndarray) -> List[Color]:
 
 
 def _resized_masks(masks: np.ndarray, share: np.ndarray, size: Tuple[int, int]) -> np.ndarray:
-    """Return masks [n, height, width] of the padded input as masks of the picture."""
+    """Resize masks [n, height, width] of the padded input to the picture."""
     rows, columns = (
         np.floor((np.arange(pixels) + 0.5) / pixels * part * count).astype(int)
         for pixels, part, count in zip(size, share, masks.shape[1:])

@@ -1,9 +1,9 @@
-"""From raw predictions to detections: scores, their calibration, suppression."""
+"""Conversion of raw predictions to detections: scores, their calibration, suppression."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import tensorflow as tf
 
@@ -26,37 +26,37 @@ _WHOLE = ((0.0, 0.0, 1.0, 1.0),)
 
 @dataclasses.dataclass(frozen=True)
 class ScoreConverter:
-    """From logits to scores.
+    """Conversion of logits to scores.
 
     Attributes:
-        convert: of logits [B, A, columns].
-        logit_scale: logits are divided by it first.
-        of_scores: calibration of the scores; None: they stay.
+        convert: function of logits [B, A, columns].
+        logit_scale: divisor of logits.
+        score_function: calibration of the scores; None: they stay.
     """
 
     convert: Callable[[tf.Tensor], tf.Tensor] = tf.identity
     logit_scale: float = 1.0
-    of_scores: Optional[Callable[[tf.Tensor], tf.Tensor]] = None
+    score_function: Optional[Callable[[tf.Tensor], tf.Tensor]] = None
 
     def __call__(self, logits: tf.Tensor) -> tf.Tensor:
-        """Return scores [B, A, columns]."""
+        """Convert logits to scores [B, A, columns]."""
         if self.logit_scale != 1.0:
             logits = logits / self.logit_scale
         scores = self.convert(logits)
-        return scores if self.of_scores is None else self.of_scores(scores)
+        return scores if self.score_function is None else self.score_function(scores)
 
 
 class PostProcessor:
-    """Chooses the detections of a batch from its raw predictions.
+    """Selection of the detections of a batch from its raw predictions.
 
     Args:
-        converter: from logits to scores.
-        rules: which boxes are kept.
-        background_column: whether the first column of class logits is background, and so no class.
+        converter: converts logits to scores.
+        rules: rules of suppression.
+        background_column: True: the first column of class logits is background.
 
     Attributes:
-        converter: as given.
-        rules: as given.
+        converter: converts logits to scores.
+        rules: rules of suppression.
     """
 
     def __init__(
@@ -76,59 +76,61 @@ class PostProcessor:
         windows: Optional[tf.Tensor] = None,
         counts: Optional[tf.Tensor] = None,
         masks: Optional[tf.Tensor] = None,
-        of_anchors: Optional[Mapping[str, tf.Tensor]] = None,
+        per_anchor: Optional[Mapping[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Return detections.
+        """Compute detections from raw predictions.
 
-        B is the batch size, A the number of anchors (or proposals), C that of classes, C' = C or,
-        with a background column, C + 1, K that of the numbers of a box, N that of the detections
-        that there is room for.
+        B is the batch size, A the number of anchors (or proposals), C that of classes, and K that
+        of the values of a box. C' is C or, with a background column, C + 1. N is the largest number
+        of detections.
 
         Args:
-            boxes: float32 [B, A, q, K], decoded; q is 1, or C where boxes are by class.
+            boxes: float32 [B, A, q, K], decoded; q is 1, or C for boxes by class.
             class_logits: float32 [B, A, C'].
-            windows: float32 [B, 4] or [1, 4], in the boxes' coordinates: what is image, not
-                padding; None: the unit square.
-            counts: int32 [B]: how many rows are valid; None: all A.
-            masks: float32 [B, A, q', height, width], q' 1 or C; None: there are none.
-            of_anchors: further values [B, A, ...] to give for each detection.
+            windows: float32 [B, 4] or [1, 4], in the boxes' coordinates: the image without padding;
+                None: the unit square.
+            counts: int32 [B]: number of valid rows; None: all A.
+            masks: float32 [B, A, q', height, width], q' is 1 or C; None: there are none.
+            per_anchor: further values [B, A, ...] to return for each detection.
 
         Returns:
-            by the names of `fields`: boxes [B, N, K], scores [B, N], classes [B, N] (float32, from
-            0), `NUM_DETECTIONS` float32 [B], `DETECTION_ANCHOR_INDICES` int32 [B, N],
-            `DETECTION_MULTICLASS_SCORES` [B, N, C'], `RAW_DETECTION_BOXES` [B, A, K] (of the best
-            class), `RAW_DETECTION_SCORES` [B, A, C'], and masks and further values where given.
-            Behind the last detection of an image are zeros.
+            Tensors by the names of `fields`: boxes [B, N, K], scores [B, N], classes [B, N]
+            (float32, from 0), `NUM_DETECTIONS` float32 [B], `DETECTION_ANCHOR_INDICES` int32 [B,
+            N], `DETECTION_MULTICLASS_SCORES` [B, N, C'], `RAW_DETECTION_BOXES` [B, A, K] (of the
+            best class), `RAW_DETECTION_SCORES` [B, A, C'], and masks and further values if passed.
+            Rows after the last detection of an image are zeros.
         """
         scores = self.converter(class_logits)
-        of_classes = scores[..., self._background_columns :]
-        found = suppression.suppress(
+        class_scores = scores[..., self._background_columns :]
+        kept = suppression.suppress(
             boxes,
-            of_classes,
+            class_scores,
             self.rules,
             tf.constant(_WHOLE) if windows is None else windows,
             counts,
         )
-        valid = tf.sequence_mask(found.counts, self.rules.max_total)
+        valid = tf.sequence_mask(kept.counts, self.rules.max_total)
 
         def picked(values: tf.Tensor) -> tf.Tensor:
-            rows = tf.gather(values, found.anchors, batch_dims=1)
+            rows = tf.gather(values, kept.anchors, batch_dims=1)
             shape = tf.concat([tf.shape(valid), tf.ones([values.shape.rank - 2], tf.int32)], 0)
             return tf.where(tf.reshape(valid, shape), rows, tf.zeros([], rows.dtype))
 
         outputs = {
-            fields.DETECTION_BOXES: found.boxes,
-            fields.DETECTION_SCORES: found.scores,
-            fields.DETECTION_CLASSES: tf.cast(found.classes, tf.float32),
-            fields.NUM_DETECTIONS: tf.cast(found.counts, tf.float32),
-            fields.DETECTION_ANCHOR_INDICES: found.anchors,
+            fields.DETECTION_BOXES: kept.boxes,
+            fields.DETECTION_SCORES: kept.scores,
+            fields.DETECTION_CLASSES: tf.cast(kept.classes, tf.float32),
+            fields.NUM_DETECTIONS: tf.cast(kept.counts, tf.float32),
+            fields.DETECTION_ANCHOR_INDICES: kept.anchors,
             fields.DETECTION_MULTICLASS_SCORES: picked(scores),
-            fields.RAW_DETECTION_BOXES: _of_best_class(boxes, of_classes),
+            fields.RAW_DETECTION_BOXES: _boxes_of_best_class(boxes, class_scores),
             fields.RAW_DETECTION_SCORES: scores,
         }
         if masks is not None:
-            outputs[fields.DETECTION_MASKS] = suppression.of_class(picked(masks), found.classes)
-        outputs.update({name: picked(values) for name, values in (of_anchors or {}).items()})
+            outputs[fields.DETECTION_MASKS] = suppression.select_by_class(
+                picked(masks), kept.classes
+            )
+        outputs.update({name: picked(values) for name, values in (per_anchor or {}).items()})
         return outputs
 
 
@@ -138,16 +140,16 @@ def build_post_processing(
     num_classes: int,
     family: Boxes,
     background_column: bool = True,
-    **changes: object,
+    **changes: Any,
 ) -> PostProcessor:
-    """Return the post-processing that a config describes.
+    """Build the post-processing that a config describes.
 
     Args:
-        config: scores and suppression.
-        where: its path, for error messages.
+        config: configuration message of scores and suppression.
+        where: path of the message, for error messages.
         num_classes: C.
-        family: of the boxes.
-        background_column: whether class logits have a column of background before the classes.
+        family: family of the boxes.
+        background_column: True: the first column of class logits is background.
         **changes: rules of suppression that do not depend on the config.
 
     Raises:
@@ -167,7 +169,7 @@ def build_post_processing(
     converter = ScoreConverter(
         _CONVERTERS[config.score_converter],
         config.logit_scale * calibrated.temperature,
-        calibrated.of_scores,
+        calibrated.score_function,
     )
     rules = build_rules(
         config.batch_non_max_suppression, f'{where}.batch_non_max_suppression', family
@@ -178,16 +180,16 @@ def build_post_processing(
 def build_rules(
     config: post_processing_pb2.BatchNonMaxSuppression, where: str, family: Boxes
 ) -> suppression.Rules:
-    """Return the rules of suppression that a config describes.
+    """Build the rules of suppression that a config describes.
 
     `use_static_shapes` and `use_partitioned_nms` have no effect: shapes are always static, and
-    partitions are another way to the same result. `use_combined_nms` says what is done with boxes
-    outside of the window: they stay, without area.
+    partitions compute the same result. With `use_combined_nms` boxes outside of the window stay,
+    without area.
 
     Args:
-        config: of suppression.
-        where: its path, for error messages.
-        family: of the boxes.
+        config: configuration message of suppression.
+        where: path of the message, for error messages.
+        family: family of the boxes.
 
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
@@ -208,8 +210,8 @@ def build_rules(
     )
 
 
-def _of_best_class(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Return boxes [B, A, K] of [B, A, q, K]."""
+def _boxes_of_best_class(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    """Select boxes [B, A, K] of the best class from [B, A, q, K]."""
     if boxes.shape[2] == 1:
         return boxes[:, :, 0]
-    return suppression.of_class(boxes, tf.argmax(scores, axis=-1, output_type=tf.int32))
+    return suppression.select_by_class(boxes, tf.argmax(scores, axis=-1, output_type=tf.int32))

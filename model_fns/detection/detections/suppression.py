@@ -1,11 +1,11 @@
-"""Non-maximum suppression: of boxes that overlap, the best one stays.
+"""Non-maximum suppression, which keeps the best one of overlapping boxes.
 
-Greedy suppression looks at boxes by falling score, so what becomes of the best few does not depend
-on the others. `suppress` therefore looks at the best pairs of anchor and class alone, and at more
-of them only when too few survive: the result is that of looking at all.
+Greedy suppression visits boxes in descending order of scores, so the result for the best boxes does
+not depend on the others. Therefore `suppress` starts with the best pairs of anchor and class, and
+adds more pairs only if too few survive. The result is the same as for all pairs.
 
-B is the batch size, A the number of anchors, C that of classes, q 1 or C (boxes by class), K that
-of the numbers of a box, N that of the detections that an image has room for.
+B is the batch size, A the number of anchors, C that of classes, and K that of the values of a box.
+q is 1, or C for boxes by class. N is the largest number of detections of an image.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import tensorflow as tf
 from model_fns.detection.detections import survivors
 from model_fns.detection.detections.survivors import Rules
 
-# How many pairs of anchor and class are looked at first, and how the number grows. 1024 give a
-# hundred detections of a few dozen boxes an object; each step costs little beside the network.
+# Initial number of pairs of anchor and class, and its growth factor. 1024 pairs yield a hundred
+# detections with a dozen boxes per object. Each step costs little compared with the network.
 _FIRST_PAIRS = 1024
 _GROWTH = 8
-# Ranks of pairs are passed as float32, which counts exactly up to here.
+# Ranks of pairs are passed as float32, which represents integers exactly up to this number.
 _MOST_PAIRS = 1 << 24
 
 
 @dataclasses.dataclass(frozen=True)
 class Detections:
-    """What is left, by falling score; zeros behind the last.
+    """Detections in descending order of scores; rows after the last one are zeros.
 
     Attributes:
         boxes: float32 [B, N, K], inside the window.
         scores: float32 [B, N].
         classes: int32 [B, N], from 0.
-        anchors: int32 [B, N]: the rows of the input that they come from.
-        counts: int32 [B]: how many there are.
+        anchors: int32 [B, N]: indices of their rows in the input.
+        counts: int32 [B]: number of detections.
     """
 
     boxes: tf.Tensor
@@ -57,18 +57,18 @@ def suppress(
     windows: Optional[tf.Tensor] = None,
     counts: Optional[tf.Tensor] = None,
 ) -> Detections:
-    """Return the detections of a batch.
+    """Suppress overlapping boxes of a batch.
 
     Args:
         boxes: float32 [B, A, q, K]. Corners may be swapped; overlaps with a box without area are 0.
         scores: float32 [B, A, C], without background.
-        rules: what is kept.
+        rules: rules of suppression.
         windows: float32 [B, 4] or [1, 4], in the boxes' coordinates: survivors are clipped to it;
-            None: they are not, and `rules.change_frame` may not be asked for.
-        counts: int32 [B]: how many rows of each image are valid; None: all.
+            None: they are not clipped, and `rules.change_frame` must be False.
+        counts: int32 [B]: number of valid rows of each image; None: all.
 
     Returns:
-        see `Detections`.
+        The detections, see `Detections`.
     """
     if rules.change_frame and windows is None:
         raise ValueError('a change of frame needs windows')
@@ -79,18 +79,18 @@ def suppress(
         scores = tf.where(valid[..., tf.newaxis], scores, tf.constant(-float('inf')))
     if rules.class_agnostic:
         return _class_agnostic(boxes, scores, rules, windows)
-    return _by_class(boxes, scores, rules, windows)
+    return _suppress_by_class(boxes, scores, rules, windows)
 
 
-def of_class(values: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """Pick one of several values by class.
+def select_by_class(values: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+    """Select one of several values by class.
 
     Args:
         values: [B, n, q, ...].
         classes: int32 [B, n].
 
     Returns:
-        [B, n, ...]: the only value where q is 1, else that of the class.
+        [B, n, ...]: the only value if q is 1, else the value of the class.
     """
     if values.shape[2] == 1:
         return values[:, :, 0]
@@ -101,68 +101,70 @@ def _class_agnostic(
     boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
     classes = tf.argmax(scores, axis=-1, output_type=tf.int32)
-    found = _by_class(
-        of_class(boxes, classes)[:, :, tf.newaxis],
+    detections = _suppress_by_class(
+        select_by_class(boxes, classes)[:, :, tf.newaxis],
         tf.reduce_max(scores, axis=-1, keepdims=True),
-        # There is one class, as far as suppression can see.
+        # Suppression sees a single class.
         dataclasses.replace(rules, max_per_class=rules.max_total),
         windows,
     )
     if rules.max_classes_per_box > 1:
-        return _with_further_classes(found, scores, rules)
-    classes = tf.gather(classes, found.anchors, batch_dims=1)
-    return dataclasses.replace(found, classes=tf.where(_is_valid(found), classes, 0))
+        return _with_further_classes(detections, scores, rules)
+    classes = tf.gather(classes, detections.anchors, batch_dims=1)
+    return dataclasses.replace(detections, classes=tf.where(_is_valid(detections), classes, 0))
 
 
-def _with_further_classes(found: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
-    """Return each detection once for each of its best classes; of these the best N."""
+def _with_further_classes(detections: Detections, scores: tf.Tensor, rules: Rules) -> Detections:
+    """Repeat each detection for each of its best classes, and keep the best N."""
     most = min(rules.max_classes_per_box, scores.shape[2])
-    of_boxes, classes = tf.math.top_k(tf.gather(scores, found.anchors, batch_dims=1), most)
-    counting = tf.logical_and(_is_valid(found)[..., tf.newaxis], of_boxes > rules.score_threshold)
+    class_scores, classes = tf.math.top_k(tf.gather(scores, detections.anchors, batch_dims=1), most)
+    counting = tf.logical_and(
+        _is_valid(detections)[..., tf.newaxis], class_scores > rules.score_threshold
+    )
     flat = [tf.shape(scores)[0], rules.max_total * most]
-    of_boxes = tf.where(counting, of_boxes, tf.constant(-float('inf')))
-    best, places = tf.math.top_k(tf.reshape(of_boxes, flat), rules.max_total)
-    rows = places // most
+    class_scores = tf.where(counting, class_scores, tf.constant(-float('inf')))
+    best, indices = tf.math.top_k(tf.reshape(class_scores, flat), rules.max_total)
+    rows = indices // most
 
     def picked(values: tf.Tensor) -> tf.Tensor:
         return tf.gather(values, rows, batch_dims=1)
 
     return _zero_padded(
         Detections(
-            picked(found.boxes),
+            picked(detections.boxes),
             best,
-            tf.gather(tf.reshape(classes, flat), places, batch_dims=1),
-            picked(found.anchors),
-            found.counts,
+            tf.gather(tf.reshape(classes, flat), indices, batch_dims=1),
+            picked(detections.anchors),
+            detections.counts,
         )
     )
 
 
-def _is_valid(found: Detections) -> tf.Tensor:
-    return tf.range(tf.shape(found.scores)[1]) < found.counts[:, tf.newaxis]
+def _is_valid(detections: Detections) -> tf.Tensor:
+    return tf.range(tf.shape(detections.scores)[1]) < detections.counts[:, tf.newaxis]
 
 
-def _by_class(
+def _suppress_by_class(
     boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
-    """Suppression in each class by itself: of the best pairs, then of more until that is enough."""
+    """Suppress each class separately, first the best pairs, then more until these are enough."""
     best = tf.reduce_max(scores, axis=-1)  # [B, A]
     batch, num_anchors = tf.unstack(tf.shape(best))
     all_pairs = tf.minimum(num_anchors * scores.shape[2], _MOST_PAIRS)
     first = max(_FIRST_PAIRS, 4 * rules.max_total)
 
     def attempt(
-        num_pairs: tf.Tensor, enough: tf.Tensor, *found: tf.Tensor
+        num_pairs: tf.Tensor, enough: tf.Tensor, *detections: tf.Tensor
     ) -> Tuple[tf.Tensor, ...]:
-        del enough, found
+        del enough, detections
         pairs = survivors.best_pairs(boxes, scores, best, num_pairs)
         bounds = tf.where(num_pairs < all_pairs, pairs.bounds, tf.constant(-float('inf')))
         pairs = dataclasses.replace(pairs, bounds=bounds)
         with _device(rules):
-            left = survivors.surviving(pairs, rules, scores.shape[2])
-        found = _detections(pairs, left, rules, windows)
-        enough = _is_enough(pairs, left, found, rules, scores.shape[2])
-        return (tf.minimum(num_pairs * _GROWTH, _MOST_PAIRS), enough, *found.tensors())
+            left = survivors.find_survivors(pairs, rules, scores.shape[2])
+        detections = _detections(pairs, left, rules, windows)
+        enough = _is_enough(pairs, left, detections, rules, scores.shape[2])
+        return (tf.minimum(num_pairs * _GROWTH, _MOST_PAIRS), enough, *detections.tensors())
 
     if boxes.shape[1] is not None and boxes.shape[1] * scores.shape[2] <= first:
         return Detections(*attempt(tf.constant(first), tf.constant(False))[2:])
@@ -174,13 +176,13 @@ def _by_class(
         tf.zeros([batch, size], tf.int32),
         tf.zeros([batch], tf.int32),
     )
-    found = tf.while_loop(
-        lambda num_pairs, enough, *found: tf.logical_not(enough),
+    detections = tf.while_loop(
+        lambda num_pairs, enough, *detections: tf.logical_not(enough),
         attempt,
         (tf.constant(first), tf.constant(False), *nothing),
         parallel_iterations=1,
     )
-    return Detections(*found[2:])
+    return Detections(*detections[2:])
 
 
 def _device(rules: Rules) -> ContextManager[object]:
@@ -190,9 +192,9 @@ def _device(rules: Rules) -> ContextManager[object]:
 def _detections(
     pairs: survivors.Pairs, left: survivors.Survivors, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
-    """Return survivors inside their windows, by falling score, as many as there is room for."""
+    """Clip survivors to their windows, and keep the N best in descending order of scores."""
     slots, classes = left.places % pairs.slots, left.places // pairs.slots
-    boxes = of_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes)
+    boxes = select_by_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes)
     scores = left.scores
     if windows is not None:
         boxes = rules.family.clip_to_window(boxes, windows[:, tf.newaxis])
@@ -212,14 +214,14 @@ def _detections(
     )
 
 
-def _zero_padded(found: Detections) -> Detections:
-    """Return the same, counted, with zeros where the score is -inf."""
-    valid = found.scores > -float('inf')
+def _zero_padded(detections: Detections) -> Detections:
+    """Count detections, and set those with a score of -inf to zero."""
+    valid = detections.scores > -float('inf')
     return Detections(
-        boxes=tf.where(valid[..., tf.newaxis], found.boxes, 0.0),
-        scores=tf.where(valid, found.scores, 0.0),
-        classes=tf.where(valid, found.classes, 0),
-        anchors=tf.where(valid, found.anchors, 0),
+        boxes=tf.where(valid[..., tf.newaxis], detections.boxes, 0.0),
+        scores=tf.where(valid, detections.scores, 0.0),
+        classes=tf.where(valid, detections.classes, 0),
+        anchors=tf.where(valid, detections.anchors, 0),
         counts=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
     )
 
@@ -227,15 +229,16 @@ def _zero_padded(found: Detections) -> Detections:
 def _is_enough(
     pairs: survivors.Pairs,
     left: survivors.Survivors,
-    found: Detections,
+    detections: Detections,
     rules: Rules,
     num_classes: int,
 ) -> tf.Tensor:
-    """Return whether no pair that was left out could change any image's detections."""
+    """Check that no omitted pair could change the detections of any image."""
     bounds = pairs.bounds
     none_left = bounds <= rules.score_threshold
     full = tf.logical_and(
-        tf.equal(found.counts, rules.max_total), found.scores[:, rules.max_total - 1] > bounds
+        tf.equal(detections.counts, rules.max_total),
+        detections.scores[:, rules.max_total - 1] > bounds,
     )
     certain = tf.cast(left.scores > bounds[:, tf.newaxis], tf.int32)
     no_room = tf.reduce_sum(certain, axis=1) >= rules.max_per_class * num_classes

@@ -1,7 +1,7 @@
-"""What suppression leaves of the best pairs of anchor and class, by the kernel for their boxes.
+"""Survivors of suppression among the best pairs of anchor and class, by the kernel for their boxes.
 
-B is the batch size, A the number of anchors, C that of classes, q 1 or C (boxes by class), K that
-of the numbers of a box, S that of slots: the anchors of an image that are looked at.
+B is the batch size, A the number of anchors, C that of classes, and K that of the values of a box.
+q is 1, or C for boxes by class. S is the number of slots, the considered anchors of an image.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from model_fns.detection.detections import overlap_suppression
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What is kept of overlapping boxes.
+    """Rules of suppression.
 
     Attributes:
         score_threshold: only scores above it count.
-        iou_threshold: in [0, 1]; a box that overlaps a better one more than this is dropped.
-        max_per_class: survivors of a class, before empty boxes are dropped.
-        max_total: detections that an image has room for.
-        soft_sigma: a box also loses score by exp(-iou^2 / (2 sigma)) for each better one that it
-            overlaps (Bodla et al. 2017); 0: it does not.
-        class_agnostic: each anchor has its best class alone, and classes suppress each other.
-        max_classes_per_box: how many classes a survivor of class-agnostic suppression is given.
-        drop_empty: boxes without area inside the window make room for others.
-        change_frame: survivors are given in coordinates of the window.
-        on_cpu: suppress on the CPU even where there is another device.
-        family: of the boxes.
+        iou_threshold: in [0, 1]; a box that overlaps a better one by more than this is dropped.
+        max_per_class: largest number of survivors of a class, before empty boxes are dropped.
+        max_total: largest number of detections of an image.
+        soft_sigma: the score of a box is multiplied by exp(-iou^2 / (2 sigma)) for each better box
+            that it overlaps (Bodla et al. 2017); 0: scores stay.
+        class_agnostic: True: each anchor only has its best class, and classes suppress each other.
+        max_classes_per_box: number of classes of a survivor of class-agnostic suppression.
+        drop_empty: True: boxes without area inside the window are dropped.
+        change_frame: True: survivors are returned in coordinates of the window.
+        on_cpu: True: suppression runs on the CPU even if there is another device.
+        family: family of the boxes.
     """
 
     score_threshold: float = 0.0
@@ -50,14 +50,14 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """The best pairs of anchor and class of each image: by falling score, then class, then anchor.
+    """The best pairs of anchor and class of each image: in order of score, class and anchor.
 
     Attributes:
         scores: float32 [B, M].
         places: int32 [B, M]: class * S + slot.
         anchors: int32 [B, S]: the anchor of each slot.
         boxes: float32 [B, S, q, K].
-        bounds: float32 [B]: pairs that are not among these have this score at most.
+        bounds: float32 [B]: upper bound of the scores of all other pairs.
     """
 
     scores: tf.Tensor
@@ -68,16 +68,16 @@ class Pairs:
 
     @property
     def slots(self) -> tf.Tensor:
-        """S."""
+        """S, the number of slots."""
         return tf.shape(self.anchors)[1]
 
 
 @dataclasses.dataclass(frozen=True)
 class Survivors:
-    """What suppression leaves of pairs: [B, T], in order where scores are equal.
+    """Pairs that survive suppression: [B, T]; equal scores stay in order.
 
     Attributes:
-        scores: float32; -inf where there is none.
+        scores: float32; -inf for no pair.
         places: int32, as in `Pairs`.
     """
 
@@ -86,7 +86,7 @@ class Survivors:
 
 
 def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: tf.Tensor) -> Pairs:
-    """Return the pairs of anchor and class with the highest scores.
+    """Select the pairs of anchor and class with the highest scores.
 
     The best n pairs are among the n anchors whose best scores are highest.
 
@@ -94,13 +94,13 @@ def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: 
         boxes: float32 [B, A, q, K].
         scores: float32 [B, A, C], without background.
         best: float32 [B, A]: the best score of each anchor.
-        num_pairs: n, int32 scalar; M is n, or all where they are fewer.
+        num_pairs: n, int32 scalar; M is n, or the number of all pairs if that is less.
     """
     slots = tf.minimum(num_pairs, tf.shape(best)[1])
-    # In order of anchors, so that equal scores are in order of anchors too.
+    # Anchors are sorted, so that equal scores are in order of anchors too.
     anchors = tf.sort(tf.math.top_k(best, slots, sorted=False).indices, axis=1)
-    of_slots = tf.transpose(tf.gather(scores, anchors, batch_dims=1), [0, 2, 1])
-    flat = tf.reshape(of_slots, [tf.shape(best)[0], slots * scores.shape[2]])
+    slot_scores = tf.transpose(tf.gather(scores, anchors, batch_dims=1), [0, 2, 1])
+    flat = tf.reshape(slot_scores, [tf.shape(best)[0], slots * scores.shape[2]])
     values, places = tf.math.top_k(flat, tf.minimum(num_pairs, tf.shape(flat)[1]))
     return Pairs(
         scores=values,
@@ -111,26 +111,26 @@ def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: 
     )
 
 
-def surviving(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
-    """What is left of pairs when each class is suppressed by itself, at most `max_per_class`.
+def find_survivors(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Suppress each class of pairs separately, with at most `max_per_class` survivors.
 
     Args:
-        pairs: of all classes.
-        rules: for scores, overlaps and numbers; the family's own kernel is taken.
+        pairs: pairs of all classes.
+        rules: rules of suppression; the kernel depends on the family.
         num_classes: C.
     """
     if rules.family.SIZE != axis_aligned.SIZE:
-        return _surviving_by_overlaps(pairs, rules, num_classes)
+        return _suppress_by_overlaps(pairs, rules, num_classes)
     if rules.soft_sigma:
-        return _surviving_soft(pairs, rules, num_classes)
-    return _surviving_hard(pairs, rules, num_classes)
+        return _suppress_softly(pairs, rules, num_classes)
+    return _suppress_in_one_kernel(pairs, rules, num_classes)
 
 
-def _surviving_hard(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
-    """Suppression of all images and classes by one kernel.
+def _suppress_in_one_kernel(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Suppress all images and classes by one kernel.
 
-    The kernel tells scores of survivors, not their places: so it is given ranks for scores, which
-    are in the same order, and by which pairs are found again.
+    The kernel returns scores of survivors, not their indices. So it gets ranks instead of scores,
+    which are in the same order and identify the pairs.
     """
     batch, num_pairs = tf.unstack(tf.shape(pairs.scores))
     counting = pairs.scores > rules.score_threshold
@@ -159,13 +159,13 @@ def _surviving_hard(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
     )
 
 
-def _surviving_soft(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
-    """Soft suppression, whose kernel takes one image and class at a time."""
+def _suppress_softly(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Suppress softly, by a kernel for one image and class at a time."""
     batch = tf.shape(pairs.scores)[0]
     threshold = tf.maximum(pairs.bounds, rules.score_threshold)
     by_class = tf.reshape(_scores_by_class(pairs, num_classes), [-1, pairs.slots])
 
-    def of_one(index: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    def suppress_one(index: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
         image, label = index // num_classes, index % num_classes
         slots, scores = tf.image.non_max_suppression_with_scores(
             pairs.boxes[image, :, label if pairs.boxes.shape[2] > 1 else 0],
@@ -182,7 +182,7 @@ def _surviving_soft(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
         )
 
     places, scores = tf.map_fn(
-        of_one,
+        suppress_one,
         tf.range(batch * num_classes),
         fn_output_signature=(
             tf.TensorSpec([rules.max_per_class], tf.int32),
@@ -192,8 +192,8 @@ def _surviving_soft(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
     return _with_room(scores, places, batch, rules, num_classes)
 
 
-def _surviving_by_overlaps(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
-    """Suppression of boxes that the kernels, which know upright ones alone, cannot compare."""
+def _suppress_by_overlaps(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
+    """Suppress boxes that are not axis-aligned, which the kernels do not support."""
     slots, scores = overlap_suppression.suppress(
         pairs.boxes,
         _scores_by_class(pairs, num_classes),
@@ -210,7 +210,7 @@ def _surviving_by_overlaps(pairs: Pairs, rules: Rules, num_classes: int) -> Surv
 
 
 def _scores_by_class(pairs: Pairs, num_classes: int) -> tf.Tensor:
-    """[B, C, S]: -inf where there is no pair."""
+    """Scatter scores to [B, C, S]; -inf for missing pairs."""
     batch = tf.shape(pairs.scores)[0]
     images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(pairs.places))
     below = tf.fill([batch, num_classes * pairs.slots], -float('inf'))
@@ -223,7 +223,7 @@ def _scores_by_class(pairs: Pairs, num_classes: int) -> tf.Tensor:
 def _with_room(
     scores: tf.Tensor, places: tf.Tensor, batch: tf.Tensor, rules: Rules, num_classes: int
 ) -> Survivors:
-    """Return survivors of all classes, at least as many as there is room for."""
+    """Pad survivors of all classes to at least `max_total`."""
     flat = [batch, num_classes * rules.max_per_class]
     spare = [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]
     return Survivors(

@@ -1,4 +1,4 @@
-"""Losses of heat maps, and of what is predicted at single cells of a map."""
+"""Losses of heat maps."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import dataclasses
 
 import tensorflow as tf
 
-# Probabilities are kept so far from 0 and 1, as published.
+# Least distance of probabilities from 0 and 1, as published.
 _LEAST_PROBABILITY = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
 class PenaltyReducedFocalLoss:
-    """Focal loss on heat maps, with less of it near a center (Law and Deng 2018, equation 1).
+    """Focal loss on heat maps, reduced near centers (Law and Deng 2018, equation 1).
 
     With the probability p of a cell and its target y it is -(1 - p)^alpha ln(p) at a center, where
     y is 1, and -(1 - y)^beta p^alpha ln(1 - p) everywhere else.
 
     Attributes:
-        alpha: how much less easy cells count.
-        beta: how much less cells near a center count.
+        alpha: exponent that reduces the loss of easy cells.
+        beta: exponent that reduces the loss of cells near a center.
     """
 
     alpha: float = 2.0
     beta: float = 4.0
 
     def __call__(self, logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the sum over all cells, a scalar.
+        """Compute the sum over all cells, a scalar.
 
         Args:
             logits: float32 [B, height, width, channels].
             targets: the same shape, in [0, 1].
-            weights: what broadcasts to it.
+            weights: factors that broadcast to that shape.
         """
         p = tf.clip_by_value(tf.sigmoid(logits), _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
         at_center = tf.pow(1.0 - p, self.alpha) * tf.math.log(p)

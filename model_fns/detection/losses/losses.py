@@ -1,7 +1,7 @@
 """Losses of anchors: functions of predictions, targets and weights.
 
 B is the batch size, A the number of anchors, K the box code's size and C' the number of class
-columns. Localisation losses return [B, A]; classification losses [B, A, C'], or [B, A] where
+columns. Localization losses return [B, A]. Classification losses return [B, A, C'], or [B, A] if
 classes exclude each other (softmax).
 """
 
@@ -24,7 +24,7 @@ ClassificationLoss = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def l2(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Return half the squared error of the weighted difference, summed over the code.
+    """Compute half the squared error of the weighted difference, summed over the code.
 
     The weight is inside the square: 1/2 sum(((p - t) w)^2).
 
@@ -38,10 +38,10 @@ def l2(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Ten
 
 
 def smooth_l1(delta: float = 1.0) -> LocalizationLoss:
-    """Huber's loss (1964), summed over the code: quadratic up to `delta`, then linear.
+    """Build Huber's loss (1964), summed over the code: quadratic up to `delta`, then linear.
 
     Args:
-        delta: where it turns.
+        delta: error above which the loss is linear.
     """
 
     def loss(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -54,27 +54,27 @@ def smooth_l1(delta: float = 1.0) -> LocalizationLoss:
 
 
 def l1(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Absolute error, summed over the code."""
+    """Compute the absolute error, summed over the code."""
     return tf.reduce_sum(tf.abs(predictions - targets), axis=-1) * weights
 
 
 @dataclasses.dataclass(frozen=True)
 class OverlapLoss:
-    """1 - the overlap of decoded boxes: predictions and targets are decoded for it.
+    """Loss of decoded predictions and targets: 1 minus their overlap.
 
     Attributes:
-        overlap: of the boxes at the same place: IoU, GIoU, or how close they are as Gaussians.
+        overlap: overlap of boxes at the same index: IoU, GIoU, or closeness as Gaussians.
     """
 
     overlap: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
     def __call__(self, predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """See `LocalizationLoss`."""
+        """Compute the loss of decoded boxes; see `LocalizationLoss`."""
         return (1.0 - self.overlap(predictions, targets)) * weights
 
 
 def sigmoid(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Binary cross entropy of each class.
+    """Compute the binary cross entropy of each class.
 
     Args:
         logits: float32 [B, A, C'].
@@ -85,11 +85,11 @@ def sigmoid(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Ten
 
 
 def sigmoid_focal(gamma: float = 2.0, alpha: Optional[float] = None) -> ClassificationLoss:
-    """Focal loss (Lin et al. 2017): (1 - p_t)^gamma * alpha_t * binary cross entropy.
+    """Build focal loss (Lin et al. 2017): (1 - p_t)^gamma * alpha_t * binary cross entropy.
 
     Args:
-        gamma: how much easy examples count for less.
-        alpha: weight of positives, 1 - alpha that of negatives; None: 1 and 1.
+        gamma: exponent that reduces the loss of easy examples.
+        alpha: weight of positives; negatives have 1 - alpha; None: both have 1.
     """
 
     def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -101,7 +101,7 @@ def sigmoid_focal(gamma: float = 2.0, alpha: Optional[float] = None) -> Classifi
         if gamma == 2.0:
             factors *= tf.square(miss)
         elif gamma != 0.0:
-            # Of a miss of 0 the gradient of a power below 1 is infinite.
+            # The gradient of a power below 1 is infinite at 0.
             factors *= tf.pow(tf.maximum(miss, np.finfo(np.float32).tiny), gamma)
         if alpha is not None:
             factors *= (1.0 - alpha) + (2.0 * alpha - 1.0) * targets
@@ -111,12 +111,12 @@ def sigmoid_focal(gamma: float = 2.0, alpha: Optional[float] = None) -> Classifi
 
 
 def softmax(logit_scale: float = 1.0) -> ClassificationLoss:
-    """Cross entropy of classes that exclude each other, [B, A].
+    """Build the cross entropy of classes that exclude each other, [B, A].
 
     An anchor's weight is the mean of its classes' weights.
 
     Args:
-        logit_scale: logits are divided by it.
+        logit_scale: divisor of logits.
     """
 
     def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -129,10 +129,10 @@ def softmax(logit_scale: float = 1.0) -> ClassificationLoss:
 
 
 def softmax_against_logits(logit_scale: float = 1.0) -> ClassificationLoss:
-    """Cross entropy with targets that are logits too, [B, A] (distillation).
+    """Build the cross entropy with targets that are logits too, [B, A] (distillation).
 
     Args:
-        logit_scale: both kinds of logits are divided by it.
+        logit_scale: divisor of both kinds of logits.
     """
     against_probabilities = softmax(logit_scale)
 
@@ -143,11 +143,11 @@ def softmax_against_logits(logit_scale: float = 1.0) -> ClassificationLoss:
 
 
 def bootstrapped_sigmoid(alpha: float, hard: bool = False) -> ClassificationLoss:
-    """Binary cross entropy with targets that the prediction itself corrects (Reed et al. 2014).
+    """Build binary cross entropy with targets corrected by the prediction (Reed et al. 2014).
 
     Args:
-        alpha: share of the given target, in [0, 1]; the rest is the prediction's.
-        hard: whether the prediction counts as 0 or 1, not as a probability.
+        alpha: weight of the original target, in [0, 1]; the prediction has the rest.
+        hard: True: the prediction counts as 0 or 1, not as a probability.
     """
 
     def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -160,10 +160,10 @@ def bootstrapped_sigmoid(alpha: float, hard: bool = False) -> ClassificationLoss
     return loss
 
 
-# Losses of codes, and of decoded boxes: by what their family says of them, or as Gaussians.
-_OF_CODES = {'weighted_l2': l2, 'l1_localization_loss': l1}
-_OF_OVERLAPS = {'weighted_iou': 'elementwise_iou', 'weighted_giou': 'elementwise_giou'}
-_OF_GAUSSIANS = {
+# Losses of codes; overlaps of decoded boxes by function of their family, and as Gaussians.
+_CODE_LOSSES = {'weighted_l2': l2, 'l1_localization_loss': l1}
+_OVERLAPS = {'weighted_iou': 'elementwise_iou', 'weighted_giou': 'elementwise_giou'}
+_GAUSSIAN_DISTANCES = {
     'gaussian_wasserstein': gaussians.normalized_wasserstein,
     'gaussian_kullback_leibler': gaussians.kullback_leibler,
 }
@@ -172,33 +172,33 @@ _OF_GAUSSIANS = {
 def build_localization_loss(
     config: losses_pb2.LocalizationLoss, where: str, family: Boxes
 ) -> LocalizationLoss:
-    """Return the localisation loss that a config describes.
+    """Build the localization loss that a config describes.
 
-    `anchorwise_output` has no effect: every loss is by anchor here.
+    `anchorwise_output` has no effect because every loss is computed per anchor.
 
     Args:
-        config: which.
-        where: its path, for error messages.
-        family: of the boxes.
+        config: configuration message.
+        where: path of the message, for error messages.
+        family: family of the boxes.
 
     Raises:
-        errors.ConfigError: it describes none.
+        errors.ConfigError: the message is empty, or its loss does not support these boxes.
     """
     kind = config.WhichOneof('localization_loss')
     if kind == 'weighted_smooth_l1':
         return smooth_l1(config.weighted_smooth_l1.delta)
-    if kind in _OF_CODES:
-        return _OF_CODES[kind]
-    if kind in _OF_OVERLAPS and hasattr(family, _OF_OVERLAPS[kind]):
-        return OverlapLoss(getattr(family, _OF_OVERLAPS[kind]))
-    if kind in _OF_GAUSSIANS and family.SIZE == rotated.SIZE:
+    if kind in _CODE_LOSSES:
+        return _CODE_LOSSES[kind]
+    if kind in _OVERLAPS and hasattr(family, _OVERLAPS[kind]):
+        return OverlapLoss(getattr(family, _OVERLAPS[kind]))
+    if kind in _GAUSSIAN_DISTANCES and family.SIZE == rotated.SIZE:
         gaussian = getattr(config, kind)
         root = gaussian.function == losses_pb2.GaussianLocalizationLoss.SQRT
-        return OverlapLoss(gaussians.closeness(_OF_GAUSSIANS[kind], gaussian.tau, root))
+        return OverlapLoss(gaussians.closeness(_GAUSSIAN_DISTANCES[kind], gaussian.tau, root))
     if kind is not None:
         raise errors.ConfigError(
-            f'{where}.{kind}: not for these boxes; expected gaussian losses for rotated ones '
-            'alone, weighted_iou and weighted_giou for upright ones alone.'
+            f'{where}.{kind}: not for these boxes; gaussian losses are for rotated boxes only, '
+            'weighted_iou and weighted_giou for axis-aligned boxes only.'
         )
     known = ', '.join(sorted(field.name for field in config.DESCRIPTOR.fields))
     raise errors.ConfigError(f'{where}: empty; expected one of {known}.')
@@ -207,14 +207,14 @@ def build_localization_loss(
 def build_classification_loss(
     config: losses_pb2.ClassificationLoss, where: str
 ) -> ClassificationLoss:
-    """Return the classification loss that a config describes.
+    """Build the classification loss that a config describes.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: it describes none, or one that is not for anchors.
+        errors.ConfigError: the message is empty, or its loss is not for anchors.
     """
     kind = config.WhichOneof('classification_loss')
     if kind == 'weighted_sigmoid':

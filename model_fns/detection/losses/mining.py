@@ -1,8 +1,8 @@
-"""Which anchors count in the loss of a batch, and how much.
+"""Reductions, which weight the anchors in the loss of a batch.
 
-B is the batch size, A the number of anchors and C' that of class columns. A reduction gives every
-anchor a weight; the losses are weighted sums. Most anchors are easy negatives, and the reductions
-differ in what they do about that.
+B is the batch size, A the number of anchors and C' that of class columns. A reduction assigns a
+weight to every anchor, and the losses are weighted sums. Most anchors are easy negatives, and the
+reductions differ in how they limit their influence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from model_fns.detection.losses import near_duplicates
 from model_fns.layers import forward_pass
 from protos import losses_pb2
 
-# Gives the predicted boxes, float32 [B, A, 4]; called by what needs them alone.
+# Returns the predicted boxes, float32 [B, A, 4]; only called if they are needed.
 DecodeBoxes = Callable[[], tf.Tensor]
 
 
@@ -28,37 +28,37 @@ class AnchorLosses:
     """The losses of the anchors of a batch.
 
     Attributes:
-        classification: float32 [B, A, C'], or [B, A] where classes exclude each other.
+        classification: float32 [B, A, C'], or [B, A] if classes exclude each other.
         localization: float32 [B, A].
     """
 
     classification: tf.Tensor
     localization: tf.Tensor
 
-    def by_anchor(self) -> AnchorLosses:
-        """Return the same with the classes of an anchor summed."""
+    def sum_classes(self) -> AnchorLosses:
+        """Sum the losses of the classes of each anchor."""
         if self.classification.shape.rank == 2:
             return self
         return AnchorLosses(tf.reduce_sum(self.classification, axis=-1), self.localization)
 
 
 class Reduction(abc.ABC):
-    """From losses of anchors to losses of a batch."""
+    """Reduction of the losses of anchors to losses of a batch."""
 
     def reduce(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the sums over a batch.
+        """Compute the weighted sums over a batch.
 
         Args:
-            losses: of anchors.
-            assigned: what they should have predicted.
-            decode_boxes: gives the boxes that they did predict.
+            losses: losses of anchors.
+            assigned: targets of anchors.
+            decode_boxes: returns the predicted boxes.
 
         Returns:
-            (classification, localisation), float32 scalars.
+            (classification, localization), float32 scalars.
         """
-        losses = losses.by_anchor()
+        losses = losses.sum_classes()
         weights = self.anchor_weights(losses, assigned, decode_boxes)
         if weights is None:
             return tf.reduce_sum(losses.classification), tf.reduce_sum(losses.localization)
@@ -72,7 +72,7 @@ class Reduction(abc.ABC):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """float32 [B, A]: how much each anchor counts; None: all of them fully.
+        """Compute the weight of each anchor, float32 [B, A]; None: all have the weight 1.
 
         Args:
             losses: both [B, A].
@@ -82,30 +82,31 @@ class Reduction(abc.ABC):
 
 
 class Sum(Reduction):
-    """All anchors count."""
+    """Reduction that counts all anchors."""
 
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """See `Reduction`."""
+        """Return None: all anchors have the weight 1."""
         del losses, assigned, decode_boxes
         return None
 
 
 class HardExamples(Reduction):
-    """The anchors with the highest losses count, where boxes are not of the same place.
+    """Reduction that counts the anchors with the highest losses, without near duplicates.
 
-    In each image anchors are looked at by falling loss. One whose box overlaps that of an earlier
-    one too much is left out, and the first `limit` others are hard. Of these all positives count,
-    and the first negatives.
+    Anchors of an image are visited in descending order of losses. An anchor whose box overlaps an
+    earlier box too much is skipped. The first `limit` other anchors are hard. All positives and the
+    first negatives of these count.
 
     Args:
-        limit: hard anchors of an image; None: any number.
-        iou_threshold: in [0, 1]; boxes that overlap more than this are of the same place.
-        classification_weight: of the classification loss in what anchors are ordered by.
-        localization_weight: of the localisation loss there.
-        negatives_per_positive: None: all hard anchors count, whether they are positive or not.
-        least_negatives: in an image, whatever the ratio says.
+        limit: number of hard anchors of an image; None: unlimited.
+        iou_threshold: in [0, 1]; boxes that overlap by more are duplicates.
+        classification_weight: weight of the classification loss in the order of anchors.
+        localization_weight: weight of the localization loss in the order of anchors.
+        negatives_per_positive: largest ratio of negatives to positives; None: all hard anchors
+            count.
+        least_negatives: least number of negatives of an image, whatever the ratio.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class HardExamples(Reduction):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """See `Reduction`."""
+        """Return 1 for hard anchors, else 0."""
         hardness = (
             losses.classification * self._classification_weight
             + losses.localization * self._localization_weight
@@ -137,16 +138,16 @@ class HardExamples(Reduction):
         if self._negatives_per_positive is not None:
             hard = self._balanced(hard, tf.gather(assigned.matches, order, batch_dims=1))
         batch, anchors = tf.unstack(tf.shape(order))
-        places = order + anchors * tf.range(batch)[:, tf.newaxis]
+        indices = order + anchors * tf.range(batch)[:, tf.newaxis]
         weights = tf.scatter_nd(
-            tf.reshape(places, [-1, 1]),
+            tf.reshape(indices, [-1, 1]),
             tf.reshape(tf.cast(hard, tf.float32), [-1]),
             [batch * anchors],
         )
         return tf.reshape(weights, [batch, anchors])
 
     def _hard(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Which are hard, [B, A], of boxes [B, A, 4] by falling loss."""
+        """Find the hard boxes of [B, A, 4] in descending order of losses: bool [B, A]."""
         limit = tf.shape(boxes)[1] if self._limit is None else self._limit
         apart = _greedily_apart(boxes, self._iou_threshold, limit)
         return tf.logical_and(apart, _count_up_to_here(apart) <= limit)
@@ -161,13 +162,13 @@ class HardExamples(Reduction):
 
 
 class SampledExamples(Reduction):
-    """All positives count, and so many negatives, drawn at random, that shares are as wanted.
+    """Reduction that counts all positives, and random negatives up to a fraction of positives.
 
     Draws depend on the graph's seed and the global step.
 
     Args:
-        positive_fraction: share of the positives, in (0, 1].
-        then: what is done with the anchors that were drawn.
+        positive_fraction: fraction of positives, in (0, 1].
+        then: reduction of the drawn anchors.
     """
 
     def __init__(self, positive_fraction: float = 0.01, then: Optional[Reduction] = None):
@@ -177,7 +178,7 @@ class SampledExamples(Reduction):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """See `Reduction`."""
+        """Compute the weights of the drawn anchors by `then`, and 0 for others."""
         drawn = tf.stop_gradient(tf.cast(self._drawn(assigned), tf.float32))
         losses = AnchorLosses(losses.classification * drawn, losses.localization * drawn)
         weights = self._then.anchor_weights(losses, assigned, decode_boxes)
@@ -192,22 +193,22 @@ class SampledExamples(Reduction):
         seed = forward_pass.step_seed('sampled_examples')
         uniform = tf.random.stateless_uniform(tf.shape(negative), seed)
         order = tf.argsort(tf.where(negative, uniform, 2.0), axis=1, stable=True)
-        # The place in an order is the order of the order.
-        places = tf.argsort(order, axis=1)
-        return positive | (negative & (places < most))
+        # The rank of each anchor is the inverse permutation of the order.
+        ranks = tf.argsort(order, axis=1)
+        return positive | (negative & (ranks < most))
 
 
 class WeightedNegatives(Reduction):
-    """All anchors count, negatives so much less that on the whole they weigh what is wanted.
+    """Reduction that counts all anchors, with reduced weights of negatives.
 
-    With P positives and U negatives in an image, negatives together weigh
-    max(ratio * P, least_negatives), each the same.
+    With P positives in an image, the weights of its negatives are equal and sum to
+    max(ratio * P, least_negatives).
 
     Args:
-        ratio: of negatives to positives.
-        least_negatives: what negatives weigh in an image at least.
-        at_most_all: a negative weighs 1 at most, as if so many were drawn, of which there can be no
-            more than there are.
+        ratio: ratio of negatives to positives.
+        least_negatives: least sum of the weights of negatives in an image.
+        at_most_all: True: the weight of a negative is at most 1, as sampling cannot draw more
+            negatives than there are.
     """
 
     def __init__(self, ratio: float = 3.0, least_negatives: float = 0.0, at_most_all: bool = False):
@@ -218,7 +219,7 @@ class WeightedNegatives(Reduction):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """See `Reduction`."""
+        """Return 1 for positives and a common weight for negatives."""
         positive = tf.cast(assigned.matches >= 0, tf.float32)
         negative = tf.cast(tf.equal(assigned.matches, matchers.UNMATCHED), tf.float32)
         num_positive = tf.reduce_sum(positive, axis=1, keepdims=True)
@@ -230,11 +231,11 @@ class WeightedNegatives(Reduction):
 
 
 def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
-    """Return the reduction that a config describes.
+    """Build the reduction that a config describes.
 
     Args:
-        config: of the loss.
-        where: its path, for error messages.
+        config: configuration message of the loss.
+        where: path of the message, for error messages.
 
     Raises:
         errors.ConfigError: a value is outside its range, two options exclude each other, or one is
@@ -262,13 +263,13 @@ def build_hard_examples(
     classification_weight: float,
     balanced: bool = True,
 ) -> HardExamples:
-    """Return the choice of hard examples that a config describes.
+    """Build the reduction to hard examples that a config describes.
 
     Args:
-        miner: its config.
+        miner: configuration message.
         localization_weight: factor of the loss of boxes.
         classification_weight: factor of the loss of classes.
-        balanced: whether shares of positives and negatives are kept.
+        balanced: True: the ratio of negatives to positives is limited.
     """
     kinds = losses_pb2.HardExampleMiner
     by_classes = miner.loss_type != kinds.LOCALIZATION
@@ -284,12 +285,13 @@ def build_hard_examples(
 
 
 def _greedily_apart(boxes: tf.Tensor, iou_threshold: float, limit: tf.Tensor) -> tf.Tensor:
-    """Return whether a box overlaps no earlier one that is kept itself.
+    """Find the boxes that overlap no earlier kept box.
 
     Args:
         boxes: float32 [B, A, 4]; the first is always kept.
         iou_threshold: boxes that overlap more than this are not both kept.
-        limit: int32 scalar: boxes after so many kept ones are not needed, and may be wrong.
+        limit: int32 scalar: results after this number of kept boxes are not needed, and may be
+            wrong.
 
     Returns:
         bool [B, A].
@@ -298,20 +300,20 @@ def _greedily_apart(boxes: tf.Tensor, iou_threshold: float, limit: tf.Tensor) ->
         return tf.fill(tf.shape(boxes)[:2], True)
     if iou_threshold < near_duplicates.LEAST_THRESHOLD:
         return _suppressed(boxes, tf.fill(tf.shape(boxes)[:2], True), iou_threshold, limit)
-    doubtful = near_duplicates.may_overlap(boxes, iou_threshold)
-    return tf.logical_not(doubtful) | _suppressed(boxes, doubtful, iou_threshold, limit)
+    candidates = near_duplicates.may_overlap(boxes, iou_threshold)
+    return tf.logical_not(candidates) | _suppressed(boxes, candidates, iou_threshold, limit)
 
 
 def _suppressed(
-    boxes: tf.Tensor, doubtful: tf.Tensor, iou_threshold: float, limit: tf.Tensor
+    boxes: tf.Tensor, candidates: tf.Tensor, iou_threshold: float, limit: tf.Tensor
 ) -> tf.Tensor:
-    """Those of the doubtful boxes that suppression among these leaves: bool [B, A]."""
-    batch, anchors = tf.unstack(tf.shape(doubtful))
-    most = tf.maximum(1, tf.reduce_max(tf.reduce_sum(tf.cast(doubtful, tf.int32), axis=1)))
-    # An earlier box has a higher rank. The kernel takes ranks for scores, and by the ranks that it
-    # gives back boxes are found again.
+    """Suppress boxes among the candidates, and return the remaining ones: bool [B, A]."""
+    batch, anchors = tf.unstack(tf.shape(candidates))
+    most = tf.maximum(1, tf.reduce_max(tf.reduce_sum(tf.cast(candidates, tf.int32), axis=1)))
+    # An earlier box has a higher rank. The kernel gets ranks as scores, and the ranks that it
+    # returns identify the boxes.
     ranks = tf.cast(anchors - tf.range(anchors), tf.float32)
-    ranks, rows = tf.math.top_k(tf.where(doubtful, ranks, 0.0), most)
+    ranks, rows = tf.math.top_k(tf.where(candidates, ranks, 0.0), most)
     kept = tf.raw_ops.CombinedNonMaxSuppression(
         boxes=tf.gather(boxes, rows, batch_dims=1)[:, :, tf.newaxis],
         scores=ranks[..., tf.newaxis],
@@ -322,12 +324,12 @@ def _suppressed(
         clip_boxes=False,
     ).nmsed_scores
     images = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(kept))
-    places = tf.stack([images, anchors - tf.cast(kept, tf.int32)], axis=-1)
-    # What the kernel pads with lands in a column of its own.
-    marked = tf.scatter_nd(places, tf.ones_like(kept), [batch, anchors + 1])
+    indices = tf.stack([images, anchors - tf.cast(kept, tf.int32)], axis=-1)
+    # The padding of the kernel goes to an additional column.
+    marked = tf.scatter_nd(indices, tf.ones_like(kept), [batch, anchors + 1])
     return marked[:, :-1] > 0
 
 
 def _count_up_to_here(marks: tf.Tensor) -> tf.Tensor:
-    """int32 [B, A]: how many of [B, A] are true up to and with each."""
+    """Count the true values of [B, A] up to and including each: int32 [B, A]."""
     return tf.cumsum(tf.cast(marks, tf.int32), axis=1)

@@ -1,4 +1,4 @@
-"""How good detections are."""
+"""Metrics of detections, by the sets that an evaluation config names."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
     'METRICS_SETS',
     'Metrics',
     'build_metrics',
+    'find_instance_sets',
+    'list_metrics_sets',
     'needs_image_classes',
-    'needs_of',
-    'sets_of',
 ]
 
 DEFAULT_METRICS_SET = 'coco_detection_metrics'
@@ -33,7 +33,7 @@ ROTATED_METRICS_SET = 'rotated_detection_metrics'
 _COCO_MASKS = 'coco_mask_metrics'
 _COCO_KEYPOINTS = 'coco_keypoint_metrics'
 _CHALLENGES = ('oid_challenge_detection_metrics', 'oid_challenge_segmentation_metrics')
-# What published configs of earlier releases call them.
+# Names in published configs of earlier releases.
 _ALIASES = {
     'pascal_voc_metrics': 'pascal_voc_detection_metrics',
     'weighted_pascal_voc_metrics': 'weighted_pascal_voc_detection_metrics',
@@ -41,24 +41,24 @@ _ALIASES = {
     'open_images_V2_detection_metrics': 'oid_V2_detection_metrics',
     'oid_challenge_object_detection_metrics': _CHALLENGES[0],
 }
-# A published detector of rotated boxes is evaluated under this name.
+# Name in the config of a published detector of rotated boxes.
 _ROTATED_ALIASES = {'pascal_voc_metrics': ROTATED_METRICS_SET}
 _REFUSED = {
-    'coco_panoptic_metrics': 'detectors do not tell what is between objects',
-    'lvis_mask_metrics': 'which classes an image was not looked through for is not read',
+    'coco_panoptic_metrics': 'detectors do not classify the background between objects',
+    'lvis_mask_metrics': 'the verified classes of images that LVIS needs are not read',
 }
 _COCO = (DEFAULT_METRICS_SET, _COCO_MASKS)
-_OF_MASKS = {
+_MASK_SETS = {
     _COCO_MASKS,
     'pascal_voc_instance_segmentation_metrics',
     'weighted_pascal_voc_instance_segmentation_metrics',
     _CHALLENGES[1],
 }
 _WHERE = 'eval_config.metrics_set'
-# Up to so many, each class is reported where a config does not say whether.
+# Up to this number of classes, each class is reported unless a config says otherwise.
 _FEW_CLASSES = 30
 
-# What a model has to predict for what an evaluator needs, and what that is called.
+# Required outputs of the model by what an evaluator needs, and their names in messages.
 _OUTPUTS = {
     fields.MASKS: (fields.DETECTION_MASKS, 'masks'),
     fields.KEYPOINTS: (fields.DETECTION_KEYPOINTS, 'keypoints'),
@@ -66,18 +66,18 @@ _OUTPUTS = {
 
 
 class Classes(NamedTuple):
-    """What is known of the classes.
+    """Names and label map of the classes.
 
     Attributes:
-        names: by id, no two alike.
-        label_map: they came from; None without.
+        names: unique names by id.
+        label_map: source of the names; None without.
     """
 
     names: Mapping[int, str]
     label_map: Optional[LabelMap] = None
 
 
-# (evaluation config, classes) -> evaluator, by the name in `eval_config.metrics_set`.
+# Functions (evaluation config, classes) -> evaluator, by the name in `eval_config.metrics_set`.
 METRICS_SETS: Registry[Callable[[eval_pb2.EvalConfig, Classes], Evaluator]] = Registry(
     'metrics set'
 )
@@ -85,15 +85,15 @@ METRICS_SETS: Registry[Callable[[eval_pb2.EvalConfig, Classes], Evaluator]] = Re
 
 @METRICS_SETS.register(DEFAULT_METRICS_SET)
 def _coco(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
-    return _coco_of(shapes.BOXES, coco.PREFIX, config, classes.names)
+    return _build_coco(shapes.BOXES, coco.PREFIX, config, classes.names)
 
 
 @METRICS_SETS.register(_COCO_MASKS)
 def _coco_masks(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
-    return _coco_of(shapes.MASKS, coco.MASK_PREFIX, config, classes.names)
+    return _build_coco(shapes.MASKS, coco.MASK_PREFIX, config, classes.names)
 
 
-def _coco_of(
+def _build_coco(
     shape: shapes.Shape, prefix: str, config: eval_pb2.EvalConfig, names: Mapping[int, str]
 ) -> Evaluator:
     return CocoEvaluator(
@@ -142,7 +142,7 @@ def _weighted_pascal_masks(config: eval_pb2.EvalConfig, classes: Classes) -> Eva
 
 @METRICS_SETS.register('precision_at_recall_detection_metrics')
 def _precision_at_recall(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
-    # A config's 0.3 is not the nearest number to 0.3 that a recall can be.
+    # 0.3 of a config is stored in 32 bits and is not the closest recall to 0.3.
     low, high = (
         round(bound, 6) for bound in (config.recall_lower_bound, config.recall_upper_bound)
     )
@@ -163,15 +163,15 @@ def _open_images(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
 
 @METRICS_SETS.register(_CHALLENGES[0])
 def _challenge(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
-    return _challenge_of(shapes.BOXES, open_images.CHALLENGE_PREFIX, config, classes.names)
+    return _build_challenge(shapes.BOXES, open_images.CHALLENGE_PREFIX, config, classes.names)
 
 
 @METRICS_SETS.register(_CHALLENGES[1])
 def _mask_challenge(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
-    return _challenge_of(shapes.MASKS, open_images.MASK_CHALLENGE_PREFIX, config, classes.names)
+    return _build_challenge(shapes.MASKS, open_images.MASK_CHALLENGE_PREFIX, config, classes.names)
 
 
-def _challenge_of(
+def _build_challenge(
     shape: shapes.Shape, prefix: str, config: eval_pb2.EvalConfig, names: Mapping[int, str]
 ) -> Evaluator:
     return OpenImagesEvaluator(
@@ -196,36 +196,36 @@ def build_metrics(
     outputs: FrozenSet[str] = frozenset(),
     rotated: bool = False,
 ) -> Metrics:
-    """The metrics that an evaluation config asks for, and the score threshold of the best F1.
+    """Build the metrics of an evaluation config, and the score threshold of the best F1.
 
     Args:
-        config: the config.
-        num_classes: without background.
-        label_map: names of the classes, and of their keypoints.
-        outputs: the names of `fields` that detections have beyond boxes.
-        rotated: whether boxes are.
+        config: evaluation config.
+        num_classes: number of classes without background.
+        label_map: names of the classes and of their keypoints.
+        outputs: names of `fields` of the outputs besides boxes.
+        rotated: True for rotated boxes.
 
     Raises:
-        errors.ConfigError: a metrics set is unknown or not available, an option contradicts
-            itself, or a set needs what the model does not predict.
+        errors.ConfigError: a metrics set is unknown or not available, options contradict each
+            other, or a set needs an output that the model does not have.
     """
     check_config(config, rotated)
     classes = Classes(_class_names(num_classes, label_map), label_map)
     evaluators = []
-    for name in sets_of(config, rotated):
+    for name in list_metrics_sets(config, rotated):
         evaluator = METRICS_SETS.get(name, _WHERE)(config, classes)
-        for output, called in (_OUTPUTS[need] for need in sorted(evaluator.needs)):
+        for output, label in (_OUTPUTS[need] for need in sorted(evaluator.needs)):
             if output not in outputs:
                 raise errors.ConfigError(
-                    f'{_asked_by(config, name)}: {name} is about {called}, and the model predicts '
-                    'none.'
+                    f'{_selecting_field(config, name)}: {name} is about {label}, and the model '
+                    'predicts none.'
                 )
         evaluators.append(evaluator)
     return Metrics([*evaluators, BestF1Evaluator(classes.names)])
 
 
-def _asked_by(config: eval_pb2.EvalConfig, name: str) -> str:
-    """Return the field that asks for a metrics set."""
+def _selecting_field(config: eval_pb2.EvalConfig, name: str) -> str:
+    """Return the field that selects a metrics set."""
     if name == _COCO_KEYPOINTS and config.parameterized_metric:
         return 'eval_config.parameterized_metric'
     is_named = name in config.metrics_set or not config.eval_instance_masks
@@ -233,23 +233,23 @@ def _asked_by(config: eval_pb2.EvalConfig, name: str) -> str:
 
 
 def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:
-    """What can be told of an evaluation config without the names of the classes.
+    """Check an evaluation config as far as possible without the names of the classes.
 
     Args:
-        config: of the evaluation.
-        rotated: whether boxes are.
+        config: evaluation config.
+        rotated: True for rotated boxes.
 
     Raises:
-        errors.ConfigError: a metrics set is unknown or not available, or an option contradicts
-            itself.
+        errors.ConfigError: a metrics set is unknown or not available, or options contradict each
+            other.
     """
-    names = sets_of(config, rotated)
+    names = list_metrics_sets(config, rotated)
     for name in names:
         METRICS_SETS.get(name, _WHERE)
         if rotated and name != ROTATED_METRICS_SET:
             raise errors.ConfigError(
-                f'{_WHERE}: {name!r} is of upright boxes; expected {ROTATED_METRICS_SET!r}, with '
-                'box_type: ROTATED.'
+                f'{_WHERE}: {name!r} is for axis-aligned boxes; expected '
+                f'{ROTATED_METRICS_SET!r}, with box_type: ROTATED.'
             )
     if config.skip_predictions_for_unlabeled_class and not set(names) & set(_COCO):
         raise errors.ConfigError(
@@ -259,34 +259,34 @@ def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:
 
 
 def needs_image_classes(config: eval_pb2.EvalConfig) -> bool:
-    """Return whether it matters which classes were looked for in an image (`image/class/label`)."""
+    """Check whether metrics depend on the verified classes of an image (`image/class/label`)."""
     return config.skip_predictions_for_unlabeled_class or bool(
-        set(_CHALLENGES) & set(sets_of(config))
+        set(_CHALLENGES) & set(list_metrics_sets(config))
     )
 
 
-def needs_of(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]:
-    """Return the first set of metrics that compares masks, and the first that compares keypoints.
+def find_instance_sets(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]:
+    """Find the first set of metrics that compares masks, and the first that compares keypoints.
 
     Raises:
         errors.ConfigError: a metrics set is not available.
     """
-    names = sets_of(config)
+    names = list_metrics_sets(config)
     return tuple(
         next((name for name in names if name in group), None)
-        for group in (_OF_MASKS, (_COCO_KEYPOINTS,))
+        for group in (_MASK_SETS, (_COCO_KEYPOINTS,))
     )
 
 
-def sets_of(config: eval_pb2.EvalConfig, rotated: bool = False) -> List[str]:
-    """Return the metrics sets of a config by their present names, each once.
+def list_metrics_sets(config: eval_pb2.EvalConfig, rotated: bool = False) -> List[str]:
+    """List the metrics sets of a config by their current names, without duplicates.
 
     Args:
-        config: of the evaluation.
-        rotated: whether boxes are.
+        config: evaluation config.
+        rotated: True for rotated boxes.
 
     Raises:
-        errors.ConfigError: one is not available.
+        errors.ConfigError: a metrics set is not available.
     """
     for name in config.metrics_set:
         if name in _REFUSED:
@@ -302,7 +302,7 @@ def sets_of(config: eval_pb2.EvalConfig, rotated: bool = False) -> List[str]:
 
 
 def _class_names(num_classes: int, label_map: Optional[LabelMap]) -> Dict[int, str]:
-    """Names by id, no two alike; the id where there is no name."""
+    """Return unique names by id; the id replaces a missing name."""
     ids = range(FIRST_ID, FIRST_ID + num_classes)
     known = {} if label_map is None else label_map.names
     names = {class_id: known.get(class_id, str(class_id)) for class_id in ids}
@@ -316,7 +316,7 @@ def _class_names(num_classes: int, label_map: Optional[LabelMap]) -> Dict[int, s
 def _super_categories(
     config: eval_pb2.EvalConfig, names: Mapping[int, str]
 ) -> Dict[str, List[int]]:
-    """Return ids of the classes of each group."""
+    """Return the ids of the classes of each group."""
     ids = {name: class_id for class_id, name in names.items()}
     groups: Dict[str, List[int]] = {}
     for group, members in sorted(config.super_categories.items()):

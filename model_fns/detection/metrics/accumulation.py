@@ -1,4 +1,4 @@
-"""From the tensors of an evaluation to its evaluators: metrics of a `tf.estimator` graph."""
+"""Metrics of a `tf.estimator` graph, which pass the tensors of an evaluation to its evaluators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger('model_fns')
 _VALUES = 'detection_metrics'
 _MAX_NAMED = 10  # images in a message
 
-# What an evaluation fetches of each batch, and no more: its memory grows with these alone.
+# Tensors that an evaluation fetches of each batch. Only these determine its memory.
 _OUTPUTS = (
     fields.DETECTION_BOXES,
     fields.DETECTION_SCORES,
@@ -39,9 +39,9 @@ _LABELS = (
     fields.AREA,
     fields.NUM_BOXES,
 )
-# Likewise, where the reader gives them.
+# Labels that are fetched if the reader provides them.
 _MORE_LABELS = (fields.IMAGE_CLASSES, fields.NUM_LEFT_OUT)
-# Likewise, where an evaluator needs the groundtruth of the first: labels, outputs, features.
+# Labels, outputs and features that are fetched if an evaluator needs the groundtruth of the key.
 _NEEDED_WITH = {
     fields.MASKS: (
         (fields.MASKS, fields.MASK_WEIGHTS),
@@ -56,21 +56,21 @@ class Metrics:
     """The metrics of a detection task.
 
     Args:
-        evaluators: what is computed; no two report the same name.
+        evaluators: evaluators with distinct names of metrics.
     """
 
     def __init__(self, evaluators: Sequence[Evaluator]):
         self._evaluators = list(evaluators)
 
     def names(self) -> List[str]:
-        """Return all metrics that may be reported."""
+        """List all metrics that may be reported."""
         return [name for evaluator in self._evaluators for name in evaluator.names()]
 
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """Return one metric, of which `finish` makes scalars: all values as one vector.
+        """Build one metric with all values as a vector, which `finish` splits.
 
-        The update op hands each batch to the evaluators; the value op lets them compute. Batches
-        are counted in a local variable, so that a pass that begins forgets the one before.
+        The update op passes each batch to the evaluators, and the value op lets them compute. A
+        local variable counts batches, so that a new pass discards the previous one.
         """
         collected = _Collected(self._evaluators)
         names = self.names()
@@ -104,9 +104,9 @@ class Metrics:
     def finish(self, values: Mapping[str, Any]) -> Dict[str, float]:
         """Return the scalars by name.
 
-        Those that the data cannot tell are left out, but for summaries, which are NaN.
+        Metrics that the data does not define are omitted, except summaries, which are NaN.
         """
-        summaries = {name for one in self._evaluators for name in one.summary_names()}
+        summaries = {name for evaluator in self._evaluators for name in evaluator.summary_names()}
         pairs = zip(self.names(), np.asarray(values[_VALUES]))
         return {
             name: float(value) for name, value in pairs if name in summaries or not np.isnan(value)
@@ -114,15 +114,15 @@ class Metrics:
 
 
 class _Collected:
-    """The images of one evaluation."""
+    """Images of one evaluation."""
 
     def __init__(self, evaluators: Sequence[Evaluator]):
-        # Each evaluation has its own: a task remembers nothing.
+        # Each evaluation has copies, because a task has no state.
         self._evaluators = [copy.copy(evaluator) for evaluator in evaluators]
         self.clear()
 
     def clear(self) -> None:
-        """Forget all images."""
+        """Discard all images."""
         self._seen: Set[str] = set()
         self._duplicates: List[str] = []
         self._crowded: Dict[str, int] = {}
@@ -130,7 +130,7 @@ class _Collected:
             evaluator.clear()
 
     def add_batch(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Hand the images of a batch on, each once."""
+        """Pass each image of a batch to the evaluators, without duplicates."""
         for index, source_id in enumerate(batch[fields.SOURCE_ID]):
             image_id = source_id.decode('utf-8', 'replace')
             if not image_id:
@@ -139,15 +139,15 @@ class _Collected:
                 self._duplicates.append(image_id)
                 continue
             self._seen.add(image_id)
-            one = {name: values[index] for name, values in batch.items()}
-            if one.get(fields.NUM_LEFT_OUT, 0):
-                self._crowded[image_id] = int(one[fields.NUM_LEFT_OUT])
-            groundtruth, detections = self._groundtruth(one), self._detections(one)
+            image = {name: values[index] for name, values in batch.items()}
+            if image.get(fields.NUM_LEFT_OUT, 0):
+                self._crowded[image_id] = int(image[fields.NUM_LEFT_OUT])
+            groundtruth, detections = self._groundtruth(image), self._detections(image)
             for evaluator in self._evaluators:
                 evaluator.add_image(image_id, groundtruth, detections)
 
     def evaluate(self) -> Dict[str, float]:
-        """Return the metrics of all images; what was not counted is named."""
+        """Compute the metrics of all images, and warn of what was not counted."""
         if self._duplicates:
             log.warning(
                 '%d examples have the id of another one and were counted once: %s',
@@ -171,52 +171,52 @@ class _Collected:
                 log.warning(text, ', '.join(missing))
         return metrics
 
-    def _groundtruth(self, one: Mapping[str, np.ndarray]) -> Groundtruth:
-        count, size = int(one[fields.NUM_BOXES]), one[fields.ORIGINAL_SHAPE]
-        rows = {name: one[name][:count] for name in fields.PER_BOX if name in one}
+    def _groundtruth(self, image: Mapping[str, np.ndarray]) -> Groundtruth:
+        count, size = int(image[fields.NUM_BOXES]), image[fields.ORIGINAL_SHAPE]
+        rows = {name: image[name][:count] for name in fields.PER_BOX if name in image}
         masks, keypoints = None, rows.get(fields.KEYPOINTS)
         if fields.MASKS in rows:
-            content = one[fields.TRUE_IMAGE_SHAPE]
-            masks = image_masks.of_groundtruth(rows[fields.MASKS], content, size)
+            content = image[fields.TRUE_IMAGE_SHAPE]
+            masks = image_masks.resize_groundtruth(rows[fields.MASKS], content, size)
         return Groundtruth(
-            boxes=_in_pixels(rows[fields.BOXES], size),
+            boxes=_to_pixels(rows[fields.BOXES], size),
             classes=to_id(rows[fields.CLASSES]),
             is_crowd=rows[fields.IS_CROWD],
             difficult=rows[fields.DIFFICULT],
             group_of=rows[fields.GROUP_OF],
             areas=rows[fields.AREA],
-            image_classes=to_id(np.flatnonzero(one.get(fields.IMAGE_CLASSES, ()))),
+            image_classes=to_id(np.flatnonzero(image.get(fields.IMAGE_CLASSES, ()))),
             masks=masks,
             mask_weights=rows.get(fields.MASK_WEIGHTS),
             keypoints=None if keypoints is None else keypoints * size,
         )
 
-    def _detections(self, one: Mapping[str, np.ndarray]) -> Detections:
-        count, size = int(one[fields.NUM_DETECTIONS]), one[fields.ORIGINAL_SHAPE]
-        boxes = one[fields.DETECTION_BOXES][:count]
-        masks, keypoints = None, one.get(fields.DETECTION_KEYPOINTS)
-        if fields.DETECTION_MASKS in one:
-            masks = image_masks.of_boxes(one[fields.DETECTION_MASKS][:count], boxes, size)
+    def _detections(self, image: Mapping[str, np.ndarray]) -> Detections:
+        count, size = int(image[fields.NUM_DETECTIONS]), image[fields.ORIGINAL_SHAPE]
+        boxes = image[fields.DETECTION_BOXES][:count]
+        masks, keypoints = None, image.get(fields.DETECTION_KEYPOINTS)
+        if fields.DETECTION_MASKS in image:
+            masks = image_masks.paste_detections(image[fields.DETECTION_MASKS][:count], boxes, size)
         return Detections(
-            boxes=_in_pixels(boxes, size),
-            scores=one[fields.DETECTION_SCORES][:count],
-            classes=one[fields.DETECTION_CLASSES][:count].astype(np.int64),
+            boxes=_to_pixels(boxes, size),
+            scores=image[fields.DETECTION_SCORES][:count],
+            classes=image[fields.DETECTION_CLASSES][:count].astype(np.int64),
             masks=masks,
             keypoints=None if keypoints is None else keypoints[:count] * size,
         )
 
 
-def _in_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Upright boxes [n, 4], or the outlines [n, 4, 2] of rotated ones."""
+def _to_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Convert boxes to pixels: axis-aligned ones to [n, 4], rotated ones to outlines [n, 4, 2]."""
     if boxes.shape[1] == 4:
-        return overlaps.in_pixels(boxes, size)
+        return overlaps.scale_to_pixels(boxes, size)
     return rotated_overlaps.outlines(boxes, size)
 
 
 def _fetched(
     needs: FrozenSet[str], outputs: Tensors, features: Features, labels: Labels
 ) -> Tuple[List[str], List[tf.Tensor]]:
-    """Names and tensors of what the evaluators need, `needs` beyond boxes."""
+    """Return names and tensors that evaluators use; `needs` are those besides boxes."""
     tensors = {name: labels[name] for name in _LABELS}
     tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
     tensors.update({name: labels[name] for name in _MORE_LABELS if name in labels})
@@ -224,11 +224,11 @@ def _fetched(
     tensors[fields.SOURCE_ID] = features[fields.SOURCE_ID]
     tensors[fields.ORIGINAL_SHAPE] = features[fields.ORIGINAL_SHAPE]
     for need in sorted(needs):
-        for names, given in zip(_NEEDED_WITH[need], (labels, outputs, features)):
-            tensors.update({name: given[name] for name in names})
+        for names, source in zip(_NEEDED_WITH[need], (labels, outputs, features)):
+            tensors.update({name: source[name] for name in names})
     return list(tensors), list(tensors.values())
 
 
 def _listed(image_ids: Sequence[str]) -> str:
-    """Return the first of them."""
+    """Join the first ids for a message."""
     return ', '.join(image_ids[:_MAX_NAMED]) + (', ...' if len(image_ids) > _MAX_NAMED else '')

@@ -1,4 +1,4 @@
-"""Average precision at one IoU threshold: what Pascal VOC and Open Images metrics share."""
+"""Average precision at one IoU threshold, the base of Pascal VOC and Open Images metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ IOU_THRESHOLD = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class MatchedDetections:
-    """The detections of an image that count, in any order.
+    """Counted detections of an image, in any order.
 
     Attributes:
         classes: int32 [n], ids.
         scores: float32 [n].
-        true_positives: float32 [n]: how much of an object each found; 0 for a false positive.
+        true_positives: float32 [n]: fraction of an object that each detection found; 0 for a false
+            positive.
     """
 
     classes: np.ndarray
@@ -31,16 +32,16 @@ class MatchedDetections:
 
 
 class AveragePrecisionEvaluator(Evaluator):
-    """The area under the precision-recall curve of each class, and their mean.
+    """Evaluator of the area under the precision-recall curve of each class, and of their mean.
 
     Args:
         class_names: names by id.
-        prefix: of the metrics' names.
-        recall_bounds: points of the curve whose recall is outside are left out; within them it goes
-            on to the left as a level line, and there is none to their right.
-        pooled: the mean is replaced by the area under the one curve of all classes together, in
-            which each class weighs as much as it has objects.
-        shape: what is held against the objects.
+        prefix: prefix of the metrics' names.
+        recall_bounds: points of the curve with a recall outside of these bounds are dropped; the
+            remaining curve is constant to the left and ends on the right.
+        pooled: True: the mean is replaced by the area under a common curve of all classes, in which
+            the weight of each class is its number of objects.
+        shape: shape that is compared: boxes or masks.
     """
 
     def __init__(
@@ -61,31 +62,31 @@ class AveragePrecisionEvaluator(Evaluator):
 
     @abc.abstractmethod
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
-        """Which of the detections of an image found something.
+        """Match the detections of an image with its objects.
 
         Args:
             groundtruth: boxes float64.
-            detections: boxes float64, all with an area; those with the highest scores first.
+            detections: boxes float64, all with an area; the highest scores first.
         """
 
     @abc.abstractmethod
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """How much each box of an image counts: [n], 0 for one that need not be found."""
+        """Return the weight of each object of an image, [n]; 0 for optional objects."""
 
     def nearest(
-        self, groundtruth: Groundtruth, detections: Detections, of_detection: bool = False
+        self, groundtruth: Groundtruth, detections: Detections, by_detection: bool = False
     ) -> Tuple[np.ndarray, np.ndarray]:
         """Find the object of its own class that each detection overlaps most.
 
         Args:
             groundtruth: m objects.
             detections: n detections.
-            of_detection: see `Shape.overlaps`.
+            by_detection: see `Shape.overlaps`.
 
         Returns:
-            Places [n] among the objects, and whether the overlap is enough: bool [n].
+            Indices [n] of objects, and whether the overlap is sufficient: bool [n].
         """
-        shares = np.full([len(groundtruth.boxes)], of_detection)
+        shares = np.full([len(groundtruth.boxes)], by_detection)
         overlap = self.shape.overlaps(detections, groundtruth, shares)
         if not overlap.size:
             return np.zeros([len(overlap)], np.int64), np.zeros([len(overlap)], bool)
@@ -94,20 +95,20 @@ class AveragePrecisionEvaluator(Evaluator):
         return overlap.argmax(axis=1), overlap.max(axis=1) >= IOU_THRESHOLD
 
     def clear(self) -> None:
-        """See `Evaluator`."""
+        """Discard all images."""
         self._matched: List[MatchedDetections] = []
         self._counts = np.zeros([max(self.class_names) + 1], np.float64)
 
     def names(self) -> Sequence[str]:
-        """See `Evaluator`."""
+        """List the names of the mean and of each class."""
         return [self._mean_name(), *map(self._class_name, self.class_ids)]
 
     def summary_names(self) -> Sequence[str]:
-        """Return the mean alone; see `Evaluator`."""
+        """List the name of the mean."""
         return [self._mean_name()]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """See `Evaluator`."""
+        """Match the detections of one image and keep the matches."""
         boxes = np.asarray(detections.boxes, np.float64)
         has_area = overlaps.has_area(boxes)
         order = np.argsort(-detections.scores, kind='stable')
@@ -125,8 +126,8 @@ class AveragePrecisionEvaluator(Evaluator):
         )
 
     def evaluate(self) -> Dict[str, float]:
-        """See `Evaluator`; classes without objects to find are left out."""
-        scores, true_positives = self._by_class()
+        """Compute the areas of classes with objects to find, and their mean."""
+        scores, true_positives = self._split_by_class()
         known = [class_id for class_id in self.class_ids if self._counts[class_id] > 0]
         areas = {
             class_id: self._area(scores[class_id], true_positives[class_id], self._counts[class_id])
@@ -146,10 +147,10 @@ class AveragePrecisionEvaluator(Evaluator):
             **{self._class_name(class_id): area for class_id, area in areas.items()},
         }
 
-    def _by_class(self) -> Tuple[Dict[int, np.ndarray], Dict[int, np.ndarray]]:
-        """Return scores and true positives of all images, by class id."""
+    def _split_by_class(self) -> Tuple[Dict[int, np.ndarray], Dict[int, np.ndarray]]:
+        """Split scores and true positives of all images by class id."""
         classes, scores, true_positives = (
-            np.concatenate([getattr(one, field.name) for one in self._matched] or [np.zeros(0)])
+            np.concatenate([getattr(image, field.name) for image in self._matched] or [np.zeros(0)])
             for field in dataclasses.fields(MatchedDetections)
         )
         order = np.argsort(classes, kind='stable')
@@ -179,26 +180,26 @@ class AveragePrecisionEvaluator(Evaluator):
         return f'{self._prefix}PerformanceByCategory/AP@{IOU_THRESHOLD}IOU/{name}'
 
 
-def first_of_each(places: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Of the detections for which `which` is true, those that name their place first: bool [n]."""
-    candidates = np.flatnonzero(which)
-    _, firsts = np.unique(places[candidates], return_index=True)
-    chosen = np.zeros(len(places), bool)
-    chosen[candidates[firsts]] = True
-    return chosen
+def first_of_each(objects: np.ndarray, selected: np.ndarray) -> np.ndarray:
+    """Find the first selected detection of each object: bool [n]."""
+    candidates = np.flatnonzero(selected)
+    _, firsts = np.unique(objects[candidates], return_index=True)
+    is_first = np.zeros(len(objects), bool)
+    is_first[candidates[firsts]] = True
+    return is_first
 
 
 def precision_recall(
     scores: np.ndarray, true_positives: np.ndarray, count: float
 ) -> Tuple[np.ndarray, np.ndarray]:
-    """Precision and recall after each detection, those with the highest scores first.
+    """Compute precision and recall after each detection, the highest scores first.
 
         found 1 0 1 of 4 objects  ->  precision 1, 1/2, 2/3; recall 1/4, 1/4, 2/4
 
     Args:
         scores: [n].
         true_positives: [n], see `MatchedDetections`.
-        count: of objects to find.
+        count: number of objects to find.
     """
     true_positives = true_positives[np.argsort(-scores, kind='stable')].astype(np.float64)
     true, false = np.cumsum(true_positives), np.cumsum(true_positives <= 0)
@@ -206,7 +207,7 @@ def precision_recall(
 
 
 def average_precision(precision: np.ndarray, recall: np.ndarray) -> float:
-    """The area under a curve whose precision never grows with recall (Pascal VOC since 2010).
+    """Compute the area under a non-increasing precision curve (Pascal VOC since 2010).
 
     Args:
         precision: [n].
@@ -217,13 +218,13 @@ def average_precision(precision: np.ndarray, recall: np.ndarray) -> float:
 
 
 def eleven_point_precision(precision: np.ndarray, recall: np.ndarray) -> float:
-    """The mean of the best precision at recalls of 0, 0.1, ... 1 and beyond (Pascal VOC 2007).
+    """Compute the mean of the best precision at recalls 0, 0.1, ... 1 (Pascal VOC 2007).
 
     See `average_precision` for the arguments.
     """
     best = [
         precision[recall >= least].max(initial=0.0)
-        # A recall of 3/10 is not to miss 0.3 by its last bit.
+        # The tolerance lets a recall of 3/10 reach 0.3 despite rounding.
         for least in np.arange(11) / 10 - 1e-9
     ]
     return float(np.mean(best))

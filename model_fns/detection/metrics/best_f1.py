@@ -1,4 +1,4 @@
-"""From which score on detections are worth showing: where F1, over all classes, is highest."""
+"""Score threshold with the best F1 over all classes, the default for showing detections."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _F1, _PRECISION, _RECALL = (f'{PREFIX}{name}' for name in ('F1', 'precision', 'r
 
 
 class BestF1Evaluator(AveragePrecisionEvaluator):
-    """The score threshold with the highest F1, the harmonic mean of precision and recall.
+    """Evaluator of the score threshold with the highest F1.
 
-    Detections of all classes count together, by the rule of Pascal VOC. Of thresholds with equal F1
-    it is the highest, which shows least. Finding or missing what is difficult, a crowd or a group
-    counts for nothing; a detection that found no object is of a crowd or a group where it lies in
-    it by half or more of its own area.
+    F1 is the harmonic mean of precision and recall. Detections of all classes count together, by
+    the rule of Pascal VOC. If several thresholds have the same F1 the highest one is used, which
+    shows the fewest detections. Difficult objects, crowds and groups are optional. A detection
+    without an object is ignored if at least half of its area lies in a crowd or a group.
 
     Args:
         class_names: names by id.
@@ -34,38 +34,38 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         super().__init__(class_names, PREFIX)
 
     def names(self) -> Sequence[str]:
-        """See `Evaluator`."""
+        """List the names of F1, precision, recall and threshold."""
         return [_F1, _PRECISION, _RECALL, SCORE_THRESHOLD]
 
     def summary_names(self) -> Sequence[str]:
-        """Return none: there need not be a best threshold."""
+        """Return no names, because a best threshold need not exist."""
         return ()
 
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
-        """Matches single objects, then crowds; see `AveragePrecisionEvaluator`."""
+        """Match detections with single objects, then with crowds and groups."""
         several = _several(groundtruth)
         single = groundtruth.kept(~several)
-        places, near = self.nearest(single, detections)
-        of_difficult = np.zeros(len(places), bool)
-        of_difficult[near] = single.difficult[places[near]]
-        found = first_of_each(places, near & ~of_difficult)
-        _, inside = self.nearest(groundtruth.kept(several), detections, of_detection=True)
-        counts = found | ~(of_difficult | inside)
+        objects, near = self.nearest(single, detections)
+        difficult = np.zeros(len(objects), bool)
+        difficult[near] = single.difficult[objects[near]]
+        found = first_of_each(objects, near & ~difficult)
+        _, inside = self.nearest(groundtruth.kept(several), detections, by_detection=True)
+        counts = found | ~(difficult | inside)
         counted = detections.kept(counts)
         return MatchedDetections(counted.classes, counted.scores, found[counts])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """Return whether a box is of one clear object; see `AveragePrecisionEvaluator`."""
+        """Return True for single objects that are not difficult."""
         return ~np.logical_or(groundtruth.difficult, _several(groundtruth))
 
     def evaluate(self) -> Dict[str, float]:
-        """See `Evaluator`; nothing where nothing was found, or nothing was to be found."""
-        scores = np.concatenate([np.zeros([0]), *(one.scores for one in self._matched)])
-        found = np.concatenate([np.zeros([0]), *(one.true_positives for one in self._matched)])
+        """Compute the threshold and its values; empty without a true positive or an object."""
+        scores = np.concatenate([np.zeros([0]), *(image.scores for image in self._matched)])
+        found = np.concatenate([np.zeros([0]), *(image.true_positives for image in self._matched)])
         order = np.argsort(-scores, kind='stable')
         scores, true = scores[order], np.cumsum(found[order])
         shown = np.arange(1, len(scores) + 1)
-        # A threshold does not tell equal scores apart: the last of them stands for all.
+        # A threshold cannot separate equal scores, so only the last of them is a candidate.
         last = np.flatnonzero(np.append(scores[:-1] != scores[1:], True)[: len(scores)])
         count = self._counts.sum()
         if not count or not true[-1:].any():
@@ -81,5 +81,5 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
 
 
 def _several(groundtruth: Groundtruth) -> np.ndarray:
-    """Return which boxes are of several objects: bool [n]."""
+    """Find boxes of several objects: bool [n]."""
     return np.logical_or(groundtruth.is_crowd, groundtruth.group_of)

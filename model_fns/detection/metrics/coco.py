@@ -1,8 +1,8 @@
 """COCO detection metrics (Lin et al. 2014; cocodataset.org/#detection-eval).
 
-Written here, and not a call of faster-coco-eval, for its memory: a COCO tool takes all detections
-of all images before it begins, while this keeps of each image only which detections matched, and
-forgets boxes and masks with the batch. How much masks overlap is told by that tool's kernels.
+This implementation replaces faster-coco-eval because of memory: a COCO tool needs all detections of
+all images before it starts. This one only keeps the matches of each image, and discards boxes and
+masks with the batch. The overlaps of masks are computed by that tool's kernels.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _SUPER_CATEGORY_MAP = 'PerformanceBySuperCategory'
 
 
 class _Number(NamedTuple):
-    """One of the numbers of a COCO summary: a mean over some of the results of each class.
+    """Number of a COCO summary: a mean over some of the results of each class.
 
     Attributes:
-        name: what it is called.
+        name: name of the metric.
         table: `precision` or `recall`.
-        place: what of the table is meant: thresholds, ranges and, of recall, limits.
+        cells: index of cells in the table: thresholds, ranges and, for recall, limits.
     """
 
     name: str
     table: str
-    place: Tuple
+    cells: Tuple
 
 
 _ALL = slice(None)
@@ -53,25 +53,25 @@ _NUMBERS = (
     _Number('Recall/AR@100 (large)', 'recall', (_ALL, 3, 2)),
 )
 _MAP = _NUMBERS[0]
-# What COCO reports where there is no groundtruth to tell a number from.
+# Value that COCO reports for numbers without groundtruth.
 _UNDEFINED = -1.0
 
 
 class CocoEvaluator(Evaluator):
-    """Average precision and recall over ten IoU thresholds, by size and by class.
+    """Evaluator of average precision and recall over ten IoU thresholds, by size and by class.
 
     Args:
         class_names: names by id.
-        per_category: whether the mAP of each class is reported.
-        all_per_category: whether all twelve numbers of each class are.
-        super_categories: ids of classes by the name of a group of them; the mean of their numbers
-            is reported as that of each class is.
-        skip_unlabeled: whether detections count only where somebody looked for their class: those
-            of `Groundtruth.image_classes`, and of the classes that the image has boxes of.
-        empty_to_all: what it means that an image has no `image_classes`: all classes were looked
-            for, or none but those of its boxes.
-        shape: what is held against the objects.
-        prefix: of the metrics' names.
+        per_category: True: the mAP of each class is reported.
+        all_per_category: True: all twelve numbers of each class are reported.
+        super_categories: ids of classes by the name of their group; the means over groups are
+            reported like those of classes.
+        skip_unlabeled: True: only detections of verified classes count, those of
+            `Groundtruth.image_classes` and of the image's boxes.
+        empty_to_all: True: all classes of an image without `image_classes` are verified; False:
+            only those of its boxes.
+        shape: shape that is compared: boxes or masks.
+        prefix: prefix of the metrics' names.
     """
 
     def __init__(
@@ -97,30 +97,30 @@ class CocoEvaluator(Evaluator):
         self.clear()
 
     def clear(self) -> None:
-        """See `Evaluator`."""
+        """Discard all images."""
         self._matches: List[Matches] = []
-        # Objects to find, by id and size range; ids up to the largest.
+        # Numbers of objects to find, by id and size range; ids up to the largest.
         sizes = len(coco_matching.AREA_RANGES)
         self._counts = np.zeros([max(self.class_names) + 1, sizes], np.int64)
 
     def names(self) -> Sequence[str]:
-        """See `Evaluator`."""
+        """List the names of the summary, and of classes and groups as configured."""
         return [self._prefix + number.name for number in _NUMBERS] + [
             self._prefix + _group_name(group, number) for group, number, _ in self._groups()
         ]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """See `Evaluator`."""
+        """Match the detections of one image and keep the matches."""
         if self._skip_unlabeled and (len(groundtruth.image_classes) or not self._empty_to_all):
-            looked_for = np.concatenate([groundtruth.image_classes, groundtruth.classes])
-            detections = detections.kept(np.isin(detections.classes, looked_for))
+            verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
+            detections = detections.kept(np.isin(detections.classes, verified))
         counted = ~coco_matching.not_counted(groundtruth, self._shape)
-        for size, which in enumerate(counted):
-            np.add.at(self._counts[:, size], groundtruth.classes[which], 1)
+        for size, in_size in enumerate(counted):
+            np.add.at(self._counts[:, size], groundtruth.classes[in_size], 1)
         self._matches.append(coco_matching.match(groundtruth, detections, self._shape))
 
     def evaluate(self) -> Dict[str, float]:
-        """See `Evaluator`; a number of the summary that cannot be told is -1."""
+        """Compute all numbers; an undefined number of the summary is -1."""
         results = self._results()
         metrics = {}
         for number in _NUMBERS:
@@ -133,7 +133,7 @@ class CocoEvaluator(Evaluator):
         return metrics
 
     def _groups(self) -> Iterator[Tuple[Tuple[str, str], Optional[_Number], Sequence[int]]]:
-        """(kind and name of a group of classes, a number or None for the mAP, ids)."""
+        """Generate (kind and name of a group of classes, number or None for the mAP, ids)."""
         kinds: List[Tuple[str, Mapping[str, Sequence[int]]]] = [
             (_SUPER_CATEGORY_MAP, self._super_categories)
         ]
@@ -146,7 +146,7 @@ class CocoEvaluator(Evaluator):
                     yield (kind, name), number, ids
 
     def _results(self) -> Dict[int, ClassResult]:
-        """Of each class that has groundtruth, by id."""
+        """Compute the result of each class with groundtruth, by id."""
         if not self._matches:
             return {}
         matches = coco_matching.concatenate(self._matches)
@@ -170,8 +170,8 @@ def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
 
 
 def _mean(results: Sequence[ClassResult], number: Optional[_Number]) -> Optional[float]:
-    """Return a number's mean over classes; None where no class defines it."""
+    """Compute the mean of a number over classes; None if no class defines it."""
     number = number or _MAP
-    values = np.array([getattr(result, number.table)[number.place] for result in results])
+    values = np.array([getattr(result, number.table)[number.cells] for result in results])
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else None

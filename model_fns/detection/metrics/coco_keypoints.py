@@ -1,4 +1,4 @@
-"""COCO keypoint metrics (cocodataset.org/#keypoints-eval), of each class that has keypoints."""
+"""COCO keypoint metrics (cocodataset.org/#keypoints-eval), for each class with keypoints."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from protos import eval_pb2
 
 PREFIX = 'Keypoints_'
 
-_LIMIT = 20  # detections of an image that count: those with the highest scores
+_LIMIT = 20  # number of counted detections of an image, those with the highest scores
 _ALL = slice(None)
-# The ten numbers of a COCO summary of keypoints, in its order, by their published names; table and
-# place as in `coco`. COCO itself calls the recalls AR, AR at a similarity of .50, of .75, and AR of
-# medium and large objects: the names are those of boxes, in the same order.
+# The ten numbers of a COCO summary of keypoints, in its order, with their published names; table
+# and index as in `coco`. COCO itself calls the recalls AR, AR at a similarity of .50, of .75, and
+# AR of medium and large objects. The published names are those of boxes, in the same order.
 _NUMBERS = (
     ('Precision/mAP', 'precision', (_ALL, 0)),
     ('Precision/mAP@.50IOU', 'precision', (0, 0)),
@@ -33,16 +33,15 @@ _NUMBERS = (
     ('Recall/AR@100 (medium)', 'recall', (_ALL, 2, -1)),
     ('Recall/AR@100 (large)', 'recall', (_ALL, 3, -1)),
 )
-_UNDEFINED = -1.0  # where there is no groundtruth to tell a number from, as COCO has it
+_UNDEFINED = -1.0  # value of numbers without groundtruth, as in COCO
 
 
 class CocoKeypointEvaluator(Evaluator):
-    """Average precision and recall over ten similarities of keypoints, by class.
+    """Evaluator of average precision and recall over ten similarities of keypoints, by class.
 
     Args:
         class_names: names by id.
-        keypoints: of the classes that are measured, by id: which keypoints count, and how exact
-            they are.
+        keypoints: counted keypoints and their sigmas for each evaluated class, by id.
     """
 
     def __init__(self, class_names: Mapping[int, str], keypoints: Mapping[int, Keypoints]):
@@ -52,37 +51,39 @@ class CocoKeypointEvaluator(Evaluator):
         self.clear()
 
     def clear(self) -> None:
-        """See `Evaluator`."""
+        """Discard all images."""
         self._matches: Dict[int, List[Matches]] = {class_id: [] for class_id in self._keypoints}
-        # Objects to find, by size range.
+        # Numbers of objects to find, by size range.
         sizes = len(coco_matching.AREA_RANGES)
         self._counts = {class_id: np.zeros([sizes], np.int64) for class_id in self._keypoints}
 
     def names(self) -> Sequence[str]:
-        """See `Evaluator`."""
-        return [name for class_id in self._keypoints for name in self._names_of(class_id)]
+        """List the names of all numbers of all classes with keypoints."""
+        return [name for class_id in self._keypoints for name in self._metric_names(class_id)]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """See `Evaluator`."""
+        """Match the detections of one image and keep the matches."""
         for class_id, keypoints in self._keypoints.items():
             objects = groundtruth.kept(groundtruth.classes == class_id)
-            found = detections.kept(detections.classes == class_id)
-            found = found.kept(np.argsort(-found.scores, kind='stable')[:_LIMIT])
+            candidates = detections.kept(detections.classes == class_id)
+            best = np.argsort(-candidates.scores, kind='stable')[:_LIMIT]
             skipped = coco_matching.not_counted(objects, keypoints)
             self._counts[class_id] += np.sum(~skipped, axis=1)
-            self._matches[class_id].append(coco_matching.match(objects, found, keypoints))
+            self._matches[class_id].append(
+                coco_matching.match(objects, candidates.kept(best), keypoints)
+            )
 
     def evaluate(self) -> Dict[str, float]:
-        """See `Evaluator`; a number that cannot be told is -1."""
+        """Compute all numbers; an undefined number is -1."""
         values: Dict[str, float] = {}
         for class_id, matches in self._matches.items():
             joined = coco_matching.concatenate(matches) if matches else None
             result = joined and coco_matching.class_result(joined, self._counts[class_id])
-            for name, (_, table, place) in zip(self._names_of(class_id), _NUMBERS):
-                values[name] = _mean(getattr(result, table)[place]) if result else _UNDEFINED
+            for name, (_, table, index) in zip(self._metric_names(class_id), _NUMBERS):
+                values[name] = _mean(getattr(result, table)[index]) if result else _UNDEFINED
         return values
 
-    def _names_of(self, class_id: int) -> List[str]:
+    def _metric_names(self, class_id: int) -> List[str]:
         return [f'{PREFIX}{name} ByCategory/{self.class_names[class_id]}' for name, *_ in _NUMBERS]
 
 
@@ -93,44 +94,44 @@ def _mean(values: np.ndarray) -> float:
 def build_keypoints(
     config: eval_pb2.EvalConfig, label_map: Optional[LabelMap], names: Mapping[int, str]
 ) -> Dict[int, Keypoints]:
-    """Return the keypoints of each class that a config measures, by the id of the class.
+    """Build the keypoints of each class that a config evaluates, by the id of the class.
 
     Args:
-        config: its `parameterized_metric`.
-        label_map: it names the keypoints of each class.
-        names: of the classes by id.
+        config: config with `parameterized_metric`.
+        label_map: label map with the names of the keypoints of each class.
+        names: names of the classes by id.
 
     Raises:
-        errors.ConfigError: no class, one that there is not, keypoints that are not named, or a
-            keypoint without a sigma.
+        errors.ConfigError: no class, an unknown class, keypoints without names, or a keypoint
+            without a sigma.
     """
-    found: Dict[int, Keypoints] = {}
+    keypoints: Dict[int, Keypoints] = {}
     for index, metric in enumerate(config.parameterized_metric):
         where = f'eval_config.parameterized_metric.{index}.coco_keypoint_metrics'
         chosen = metric.coco_keypoint_metrics
         class_id = _class_id(chosen.class_label, label_map, names, f'{where}.class_label')
-        if class_id in found:
+        if class_id in keypoints:
             raise errors.ConfigError(
                 f'{where}.class_label: {chosen.class_label!r} for a second time; expected each '
                 'class once.'
             )
         numbers = label_map.item(class_id).keypoints if label_map else ()
-        found[class_id] = _keypoints_of(
+        keypoints[class_id] = _build_class_keypoints(
             numbers, dict(chosen.keypoint_label_to_sigmas), chosen.class_label, where
         )
-    if not found:
+    if not keypoints:
         raise errors.ConfigError(
             'eval_config.metrics_set: coco_keypoint_metrics needs a class; expected '
             'parameterized_metric { coco_keypoint_metrics { class_label: "person" } }, with '
             'keypoint_label_to_sigmas.'
         )
-    return found
+    return keypoints
 
 
 def _class_id(
     label: str, label_map: Optional[LabelMap], names: Mapping[int, str], where: str
 ) -> int:
-    """By its name in records, or by what people call it."""
+    """Find a class by its name in records, or by its display name."""
     known = {name: class_id for class_id, name in names.items()}
     if label_map is not None:
         known.update({item.name: item.id for item in label_map.items})
@@ -141,14 +142,14 @@ def _class_id(
     return known[label]
 
 
-def _keypoints_of(
+def _build_class_keypoints(
     numbers: Sequence[Tuple[int, str]], sigmas: Mapping[str, float], label: str, where: str
 ) -> Keypoints:
-    """Return the keypoints of a class, which are numbered and named, with their sigmas."""
+    """Build the keypoints of a class, which are numbered and named, with their sigmas."""
     if not sigmas and len(numbers) in (0, len(COCO_SIGMAS)):
-        # A person, as COCO has it.
-        places = [number for number, _ in numbers] or range(len(COCO_SIGMAS))
-        return Keypoints(places, COCO_SIGMAS)
+        # The keypoints of a person in COCO.
+        indices = [number for number, _ in numbers] or range(len(COCO_SIGMAS))
+        return Keypoints(indices, COCO_SIGMAS)
     field = f'{where}.keypoint_label_to_sigmas'
     if not numbers:
         raise errors.ConfigError(

@@ -1,8 +1,8 @@
-"""COCO's matching of detections and groundtruth, and what follows for precision and recall.
+"""COCO's matching of detections and groundtruth, with precision and recall.
 
 The rules are those of the COCO challenge (Lin et al. 2014; cocodataset.org/#detection-eval) as
-pycocotools computes them. An image is matched as it comes, for all classes, IoU thresholds and size
-ranges at once; what is kept of it is 29 bytes a detection, and counts of the groundtruth.
+pycocotools computes them. Each image is matched when it arrives, for all classes, IoU thresholds
+and size ranges at once. Only 29 bytes per detection and counts of the groundtruth are kept.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 # All, small, medium, large: least and most area in pixels, both inclusive.
 AREA_RANGES = np.array([[0.0, 1e10], [0.0, 32.0**2], [32.0**2, 96.0**2], [96.0**2, 1e10]])
-# How many detections of an image and class count.
+# Numbers of counted detections of an image and class.
 LIMITS = (1, 10, 100)
 
 _RECALLS = np.linspace(0.0, 1.0, 101)
 _SHAPE = (len(IOU_THRESHOLDS), len(AREA_RANGES))
-# A box is never asked to overlap by all of itself: rounding may leave less.
+# The least overlap stays below 1, because rounding may reduce a complete overlap.
 _LEAST_OVERLAP = np.minimum(IOU_THRESHOLDS, 1.0 - 1e-10)
-# A number with one bit for each threshold and range.
+# One bit for each threshold and range.
 _BITS = (1 << np.arange(np.prod(_SHAPE), dtype=np.uint64)).reshape(_SHAPE)
 
 
@@ -37,9 +37,9 @@ class Matches:
     Attributes:
         classes: int32 [n], ids.
         scores: float32 [n].
-        ranks: uint8 [n]: how many detections of the same class have a higher score.
-        found: uint64 [n], a bit for each threshold and range: matched to an object.
-        ignored: uint64 [n], likewise: counts for nothing.
+        ranks: uint8 [n]: number of detections of the same class with a higher score.
+        found: uint64 [n], a bit for each threshold and range: matched with an object.
+        ignored: uint64 [n], a bit for each threshold and range: not counted.
     """
 
     classes: np.ndarray
@@ -48,9 +48,9 @@ class Matches:
     found: np.ndarray
     ignored: np.ndarray
 
-    def part(self, which: Union[slice, np.ndarray]) -> Matches:
-        """Return some of the detections, by their places."""
-        return Matches(*(getattr(self, field.name)[which] for field in dataclasses.fields(self)))
+    def part(self, rows: Union[slice, np.ndarray]) -> Matches:
+        """Return the detections at some indices."""
+        return Matches(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +67,9 @@ class ClassResult:
 
 
 def not_counted(groundtruth: Groundtruth, shape: shapes.Shape = shapes.BOXES) -> np.ndarray:
-    """Which objects it does not matter to find: bool [ranges, n].
+    """Find the objects that are optional: bool [ranges, n].
 
-    They are crowds, those of other sizes, and those whose shape nobody knows.
+    These are crowds, objects of other sizes, and objects with an unknown shape.
     """
     area = np.asarray(groundtruth.areas, np.float64)
     area = np.where(area > 0, area, overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))
@@ -79,12 +79,12 @@ def not_counted(groundtruth: Groundtruth, shape: shapes.Shape = shapes.BOXES) ->
 def match(
     groundtruth: Groundtruth, detections: Detections, shape: shapes.Shape = shapes.BOXES
 ) -> Matches:
-    """Matches the detections of an image, each class by itself.
+    """Match the detections of an image, each class separately.
 
-    The detections take objects in the order of their scores: each the object of its class that it
-    overlaps most, of those that count and are still free. Only where none is left does it take one
-    that does not count, and then it does not count either. Crowds are free for any number of
-    detections; the overlap with a crowd is a share of the detection.
+    Detections take objects in descending order of scores. Each takes the counted, free object of
+    its class that it overlaps most. If there is none, it takes an optional object, and is not
+    counted either. Crowds can be taken by any number of detections. The overlap with a crowd is
+    relative to the area of the detection.
     """
     detections, ranks = _ranked(detections)
     detections = dataclasses.replace(detections, boxes=np.asarray(detections.boxes, np.float64))
@@ -97,11 +97,11 @@ def match(
     skipped = not_counted(groundtruth, shape)
     found = np.zeros([len(overlap), *_SHAPE], bool)
     ignored = np.zeros([len(overlap), *_SHAPE], bool)
-    # Most detections overlap nothing enough, and most of the others one object.
+    # Most detections overlap no object sufficiently, and most others exactly one.
     enough = overlap >= _LEAST_OVERLAP[0]
     contested = enough[enough.sum(axis=1) > 1].any(axis=0)
-    rows, taken, which = _found_alone(overlap, np.logical_and(enough, ~contested), crowd)
-    found[rows] = which[:, :, np.newaxis]
+    rows, taken, is_match = _match_uncontested(overlap, np.logical_and(enough, ~contested), crowd)
+    found[rows] = is_match[:, :, np.newaxis]
     ignored[rows] = np.logical_and(found[rows], skipped.T[taken][:, np.newaxis, :])
     for index in np.flatnonzero(enough[:, contested].any(axis=1)):
         near = np.flatnonzero(enough[index])
@@ -121,18 +121,20 @@ def match(
 
 
 def concatenate(matches: Sequence[Matches]) -> Matches:
-    """Return the detections of several images: by class, then by score, then by image."""
+    """Concatenate the detections of images, sorted by class, then by score, then by image."""
     names = [field.name for field in dataclasses.fields(Matches)]
-    joined = Matches(*(np.concatenate([getattr(one, name) for one in matches]) for name in names))
+    joined = Matches(
+        *(np.concatenate([getattr(image, name) for image in matches]) for name in names)
+    )
     return joined.part(np.lexsort([-joined.scores, joined.classes]))
 
 
 def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
-    """Precision and recall of one class over all images.
+    """Compute precision and recall of one class over all images.
 
     Args:
-        matches: of that class, sorted by score.
-        counts: [ranges], how many objects there are to find.
+        matches: matches of that class, sorted by score.
+        counts: [ranges], number of objects to find.
     """
     precision = np.full(_SHAPE, np.nan)
     recall = np.full([*_SHAPE, len(LIMITS)], np.nan)
@@ -150,23 +152,23 @@ def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
 
 
 def _mean_precision(found: np.ndarray, count: int) -> float:
-    """Return mean over 101 recalls of the best precision that has at least that recall.
+    """Compute the mean over 101 recalls of the best precision with at least that recall.
 
     Args:
         found: bool [n], sorted by score: true and false positives.
-        count: of objects.
+        count: number of objects.
     """
     if not len(found):
         return 0.0
     true = np.cumsum(found)
     precision = true / np.arange(1, len(found) + 1)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
-    places = np.searchsorted(true / count, _RECALLS, side='left')
-    return float(np.append(precision, 0.0)[places].mean())
+    indices = np.searchsorted(true / count, _RECALLS, side='left')
+    return float(np.append(precision, 0.0)[indices].mean())
 
 
 def _ranked(detections: Detections) -> tuple:
-    """Return the detections by class, then by score, with their ranks; no more than count."""
+    """Sort detections by class, then by score, with their ranks; drop those beyond the limit."""
     order = np.lexsort([-detections.scores, detections.classes])
     classes = detections.classes[order]
     ranks = np.arange(len(order)) - np.searchsorted(classes, classes)
@@ -174,18 +176,18 @@ def _ranked(detections: Detections) -> tuple:
     return detections.kept(order[kept]), ranks[kept].astype(np.uint8)
 
 
-def _found_alone(overlap: np.ndarray, pairs: np.ndarray, crowd: np.ndarray) -> tuple:
-    """Who finds objects that nobody has to choose between.
+def _match_uncontested(overlap: np.ndarray, pairs: np.ndarray, crowd: np.ndarray) -> tuple:
+    """Match detections with objects that no other decision affects.
 
     Args:
         overlap: [n, m].
-        pairs: bool [n, m]: which detection is near to which object; to no more than one.
+        pairs: bool [n, m]: True for a detection near an object, at most one per detection.
         crowd: bool [m].
 
     Returns:
-        The k detections that are near to an object, the objects, and by threshold whether it is
-        found: bool [k, thresholds]. The first that overlaps it enough finds it, or, of a crowd,
-        each.
+        The k detections near an object, their objects, and whether they match: bool
+        [k, thresholds]. The first detection with a sufficient overlap matches, and each one for a
+        crowd.
     """
     taken, rows = np.nonzero(pairs.T)
     enough = overlap[rows, taken][:, np.newaxis] >= _LEAST_OVERLAP
@@ -197,7 +199,7 @@ def _found_alone(overlap: np.ndarray, pairs: np.ndarray, crowd: np.ndarray) -> t
 
 
 def _choose(overlap: np.ndarray, free: np.ndarray, skipped: np.ndarray) -> tuple:
-    """What one detection takes of the objects near to it, by threshold and range.
+    """Choose the object that a detection takes among the near ones, by threshold and range.
 
     Args:
         overlap: [k].
@@ -205,7 +207,7 @@ def _choose(overlap: np.ndarray, free: np.ndarray, skipped: np.ndarray) -> tuple
         skipped: bool [ranges, k].
 
     Returns:
-        Places in [0, k), and whether there is one: [thresholds, ranges].
+        Indices in [0, k), and whether an object is taken: [thresholds, ranges].
     """
     possible = np.logical_and(free, (overlap >= _LEAST_OVERLAP[:, np.newaxis])[:, np.newaxis, :])
     if len(overlap) == 1:
@@ -213,22 +215,22 @@ def _choose(overlap: np.ndarray, free: np.ndarray, skipped: np.ndarray) -> tuple
     counting = np.logical_and(possible, ~skipped)
     possible = np.where(counting.any(axis=-1, keepdims=True), counting, possible)
     values = np.where(possible, overlap, -1.0)
-    # Of equal ones the last.
+    # The last of equal overlaps wins.
     chosen = len(overlap) - 1 - values[:, :, ::-1].argmax(axis=-1)
     return chosen, possible.any(axis=-1)
 
 
 def _outside(area: np.ndarray) -> np.ndarray:
-    """Which areas [n] are not in a range: bool [ranges, n]."""
+    """Find the areas [n] outside of each range: bool [ranges, n]."""
     least, most = AREA_RANGES[:, :1], AREA_RANGES[:, 1:]
     return np.logical_or(area < least, area > most)
 
 
 def _pick(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return a table [ranges, n] at columns [thresholds, ranges]."""
+    """Select from a table [ranges, n] at columns [thresholds, ranges]."""
     return table[np.arange(len(table)), columns]
 
 
 def _packed(flags: np.ndarray) -> np.ndarray:
-    """Flags [n, thresholds, ranges] as the bits of uint64 [n]."""
+    """Pack flags [n, thresholds, ranges] into the bits of uint64 [n]."""
     return np.where(flags, _BITS, np.uint64(0)).sum(axis=(1, 2), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""What a detection evaluator is: images go in one by one, scalars come out at the end."""
+"""Interface of detection evaluators: they take images one by one and finally compute scalars."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _Rows = TypeVar('_Rows', 'Groundtruth', 'Detections')
 
 @dataclasses.dataclass(frozen=True)
 class Groundtruth:
-    """What an image shows. Arrays may be views of a batch: an evaluator copies what it keeps.
+    """Groundtruth of an image. Arrays may be views of a batch: an evaluator copies what it keeps.
 
     Attributes:
-        boxes: float32 [n, 4], ymin, xmin, ymax, xmax in pixels of the original image; of rotated
-            boxes float64 [n, 4, 2], the y and x of their corners.
+        boxes: float32 [n, 4], ymin, xmin, ymax, xmax in pixels of the original image. Rotated
+            boxes are float64 [n, 4, 2], y and x of their corners.
         classes: int64 [n], ids from 1.
-        is_crowd: bool [n]: several objects as one; detections of it count for nothing.
-        difficult: bool [n]: finding or missing it counts for nothing (Pascal VOC).
+        is_crowd: bool [n]: several objects as one; their detections are not counted.
+        difficult: bool [n]: optional objects (Pascal VOC).
         group_of: bool [n]: five or more objects as one (Open Images).
-        areas: float32 [n], pixels of the object; not positive where it is not known.
-        image_classes: int64 [k]: ids of the classes that somebody looked for in the image, and
-            found or not; empty where the record does not say.
-        masks: of each object; None where no evaluator needs them.
-        mask_weights: float32 [n]; 0 where an object has no mask, and its box stands for it.
-        keypoints: float32 [n, k, 2], y and x in pixels, NaN where a keypoint is not labeled; None
-            where no evaluator needs them.
+        areas: float32 [n], pixels of the object; not positive if unknown.
+        image_classes: int64 [k]: ids of the classes whose presence or absence in the image was
+            verified; empty if the record has none.
+        masks: mask of each object; None if no evaluator needs them.
+        mask_weights: float32 [n]; 0 for an object without a mask, whose box is used instead.
+        keypoints: float32 [n, k, 2], y and x in pixels, NaN for unlabeled keypoints; None if no
+            evaluator needs them.
     """
 
     boxes: np.ndarray
@@ -44,21 +44,21 @@ class Groundtruth:
     mask_weights: Optional[np.ndarray] = None
     keypoints: Optional[np.ndarray] = None
 
-    def kept(self, which: np.ndarray) -> Groundtruth:
-        """Return the objects for which `which`, bool [n], is true."""
-        return _kept(self, which, whole=('image_classes',))
+    def kept(self, rows: np.ndarray) -> Groundtruth:
+        """Return the objects with a True in bool [n], or those at some indices."""
+        return _kept(self, rows, whole=('image_classes',))
 
 
 @dataclasses.dataclass(frozen=True)
 class Detections:
-    """What a model found in an image. Arrays may be views of a batch.
+    """Detections of an image. Arrays may be views of a batch.
 
     Attributes:
         boxes: float32 [n, 4] or float64 [n, 4, 2], in pixels of the original image.
         scores: float32 [n].
         classes: int64 [n], ids from 1.
-        masks: of each; None where no evaluator needs them.
-        keypoints: float32 [n, k, 2], y and x in pixels; None where no evaluator needs them.
+        masks: mask of each detection; None if no evaluator needs them.
+        keypoints: float32 [n, k, 2], y and x in pixels; None if no evaluator needs them.
     """
 
     boxes: np.ndarray
@@ -67,19 +67,19 @@ class Detections:
     masks: Optional[RunLengthMasks] = None
     keypoints: Optional[np.ndarray] = None
 
-    def kept(self, which: np.ndarray) -> Detections:
-        """Those for which `which`, bool [n], is true, or those at its places."""
-        return _kept(self, which)
+    def kept(self, rows: np.ndarray) -> Detections:
+        """Return the detections with a True in bool [n], or those at some indices."""
+        return _kept(self, rows)
 
 
 class Evaluator(abc.ABC):
-    """One set of metrics. It keeps no more of an image than they need.
+    """Evaluator of one set of metrics, which only keeps what these need of an image.
 
     Args:
         class_names: names by id, from 1.
 
     Attributes:
-        needs: the names of `fields` in labels beyond boxes that it looks at: masks, keypoints.
+        needs: names of `fields` of the labels that it uses besides boxes: masks, keypoints.
     """
 
     needs: FrozenSet[str] = frozenset()
@@ -89,23 +89,23 @@ class Evaluator(abc.ABC):
 
     @abc.abstractmethod
     def names(self) -> Sequence[str]:
-        """Return the metrics that `evaluate` may return."""
+        """List the metrics that `evaluate` may return."""
 
     def summary_names(self) -> Sequence[str]:
-        """Return the metrics that are NaN, not left out, where there is nothing to find."""
+        """List the metrics that are NaN, not omitted, if there are no objects to find."""
         return ()
 
     @abc.abstractmethod
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """Take one image; the caller sees to it that no image comes twice."""
+        """Add one image; the caller makes sure that no image is added twice."""
 
     @abc.abstractmethod
     def evaluate(self) -> Dict[str, float]:
-        """Return the metrics of all images; one that the data cannot tell is left out."""
+        """Compute the metrics of all images; undefined metrics are omitted."""
 
     @abc.abstractmethod
     def clear(self) -> None:
-        """Forget all images, by new empty state: a shallow copy keeps what it has."""
+        """Discard all images by assigning new state, which a shallow copy does not share."""
 
     @property
     def class_ids(self) -> List[int]:
@@ -113,12 +113,12 @@ class Evaluator(abc.ABC):
         return sorted(self.class_names)
 
 
-def _kept(rows: _Rows, which: np.ndarray, whole: Sequence[str] = ()) -> _Rows:
-    """Return some of the rows of all that has a row each."""
-    chosen = {}
-    for field in dataclasses.fields(rows):
-        values = getattr(rows, field.name)
+def _kept(table: _Rows, rows: np.ndarray, whole: Sequence[str] = ()) -> _Rows:
+    """Select rows of all attributes that have rows."""
+    selected = {}
+    for field in dataclasses.fields(table):
+        values = getattr(table, field.name)
         if values is not None and field.name not in whole:
-            of_masks = isinstance(values, RunLengthMasks)
-            chosen[field.name] = values.kept(which) if of_masks else np.asarray(values)[which]
-    return dataclasses.replace(rows, **chosen)
+            is_masks = isinstance(values, RunLengthMasks)
+            selected[field.name] = values.kept(rows) if is_masks else np.asarray(values)[rows]
+    return dataclasses.replace(table, **selected)

@@ -1,6 +1,6 @@
-"""Masks in the frame of the original image, which is where metrics compare them.
+"""Masks in the frame of the original image, where metrics compare them.
 
-All that is held at one time is a block of them; what is kept are run lengths.
+Only one block of masks is in memory at one time. The results are run lengths.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 _BLOCK_PIXELS = 1 << 23
 
 
-def of_groundtruth(
+def resize_groundtruth(
     masks: np.ndarray, content: Sequence[int], size: Sequence[int]
 ) -> RunLengthMasks:
-    """Return groundtruth as the network's input has it.
+    """Resize groundtruth masks of the network's input to the original image.
 
-    As published: the part that is image, resized to the original size by the nearest pixel, with
-    the corner pixels on each other.
+    As published, the part without padding is resized to the original size by the nearest pixel,
+    with aligned corners.
 
     Args:
         masks: [n, height, width], 0 or 1.
-        content: height and width of the part that is image, not padding.
+        content: height and width of the part without padding.
         size: height and width of the original image.
     """
     rows, columns = (_nearest(inside, whole) for inside, whole in zip(content, size))
@@ -37,19 +37,19 @@ def of_groundtruth(
     return RunLengthMasks.encode(blocks())
 
 
-def of_boxes(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLengthMasks:
-    """Return detections' masks, each of its box; see `detections.masks.binary_windows`."""
+def paste_detections(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLengthMasks:
+    """Paste masks of detections into the image; see `detections.masks.binary_windows`."""
     return RunLengthMasks.encode_windows(binary_windows(masks, boxes, size), size)
 
 
 def _parts(count: int, size: Sequence[int]) -> Iterator[slice]:
-    """Slices of so many images of a size that their pixels are bounded."""
+    """Split a number of images into slices with a bounded number of pixels."""
     most = max(1, _BLOCK_PIXELS // max(int(size[0]) * int(size[1]), 1))
     return (slice(start, start + most) for start in range(0, count, most))
 
 
 def _nearest(inside: int, whole: int) -> np.ndarray:
-    """Which of the first `inside` pixels of a side each of `whole` is nearest to."""
+    """Find the nearest of the first `inside` pixels of a side for each of `whole` pixels."""
     scale = np.float32((inside - 1) / (whole - 1) if whole > 1 else 0.0)
-    # Of two that are as near the later one.
+    # The later one of two equally near pixels wins.
     return np.floor(np.arange(whole, dtype=np.float32) * scale + np.float32(0.5)).astype(int)

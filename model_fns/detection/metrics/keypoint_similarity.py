@@ -1,8 +1,8 @@
-"""Object keypoint similarity: how near the keypoints of a detection are to those of an object.
+"""Object keypoint similarity of the keypoints of a detection and those of an object.
 
 See cocodataset.org/#keypoints-eval: the mean over the labeled keypoints of exp(-d^2 / (2 a k^2)),
-with d the distance in pixels, a the object's area, k twice the keypoint's sigma: what part of an
-object's size annotators are off.
+with d the distance in pixels, a the object's area, and k twice the keypoint's sigma. Sigma is the
+standard deviation of annotations, relative to the size of the object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 from model_fns.detection.metrics.shapes import Shape
 
-# Of a person's nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles.
+# Sigmas of a person's nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles.
 COCO_SIGMAS = (
     (0.026,)
     + (0.025,) * 2
@@ -31,28 +31,28 @@ COCO_SIGMAS = (
 
 
 class Keypoints(Shape):
-    """Some of the keypoints of objects; objects without a labeled one need not be found.
+    """Shape of some of the keypoints of objects; objects without a labeled keypoint are optional.
 
     Args:
-        places: of the keypoints among all that examples have.
-        sigmas: of each.
+        indices: indices of the keypoints among those of examples.
+        sigmas: sigma of each keypoint.
     """
 
     needs = frozenset([fields.KEYPOINTS])
 
-    def __init__(self, places: Sequence[int], sigmas: Sequence[float]):
-        self._places = list(places)
+    def __init__(self, indices: Sequence[int], sigmas: Sequence[float]):
+        self._indices = list(indices)
         self._variances = (2.0 * np.asarray(sigmas, np.float64)) ** 2
 
     def overlaps(
-        self, detections: Detections, groundtruth: Groundtruth, of_detection: np.ndarray
+        self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """See `Shape`: the similarity, whatever is shared."""
-        del of_detection
+        """Compute the similarity of keypoints, whatever `by_detection` says."""
+        del by_detection
         points, objects = self._chosen(detections), self._chosen(groundtruth)
         labeled = ~np.isnan(objects).any(axis=-1)  # [m, k]
         apart = points[:, np.newaxis] - np.nan_to_num(objects)  # [n, m, k, 2]
-        # Of an object without keypoints only how far they are from twice its box is known.
+        # For an object without keypoints the distance to its box, enlarged twofold, is used.
         box = np.asarray(groundtruth.boxes, np.float64)
         low, high, side = box[:, np.newaxis, :2], box[:, np.newaxis, 2:], box[:, 2:] - box[:, :2]
         side = side[:, np.newaxis]
@@ -63,29 +63,29 @@ class Keypoints(Shape):
         counted = np.where(known[:, np.newaxis], labeled, True)
         error = np.square(apart).sum(axis=-1) / self._variances
         error = error / (_areas(groundtruth)[:, np.newaxis] + np.spacing(1)) / 2.0
-        # A keypoint that is not told is as far off as can be.
+        # A missing keypoint has an infinite distance.
         near = np.exp(-np.where(np.isnan(error), np.inf, error))
         return np.where(counted, near, 0.0).sum(axis=-1) / counted.sum(axis=-1)
 
     def areas(self, detections: Detections) -> np.ndarray:
-        """See `Shape`: of the box around the keypoints."""
+        """Compute the area of the box around the keypoints."""
         points = self._chosen(detections)
         if not len(points):
             return np.zeros([0])
-        told = np.isfinite(points)
-        low = np.where(told, points, np.inf).min(axis=1)
-        high = np.where(told, points, -np.inf).max(axis=1)
+        known = np.isfinite(points)
+        low = np.where(known, points, np.inf).min(axis=1)
+        high = np.where(known, points, -np.inf).max(axis=1)
         return np.prod(np.maximum(high - low, 0.0), axis=-1)
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
-        """See `Shape`."""
+        """Find the objects without labeled keypoints: bool [m]."""
         return np.isnan(self._chosen(groundtruth)).any(axis=-1).all(axis=-1)
 
     def _chosen(self, rows: Union[Detections, Groundtruth]) -> np.ndarray:
-        return np.asarray(rows.keypoints, np.float64)[:, self._places]
+        return np.asarray(rows.keypoints, np.float64)[:, self._indices]
 
 
 def _areas(groundtruth: Groundtruth) -> np.ndarray:
-    """Of the objects; of their boxes where a record does not say."""
+    """Return the areas of objects, or of their boxes if a record does not have them."""
     areas = np.asarray(groundtruth.areas, np.float64)
     return np.where(areas > 0, areas, overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))

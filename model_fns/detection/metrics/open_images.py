@@ -1,7 +1,7 @@
 """Open Images detection metrics (storage.googleapis.com/openimages/web/evaluation.html).
 
-Of the data set's class hierarchy nothing is known here: records are expected to hold the boxes of
-the parent classes too, as the data set's own tools write them.
+The class hierarchy of the data set is not used. Records should contain the boxes of the parent
+classes too, as the data set's own tools write them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MASK_CHALLENGE_PREFIX = 'OpenImagesInstanceSegmentationChallenge_'
 
 
 class OpenImagesEvaluator(AveragePrecisionEvaluator):
-    """Pascal's rule, with boxes that are groups of objects.
+    """Evaluator by the rule of Pascal VOC, with boxes that are groups of objects.
 
-    Detections that found no object, but lie in a group of their class by half or more of their own
-    area, are together one find of that group.
+    Detections without an object that lie in a group of their class by at least half of their area
+    count together as one detection of that group.
 
     Args:
         class_names: names by id.
-        prefix: of the metrics' names.
-        group_weight: how much of an object a group is; 0: finding or missing it counts for nothing.
-        verified_only: whether detections count only where their class was verified to be in the
-            image or not: `Groundtruth.image_classes`, and the classes that it has boxes of.
-        empty_to_all: what it means that an image has no `image_classes`: all classes were verified,
-            or none but those of its boxes.
-        shape: what is held against the objects; those whose shape nobody knows are left out.
+        prefix: prefix of the metrics' names.
+        group_weight: weight of a group relative to an object; 0: groups are optional.
+        verified_only: True: only detections of verified classes count, those of
+            `Groundtruth.image_classes` and of the image's boxes.
+        empty_to_all: True: all classes of an image without `image_classes` are verified; False:
+            only those of its boxes.
+        shape: shape that is compared; objects with an unknown shape are ignored.
     """
 
     def __init__(
@@ -55,29 +55,29 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         self._empty_to_all = empty_to_all
 
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
-        """See `AveragePrecisionEvaluator`."""
+        """Match detections with single objects, then with groups."""
         if self._verified_only and (len(groundtruth.image_classes) or not self._empty_to_all):
             verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, verified))
         groundtruth = groundtruth.kept(~self.shape.unknown(groundtruth))
         is_group = np.asarray(groundtruth.group_of, bool)
-        places, enough = self.nearest(groundtruth.kept(~is_group), detections)
-        true_positives = first_of_each(places, enough)
-        places, enough = self.nearest(groundtruth.kept(is_group), detections, of_detection=True)
+        objects, enough = self.nearest(groundtruth.kept(~is_group), detections)
+        true_positives = first_of_each(objects, enough)
+        objects, enough = self.nearest(groundtruth.kept(is_group), detections, by_detection=True)
         in_group = np.logical_and(enough, ~true_positives)
         counted = detections.kept(~in_group)
         if not self._group_weight:
             return MatchedDetections(counted.classes, counted.scores, true_positives[~in_group])
-        # The detection of a group with the highest score stands for all of them.
-        finds = detections.kept(first_of_each(places, in_group))
-        weights = np.full(len(finds.scores), self._group_weight)
+        # The detection with the highest score represents all detections of a group.
+        best = detections.kept(first_of_each(objects, in_group))
+        weights = np.full(len(best.scores), self._group_weight)
         return MatchedDetections(
-            np.concatenate([counted.classes, finds.classes]),
-            np.concatenate([counted.scores, finds.scores]),
+            np.concatenate([counted.classes, best.classes]),
+            np.concatenate([counted.scores, best.scores]),
             np.concatenate([true_positives[~in_group], weights]),
         )
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """See `AveragePrecisionEvaluator`."""
+        """Return the weight of each object; groups have `group_weight`."""
         weights = np.where(groundtruth.group_of, self._group_weight, 1.0)
         return np.where(self.shape.unknown(groundtruth), 0.0, weights)

@@ -19,23 +19,24 @@ PRECISION_AT_RECALL_PREFIX = 'PrecisionAtRecallBoxes_'
 
 
 class PascalEvaluator(AveragePrecisionEvaluator):
-    """A detection is right when the object that it overlaps most is its own by half or more.
+    """Evaluator by the rule of Pascal VOC: a true positive has an IoU of at least one half.
 
-    Only the first detection of an object is right, the others are wrong. Difficult objects, and
-    those whose shape nobody knows, need not be found, and their detections count for nothing.
+    A detection belongs to the object that it overlaps most. The first detection of an object is a
+    true positive, the others are false positives. Difficult objects and those with an unknown shape
+    are optional, and their detections are not counted.
     """
 
     def match(self, groundtruth: Groundtruth, detections: Detections) -> MatchedDetections:
-        """See `AveragePrecisionEvaluator`."""
+        """Match detections with objects, without detections of optional objects."""
         difficult = ~self.objects_to_find(groundtruth)
-        places, enough = self.nearest(groundtruth, detections)
-        of_difficult = np.zeros(len(places), bool)
-        of_difficult[enough] = difficult[places[enough]]
-        true_positives = first_of_each(places, np.logical_and(enough, ~of_difficult))
-        counted = detections.kept(~of_difficult)
-        return MatchedDetections(counted.classes, counted.scores, true_positives[~of_difficult])
+        objects, enough = self.nearest(groundtruth, detections)
+        skipped = np.zeros(len(objects), bool)
+        skipped[enough] = difficult[objects[enough]]
+        true_positives = first_of_each(objects, np.logical_and(enough, ~skipped))
+        counted = detections.kept(~skipped)
+        return MatchedDetections(counted.classes, counted.scores, true_positives[~skipped])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """See `AveragePrecisionEvaluator`."""
+        """Return True for objects that are not difficult and have a known shape."""
         unknown = self.shape.unknown(groundtruth)
         return ~np.logical_or(groundtruth.difficult, unknown)

@@ -1,8 +1,8 @@
-"""Average precision of rotated boxes, in the manner of Pascal VOC.
+"""Average precision of rotated boxes, by the rule of Pascal VOC.
 
-A detection finds the object of its class that it overlaps most, when the intersection over union of
-the two turned boxes is at least a threshold and no better detection found that object. Difficult
-objects need not be found, and their detections count for nothing.
+A detection belongs to the object of its class that it overlaps most. It is a true positive if the
+intersection over union of the two rotated boxes is at least a threshold and no better detection
+belongs to that object. Difficult objects are optional, and their detections are not counted.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from model_fns.structures import rotated_overlaps
 PREFIX = 'RotatedBoxes_'
 
 _THRESHOLDS = np.arange(0.5, 0.96, 0.05).round(2)
-_NAMED = ('0.5', '0.75')  # thresholds that are reported by themselves
+_NAMED = ('0.5', '0.75')  # thresholds with separate metrics
 _ALL = '0.5:0.95'
-# Below it no overlap matters; rounding of boxes by 32 bits must not decide at a threshold.
+# Tolerance of thresholds, so that rounding of boxes to 32 bits does not matter.
 _ROUNDING = 1e-9
-# By name of the mean: from a curve of precision and recall to a number.
+# Functions from a curve of precision and recall to a number, by name of the mean.
 _FORMS = {'AP': average_precision, 'AP11': eleven_point_precision}
 
 
@@ -37,8 +37,8 @@ class _Matched(NamedTuple):
     Attributes:
         classes: int32 [n], ids.
         scores: float32 [n].
-        found: bool [n, thresholds]: whether it found an object.
-        counts: bool [n, thresholds]: whether it counts at all.
+        found: bool [n, thresholds]: True for true positives.
+        counts: bool [n, thresholds]: True for counted detections.
     """
 
     classes: np.ndarray
@@ -48,11 +48,11 @@ class _Matched(NamedTuple):
 
 
 class RotatedEvaluator(Evaluator):
-    """Mean average precision at 0.5, 0.75 and over ten thresholds, in both of Pascal VOC's forms.
+    """Evaluator of mean average precision at 0.5, 0.75 and over ten thresholds.
 
-    The area under the curve (VOC since 2010), and the mean of the best precision at eleven recalls
-    (VOC 2007, what DOTA reports); the latter at 0.5 alone. Boxes are outlines, see
-    `rotated_overlaps`.
+    Pascal VOC has two forms: the area under the curve (since 2010), and the mean of the best
+    precision at eleven recalls (2007, also used by DOTA), which is only reported at 0.5. Boxes are
+    outlines, see `rotated_overlaps`.
     """
 
     def __init__(self, class_names: Mapping[int, str]):
@@ -60,24 +60,26 @@ class RotatedEvaluator(Evaluator):
         self.clear()
 
     def clear(self) -> None:
-        """See `Evaluator`."""
+        """Discard all images."""
         self._matched: List[_Matched] = []
         self._counts = np.zeros([max(self.class_names) + 1], np.int64)
 
     def names(self) -> Sequence[str]:
-        """See `Evaluator`."""
-        of_classes = [
-            _class_name(form, self.class_names[one]) for form in _FORMS for one in self.class_ids
+        """List the names of the means and of each class."""
+        class_metrics = [
+            _class_name(form, self.class_names[class_id])
+            for form in _FORMS
+            for class_id in self.class_ids
         ]
-        return [*self.summary_names(), *of_classes]
+        return [*self.summary_names(), *class_metrics]
 
     def summary_names(self) -> Sequence[str]:
-        """Return the means over classes; see `Evaluator`."""
+        """List the names of the means over classes."""
         means = [_mean_name('AP', threshold) for threshold in (*_NAMED, _ALL)]
         return [*means, _mean_name('AP11', _NAMED[0])]
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
-        """See `Evaluator`."""
+        """Match the detections of one image and keep the matches."""
         np.add.at(self._counts, groundtruth.classes[~groundtruth.difficult], 1)
         order = np.argsort(-detections.scores, kind='stable')
         outlines = rotated_overlaps.corners(detections.boxes)
@@ -90,18 +92,18 @@ class RotatedEvaluator(Evaluator):
         found = np.zeros([len(order), len(_THRESHOLDS)], bool)
         counts = np.ones_like(found)
         if overlaps.size:
-            places, overlap = overlaps.argmax(axis=1), overlaps.max(axis=1)
-            difficult = groundtruth.difficult[places]
+            objects, overlap = overlaps.argmax(axis=1), overlaps.max(axis=1)
+            difficult = groundtruth.difficult[objects]
             for index, threshold in enumerate(_THRESHOLDS):
                 enough = overlap >= threshold - _ROUNDING
-                found[:, index] = first_of_each(places, enough & ~difficult)
+                found[:, index] = first_of_each(objects, enough & ~difficult)
                 counts[:, index] = ~(enough & difficult)
         self._matched.append(
             _Matched(best.classes.astype(np.int32), best.scores.astype(np.float32), found, counts)
         )
 
     def evaluate(self) -> Dict[str, float]:
-        """See `Evaluator`; classes without an object to find are left out."""
+        """Compute all metrics, without classes that have no objects to find."""
         known = [class_id for class_id in self.class_ids if self._counts[class_id] > 0]
         if not known:
             return {}
@@ -112,12 +114,13 @@ class RotatedEvaluator(Evaluator):
         for row, class_id in enumerate(known):
             rows = classes == class_id
             for column in range(len(_THRESHOLDS)):
-                some = np.flatnonzero(rows & counts[:, column])
-                curve = precision_recall(scores[some], found[some, column], self._counts[class_id])
+                counted = np.flatnonzero(rows & counts[:, column])
+                true_positives = found[counted, column]
+                curve = precision_recall(scores[counted], true_positives, self._counts[class_id])
                 areas[:, row, column] = [form(*curve) for form in _FORMS.values()]
         by_threshold = dict(zip(map(str, _THRESHOLDS), areas[0].mean(axis=0)))
         return {
-            **{_mean_name('AP', one): float(by_threshold[one]) for one in _NAMED},
+            **{_mean_name('AP', threshold): float(by_threshold[threshold]) for threshold in _NAMED},
             _mean_name('AP', _ALL): float(areas[0].mean()),
             _mean_name('AP11', _NAMED[0]): float(areas[1, :, 0].mean()),
             **{

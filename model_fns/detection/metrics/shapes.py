@@ -1,4 +1,4 @@
-"""What of a detection is held against an object: its box, or its mask."""
+"""Shapes that are compared with objects: boxes or masks."""
 
 from __future__ import annotations
 
@@ -13,70 +13,70 @@ from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 
 
 class Shape(abc.ABC):
-    """How alike detections are to objects; n detections, m objects of one image.
+    """Comparison of the shapes of n detections and m objects of one image.
 
     Attributes:
-        needs: the names of `fields` in labels beyond boxes that it looks at.
+        needs: names of `fields` of the labels that it uses besides boxes.
     """
 
     needs: FrozenSet[str] = frozenset()
 
     @abc.abstractmethod
     def overlaps(
-        self, detections: Detections, groundtruth: Groundtruth, of_detection: np.ndarray
+        self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """How much each detection overlaps each object: float64 [n, m], from 0 to 1.
+        """Compute the overlap of each detection with each object: float64 [n, m], from 0 to 1.
 
         Args:
             detections: boxes float64.
             groundtruth: boxes float64.
-            of_detection: bool [m]: whether what they have in common is taken as a share of the
-                detection; else as a share of what either has.
+            by_detection: bool [m]: True: the intersection is divided by the area of the detection;
+                False: by that of the union.
         """
 
     @abc.abstractmethod
     def areas(self, detections: Detections) -> np.ndarray:
-        """Return pixels of each detection: float64 [n]."""
+        """Compute the pixels of each detection: float64 [n]."""
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
-        """Which objects nobody knows the shape of: bool [m]; they need not be found."""
+        """Find the objects with an unknown shape, which are optional: bool [m]."""
         return np.zeros([len(groundtruth.boxes)], bool)
 
 
 class _Boxes(Shape):
-    """See `Shape`."""
+    """Comparison of boxes."""
 
     def overlaps(
-        self, detections: Detections, groundtruth: Groundtruth, of_detection: np.ndarray
+        self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """See `Shape`."""
+        """Compute the overlaps of boxes."""
         boxes, objects = detections.boxes, groundtruth.boxes
-        if not np.any(of_detection):
+        if not np.any(by_detection):
             return overlaps.iou(boxes, objects)
-        return np.where(of_detection, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
+        return np.where(by_detection, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
 
     def areas(self, detections: Detections) -> np.ndarray:
-        """See `Shape`."""
+        """Compute the areas of boxes."""
         return overlaps.areas(detections.boxes)
 
 
 class _Masks(Shape):
-    """See `Shape`. The box of an object without a mask stands for it, with a mask weight of 0."""
+    """Comparison of masks; an object without a mask has its box, and a mask weight of 0."""
 
     needs = frozenset([fields.MASKS])
 
     def overlaps(
-        self, detections: Detections, groundtruth: Groundtruth, of_detection: np.ndarray
+        self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """See `Shape`."""
-        return detections.masks.overlaps(groundtruth.masks, of_detection)
+        """Compute the overlaps of masks."""
+        return detections.masks.overlaps(groundtruth.masks, by_detection)
 
     def areas(self, detections: Detections) -> np.ndarray:
-        """See `Shape`."""
+        """Compute the pixels of masks."""
         return detections.masks.areas()
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
-        """See `Shape`."""
+        """Find the objects without a mask: bool [m]."""
         if groundtruth.mask_weights is None:
             return super().unknown(groundtruth)
         return np.asarray(groundtruth.mask_weights) <= 0.0

@@ -1,4 +1,4 @@
-"""Heads: from feature maps to box codes and class logits of every anchor."""
+"""Heads, which predict box codes and class logits of every anchor from feature maps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHARED_SCOPE = 'WeightSharedConvolutionalBoxPredictor'
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """How a tensor becomes predictions of the anchors of its cells.
+    """Parameters of a head, which predicts values of the anchors of each cell.
 
     Attributes:
-        num_outputs: numbers predicted for an anchor.
-        scope: name of its last layer.
-        bias: first value of its biases.
-        dropout_keep_prob: of its input; 1 for no dropout.
-        clip: (least, most) value that it predicts; None for no bounds.
+        num_outputs: number of predicted values of an anchor.
+        scope: name of the last layer.
+        bias: initial value of the biases.
+        dropout_keep_prob: keep probability of dropout on the input; 1 for no dropout.
+        clip: (least, most) predicted value; None for no bounds.
     """
 
     num_outputs: int
@@ -42,10 +42,10 @@ class Head:
 
 
 class BoxPredictor(abc.ABC):
-    """Predicts the box code and the class logits of each anchor.
+    """Predictor of the box code and the class logits of each anchor.
 
     Attributes:
-        class_head: predicts logits.
+        class_head: head that predicts logits.
     """
 
     class_head: Head
@@ -54,11 +54,11 @@ class BoxPredictor(abc.ABC):
     def predict(
         self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Predictions for all anchors, in the anchors' order.
+        """Predict codes and logits of all anchors, in the order of anchors.
 
         Args:
             feature_maps: float32 [B, height, width, channels] each.
-            anchors_per_location: of each feature map.
+            anchors_per_location: number of anchors of a cell of each feature map.
 
         Returns:
             Box codes, float32 [B, A, K], and class logits, float32 [B, A, C'].
@@ -66,17 +66,17 @@ class BoxPredictor(abc.ABC):
 
 
 class ConvolutionalBoxPredictor(BoxPredictor):
-    """A head of its own for each feature map.
+    """Box predictor with a separate head for each feature map.
 
     Args:
-        box_head: predicts codes.
-        class_head: predicts logits.
-        style: of the layers before the heads, and the penalty and initial values of the heads.
-        kernel_size: of the heads.
-        num_layers: 1x1 convolutions before the heads.
-        depth_range: least and most channels of those; most 0: they are left out.
-        use_depthwise: heads are a depthwise convolution, then a 1x1 one.
-        sigmoid_scores: scores come out as probabilities.
+        box_head: head that predicts codes.
+        class_head: head that predicts logits.
+        style: style of the layers before the heads; heads use its regularizer and initializer.
+        kernel_size: kernel size of the heads.
+        num_layers: number of 1x1 convolutions before the heads.
+        depth_range: least and most channels of those; with a most of 0 there are none.
+        use_depthwise: True: heads are a depthwise convolution, then a 1x1 convolution.
+        sigmoid_scores: True: scores are probabilities.
     """
 
     def __init__(
@@ -102,21 +102,21 @@ class ConvolutionalBoxPredictor(BoxPredictor):
     def predict(
         self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """See `BoxPredictor`."""
+        """Predict codes and logits by the head of each feature map."""
         codes, logits = [], []
         for index, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
-            # A single map's head is published without a scope of its own.
+            # The head of a single map is published without a separate scope.
             scope: ContextManager = contextlib.nullcontext()
             if len(feature_maps) > 1:
                 scope = tf1.variable_scope(f'BoxPredictor_{index}')
             with scope:
-                features = self._before_heads(features)
+                features = self._apply_layers(features)
                 for head, predictions in zip(self._heads, (codes, logits)):
                     predictions.append(self._head(features, head, count))
         scores = tf.concat(logits, axis=1)
         return tf.concat(codes, axis=1), tf.sigmoid(scores) if self._sigmoid_scores else scores
 
-    def _before_heads(self, features: tf.Tensor) -> tf.Tensor:
+    def _apply_layers(self, features: tf.Tensor) -> tf.Tensor:
         least, most = self._depth_range
         depth = max(min(features.shape[-1], most), least)
         if depth:
@@ -143,26 +143,26 @@ class ConvolutionalBoxPredictor(BoxPredictor):
             head.scope,
             bias_initializer=_constant(head.bias),
         )
-        return _by_anchor(predictions, head, count)
+        return _flatten_anchors(predictions, head, count)
 
 
 class WeightSharedBoxPredictor(BoxPredictor):
-    """One head for all feature maps, behind towers whose batch norms alone differ (RetinaNet).
+    """Box predictor with one head for all feature maps, after towers (RetinaNet).
 
-    Maps that differ in their channels are projected first, each by a layer of its own, to the
-    channels that most of them have.
+    Only the batch norms of the towers differ between maps. Maps with different numbers of channels
+    are projected first, each by a separate layer, to the number that most of them have.
 
     Args:
-        box_head: predicts codes.
-        class_head: predicts logits.
-        style: of the towers; penalty and initial values of the heads too.
+        box_head: head that predicts codes.
+        class_head: head that predicts logits.
+        style: style of the towers; heads use its regularizer and initializer.
         depth: channels of the towers.
-        num_layers: convolutions in a tower.
-        kernel_size: of towers and heads.
-        share_tower: one tower for both heads.
-        use_depthwise: separable convolutions throughout.
-        sigmoid_scores: scores come out as probabilities.
-        head_style: of the heads, where penalty and initial values are not those of the towers.
+        num_layers: number of convolutions of a tower.
+        kernel_size: kernel size of towers and heads.
+        share_tower: True: both heads share one tower.
+        use_depthwise: True: all convolutions are separable.
+        sigmoid_scores: True: scores are probabilities.
+        head_style: style of the heads, if regularizer and initializer are not those of the towers.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
     def predict(
         self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """See `BoxPredictor`.
+        """Predict codes and logits by the shared head.
 
         Raises:
             ValueError: feature maps differ in their number of anchors.
@@ -206,12 +206,12 @@ class WeightSharedBoxPredictor(BoxPredictor):
         codes, logits = [], []
         for level, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
             with tf1.variable_scope(_SHARED_SCOPE, reuse=tf1.AUTO_REUSE) as scope:
-                # Each level has ranges of its own, but for the weights that all levels share.
+                # Each level has separate quantization ranges, except those of the shared weights.
                 style, head_style = self._style, self._head_style
                 if level:
                     style, head_style = (
-                        one.ranges_as(f'{scope.name}_{level}', shares_weights=True)
-                        for one in (style, head_style)
+                        shared.ranges_as(f'{scope.name}_{level}', shares_weights=True)
+                        for shared in (style, head_style)
                     )
                 if projected_depth is not None:
                     features = layers.conv2d(
@@ -267,7 +267,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
             head.scope,
             bias_initializer=_constant(head.bias),
         )
-        return _by_anchor(predictions, head, count)
+        return _flatten_anchors(predictions, head, count)
 
 
 def build_box_predictor(
@@ -282,22 +282,22 @@ def build_box_predictor(
     quantization: Optional[layers.Quantization] = None,
     generation: generations.Generation = generations.FIRST,
 ) -> BoxPredictor:
-    """Return the head that a config describes, for single-shot detection.
+    """Build the head that a config describes, for single-shot detection.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
         code_size: K.
         class_columns: C'.
-        is_training: whether dropout drops and batch norm uses the batch's statistics.
+        is_training: True: dropout is active and batch norm uses the batch's statistics.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
-        freeze_batch_norm: batch norm uses its moving statistics in training too.
-        compute_dtype: see `layers.LayerStyle.compute_dtype`; predictions are float32 all the same.
+        freeze_batch_norm: True: batch norm uses its moving statistics in training too.
+        compute_dtype: see `layers.LayerStyle.compute_dtype`; predictions are always float32.
         quantization: see `layers.LayerStyle.quantization`.
-        generation: of the detector.
+        generation: generation of the detector.
 
     Raises:
-        errors.ConfigError: it describes none, or one of another meta-architecture.
+        errors.ConfigError: the message is empty, or of another meta-architecture.
     """
     kind = config.WhichOneof('box_predictor_oneof')
     builders = {
@@ -361,7 +361,7 @@ def _build_weight_shared(
         kernel_size=config.kernel_size,
         share_tower=config.share_prediction_tower,
         use_depthwise=config.use_depthwise,
-        # In training the losses take logits, and convert them themselves.
+        # In training the losses convert logits themselves.
         sigmoid_scores=config.score_converter == config.SIGMOID and not style.is_training,
         head_style=head_style,
     )
@@ -374,7 +374,7 @@ def _clip_range(config: Any) -> Optional[Tuple[float, float]]:
 
 
 def _common_depth(feature_maps: Sequence[tf.Tensor]) -> Optional[int]:
-    """The number of channels that most maps have, the first of several; None: all have it."""
+    """Return the number of channels that most maps have; None if all maps have the same."""
     counts = collections.Counter(features.shape[-1] for features in feature_maps)
     return None if len(counts) == 1 else counts.most_common(1)[0][0]
 
@@ -383,8 +383,8 @@ def _constant(value: float) -> layers.Initializer:
     return layers.Initializer('constant', value, fan=None)
 
 
-def _by_anchor(predictions: tf.Tensor, head: Head, count: int) -> tf.Tensor:
-    """[B, height, width, count * outputs] as [B, height * width * count, outputs], float32."""
+def _flatten_anchors(predictions: tf.Tensor, head: Head, count: int) -> tf.Tensor:
+    """Reshape [B, height, width, count * outputs] to float32 [B, anchors, outputs]."""
     predictions = layers.to_float32(predictions)
     if head.clip is not None:
         predictions = tf.clip_by_value(predictions, *head.clip)

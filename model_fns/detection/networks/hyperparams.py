@@ -1,4 +1,4 @@
-"""From a config's `Hyperparams` to the style of a network's layers."""
+"""Conversion of a config's `Hyperparams` to the style of a network's layers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ def build_layer_style(
     where: str,
     inplace_batch_norm_update: bool = False,
 ) -> layers.LayerStyle:
-    """Return the style that a config describes.
+    """Build the style that a config describes.
 
     Args:
-        config: initial values, penalty, normalization, activation.
-        is_training: whether batch norm uses the batch's statistics (where `batch_norm.train`
-            agrees).
-        where: the config's own path, for error messages.
+        config: initializer, regularizer, normalization, activation.
+        is_training: True: batch norm uses the batch's statistics (if `batch_norm.train` is set).
+        where: path of the message, for error messages.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
 
     Raises:
@@ -51,8 +50,8 @@ def build_layer_style(
         is_training=is_training,
         initializer=_initializer(config, where),
         regularizer=_regularizer(config, where),
-        # The published networks penalise depthwise weights whatever `regularize_depthwise` says:
-        # their lists of penalties have them, and the field is false in each config.
+        # The published networks regularize depthwise weights whatever `regularize_depthwise` says:
+        # their regularization losses include them, although the field is false in each config.
         regularize_depthwise=True,
         activation=activation(config),
         batch_norm=_batch_norm(config, inplace_batch_norm_update),
@@ -63,7 +62,7 @@ def build_layer_style(
 def activation(
     config: hyperparams_pb2.Hyperparams,
 ) -> Optional[Callable[[tf.Tensor], tf.Tensor]]:
-    """What follows a layer; None for nothing."""
+    """Return the activation after a layer; None for no activation."""
     return _ACTIVATIONS[config.activation]
 
 
@@ -102,8 +101,9 @@ def _initializer(config: hyperparams_pb2.Hyperparams, where: str) -> layers.Init
 
 
 def _named_initializer(name: str, where: str) -> layers.Initializer:
-    # Glorot and Bengio 2010, He et al. 2015, LeCun et al. 1998; uniform half widths are
-    # sqrt(3 f / n), which gives Glorot's sqrt(6 / (in + out)) with f = 1 and the mean of the two.
+    # Glorot and Bengio 2010, He et al. 2015, LeCun et al. 1998. The half width of a uniform
+    # distribution is sqrt(3 f / n). With f = 1 and the mean of both fans this is Glorot's
+    # sqrt(6 / (in + out)).
     known = {
         'glorot_uniform': layers.Initializer('uniform', 1.0, fan='avg'),
         'glorot_normal': weights.scaled_normal(1.0, 'avg'),

@@ -1,8 +1,8 @@
-"""Where the variables of detectors stand in object-based checkpoints, which TensorFlow 2 writes.
+"""Paths of the variables of detectors in object-based checkpoints, which TensorFlow 2 writes.
 
-There a layer's path is of the attributes of Python objects and of places in lists, which are data
-here: a row for each kind of scope, a pattern and what takes its place. A list of layers has a
-convolution, batch norm and activation each; so the second batch norm is its fifth.
+In these checkpoints the path of a layer consists of attributes of Python objects and indices in
+lists. They are data here: each rule is a pattern of scopes and its replacement. A list of layers
+repeats convolution, batch norm and activation, so the second batch norm is its fifth element.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from model_fns.detection import generations
 from model_fns.detection.networks.feature_extractors import bifpn
 
 MODEL = 'model/'
-# From the root of a classifier's checkpoint to its network.
+# Path from the root of a classifier's checkpoint to its network.
 CLASSIFIER = 'feature_extractor/'
 
 _LEAVES = {
@@ -27,7 +27,7 @@ _LEAVES = {
     'depthwise_weights': 'depthwise_kernel',
     'pointwise_weights': 'pointwise_kernel',
     'biases': 'bias',
-    # Of a node, not of a layer of it.
+    # A variable of a node, not of one of its layers.
     bifpn.COMBINE_WEIGHTS: f'bifpn_{bifpn.COMBINE_WEIGHTS}',
 }
 _BATCH_NORM = ('gamma', 'beta', 'moving_mean', 'moving_variance')
@@ -35,7 +35,7 @@ _BATCH_NORM = ('gamma', 'beta', 'moving_mean', 'moving_variance')
 Place = Union[str, Callable[['re.Match[str]'], str]]
 Rules = Sequence[Tuple[str, Place]]
 
-# Boxes and classes, as heads of the second generation call them, by the scopes of the first.
+# Names of boxes and classes in heads of the second generation, by the scopes of the first.
 _HEADS = {
     'BoxEncodingPredictor': ('box_encodings', '_box_encoder_layers'),
     'ClassPredictor': ('class_predictions_with_background', '_class_predictor_layers'),
@@ -49,24 +49,24 @@ _TOWER = rf'WeightSharedConvolutionalBoxPredictor/({"|".join(_TOWERS)})/conv2d_(
 
 
 def require_objects(type_name: str, where: str) -> None:
-    """Refuse a network of TensorFlow 1 for a checkpoint of TensorFlow 2.
+    """Raise an error for a TensorFlow 1 network with a TensorFlow 2 checkpoint.
 
     Args:
-        type_name: of the feature extractor.
-        where: the path of its config.
+        type_name: type of the feature extractor.
+        where: path of its config.
 
     Raises:
-        errors.ConfigError: it is one.
+        errors.ConfigError: the network is one of TensorFlow 1.
     """
-    if generations.of_type(type_name) is generations.FIRST:
+    if generations.find_generation(type_name) is generations.FIRST:
         raise errors.ConfigError(
             f'{where}.type: {type_name!r} is a network of TensorFlow 1, and the checkpoint is '
             'object-based, of TensorFlow 2, whose networks compute something else with the same '
-            f'weights; expected {generations.twin(type_name)!r}, where there is one.'
+            f'weights; expected {generations.counterpart(type_name)!r}, where there is one.'
         )
 
 
-def of_single_shot(
+def map_single_shot_paths(
     variables: Sequence[tf.Variable],
     network: registry.Network,
     scope: str,
@@ -75,19 +75,19 @@ def of_single_shot(
     checkpoint_type: str,
     last_layer: str = '',
 ) -> Dict[str, tf.Variable]:
-    """Return a single-shot detector's variables by their paths.
+    """Map paths to the variables of a single-shot detector.
 
     Args:
-        variables: of the model.
+        variables: variables of the model.
         network: the backbone.
-        scope: of the feature extractor.
-        pads: whether convolutions are padded by layers of their own, which count in lists.
-        drops: whether the heads for classes begin with dropout, which counts too.
+        scope: scope of the feature extractor.
+        pads: True: separate layers pad convolutions, and count in lists.
+        drops: True: the heads for classes begin with dropout, which counts in lists too.
         checkpoint_type: `full`, `detection` or `classification`.
         last_layer: see `FeatureExtractor.last_layer`.
 
     Raises:
-        errors.ConfigError: of a wanted variable no path is known.
+        errors.ConfigError: the path of a required variable is unknown.
     """
     backbone = f'{scope}/{network.scope}'
     if checkpoint_type == 'classification':
@@ -108,46 +108,46 @@ def of_single_shot(
             *_node_rules(f'{scope}/{bifpn.SCOPE}', f'{extractor}_bifpn_stage/'),
         ]
     if checkpoint_type == 'full':
-        return paths_of(variables, [*rules, *_head_rules(variables, drops)])
-    inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
-    return paths_of(inside, rules, complete=checkpoint_type == 'detection')
+        return map_paths(variables, [*rules, *_head_rules(variables, drops)])
+    inside = [variable for variable in variables if variable_name(variable).startswith(f'{scope}/')]
+    return map_paths(inside, rules, complete=checkpoint_type == 'detection')
 
 
-def paths_of(
+def map_paths(
     variables: Iterable[tf.Variable], rules: Rules, complete: bool = True
 ) -> Dict[str, tf.Variable]:
-    """Return variables by their paths.
+    """Map paths to variables by rules.
 
     Args:
-        variables: of a model.
-        rules: a pattern of the scope of a layer or batch norm, and its path; the first that fits.
-        complete: whether a variable that no rule fits is an error.
+        variables: variables of a model.
+        rules: patterns of scopes of layers or batch norms, and their paths; the first match counts.
+        complete: True: a variable that matches no rule is an error.
 
     Raises:
-        errors.ConfigError: there is one.
+        errors.ConfigError: a variable matches no rule.
     """
-    found = {}
+    paths = {}
     for variable in variables:
         path = _path(variable_name(variable), rules)
         if path is not None:
-            found[path] = variable
+            paths[path] = variable
         elif complete:
             raise errors.ConfigError(
                 f'{variable_name(variable)}: the published checkpoints of TensorFlow 2 have no '
                 'such layer, so this model has none of that kind; use one that names variables by '
                 'scope.'
             )
-    return found
+    return paths
 
 
 def backbone_rules(network: registry.Network, scope: str, path: str, first: str = '') -> Rules:
-    """Of the layers of a network that Keras numbers.
+    """Build the rules of the layers of a network that Keras numbers.
 
     Args:
-        network: which.
-        scope: of its variables.
-        path: of the network, with a slash at its end.
-        first: the start of the scope of the layer that is numbered 0; empty: of the first one.
+        network: the network.
+        scope: scope of its variables.
+        path: path of the network, ending with a slash.
+        first: start of the scope of layer 0; empty: the first layer.
     """
     named = network.keras_layers
     start = next(index for index, name in enumerate(named) if name.startswith(first))
@@ -158,12 +158,12 @@ def backbone_rules(network: registry.Network, scope: str, path: str, first: str 
 
 
 def _used_rules(network: registry.Network, scope: str, path: str, last: str) -> Rules:
-    """Of the layers up to that of a scope, where an object of their own has these.
+    """Build the rules of the layers up to the last used one, for a separate object with these.
 
     Args:
-        network: which.
-        scope: of its variables.
-        path: of that object, with a slash at its end.
+        network: the network.
+        scope: scope of its variables.
+        path: path of the object, ending with a slash.
         last: see `FeatureExtractor.last_layer`.
     """
     if not last:
@@ -172,19 +172,19 @@ def _used_rules(network: registry.Network, scope: str, path: str, last: str) -> 
 
 
 def _node_rules(scope: str, path: str) -> Rules:
-    """Of a BiFPN, which has a list of its nodes' inputs, one of their sums and one of the rest."""
+    """Build the rules of a BiFPN, with lists of inputs, sums and remaining layers of its nodes."""
     node = rf'{scope}/node_(\d+)_\w+'
     return [
         (
             rf'{node}/input_(\d+)(/BatchNorm)?',
-            lambda found: (
-                f'{path}node_input_blocks/{int(found[1])}/{found[2]}/1/{int(bool(found[3]))}'
+            lambda match: (
+                f'{path}node_input_blocks/{int(match[1])}/{match[2]}/1/{int(bool(match[3]))}'
             ),
         ),
-        (node, lambda found: f'{path}node_combine_op/{int(found[1])}'),
+        (node, lambda match: f'{path}node_combine_op/{int(match[1])}'),
         (
             rf'{node}/post(/BatchNorm)?',
-            lambda found: f'{path}node_post_combine_block/{int(found[1])}/{2 if found[2] else 1}',
+            lambda match: f'{path}node_post_combine_block/{int(match[1])}/{2 if match[2] else 1}',
         ),
     ]
 
@@ -192,14 +192,14 @@ def _node_rules(scope: str, path: str) -> Rules:
 def pyramid_rules(
     variables: Iterable[tf.Variable], scope: str, path: str, coarse_path: str, pads: bool
 ) -> Rules:
-    """Of a feature pyramid: lists begin with the coarsest of the levels that the backbone has.
+    """Build the rules of a feature pyramid, whose lists begin with the coarsest tapped level.
 
     Args:
-        variables: of the model.
-        scope: of the pyramid.
-        path: of its way down, with a slash at its end.
-        coarse_path: of the levels above, with a slash at its end.
-        pads: see `of_single_shot`.
+        variables: variables of the model.
+        scope: scope of the pyramid.
+        path: path of the top-down part, ending with a slash.
+        coarse_path: path of the coarser levels, ending with a slash.
+        pads: see `map_single_shot_paths`.
     """
     top = _largest(variables, rf'{scope}/projection_(\d+)/.*')
     coarse = rf'{scope}/bottom_up_(?:Conv2d_|block)(\d+)'
@@ -209,37 +209,37 @@ def pyramid_rules(
         (rf'{scope}/projection_{top}', f'{path}top_layers/0'),
         (
             rf'{scope}/projection_(\d+)',
-            lambda found: f'{path}residual_blocks/{top - 1 - int(found[1])}/0',
+            lambda match: f'{path}residual_blocks/{top - 1 - int(match[1])}/0',
         ),
         (
             rf'{scope}/smoothing_(\d+)(/BatchNorm)?',
-            lambda found: (
-                f'{path}conv_layers/{top - 1 - int(found[1])}/{norm if found[2] else place}'
+            lambda match: (
+                f'{path}conv_layers/{top - 1 - int(match[1])}/{norm if match[2] else place}'
             ),
         ),
         (
             rf'{coarse}(/BatchNorm)?',
-            lambda found: f'{coarse_path}{int(found[1]) - first}/{norm if found[2] else place}',
+            lambda match: f'{coarse_path}{int(match[1]) - first}/{norm if match[2] else place}',
         ),
     ]
 
 
 def _stack_rules(backbone: str, path: str, pads: bool) -> Rules:
-    """Of maps stacked on a backbone, numbered among all maps: a 1x1 convolution, then a 3x3 one."""
+    """Build the rules of maps stacked on a backbone: a 1x1 convolution, then a 3x3 one."""
     return [
         (
             rf'{backbone}/.*_1_Conv2d_(\d+)_1x1_\d+(/BatchNorm)?',
-            lambda found: f'{path}{found[1]}/{1 if found[2] else 0}',
+            lambda match: f'{path}{match[1]}/{1 if match[2] else 0}',
         ),
         (
             rf'{backbone}/.*_2_Conv2d_(\d+)_\dx\d_s2_\d+(/BatchNorm)?',
-            lambda found: f'{path}{found[1]}/{(4 if found[2] else 3) + int(pads)}',
+            lambda match: f'{path}{match[1]}/{(4 if match[2] else 3) + int(pads)}',
         ),
     ]
 
 
 def _head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
-    """Of the heads for all maps and for a map each."""
+    """Build the rules of shared heads and of heads for each map."""
     predictor = f'{MODEL}_box_predictor/'
     shared = 'WeightSharedConvolutionalBoxPredictor'
     tower_norms = f'{predictor}_base_tower_layers_for_heads/'
@@ -249,7 +249,7 @@ def _head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
         (_TOWER, rf'{predictor}_head_scope_conv_layers/\1/\2'),
         (
             rf'{_TOWER}/BatchNorm/feature_(\d+)',
-            lambda found: f'{tower_norms}{_TOWERS[found[1]]}/{found[3]}/{3 * int(found[2]) + 1}',
+            lambda match: f'{tower_norms}{_TOWERS[match[1]]}/{match[3]}/{3 * int(match[2]) + 1}',
         ),
         (f'{shared}/BoxPredictor', f'{predictor}_box_prediction_head/{boxes[1]}/0'),
         (f'{shared}/ClassPredictor', f'{heads}{classes[0]}/{classes[1]}/{int(drops)}'),
@@ -258,12 +258,12 @@ def _head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
 
 
 def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
-    """Of the heads of a two-stage detector.
+    """Build the rules of the heads of a two-stage detector.
 
     Args:
-        variables: of the model.
-        drops: whether the second stage's heads have dropout, which counts in their lists, behind
-            what flattens their input.
+        variables: variables of the model.
+        drops: True: the heads of the second stage have dropout, which counts in their lists, after
+            the layer that flattens their input.
     """
     first = f'{MODEL}_first_stage_box_predictor'
     second = f'{MODEL}_mask_rcnn_box_predictor/'
@@ -288,23 +288,23 @@ def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules
 def own_head_rules(
     variables: Iterable[tf.Variable], path: str, scope: str, drops: bool = False
 ) -> Rules:
-    """Of a head for each map: a 1x1 convolution, with a depthwise one before it or without.
+    """Build the rules of a head for each map: a 1x1 convolution, possibly after a depthwise one.
 
     Args:
-        variables: of the model.
-        path: of the heads, with a slash at its end.
-        scope: a pattern of what stands before a head's; its group is the number of the map, 0 where
+        variables: variables of the model.
+        path: path of the heads, ending with a slash.
+        scope: pattern of the scope before that of a head; its group is the number of the map, 0 if
             there is none.
-        drops: see `of_single_shot`.
+        drops: see `map_single_shot_paths`.
     """
     lite = any('Predictor_depthwise/' in variable_name(variable) for variable in variables)
     names = '|'.join(_HEADS)
 
-    def place(found: re.Match[str]) -> str:
-        kind, layers = _HEADS[found[2]]
-        index = 3 if lite and not found[3] else int(bool(found[4]))
-        index += int(drops and found[2] == 'ClassPredictor')
-        return f'{path}{kind}/{found[1] or 0}/{layers}/{index}'
+    def place(match: re.Match[str]) -> str:
+        kind, layers = _HEADS[match[2]]
+        index = 3 if lite and not match[3] else int(bool(match[4]))
+        index += int(drops and match[2] == 'ClassPredictor')
+        return f'{path}{kind}/{match[1] or 0}/{layers}/{index}'
 
     return [(rf'{scope}({names})(_depthwise)?(/BatchNorm)?', place)]
 
@@ -313,15 +313,15 @@ def _path(name: str, rules: Rules) -> Optional[str]:
     scope, _, leaf = name.rpartition('/')
     leaf = leaf if leaf in _BATCH_NORM else _LEAVES.get(leaf, '')
     for pattern, place in rules if leaf else ():
-        found = re.fullmatch(pattern, scope)
-        if found:
-            return f'{found.expand(place) if isinstance(place, str) else place(found)}/{leaf}'
+        match = re.fullmatch(pattern, scope)
+        if match:
+            return f'{match.expand(place) if isinstance(place, str) else place(match)}/{leaf}'
     return None
 
 
 def _numbers(variables: Iterable[tf.Variable], pattern: str) -> List[int]:
-    found = (re.fullmatch(pattern, variable_name(variable)) for variable in variables)
-    return [int(one[1]) for one in found if one]
+    matches = (re.fullmatch(pattern, variable_name(variable)) for variable in variables)
+    return [int(match[1]) for match in matches if match]
 
 
 def _largest(variables: Iterable[tf.Variable], pattern: str) -> int:

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saver_pb2
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
+from tests.estimator_lib import tiny_task
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
@@ -164,6 +166,13 @@ def test_the_step_of_a_checkpoint_without_one(tmp_path):
         session.run(tf1.global_variables_initializer())
         prefix = tf1.train.Saver().save(session, str(tmp_path / 'published'))
     assert checkpoint_files.checkpoint_step(prefix) == 0
+
+
+@pytest.mark.parametrize('value', [b'x', np.zeros([2], np.int64), np.float32('nan')])
+def test_a_step_that_is_no_number_is_refused(tmp_path, value):
+    prefix = tiny_task.save(tmp_path / 'published', {'global_step': value})
+    with pytest.raises(errors.CheckpointError, match='published is corrupt: global_step in it is'):
+        checkpoint_files.checkpoint_step(prefix)
 
 
 def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(folder):

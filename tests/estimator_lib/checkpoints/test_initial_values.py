@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.checkpoints import initial_values
 from tests.estimator_lib.checkpoints.small_variables import array, variable
 from tests.estimator_lib.tiny_task import save
@@ -25,6 +26,18 @@ def test_values_are_fed_in_portions(graph, tmp_path):
         initial_values.load_values(session, prefix, variables, max_bytes=900)
         for name, value in values.items():
             np.testing.assert_array_equal(session.run(variables[name]), value)
+
+
+def test_strings_in_place_of_numbers_are_refused(graph, tmp_path):
+    prefix = save(tmp_path / 'model.ckpt', {'a': np.array([b'x', b'y']), 'b': np.array([3, 4])})
+    a, b = variable('a', [2]), variable('b', [2])
+    with tf1.Session() as session:
+        with pytest.raises(errors.CheckpointError) as caught:
+            initial_values.load_values(session, prefix, {'a': a})
+        expected = f'{prefix} holds a as string; expected float32, the type of the variable.'
+        assert str(caught.value) == expected
+        initial_values.load_values(session, prefix, {'b': b})  # whole numbers become others
+        np.testing.assert_array_equal(session.run(b), [3, 4])
 
 
 def test_variables_that_share_an_initial_value(graph, tmp_path):

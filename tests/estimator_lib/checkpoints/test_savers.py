@@ -87,6 +87,17 @@ def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
         saver.restore(session, prefix)
 
 
+def test_a_run_does_not_resume_from_values_of_another_type(graph, tmp_path):
+    prefix = save(tmp_path / 'model.ckpt-3', {'a': np.array([3, 4])})
+    variable('a', [2])
+    saver = savers.create_saver(5, 10000.0)
+    with (
+        tf1.Session() as session,
+        pytest.raises(errors.CheckpointError, match='holds a as int64; expected float32'),
+    ):
+        saver.restore(session, prefix)
+
+
 @pytest.mark.parametrize('step', [None, 30])
 def test_inference_reads_the_model_and_the_step_where_there_is_one(graph, tmp_path, step):
     values = {'conv/weights': array(2, 2), 'unused': array(3)}
@@ -118,6 +129,14 @@ def test_inference_refuses_another_model(graph, tmp_path):
     prefix = save(tmp_path / 'm', {'conv/weights': array(2)})
     variable('conv/weights', [3])
     with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='not a checkpoint'):
+        savers.create_inference_saver().restore(session, prefix)
+
+
+def test_inference_refuses_a_global_step_of_another_shape(graph, tmp_path):
+    prefix = save(tmp_path / 'm', {'a': array(2), 'global_step': np.zeros([2, 3], np.int64)})
+    variable('a', [2])
+    tf1.train.create_global_step()
+    with tf1.Session() as session, pytest.raises(errors.CheckpointError, match='global_step'):
         savers.create_inference_saver().restore(session, prefix)
 
 

@@ -200,6 +200,31 @@ def test_who_has_lost_the_lock_ends_with_a_sentence(tmp_path, owner):
     assert lock_of(tmp_path) == content  # which is not its own to remove
 
 
+@pytest.mark.parametrize('is_made_again', [False, True])
+def test_who_has_lost_the_folder_ends_with_a_sentence(tmp_path, owner, is_made_again):
+    tmp_path.rename(tmp_path.with_name(f'{tmp_path.name}-moved'))
+    if is_made_again:
+        tmp_path.mkdir()
+    assert owner.wait(timeout=60) == 2
+    assert (
+        owner.stderr.read()
+        .splitlines()[-1]
+        .startswith(
+            f'error: the folder {tmp_path} is gone: it was deleted or moved while this run used it'
+        )
+    )
+
+
+def test_a_run_that_ends_in_another_folder_than_it_began_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(heartbeats, 'LEAST_SECONDS', FOR_EVER)
+    folder = tmp_path / 'run'
+    folder.mkdir()
+    with pytest.raises(errors.UserError, match='is gone'), run_lock.held(str(folder)):
+        folder.rename(tmp_path / 'moved')
+        folder.mkdir()
+    assert list(folder.iterdir()) == []
+
+
 def test_a_program_of_a_user_that_has_lost_the_lock_goes_on_and_its_run_ends(tmp_path):
     with run_lock.held(str(tmp_path)):
         run_lock.require(str(tmp_path))

@@ -124,7 +124,7 @@ def test_a_lost_session_is_opened_anew(tmp_path, addresses, caplog):
 def test_sessions_without_a_step_are_not_opened_for_ever(tmp_path, addresses):
     lost = tf.errors.AbortedError(None, None, 'again')
     estimator = Estimator(tmp_path, *[lost] * 20)
-    with pytest.raises(errors.ClusterError, match='has opened 20 sessions, one after the other'):
+    with pytest.raises(errors.ClusterError, match='has opened 20 sessions in succession'):
         run(tmp_path, alone(addresses), 'chief', estimator)
 
 

@@ -37,6 +37,17 @@ def test_the_failure_of_another_task_is_a_cluster_error(tmp_path, clock):
         supervisor.raise_verdict()
 
 
+def test_a_folder_that_is_gone_is_an_error(tmp_path, clock):
+    folder = tmp_path / 'run'
+    supervisor = supervision.Supervisor(job(folder, SERVERS, 'evaluator'))
+    supervisor._judge(clock.now)
+    supervisor.raise_verdict()
+    folder.rename(tmp_path / 'moved')
+    supervisor._judge(clock.now)
+    with pytest.raises(errors.ClusterError, match=f'^the folder {folder} is gone'):
+        supervisor.raise_verdict()
+
+
 def test_a_needed_task_that_is_silent_for_too_long(tmp_path, clock):
     supervisor = supervision.Supervisor(job(tmp_path, SERVERS, 'worker'))
     supervisor.heart.tell(heartbeats.TRAINING)
@@ -131,7 +142,7 @@ def test_only_a_process_that_was_left_to_it_is_ended(tmp_path, clock, caplog, mo
     for second in range(40):
         supervisor._enforce(clock.now + second)
     assert not left
-    (said,) = [record.message for record in caplog.records if 'is to end' in record.message]
+    (said,) = [record.message for record in caplog.records if 'has to end' in record.message]
     assert 'worker:0 has to end, but its training step does not return: the job has failed' in said
     with preemption.preemption_guard():
         supervisor._enforce(clock.now + 41)

@@ -131,3 +131,14 @@ def test_a_system_without_locks_is_told(path, monkeypatch):
     monkeypatch.setattr(cache_files, 'fcntl', None)
     with pytest.raises(errors.UserError, match='has no file locks, which cache: FILE needs; set'):
         CacheFile(path, 'these', None)
+
+
+def test_an_entry_whose_size_and_checksum_are_zeros_is_corrupt(tmp_path):
+    path = tmp_path / 'zeros.examples'
+    file = cache_files.CacheFile(str(path), 'digest', None)
+    assert file.put((3, 4), np.arange(5, dtype=np.uint8))
+    file.close()
+    content = bytearray(path.read_bytes())
+    content[64 + 24 : 64 + 36] = bytes(12)
+    path.write_bytes(content)
+    assert cache_files.CacheFile(str(path), 'digest', None).get((3, 4)) is None

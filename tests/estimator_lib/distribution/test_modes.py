@@ -64,12 +64,12 @@ ALONE_OR_TOGETHER = {
 }
 APART = {
     'clones': ('batch_size: 2 cluster { mode: CLONES num_clones: 2 }', None, 'whose 2 replicas'),
-    'servers': ('', SERVERS, 'asynchronous parameter servers, whose 3 replicas have their own'),
+    'servers': ('', SERVERS, 'asynchronous parameter servers, whose 3 replicas see only their own'),
     'synchronous servers': (
         'batch_size: 3 sync_replicas: true',
         SERVERS,
         'synchronous parameter servers, whose 3 replicas see only their own batches; expected '
-        'train_config.cluster.mode MIRRORED or MULTI_WORKER_MIRRORED, or that it is left out.',
+        'train_config.cluster.mode MIRRORED or MULTI_WORKER_MIRRORED, or no such field.',
     ),
 }
 

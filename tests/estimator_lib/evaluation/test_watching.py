@@ -1,6 +1,7 @@
 """Evaluations that fail, and checkpoints that are deleted meanwhile."""
 
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -93,6 +94,29 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_left_out(folder, caplog, retr
     evaluator = Evaluator({4: [error]}, deletes=(4,))
     assert watch(evaluator, folder, max_retries=retries) == [2, 4, 6]
     assert 'model.ckpt-4 was deleted before it was evaluated' in caplog.text
+
+
+def test_a_folder_that_is_gone_ends_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, '_LOOK_SECONDS', 2.0)
+    folder = tmp_path / 'run'
+    folder.mkdir()
+    (folder / 'model.ckpt-2.index').write_text('')
+    (folder / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-2"\n')
+
+    class Deleting(Evaluator):
+        def evaluate(self, path):
+            super().evaluate(path)
+            shutil.rmtree(folder)
+
+    evaluator = Deleting()
+    with pytest.raises(errors.UserError, match=f'^the folder {folder} is gone'):
+        watch(evaluator, str(folder), poll_seconds=0.0)
+    assert evaluator.tries == [2]
+
+
+def test_a_folder_that_never_comes_ends_it_after_a_while(tmp_path, caplog):
+    assert watch(Evaluator(), str(tmp_path / 'none'), idle_seconds=0.5) == []
+    assert 'no new checkpoint in' in caplog.text
 
 
 def test_the_latest_checkpoint_of_a_folder_that_lists_a_missing_one(tmp_path):

@@ -142,9 +142,16 @@ def test_a_file_that_ends_its_process_is_refused(unknown, monkeypatch):
     assert os.listdir(unknown.parent) == ['model.tflite']
 
 
-def test_what_the_loader_refuses_is_left_to_it(unknown, monkeypatch):
-    monkeypatch.setattr(exported_file, '_PROGRAM', 'raise SystemExit(1)')
-    exported_file.check_content(str(unknown), ends_process=True)
+def test_what_the_other_process_refuses_is_not_loaded_here(unknown):
+    """An interpreter that raises an error there may end this process."""
+    with pytest.raises(errors.UserError, match=r'model\.tflite cannot be run by TFLite: '):
+        exported_file.check_content(str(unknown), ends_process=True)
+
+
+def test_another_error_of_that_process_is_named(unknown, monkeypatch):
+    monkeypatch.setattr(exported_file, '_PROGRAM', 'raise KeyError("x")')
+    with pytest.raises(errors.UserError, match=r"model\.tflite cannot be run: KeyError: 'x'\.$"):
+        exported_file.check_content(str(unknown), ends_process=True)
 
 
 def test_a_file_that_never_ends_is_refused(unknown, monkeypatch):

@@ -288,7 +288,7 @@ def test_workers_begin_at_one_step(mean, is_refused):
 
 
 def test_without_eager_execution_it_is_refused(config, tmp_path):
-    with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match='for eager TensorFlow'):
+    with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match='needs eager execution'):
         train(config, tmp_path / 'run')
 
 

@@ -23,7 +23,7 @@ _HYPERPARAMS = """
 
 
 def build(fields: str, train: str = 'true', **arguments: Any) -> extractor.FeatureExtractor:
-    """An extractor from its config's fields but for `conv_hyperparams`; in training by default."""
+    """Build an extractor from fields other than `conv_hyperparams`, for training by default."""
     config = text_format.Parse(fields + _HYPERPARAMS % train, ssd_pb2.SsdFeatureExtractor())
     arguments.setdefault('is_training', True)
     return extractor.build_feature_extractor(config, **arguments)
@@ -45,7 +45,7 @@ class Shapes:
 
 
 def shapes_of(fields: str, size: Tuple[int, int], **arguments: Any) -> Shapes:
-    """Builds an extractor for images of that size; for inference by default."""
+    """Build an extractor for images of that size, for inference by default."""
     arguments.setdefault('is_training', False)
     with tf.Graph().as_default() as graph:
         made = build(fields, **arguments)
@@ -67,7 +67,7 @@ _NARROW = """type: '%s' depth_multiplier: 0.5 min_depth: 24 use_explicit_padding
 
 
 def check_stacked(kind: str, maps: List[Tuple[int, ...]], stacked: str) -> None:
-    """Holds the maps and the stacked layers of a narrow network on 64 x 96 pixels against facts.
+    """Check the maps and the stacked layers of a narrow network on 64 x 96 pixels.
 
     Args:
         kind: type of the extractor.
@@ -85,12 +85,12 @@ def check_stacked(kind: str, maps: List[Tuple[int, ...]], stacked: str) -> None:
 
 
 def narrow(kind: str) -> str:
-    """The fields of a half as wide network with explicit padding and four separable maps."""
+    """Return the fields of a half as wide network with explicit padding and four separable maps."""
     return _NARROW % (kind, 'true' if 'inception' in kind else 'false')
 
 
 def check_padding(graph: tf.Graph, explicit_backbone: bool = True) -> None:
-    """Convolutions of stride 2 are padded by a rule that does not depend on the image's size."""
+    """Check that the padding of strided convolutions does not depend on the image's size."""
     strided = [
         op
         for op in graph.get_operations()

@@ -56,14 +56,14 @@ class Case:
         return self.arrays['input_image_uint8']
 
     def groundtruth(self) -> List[Tuple[np.ndarray, np.ndarray]]:
-        """Boxes [n, 4] and classes [n], from 0, of each image."""
+        """Return boxes [n, 4] and classes [n], from 0, of each image."""
         return [
             (self.arrays[f'train/boxes{index}'], self.arrays[f'train/classes{index}'])
             for index in range(len(self.images))
         ]
 
     def check(self, key: str, value: Any, tolerance: float) -> None:
-        """Compares with an array that was recorded whole, or as every n-th element.
+        """Compare with an array that was recorded completely, or as every n-th element.
 
         Args:
             key: its name.
@@ -79,7 +79,7 @@ class Case:
         assert_close(sampled, self.arrays[f'{key}__sub'], tolerance, key)
 
     def check_statistics(self, key: str, value: np.ndarray, tolerance: float) -> None:
-        """Compares shape, mean, standard deviation and largest magnitude of a feature map."""
+        """Compare shape, mean, standard deviation and largest magnitude of a feature map."""
         assert value.shape == tuple(self.arrays[f'{key}__shape']), key
         wide = value.astype(np.float64)
         ours = [wide.mean(), wide.std(), np.abs(wide).max()]
@@ -96,7 +96,7 @@ class Network:
         anchors: float32 [A, 4], always an array.
         box_encodings: float32 [B, A, K].
         class_logits: float32 [B, A, C'].
-        regularization_loss: sum of all penalties; None where there are none.
+        regularization_loss: sum of all regularization losses; None if there are none.
     """
 
     preprocessed: Any
@@ -109,7 +109,7 @@ class Network:
 
 @functools.cache
 def load(name: str) -> Case:
-    """The recorded case of that name; skips the test without it."""
+    """Load the recorded case of that name, or skip the test without it."""
     folder = shared_folder() / 'golden'
     path = folder / f'{name}.npz'
     if not path.is_file():
@@ -120,7 +120,7 @@ def load(name: str) -> Case:
 
 
 def read_model(path: pathlib.Path) -> ssd_pb2.Ssd:
-    """The single-shot detector in a file with a `model { ... }` message's text, or its inside."""
+    """Read the single-shot detector of a file with a `model { ... }` text, or its content."""
     text = path.read_text()
     if text.startswith('model'):
         return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()).model.ssd
@@ -128,7 +128,7 @@ def read_model(path: pathlib.Path) -> ssd_pb2.Ssd:
 
 
 def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
-    """Puts extractor and head in the current graph.
+    """Build extractor and head in the current graph.
 
     Args:
         config: the detector.
@@ -168,14 +168,14 @@ def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
 
 
 def resized(config: ssd_pb2.Ssd, images: np.ndarray) -> tf.Tensor:
-    """Images at the network's input size, float32 in [0, 255], in the current graph."""
+    """Resize images to the network's input size, float32 in [0, 255], in the current graph."""
     resizer = image_resizers.build_image_resizer(config.image_resizer, 'model.ssd.image_resizer')
     return tf.stack([resizer.resize(tf.constant(image)).image for image in images])
 
 
 @functools.cache
 def run(case: Case, is_training: bool) -> Network:
-    """What our network computes on a case's images, with the recorded weights.
+    """Run our network on a case's images, with the recorded weights.
 
     Without dropout in training too, as it was recorded.
     """

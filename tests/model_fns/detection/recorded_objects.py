@@ -25,7 +25,7 @@ class Holder(tf.Module):
 
 
 def save(values, folder, **others):
-    """Writes a checkpoint of variables by key.
+    """Write a checkpoint of variables by key.
 
     Args:
         values: arrays by key, without the ending; the first part of each is an attribute of the
@@ -50,7 +50,7 @@ def save(values, folder, **others):
 
 
 def weights_of(case):
-    """The weights that a case was recorded with, by key."""
+    """Return the recorded weights of a case, by key."""
     path = shared_folder() / 'golden' / 'weights.py'
     spec = importlib.util.spec_from_file_location('golden_weights', path)
     module = importlib.util.module_from_spec(spec)
@@ -84,12 +84,12 @@ class Restorable:
 
 
 def restore(session, model, prefix):
-    """Sets a model's variables from a checkpoint, as an evaluation does."""
+    """Restore a model's variables from a checkpoint, as an evaluation does."""
     savers.create_inference_saver(task=Restorable(model)).restore(session, prefix)
 
 
 def listed(name):
-    """Shapes by key, and the keys of what is trained, of a published config's model."""
+    """Return shapes by key, and the keys of trained variables, of a published config's model."""
     rows = json.loads((VARIABLES / f'{name}.json').read_text())['variables']
     shapes = {key[: -len(ENDING)]: tuple(shape) for _, shape, _, _, key in rows}
     return shapes, {key[: -len(ENDING)] for _, _, _, is_trained, key in rows if is_trained}

@@ -14,13 +14,13 @@ PLACES = ('ymin', 'xmin', 'ymax', 'xmax')
 
 @functools.cache
 def png(height=4, width=6, value=7):
-    """An image of one color as the bytes of a PNG file."""
+    """Encode an image of one color as PNG."""
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.io.encode_png(np.full([height, width, 3], value, np.uint8)))
 
 
 def mask_png(mask):
-    """A mask [height, width] as the bytes of a PNG file."""
+    """Encode a mask [height, width] as PNG."""
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.io.encode_png(np.asarray(mask, np.uint8)[..., np.newaxis]))
 
@@ -41,7 +41,7 @@ def record(
     visibilities=(),
     **lists,
 ):
-    """A serialized `tf.train.Example`.
+    """Build a serialized `tf.train.Example`.
 
     Args:
         boxes: [n, 4] of ymin, xmin, ymax, xmax.

@@ -12,7 +12,7 @@ from tests.conftest import shared_folder
 
 
 def recorded() -> Dict[str, Any]:
-    """The recorded cases; a test without them is skipped."""
+    """Load the recorded cases, or skip the test without them."""
     path = shared_folder() / 'golden' / 'rotated_oracles.json'
     if not path.exists():
         pytest.skip('the recorded cases of rotated boxes, rotated_oracles.json, are not here')
@@ -20,14 +20,14 @@ def recorded() -> Dict[str, Any]:
 
 
 def boxes(count: int, seed: int = 1, size: float = 100.0) -> np.ndarray:
-    """Boxes float64 [count, 5] in a square."""
+    """Generate boxes float64 [count, 5] in a square."""
     random = np.random.RandomState(seed)
     centers, sides = random.uniform(0, size, [count, 2]), random.uniform(2, size / 2, [count, 2])
     return np.concatenate([centers, sides, random.uniform(-4, 4, [count, 1])], axis=1)
 
 
 def slow_area(first: np.ndarray, second: np.ndarray) -> float:
-    """Area that two rotated boxes [5] have in common, by slicing: the slow way.
+    """Compute the common area of two rotated boxes [5] by slicing.
 
     The length that both have of each of many rows, summed. Good to about a hundredth.
     """

@@ -15,7 +15,7 @@ Values = Dict[str, np.ndarray]
 
 
 def randomize(session: tf1.Session) -> Values:
-    """Gives every variable of the session's graph random values, and returns them by name."""
+    """Assign random values to every variable of the session's graph; return them by name."""
     random = np.random.RandomState(0)
     variables = session.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     values = {}
@@ -37,7 +37,7 @@ def layer(
     norm: Optional[str] = None,
     epsilon: float = 0.001,
 ) -> np.ndarray:
-    """A convolution, depthwise if it has such weights, then its biases or its batch norm, if any.
+    """Compute a convolution, depthwise if it has such weights, then biases or batch norm, if any.
 
     Args:
         image: [batch, height, width, channels]; padding is (kernel - 1) / 2 on each side.
@@ -63,7 +63,7 @@ def layer(
 
 
 def depthwise(image: np.ndarray, weights: np.ndarray, stride: int = 1) -> np.ndarray:
-    """One filter a channel; padding is (kernel - 1) / 2 on each side.
+    """Convolve each channel with one filter, with a padding of (kernel - 1) / 2 on each side.
 
     Args:
         image: [batch, height, width, channels].
@@ -83,5 +83,5 @@ def relu6(image: np.ndarray) -> np.ndarray:
 
 
 def enlarged(image: np.ndarray, factor: int = 2) -> np.ndarray:
-    """Each value repeated in both directions."""
+    """Repeat each value in both directions."""
     return image.repeat(factor, axis=1).repeat(factor, axis=2)

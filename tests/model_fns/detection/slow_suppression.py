@@ -4,7 +4,7 @@ import numpy as np
 
 
 def iou(box, others):
-    """float32 [n]: overlaps of a box [4] with others [n, 4]; 0 where one has no area."""
+    """Compute the IoU of a box [4] with others: float32 [n]; 0 for boxes without an area."""
     low = np.minimum(box[:2], box[2:]), np.minimum(others[:, :2], others[:, 2:])
     high = np.maximum(box[:2], box[2:]), np.maximum(others[:, :2], others[:, 2:])
     area = np.prod(high[0] - low[0], dtype=np.float32)
@@ -17,7 +17,7 @@ def iou(box, others):
 
 
 def greedy(boxes, scores, most, iou_threshold, score_threshold=-np.inf, sigma=0.0):
-    """Rows that survive, best first, and their scores.
+    """Return the surviving rows, best first, and their scores.
 
     Args:
         boxes: [n, 4].
@@ -44,7 +44,7 @@ def greedy(boxes, scores, most, iou_threshold, score_threshold=-np.inf, sigma=0.
 
 
 def detections(boxes, scores, rules, window=None):
-    """The detections of one image: rows of (score, class, anchor, box), best first.
+    """Compute the detections of one image: rows of (score, class, anchor, box), best first.
 
     Args:
         boxes: [A, q, 4].

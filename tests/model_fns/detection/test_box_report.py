@@ -94,7 +94,7 @@ def test_boxes_that_training_leaves_out_are_counted():
     records = [box_report.examine(one, axis_aligned, label_map, 2) for one in (mixed, fine)]
     assert [one.ids for one in records] == [(2, 1), (1, 1, 1)]
     assert len(records[0].boxes) == 2
-    assert box_report.doubts({'train': records}, {'train': 2}) == [
+    assert box_report.list_warnings({'train': records}, {'train': 2}) == [
         "train: 2 boxes of 1 records ('a.png' first) are of classes that the model does not have, "
         "and are left out: 'cow' (2)",
         "train: 1 boxes of 1 records ('a.png' first) are not numbers, and are left out",
@@ -103,7 +103,7 @@ def test_boxes_that_training_leaves_out_are_counted():
         "train: 1 boxes of 1 records ('b.png' first) are left out, because max_number_of_boxes is "
         '2; max_number_of_boxes: 3 has room for all of them',
     ]
-    assert box_report.doubts({'train': records[1:]}, {'train': 3}) == []
+    assert box_report.list_warnings({'train': records[1:]}, {'train': 3}) == []
 
 
 def test_ids_beyond_the_classes_are_unknown():

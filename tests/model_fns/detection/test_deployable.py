@@ -228,7 +228,7 @@ def test_what_a_file_has_no_place_for_is_refused_by_name(config, said):
 
 
 def found_of(*rows):
-    """Outputs of a file with rows of (score, class, box)."""
+    """Build outputs of a file with rows of (score, class, box)."""
     return {
         fields.DETECTION_SCORES: np.array([[row[0] for row in rows]]),
         fields.DETECTION_CLASSES: np.array([[row[1] for row in rows]]),

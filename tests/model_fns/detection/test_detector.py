@@ -51,7 +51,7 @@ def test_a_model_that_is_empty():
 @pytest.mark.parametrize(
     ('text', 'path'),
     [
-        ('matcher { argmax_matcher { matched_threshold: 0.1 } }', 'matcher.argmax_matcher: unm'),
+        ('matcher { argmax_matcher { matched_threshold: 0.1 } }', 'matcher.argmax_matcher.unm'),
         ('image_resizer { conditional_shape_resizer { size_threshold: 0 } }', 'image_resizer.cond'),
         ('anchor_generator { ssd_anchor_generator { num_layers: 0 } }', 'anchor_generator.ssd_anc'),
         (
@@ -86,10 +86,10 @@ def test_variables_of_a_scope_by_their_names_in_a_checkpoint():
         one = tf1.get_variable('Extractor/conv/weights', [1])
         others = [tf1.get_variable(name, [1]) for name in ('ExtractorB/weights', 'Head/weights')]
         variables = [one, *others]
-        assert detector.without_scope(variables, 'Extractor', 'classification') == {
+        assert detector.strip_scope(variables, 'Extractor', 'classification') == {
             'conv/weights': one
         }
-        assert detector.without_scope(variables, 'Extractor', 'detection') == {
+        assert detector.strip_scope(variables, 'Extractor', 'detection') == {
             'Extractor/conv/weights': one
         }
 

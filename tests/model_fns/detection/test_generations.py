@@ -16,10 +16,10 @@ STYLE = layers.LayerStyle(
 
 
 def test_the_ending_of_a_type_tells_its_generation():
-    assert generations.of_type('ssd_mobilenet_v2_fpn') is FIRST
-    assert generations.of_type('ssd_mobilenet_v2_fpn_keras') is SECOND
-    assert generations.twin('ssd_mobilenet_v1') == 'ssd_mobilenet_v1_keras'
-    assert generations.twin('ssd_mobilenet_v1_keras') == 'ssd_mobilenet_v1'
+    assert generations.find_generation('ssd_mobilenet_v2_fpn') is FIRST
+    assert generations.find_generation('ssd_mobilenet_v2_fpn_keras') is SECOND
+    assert generations.counterpart('ssd_mobilenet_v1') == 'ssd_mobilenet_v1_keras'
+    assert generations.counterpart('ssd_mobilenet_v1_keras') == 'ssd_mobilenet_v1'
 
 
 def test_the_ending_of_a_type_of_two_stages_tells_that_it_has_a_pyramid():

@@ -27,7 +27,7 @@ ENCODED = 'encoded_image_string_tensor'
 
 
 def scene(random):
-    """A scene of `tiny_detection` with dark noise below or beside it; boxes are of the whole."""
+    """Build a scene of `tiny_detection` with dark noise below or to the right of it."""
     image, boxes, ids = tiny_detection.scene(random)
     height, width = SHAPES[random.randint(len(SHAPES))]
     whole = random.randint(0, 60, [height, width, 3]).astype(np.uint8)
@@ -81,7 +81,7 @@ def test_a_check_tells_the_memory_of_the_largest_input(trained, capsys):
 
 @pytest.fixture(scope='module', params=SHAPES[:2], ids=['square', 'wide'])
 def predicted(request, trained):
-    """Images of one size, and what the Estimator predicts of them."""
+    """Return images of one size, and the predictions of the Estimator."""
     random = np.random.RandomState(5)
     scenes = (scene(random)[0] for _ in range(20))
     sent = np.stack([one for one in scenes if one.shape[:2] == request.param])
@@ -90,7 +90,7 @@ def predicted(request, trained):
 
 @pytest.fixture(scope='module')
 def exports(trained):
-    """An export for each kind of input."""
+    """Write an export for each kind of input."""
     folders = {kind: trained.parent / kind for kind in ('image_tensor', ENCODED)}
     for kind, folder in folders.items():
         flags = [f'--model_dir={trained}', f'--export_dir={folder}', f'--input_type={kind}']

@@ -76,7 +76,7 @@ KNOWN_WARNINGS = {
 
 @functools.cache
 def configs():
-    """Return all published configs by name, with paths in place of their placeholders."""
+    """Load all published configs by name, with paths in place of their placeholders."""
     found = {}
     for path in sorted(CONFIGS.glob('*/*.config')):
         text = path.read_text().replace('PATH_TO_BE_CONFIGURED', '/data')

@@ -87,7 +87,7 @@ def test_padding_holds_what_the_published_order_gives():
     np.testing.assert_array_equal(true_shape, [[32, 64, 3]])
     np.testing.assert_allclose(preprocessed[0, :32], 1.0)
     np.testing.assert_array_equal(preprocessed[0, 32:], 0.0)
-    # Boxes are shares of the image, not of the padded input.
+    # Boxes are normalized to the image, not to the padded input.
     assert boxes.min() >= 0.0 and boxes.max() <= 1.0 + 1e-6
 
 
@@ -152,8 +152,8 @@ def test_what_is_remembered_of_other_images_is_a_side_input():
         features, received = task.serving_side_inputs(tf.constant(2), None)
         left_out = session.run(features)
         sent = tf.constant([example.SerializeToString()])
-        of_examples, none = task.serving_side_inputs(tf.constant(1), sent)
-        found = session.run(of_examples)
+        from_examples, none = task.serving_side_inputs(tf.constant(1), sent)
+        found = session.run(from_examples)
     assert set(received) == {fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES} and not none
     assert left_out[fields.NUM_CONTEXT_FEATURES].tolist() == [0, 0]
     assert found[fields.NUM_CONTEXT_FEATURES].tolist() == [2]

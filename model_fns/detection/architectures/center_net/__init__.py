@@ -1,1 +1,1 @@
-"""Objects as points: heat maps of centers, and what is predicted there (Zhou et al. 2019)."""
+"""CenterNet, objects as points: heat maps of centers, with predictions there (Zhou et al. 2019)."""

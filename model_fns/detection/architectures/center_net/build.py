@@ -1,4 +1,4 @@
-"""From a config to a CenterNet."""
+"""Construction of a CenterNet from a config."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _FILTERS, _KERNEL = 256, 3
 def build_center_net(
     config: _Config, where: str, quantization: Optional[layers.Quantization] = None
 ) -> model.CenterNetModel:
-    """Return the detector that a config describes.
+    """Build the detector that a config describes.
 
     Args:
-        config: of the model.
-        where: its path, for error messages.
+        config: configuration message of the model.
+        where: path of the message, for error messages.
         quantization: always None.
 
     Raises:
-        errors.ConfigError: a part is missing or unknown, or a field is not honored.
+        errors.ConfigError: a part is missing or unknown, or a field is not supported.
         errors.DataError: the label map of keypoints cannot be read.
     """
     if quantization is not None:
-        raise ValueError('CenterNets are not quantized.')  # a rule says so of the config
+        raise ValueError('CenterNets are not quantized.')  # a config rule refuses it before
     center_net_checks.check(config, where)
     suppression = None
     if config.HasField('post_processing'):
@@ -72,7 +72,7 @@ def _objects(config: _Config, where: str) -> objects.Objects:
     return objects.Objects(
         num_classes=config.num_classes,
         center_loss=_focal(centers.classification_loss),
-        box_loss=_of_cells(
+        box_loss=_cell_loss(
             boxes.localization_loss, f'{where}.object_detection_task.localization_loss'
         ),
         center_weight=centers.object_center_loss_weight,
@@ -101,15 +101,15 @@ def _searches(config: _Config, where: str) -> List[keypoint_search.Search]:
         _places(task, label_map, config.num_classes, f'{path}.{index}')
         for index, task in enumerate(config.keypoint_estimation_task)
     ]
-    numbers = sorted(number for _, of_task in places for number, _ in of_task)
+    numbers = sorted(number for _, task_keypoints in places for number, _ in task_keypoints)
     if numbers != list(range(len(numbers))):
         raise errors.ConfigError(
             f'{where}.keypoint_label_map_path: the keypoints of the classes of {path} have the '
             f'ids {", ".join(map(str, numbers))}; expected each from 0 to {len(numbers) - 1} once.'
         )
     return [
-        _search(task, class_index, of_task, f'{path}.{index}')
-        for index, (task, (class_index, of_task)) in enumerate(
+        _search(task, class_index, task_keypoints, f'{path}.{index}')
+        for index, (task, (class_index, task_keypoints)) in enumerate(
             zip(config.keypoint_estimation_task, places)
         )
     ]
@@ -185,7 +185,7 @@ def _keypoints(
         keypoints=tuple(number for number, _ in places),
         deviations=tuple(config.keypoint_label_to_std.get(label, 1.0) for _, label in places),
         heatmap_loss=_focal(config.loss.classification_loss),
-        point_loss=_of_cells(config.loss.localization_loss, f'{where}.loss.localization_loss'),
+        point_loss=_cell_loss(config.loss.localization_loss, f'{where}.loss.localization_loss'),
         heatmap_weight=weight * config.keypoint_heatmap_loss_weight,
         offset_weight=weight * config.keypoint_offset_loss_weight,
         regression_weight=weight * config.keypoint_regression_loss_weight,
@@ -209,10 +209,10 @@ def _head(
     config: _Config.PredictionHeadParams,
     bias: Optional[float] = None,
 ) -> heads.Head:
-    """Return a head with as many convolutions as either list has values."""
-    layers_of_head = max(len(config.num_filters), len(config.kernel_sizes), 1)
-    filters = tuple(config.num_filters) or (_FILTERS,) * layers_of_head
-    kernels = tuple(config.kernel_sizes) or (_KERNEL,) * layers_of_head
+    """Build a head with as many convolutions as the longer list has values."""
+    count = max(len(config.num_filters), len(config.kernel_sizes), 1)
+    filters = tuple(config.num_filters) or (_FILTERS,) * count
+    kernels = tuple(config.kernel_sizes) or (_KERNEL,) * count
     return heads.Head(name, channels, bias, filters, kernels)
 
 
@@ -221,5 +221,5 @@ def _focal(config: losses_pb2.ClassificationLoss) -> PenaltyReducedFocalLoss:
     return PenaltyReducedFocalLoss(focal.alpha, focal.beta)
 
 
-def _of_cells(config: losses_pb2.LocalizationLoss, where: str) -> losses.LocalizationLoss:
+def _cell_loss(config: losses_pb2.LocalizationLoss, where: str) -> losses.LocalizationLoss:
     return losses.build_localization_loss(config, where, axis_aligned)

@@ -1,6 +1,6 @@
-"""Feature extractors of CenterNet: a backbone, and the way up from its maps to stride 4.
+"""Feature extractors of CenterNet: a backbone, and upsampling of its maps to stride 4.
 
-As published all but the hourglasses have biases before batch norm, and nothing is regularized.
+As published all except the hourglasses have biases before batch norm, and nothing is regularized.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ tf1 = tf.compat.v1
 
 SCOPE = 'FeatureExtractor'
 
-# The first part's scopes within `SCOPE` are the backbone's own; of the second part:
+# The backbone keeps its own scopes within `SCOPE`. These are the scopes of the upsampling:
 TOP, LATERAL, SMOOTHING = 'fpn/top', 'fpn/lateral', 'fpn/smoothing'
 CONV, TRANSPOSED = 'upsampling/conv', 'upsampling/transposed'
 
-# Units in each block of the small networks, by their scope.
+# Number of units of each block of the small networks, by their scope.
 BASIC_UNITS: Dict[str, Tuple[int, ...]] = {
     'resnet_v1_18': (2, 2, 2, 2),
     'resnet_v1_34': (3, 4, 6, 3),
 }
 
-_OF_MOBILENET = ('depth_multiplier', 'use_separable_conv', 'upsampling_interpolation')
+_MOBILENET_FIELDS = ('depth_multiplier', 'use_separable_conv', 'upsampling_interpolation')
 _SIDES = {'fixed_shape_resizer': ('height', 'width'), 'pad_to_multiple_resizer': ('multiple',)}
 _KERAS_DECAY = 0.99
 _RESNET_EPSILON = 1.001e-5
@@ -41,16 +41,16 @@ _BLUE_GREEN_RED_MEANS = (103.939, 116.779, 123.68)
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a config varies.
+    """Settings of a feature extractor from a config.
 
     Attributes:
-        means: subtracted from the channels; empty: 0.
-        stddevs: what they are divided by then; empty: 1.
-        swaps_colors: whether blue comes first; the means too are in that order.
+        means: numbers that are subtracted from the channels; empty: 0.
+        stddevs: divisors of the channels; empty: 1.
+        swaps_colors: True: blue comes first, also in the means.
         depth_multiplier: factor on the channels of a MobileNet.
-        separable: whether the convolutions of a MobileNet's pyramid are separable.
-        interpolation: of its upsampling: `nearest` or `bilinear`.
-        decay: of the moving statistics of batch norm; None: as published for the type.
+        separable: True: the convolutions of a MobileNet's pyramid are separable.
+        interpolation: interpolation of its upsampling: `nearest` or `bilinear`.
+        decay: decay of the moving statistics of batch norm; None: as published for the type.
     """
 
     means: Tuple[float, ...] = ()
@@ -62,7 +62,7 @@ class Settings:
     decay: Optional[float] = None
 
     def applied(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """Return a published style as the config has it."""
+        """Return a published style with the configured decay."""
         return style if self.decay is None else style.with_batch_norm(decay=self.decay)
 
 
@@ -72,17 +72,17 @@ Base = Callable[[tf.Tensor, Settings, bool], List[tf.Tensor]]
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """One type of feature extractor.
+    """Type of feature extractor.
 
     Attributes:
-        base_scope: of the backbone, within `SCOPE`.
+        base_scope: scope of the backbone, within `SCOPE`.
         base: the backbone.
-        normalize: what is done to pixels behind the config's means and deviations.
-        stride: both sides of an input are multiples of it.
-        up: from the backbone's maps to features; None: the backbone's maps are these.
-        network: its name in the registry of backbones; empty: it is not there.
-        is_pyramid: whether the way up looks at more than the coarsest map.
-        is_mobilenet: whether it listens to what a config says of MobileNets.
+        normalize: normalization of pixels after the config's means and deviations.
+        stride: required divisor of the sides of an input.
+        up: upsampling of the backbone's maps to features; None: these are the backbone's maps.
+        network: name in the registry of backbones; empty: it is not registered.
+        is_pyramid: True: the upsampling uses more than the coarsest map.
+        is_mobilenet: True: config fields of MobileNets apply.
     """
 
     base_scope: str
@@ -96,17 +96,17 @@ class Kind:
 
     @property
     def is_resnet(self) -> bool:
-        """Whether its backbone is a residual network."""
+        """True if the backbone is a residual network."""
         return self.base_scope.startswith('resnet')
 
 
 @dataclasses.dataclass(frozen=True)
 class Extractor:
-    """A type of feature extractor as a config has it.
+    """Feature extractor with the settings of a config.
 
     Attributes:
         kind: the type.
-        settings: what the config varies.
+        settings: settings from the config.
     """
 
     kind: Kind
@@ -114,11 +114,11 @@ class Extractor:
 
     @property
     def base_scope(self) -> str:
-        """The scope of the backbone's variables inside the feature extractor's."""
+        """Scope of the backbone's variables inside that of the feature extractor."""
         return self.kind.base_scope
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Return images as the backbone was trained on.
+        """Normalize images as in the training of the backbone.
 
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
@@ -132,11 +132,11 @@ class Extractor:
         return self.kind.normalize(images)
 
     def extract(self, images: tf.Tensor, is_training: bool) -> List[tf.Tensor]:
-        """Feature maps [B, height / 4, width / 4, channels]: one, or one for each hourglass.
+        """Compute feature maps [B, height / 4, width / 4, channels], one for each hourglass.
 
         Args:
             images: float32 [B, height, width, channels], preprocessed.
-            is_training: batch statistics.
+            is_training: True: batch norm uses the batch's statistics.
         """
         with tf1.variable_scope(SCOPE):
             maps = self.kind.base(images, self.settings, is_training)
@@ -153,20 +153,20 @@ def find(
     resizer: image_resizer_pb2.ImageResizer,
     where: str,
 ) -> Extractor:
-    """Return the extractor that a config names.
+    """Find the extractor that a config names.
 
     Args:
-        config: which.
-        resizer: what images become before it.
-        where: the path of both, for error messages.
+        config: configuration message.
+        resizer: message of the resizer of images.
+        where: path of both, for error messages.
 
     Raises:
-        errors.ConfigError: there is none of that name, it has not what the config says of it, or
-            the maps of inputs of that size do not fit each other.
+        errors.ConfigError: the type is unknown, it does not support a field, or the sizes of inputs
+            are not multiples of its stride.
     """
     path = f'{where}.feature_extractor'
     kind = EXTRACTORS.get(config.type, f'{path}.type')
-    for field in _OF_MOBILENET:
+    for field in _MOBILENET_FIELDS:
         if config.HasField(field) and not kind.is_mobilenet:
             raise errors.ConfigError(
                 f'{path}.{field}: {config.type} has none; expected a type that begins with '
@@ -186,10 +186,10 @@ def find(
 
 
 def _check_size(config: image_resizer_pb2.ImageResizer, stride: int, where: str) -> None:
-    """Maps are halved and doubled, and fit each other if inputs can be halved so often."""
+    """Raise an error unless the sizes of inputs are multiples of the stride."""
     kind = config.WhichOneof('image_resizer_oneof')
     if kind is None:
-        return  # which is said elsewhere
+        return  # another check reports it
     resizer, path = getattr(config, kind), f'{where}.{kind}'
     if getattr(resizer, 'convert_to_grayscale', False):
         raise errors.ConfigError(
@@ -213,7 +213,7 @@ def _check_size(config: image_resizer_pb2.ImageResizer, stride: int, where: str)
 
 
 def keras_style(settings: Settings, is_training: bool, epsilon: float = 1e-3) -> layers.LayerStyle:
-    """What Keras does unless it is told otherwise: Glorot's initial values, and biases always."""
+    """Build the default style of Keras: Glorot initialization, and biases everywhere."""
     return settings.applied(
         layers.LayerStyle(
             is_training=is_training,
@@ -226,7 +226,7 @@ def keras_style(settings: Settings, is_training: bool, epsilon: float = 1e-3) ->
 def _deconvolved(
     maps: Sequence[tf.Tensor], settings: Settings, is_training: bool, kernel: int
 ) -> tf.Tensor:
-    """Return the coarsest map, convolved and enlarged three times."""
+    """Convolve the coarsest map and enlarge it three times."""
     style, features = keras_style(settings, is_training), maps[-1]
     for index, depth in enumerate((256, 128, 64), start=1):
         features = layers.conv2d(features, depth, kernel, style, f'{CONV}_{index}')
@@ -242,7 +242,7 @@ def _pyramid(
     depths: Tuple[int, int, int],
     next_depths: Tuple[int, int, int],
 ) -> tf.Tensor:
-    """Return the coarsest map, enlarged three times and each time added to the next finer one."""
+    """Enlarge the coarsest map three times, each time adding the next finer map."""
     style = keras_style(settings, is_training)
     linear = style.linear()
     convolve = layers.separable_conv2d if settings.separable else layers.conv2d
@@ -255,11 +255,13 @@ def _pyramid(
     return features
 
 
-def _of_resnet(maps: Sequence[tf.Tensor], settings: Settings, is_training: bool) -> tf.Tensor:
+def _resnet_pyramid(maps: Sequence[tf.Tensor], settings: Settings, is_training: bool) -> tf.Tensor:
     return _pyramid(maps, settings, is_training, _TOP_CHANNELS, (256, 128, 64), (128, 64, 64))
 
 
-def _of_mobilenet(maps: Sequence[tf.Tensor], settings: Settings, is_training: bool) -> tf.Tensor:
+def _mobilenet_pyramid(
+    maps: Sequence[tf.Tensor], settings: Settings, is_training: bool
+) -> tf.Tensor:
     return _pyramid(maps, settings, is_training, 64, (64, 32, 24), (32, 24, 24))
 
 
@@ -310,7 +312,7 @@ def _basic_base(scope: str, units: Tuple[int, ...]) -> Base:
 def _with_unused_norm(
     maps: List[tf.Tensor], style: layers.LayerStyle, scope: str
 ) -> List[tf.Tensor]:
-    """The same maps; published checkpoints have the last normalization too, which nothing uses."""
+    """Return the maps, and build an unused batch norm that published checkpoints contain."""
     with tf1.variable_scope(scope):
         resnet_v2.postnorm(maps[-1], style.frozen())
     return maps
@@ -323,7 +325,7 @@ def _mobilenet_base(taps: Tuple[str, ...]) -> Base:
             weight_decay=0.0,
             batch_norm_decay=settings.decay,
             depth_multiplier=settings.depth_multiplier,
-            # Fewer channels than 1280 are for narrower networks, more for none.
+            # Narrower networks have fewer channels than 1280, wider networks do not have more.
             last_channels=(mobilenet_v2.LAST_CHANNELS / max(1.0, settings.depth_multiplier),),
         )
         points = network.features(images, network.detection_style(is_training, options), options)
@@ -350,7 +352,7 @@ def _minus_means(images: tf.Tensor) -> tf.Tensor:
 
 
 def _pyramid_kind(scope: str, base: Base, network: str = '') -> Kind:
-    return Kind(scope, base, _minus_means, up=_of_resnet, network=network, is_pyramid=True)
+    return Kind(scope, base, _minus_means, up=_resnet_pyramid, network=network, is_pyramid=True)
 
 
 for _scope, _units in BASIC_UNITS.items():
@@ -374,14 +376,14 @@ EXTRACTORS.add(
     ),
 )
 for _suffix in ('', '_sep_conv'):
-    # As published the name alone makes no convolution separable.
+    # As published the name does not make convolutions separable.
     EXTRACTORS.add(
         f'mobilenet_v2_fpn{_suffix}',
         Kind(
             mobilenet_v2.SCOPE,
             _mobilenet_base(('layer_4', 'layer_7', 'layer_11', 'layer_19')),
             _to_unit,
-            up=_of_mobilenet,
+            up=_mobilenet_pyramid,
             network='mobilenet_v2',
             is_pyramid=True,
             is_mobilenet=True,

@@ -1,7 +1,7 @@
-"""The grid of cells that a CenterNet predicts on: places in it, and values at places.
+"""Grid of cells of a CenterNet: positions in it, and values at cells.
 
-B is the batch, H x W the grid of cells of `STRIDE` pixels. Places are rows and columns in cells; a
-place's own cell is the one that it is in, its floor.
+B is the batch, H x W the grid of cells of `STRIDE` pixels. Places are rows and columns in units of
+cells. The cell of a place is its floor.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ import tensorflow as tf
 STRIDE = 4
 
 
-def size_of(maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """H and W of [B, H, W, channels], int32: numbers where they are static."""
+def spatial_size(maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Return H and W of [B, H, W, channels]: ints if static, else int32 scalars."""
     shape = tf.shape(maps)
     static = maps.shape[1:3]
-    return tuple(shape[axis + 1] if one is None else one for axis, one in enumerate(static))
+    return tuple(shape[axis + 1] if side is None else side for axis, side in enumerate(static))
 
 
-def sides_of(maps: tf.Tensor) -> tf.Tensor:
-    """float32 [2]: H and W."""
-    return tf.cast(tf.stack(size_of(maps)), tf.float32)
+def float_sides(maps: tf.Tensor) -> tf.Tensor:
+    """Return H and W, float32 [2]."""
+    return tf.cast(tf.stack(spatial_size(maps)), tf.float32)
 
 
 def image_weights(maps: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-    """1 for cells that are image, at least in part, and 0 for padding.
+    """Compute 1 for cells that contain a part of the image, and 0 for padding.
 
     Args:
         maps: [B, H, W, channels].
         true_shapes: int32 [B, 3], in pixels; None: there is no padding.
 
     Returns:
-        float32 [B, H, W, 1], or what broadcasts to it.
+        float32 [B, H, W, 1], or a shape that broadcasts to it.
     """
     if true_shapes is None:
         return tf.ones([1, 1, 1, 1])
-    height, width = size_of(maps)
+    height, width = spatial_size(maps)
     true_cells = -(-true_shapes // STRIDE)
     rows = tf.range(height) < true_cells[:, 0:1]
     columns = tf.range(width) < true_cells[:, 1:2]
@@ -46,47 +46,48 @@ def image_weights(maps: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tenso
     return tf.cast(inside, tf.float32)[..., tf.newaxis]
 
 
-def at_cells(maps: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
-    """The values of cells: [B, H, W, channels] at int32 [B, ..., 2] gives [B, ..., channels].
+def gather_cells(maps: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
+    """Gather values of [B, H, W, channels] at cells int32 [B, ..., 2]: [B, ..., channels].
 
-    As published cells are counted row by row: one beside the grid is of the next row. Below the
-    grid is its last cell.
+    As published cells are numbered row by row: a cell right of the grid is in the next row. A cell
+    below the grid is replaced by the last cell.
     """
-    height, width = size_of(maps)
+    height, width = spatial_size(maps)
     flat = tf.reshape(maps, [-1, height * width, maps.shape[-1]])
-    places = tf.clip_by_value(cells[..., 0] * width + cells[..., 1], 0, height * width - 1)
-    return tf.gather(flat, places, batch_dims=1)
+    indices = tf.clip_by_value(cells[..., 0] * width + cells[..., 1], 0, height * width - 1)
+    return tf.gather(flat, indices, batch_dims=1)
 
 
 def disc(radius: int) -> np.ndarray:
-    """float32 [n, 2]: the cells at most so far from a cell, as differences to it, row by row."""
+    """List the offsets of cells within a radius, float32 [n, 2], row by row."""
     side = range(-radius, radius + 1)
     return np.array([(y, x) for y in side for x in side if y * y + x * x <= radius**2], np.float32)
 
 
 def around(places: tf.Tensor, radius: int, maps: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return the cells around places.
+    """Find the cells around places.
 
     Args:
         places: float32 [..., 2].
         radius: see `disc`.
-        maps: [B, H, W, channels], whose grid it is.
+        maps: [B, H, W, channels], with the grid.
 
     Returns:
-        Cells, float32 [..., n, 2], and whether they are in the grid, float32 [..., n]. What is not
-        is the first cell.
+        Cells, float32 [..., n, 2], and 1 for those inside the grid, float32 [..., n]. Cells outside
+        are replaced by the first cell.
     """
     cells = tf.floor(places)[..., tf.newaxis, :] + disc(radius)
-    inside = tf.reduce_all(tf.logical_and(cells >= 0.0, cells < sides_of(maps)), axis=-1)
+    inside = tf.reduce_all(tf.logical_and(cells >= 0.0, cells < float_sides(maps)), axis=-1)
     return tf.where(inside[..., tf.newaxis], cells, 0.0), tf.cast(inside, tf.float32)
 
 
 def sigmas(heights: tf.Tensor, widths: tf.Tensor, least_overlap: float) -> tf.Tensor:
-    """Standard deviations of the Gaussians of boxes, in cells, at least 1/6.
+    """Compute standard deviations of the Gaussians of boxes, in cells, at least 1/6.
 
-    They follow from how far the corners of a box may be moved so that it still overlaps itself that
-    much. As published the three equations for that (Law and Deng 2018) are not divided by their
-    leading coefficients; checkpoints and their scores are of this.
+    They follow from the distance by which the corners of a box may move before its overlap with the
+    original box falls below a bound. As published the solutions of the three equations (Law and
+    Deng 2018) are not divided by their leading coefficients, and checkpoints were trained with
+    that.
 
     Args:
         heights: float32, any shape, in cells.

@@ -1,4 +1,4 @@
-"""The heads of a CenterNet: a small network for each kind of value of a cell."""
+"""Heads of a CenterNet: a small network for each kind of predicted value."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SCOPE = 'PredictionHeads'
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """One kind of value.
+    """Head for one kind of value.
 
     Attributes:
-        name: of the values, which is their scope too; it may have slashes.
-        channels: numbers of each cell.
-        bias: first value of the biases of what is put out; None: 0.
-        filters: channels of the convolutions before that.
-        kernels: sides of their kernels.
+        name: name of the values, which is their scope too; it may contain slashes.
+        channels: number of values of each cell.
+        bias: initial value of the biases of the last layer; None: 0.
+        filters: channels of the convolutions before the last layer.
+        kernels: kernel sizes of these convolutions.
     """
 
     name: str
@@ -32,26 +32,26 @@ class Head:
     filters: Tuple[int, ...] = (256,)
     kernels: Tuple[int, ...] = (3,)
 
-    def scope_of(self, index: int) -> str:
-        """Of the head's layers for the feature map of that number."""
+    def output_scope(self, index: int) -> str:
+        """Return the scope of the head's layers for the feature map of that index."""
         return f'{SCOPE}/{self.name}/output_{index}'
 
 
 def layer_scope(number: int) -> str:
-    """Return the scope of a head's layer of that number, from 0, within the head's."""
+    """Return the scope of a layer of a head by its number, from 0."""
     return f'conv_{number + 1}'
 
 
 def predict(
     head: Head, maps: Sequence[tf.Tensor], is_training: bool, separable: bool = False
 ) -> Sequence[tf.Tensor]:
-    """Return the head's values on each feature map; each map has weights of its own.
+    """Compute the head's values on each feature map; each map has separate weights.
 
     Args:
-        head: which.
+        head: the head.
         maps: [B, H, W, channels] each.
-        is_training: for the layers' style.
-        separable: whether the convolutions before the last are separable.
+        is_training: see `layers.LayerStyle`.
+        separable: True: the convolutions before the last are separable.
 
     Returns:
         float32 [B, H, W, head.channels] for each map.
@@ -61,7 +61,7 @@ def predict(
     convolve = layers.separable_conv2d if separable else layers.conv2d
     outputs = []
     for index, features in enumerate(maps):
-        with tf1.variable_scope(head.scope_of(index)):
+        with tf1.variable_scope(head.output_scope(index)):
             for number, (depth, kernel) in enumerate(zip(head.filters, head.kernels)):
                 features = convolve(features, depth, kernel, style, layer_scope(number))
             last = layer_scope(len(head.filters))

@@ -1,7 +1,7 @@
-"""Hourglass networks (Newell et al. 2016, Law and Deng 2018): down, up again, and so on.
+"""Hourglass networks (Newell et al. 2016, Law and Deng 2018): repeated down- and upsampling.
 
-A stage halves a map, hands it to the next stage, enlarges what comes back, and adds the map as it
-was, behind residual blocks of its own. Scopes are those of the published checkpoints' objects.
+A stage halves a map, applies the next stage, enlarges its result, and adds the original map after
+residual blocks. Scopes are those of the published checkpoints' objects.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ INPUT_STRIDE = 4
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What one network is made of.
+    """Architecture of an hourglass network.
 
     Attributes:
-        input_channels: of the first convolution.
-        channels: of the maps of each stage, the innermost one's last.
-        blocks: residual blocks of each stage.
-        hourglasses: how many there are, one behind the other.
+        input_channels: channels of the first convolution.
+        channels: channels of the maps of each stage, the innermost stage last.
+        blocks: number of residual blocks of each stage.
+        hourglasses: number of consecutive hourglasses.
     """
 
     input_channels: int
@@ -36,16 +36,16 @@ class Architecture:
 
     @property
     def stride(self) -> int:
-        """Of the innermost maps: both sides of an input are multiples of it."""
+        """Stride of the innermost maps, a required divisor of the sides of an input."""
         return INPUT_STRIDE * 2 ** (len(self.channels) - 1)
 
 
 def _single(width: int, multiples: Tuple[int, ...], blocks: Tuple[int, ...]) -> Architecture:
-    """Return one hourglass with multiples of a number of channels."""
-    return Architecture(width, tuple(width * one for one in multiples), blocks)
+    """Build an architecture with one hourglass and multiples of a number of channels."""
+    return Architecture(width, tuple(width * multiple for multiple in multiples), blocks)
 
 
-# By the number of layers on the longest way through.
+# Names contain the number of layers on the longest path.
 ARCHITECTURES: Dict[str, Architecture] = {
     'hourglass_10': _single(32, (2, 2), (1, 1)),
     'hourglass_20': _single(48, (2, 2, 3), (1, 2, 2)),
@@ -59,7 +59,7 @@ ARCHITECTURES: Dict[str, Architecture] = {
 
 
 def hourglass_style(is_training: bool) -> layers.LayerStyle:
-    """The style as published: no biases, statistics that forget nine tenths with each step."""
+    """Build the published style: no biases, and a decay of moving statistics of 0.1."""
     return layers.LayerStyle(
         is_training=is_training,
         batch_norm=layers.BatchNorm(decay=0.1, epsilon=1e-5, scale=True),
@@ -69,13 +69,13 @@ def hourglass_style(is_training: bool) -> layers.LayerStyle:
 def hourglass_features(
     images: tf.Tensor, architecture: Architecture, style: layers.LayerStyle
 ) -> List[tf.Tensor]:
-    """What each hourglass gives, in the current variable scope.
+    """Compute the output of each hourglass, in the current variable scope.
 
     Args:
         images: float32 [batch, height, width, channels], whose sides are multiples of the
             architecture's stride.
-        architecture: see there.
-        style: of all layers.
+        architecture: architecture of the network.
+        style: style of all layers.
 
     Returns:
         [batch, height / 4, width / 4, channels] for each hourglass.
@@ -91,14 +91,14 @@ def hourglass_features(
         inner = _hourglass(features, channels, blocks, style, f'hourglass_network/{index}')
         outputs.append(layers.conv2d(inner, channels[0], 3, style, f'output_conv/{index}'))
         if index + 1 < architecture.hourglasses:
-            features = _between(features, outputs[-1], channels[0], style, index)
+            features = _join_hourglasses(features, outputs[-1], channels[0], style, index)
     return outputs
 
 
-def _between(
+def _join_hourglasses(
     inputs: tf.Tensor, outputs: tf.Tensor, channels: int, style: layers.LayerStyle, index: int
 ) -> tf.Tensor:
-    """What the next hourglass begins with: the last one's input and output together."""
+    """Combine input and output of an hourglass to the input of the next one."""
     linear = style.but(activation=None)
     first = layers.conv2d(inputs, channels, 1, linear, f'intermediate_conv1/{index}')
     second = layers.conv2d(outputs, channels, 1, linear, f'intermediate_conv2/{index}')
@@ -113,11 +113,11 @@ def _hourglass(
     style: layers.LayerStyle,
     scope: str,
 ) -> tf.Tensor:
-    """Return a stage with all stages within it: [batch, height, width, channels[0]]."""
+    """Build a stage with all its inner stages: [batch, height, width, channels[0]]."""
     with tf1.variable_scope(scope):
-        beside = inputs
+        shortcut = inputs
         for index in range(blocks[0]):
-            beside = _residual(beside, channels[0], style, f'encoder_block1/{index}')
+            shortcut = _residual(shortcut, channels[0], style, f'encoder_block1/{index}')
         features = inputs
         for index in range(blocks[0]):
             stride = 1 if index else 2
@@ -131,13 +131,13 @@ def _hourglass(
         for index in range(blocks[0]):
             depth = channels[0] if index + 1 == blocks[0] else channels[1]
             features = _residual(features, depth, style, f'decoder_block/{index}')
-        return layers.add(beside, layers.enlarge(features), style)
+        return layers.add(shortcut, layers.enlarge(features), style)
 
 
 def _residual(
     inputs: tf.Tensor, channels: int, style: layers.LayerStyle, scope: str, stride: int = 1
 ) -> tf.Tensor:
-    """Return two 3x3 convolutions, and the input, or a projection of it, added."""
+    """Build a residual block: two 3x3 convolutions plus the input or its projection."""
     linear = style.but(activation=None)
     with tf1.variable_scope(scope):
         inner = layers.conv2d(

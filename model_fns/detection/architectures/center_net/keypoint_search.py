@@ -1,7 +1,7 @@
-"""From predictions to the keypoints of detections.
+"""Search of the keypoints of detections in predictions.
 
-Where a detection's center says that a keypoint is, the best peak of the keypoint's heat map near
-that place is taken; where there is none, the place itself.
+The center of a detection predicts the place of a keypoint. The search replaces it by the best
+nearby peak of the keypoint's heat map, if there is one.
 
 B is the batch, N the number of detections, K that of the keypoints of the task, n that of the peaks
 of a heat map, H x W the grid of cells.
@@ -17,17 +17,17 @@ import tensorflow as tf
 from estimator_lib.registry import Registry
 from model_fns.detection.architectures.center_net import grid, keypoints, objects
 
-# How far away a candidate without a score is, in cells.
+# Distance of invalid candidates, in cells.
 _FAR = 1e5
 
 
 class Candidates(NamedTuple):
-    """The best peaks of the heat maps.
+    """Best peaks of the heat maps.
 
     Attributes:
         places: float32 [B, K, n, 2], in cells.
         scores: float32 [B, K, n].
-        valid: bool [B, K, n]: scores that are high enough.
+        valid: bool [B, K, n]: True for sufficient scores.
     """
 
     places: tf.Tensor
@@ -36,7 +36,7 @@ class Candidates(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The keypoints of detections.
+    """Keypoints of detections.
 
     Attributes:
         places: float32 [B, N, K, 2], in cells.
@@ -49,23 +49,23 @@ class Found(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """How keypoints are looked for.
+    """Parameters of the search of keypoints.
 
     Attributes:
-        task: whose they are.
-        ranking: which candidate is best, a key of `RANKINGS`.
-        least_score: of a candidate.
+        task: task of the keypoints.
+        ranking: ranking of candidates, a key of `RANKINGS`.
+        least_score: least score of a candidate.
         max_candidates: n.
         peak_window: see `objects.Objects.peak_window`.
-        unmatched_score: of a keypoint that no candidate is near.
-        box_scale: candidates lie in the detection's box times this.
-        reach: how far the nearest candidate may be, in longer sides of that box.
+        unmatched_score: score of a keypoint without a nearby candidate.
+        box_scale: candidates lie in the detection's box scaled by this factor.
+        reach: largest distance of the nearest candidate, in units of the longer side of that box.
         distance_offset: for `score_distance_ratio`.
         distance_multiplier: for `score_scaled_distance_ratio`.
         deviation_multiplier: for `gaussian_weighted`.
-        clips: whether keypoints beyond the image are brought to its border, with no score.
-        rescores: whether a detection's score is multiplied by the mean of its keypoints'.
-        rescoring_threshold: which keypoints count in that: those above it.
+        clips: True: keypoints beyond the image are moved to its border, with a score of 0.
+        rescores: True: the score of a detection is multiplied by the mean score of its keypoints.
+        rescoring_threshold: only scores of keypoints above it count for that.
     """
 
     task: keypoints.KeypointTask
@@ -86,54 +86,54 @@ class Search:
     def find(
         self, predictions: Mapping[str, objects.Maps], cells: tf.Tensor, boxes: tf.Tensor
     ) -> Found:
-        """Return the keypoints of detections, as if all were of the task's class.
+        """Find the keypoints of detections, as if all were of the task's class.
 
         Args:
-            predictions: by head; the last feature map's count.
+            predictions: predictions by head; those of the last feature map are used.
             cells: int32 [B, N, 2]: the detections' centers.
             boxes: float32 [B, N, 4], in cells.
         """
         task, count = self.task, len(self.task.keypoints)
-        regression = grid.at_cells(predictions[task.regression_head.name][-1], cells)
+        regression = grid.gather_cells(predictions[task.regression_head.name][-1], cells)
         shape = [-1, cells.shape[1], count, 2]
         expected = tf.reshape(regression, shape) + tf.cast(cells, tf.float32)[:, :, tf.newaxis]
-        found = self.candidates(
+        candidates = self.candidates(
             predictions[task.heatmap_head.name][-1], predictions[task.offset_head.name][-1]
         )
-        return self.matched(expected, found, boxes)
+        return self.matched(expected, candidates, boxes)
 
     def candidates(self, logits: tf.Tensor, offsets: tf.Tensor) -> Candidates:
-        """Return the best peaks of heat maps.
+        """Find the best peaks of heat maps.
 
         Args:
             logits: float32 [B, H, W, K].
             offsets: float32 [B, H, W, 2 or 2 K].
         """
-        height, width = grid.size_of(logits)
+        height, width = grid.spatial_size(logits)
         count = len(self.task.keypoints)
-        scores = objects.at_peaks(tf.sigmoid(logits), self.peak_window)
+        scores = objects.keep_peaks(tf.sigmoid(logits), self.peak_window)
         rows = tf.reshape(tf.transpose(scores, [0, 3, 1, 2]), [-1, count, height * width])
-        found = objects.top_peaks(rows, self.max_candidates)
-        cells = tf.stack([found.places // width, found.places % width], axis=-1)
+        peaks = objects.top_peaks(rows, self.max_candidates)
+        cells = tf.stack([peaks.places // width, peaks.places % width], axis=-1)
         if self.task.own_offsets:
-            moved = keypoints.at_keypoints(offsets, cells[:, tf.newaxis], count)[:, 0]
+            moved = keypoints.gather_keypoints(offsets, cells[:, tf.newaxis], count)[:, 0]
         else:
-            moved = grid.at_cells(offsets, cells)
-        valid = tf.logical_and(found.scores >= self.least_score, found.scores > 0.0)
-        return Candidates(tf.cast(cells, tf.float32) + moved, found.scores, valid)
+            moved = grid.gather_cells(offsets, cells)
+        valid = tf.logical_and(peaks.scores >= self.least_score, peaks.scores > 0.0)
+        return Candidates(tf.cast(cells, tf.float32) + moved, peaks.scores, valid)
 
     def matched(self, expected: tf.Tensor, found: Candidates, boxes: tf.Tensor) -> Found:
-        """Candidates where they are good enough, and what is expected elsewhere.
+        """Replace expected keypoints by the best candidates that are good enough.
 
         Args:
-            expected: float32 [B, N, K, 2], in cells: where the detections have their keypoints.
-            found: see there.
+            expected: float32 [B, N, K, 2], in cells: places that the centers predict.
+            found: the candidates.
             boxes: float32 [B, N, 4], in cells.
         """
         apart = expected[:, :, :, tf.newaxis] - found.places[:, tf.newaxis]
         distances = tf.where(found.valid[:, tf.newaxis], tf.norm(apart, axis=-1), _FAR)
         best = tf.argmax(self._rank(distances, found.scores, boxes), axis=-1, output_type=tf.int32)
-        # [B, N, K] of [B, K, n]: by kind of keypoint, for each detection.
+        # Gather [B, N, K] from [B, K, n]: by kind of keypoint, for each detection.
         by_kind = tf.transpose(best, [0, 2, 1])
         places = tf.transpose(tf.gather(found.places, by_kind, batch_dims=2), [0, 2, 1, 3])
         scores = tf.transpose(tf.gather(found.scores, by_kind, batch_dims=2), [0, 2, 1])
@@ -153,11 +153,12 @@ class Search:
         )
 
     def finished(self, found: Found, sides: tf.Tensor) -> Found:
-        """Return keypoints normalized to the image.
+        """Normalize keypoints to the image.
 
         Args:
-            found: in cells.
-            sides: float32 [B, 1, 1, 2] or what broadcasts: height and width of the image, in cells.
+            found: keypoints in cells.
+            sides: height and width of the image in cells, float32 [B, 1, 1, 2] or a shape that
+                broadcasts to it.
         """
         places, scores = found.places / sides, found.scores
         if self.clips:
@@ -167,7 +168,7 @@ class Search:
         return Found(places, scores)
 
     def rescored(self, scores: tf.Tensor, keypoint_scores: tf.Tensor) -> tf.Tensor:
-        """Scores of detections [B, N] by those of their keypoints [B, N, K], where asked for."""
+        """Rescore detections [B, N] by the scores of their keypoints [B, N, K], if configured."""
         if not self.rescores:
             return scores
         counted = tf.cast(keypoint_scores > self.rescoring_threshold, tf.float32)
@@ -175,7 +176,7 @@ class Search:
         return scores * total / tf.maximum(tf.reduce_sum(counted, axis=-1), 1.0)
 
     def _rank(self, distances: tf.Tensor, scores: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
-        """How good candidates are, float32 [B, N, K, n].
+        """Compute ranks of candidates, float32 [B, N, K, n]; the highest is best.
 
         Args:
             distances: float32 [B, N, K, n], in cells.
@@ -186,65 +187,65 @@ class Search:
         return RANKINGS.get(self.ranking)(self, distances, scores[:, tf.newaxis], sizes)
 
 
-# (search, distances [B, N, K, n], scores [B, 1, K, n], sizes [B, N, 1, 1, 2]) -> how good.
+# (search, distances [B, N, K, n], scores [B, 1, K, n], sizes [B, N, 1, 1, 2]) -> ranks.
 Ranking = Callable[[Search, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 RANKINGS: Registry[Ranking] = Registry('ranking of candidates')
 
 
-def _by_distance(
+def _rank_by_distance(
     search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
 ) -> tf.Tensor:
     del search, scores, sizes
     return -distances
 
 
-def _by_ratio(
+def _rank_by_ratio(
     search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
 ) -> tf.Tensor:
     del sizes
     return scores / (distances + search.distance_offset)
 
 
-def _by_scaled_ratio(
+def _rank_by_scaled_ratio(
     search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
 ) -> tf.Tensor:
     longest = tf.reduce_max(sizes, axis=-1)
     return tf.math.divide_no_nan(scores, distances + search.distance_multiplier * longest)
 
 
-def _by_gaussian(
+def _rank_by_gaussian(
     search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
 ) -> tf.Tensor:
-    of_box = grid.sigmas(sizes[..., 0], sizes[..., 1], keypoints.LEAST_OVERLAP)
+    box_sigmas = grid.sigmas(sizes[..., 0], sizes[..., 1], keypoints.LEAST_OVERLAP)
     deviations = tf.constant(search.task.deviations, tf.float32)[:, tf.newaxis]
-    spread = of_box * deviations * search.deviation_multiplier
+    spread = box_sigmas * deviations * search.deviation_multiplier
     return scores * tf.exp(-tf.square(distances) / (2.0 * tf.square(spread)))
 
 
 for _name, _ranking in (
-    ('min_distance', _by_distance),
-    ('score_distance_ratio', _by_ratio),
-    ('score_scaled_distance_ratio', _by_scaled_ratio),
-    ('gaussian_weighted', _by_gaussian),
+    ('min_distance', _rank_by_distance),
+    ('score_distance_ratio', _rank_by_ratio),
+    ('score_scaled_distance_ratio', _rank_by_scaled_ratio),
+    ('gaussian_weighted', _rank_by_gaussian),
 ):
     RANKINGS.add(_name, _ranking)
 
 
-def spread_over(
+def scatter_keypoints(
     found: Found, task: keypoints.KeypointTask, classes: tf.Tensor, total: int
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return the keypoints of one task among those of all: 0 for other tasks and other classes.
+    """Scatter the keypoints of one task to those of all tasks; 0 for other classes.
 
     Args:
-        found: see there.
-        task: whose they are.
-        classes: int32 [B, N], of the detections, from 0.
-        total: of keypoints.
+        found: keypoints of the task.
+        task: the task.
+        classes: int32 [B, N], classes of the detections, from 0.
+        total: number of keypoints of all tasks.
 
     Returns:
         float32 [B, N, total, 2] and [B, N, total].
     """
-    of_class = tf.cast(tf.equal(classes, task.class_index), tf.float32)[..., tf.newaxis]
+    has_class = tf.cast(tf.equal(classes, task.class_index), tf.float32)[..., tf.newaxis]
     columns = tf.one_hot(task.keypoints, total)
-    places = tf.einsum('bnkc,kt->bntc', found.places, columns) * of_class[..., tf.newaxis]
-    return places, tf.einsum('bnk,kt->bnt', found.scores, columns) * of_class
+    places = tf.einsum('bnkc,kt->bntc', found.places, columns) * has_class[..., tf.newaxis]
+    return places, tf.einsum('bnk,kt->bnt', found.scores, columns) * has_class

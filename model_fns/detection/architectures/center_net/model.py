@@ -1,4 +1,4 @@
-"""The detector of objects as points (Zhou et al. 2019)."""
+"""CenterNet detector, of objects as points (Zhou et al. 2019)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from model_fns.detection.detections import post_processing
 
 
 class CenterNetModel(detector.Detector):
-    """A CenterNet, without what surrounds it (inputs, metrics, class ids).
+    """CenterNet, without inputs, metrics and class ids.
 
     Args:
         num_classes: C.
-        resizer: how an image becomes an input.
-        extractor: from images to feature maps of stride `grid.STRIDE`.
-        of_objects: what is learned and found of all objects.
-        searches: for each class with keypoints, what is learned of them and how they are found.
-        separable_heads: whether the heads' convolutions are separable.
+        resizer: resizes images to inputs.
+        extractor: computes feature maps of stride `grid.STRIDE` from images.
+        object_task: losses and detection of all objects.
+        searches: losses and search of keypoints, for each class with keypoints.
+        separable_heads: True: the heads' convolutions are separable.
         post_processor: suppression of detections; None: all peaks are detections.
     """
 
@@ -43,7 +43,7 @@ class CenterNetModel(detector.Detector):
         num_classes: int,
         resizer: image_resizers.ImageResizer,
         extractor: extractors.Extractor,
-        of_objects: objects.Objects,
+        object_task: objects.Objects,
         searches: Sequence[keypoint_search.Search] = (),
         separable_heads: bool = False,
         post_processor: Optional[post_processing.PostProcessor] = None,
@@ -51,17 +51,17 @@ class CenterNetModel(detector.Detector):
         self.num_classes = num_classes
         self.resizer = resizer
         self._extractor = extractor
-        self._objects = of_objects
+        self._objects = object_task
         self._searches = tuple(searches)
         self._separable_heads = separable_heads
         self._post_processor = post_processor
-        self._tasks = (of_objects, *(search.task for search in searches))
+        self._tasks = (object_task, *(search.task for search in searches))
         self.loss_names = tuple(name for task in self._tasks for name in task.loss_names)
         if searches:
             self.outputs = frozenset([fields.DETECTION_KEYPOINTS])
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """See `Detector`; as published, padding is normalized as images are."""
+        """Fill padding, then normalize images with their padding, as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         return self._extractor.preprocess(images)
 
@@ -73,7 +73,7 @@ class CenterNetModel(detector.Detector):
         is_training: bool,
         side_inputs: Optional[Dict[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Raw predictions; see `Detector`. They depend neither on padding nor on groundtruth.
+        """Compute raw predictions, which depend neither on padding nor on groundtruth.
 
         Returns:
             float32 [B, H, W, channels] by the name of a head and the number of a feature map:
@@ -85,7 +85,9 @@ class CenterNetModel(detector.Detector):
         for task in self._tasks:
             for head in task.heads:
                 values = heads.predict(head, maps, is_training, self._separable_heads)
-                predictions.update({_key(head.name, at): one for at, one in enumerate(values)})
+                predictions.update(
+                    {_key(head.name, index): value for index, value in enumerate(values)}
+                )
         return predictions
 
     def losses(
@@ -94,9 +96,9 @@ class CenterNetModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """See `Detector`; cells of padding count for nothing in heat maps."""
+        """Compute the losses of all heads; heat maps ignore cells of padding."""
         groundtruth = groundtruth.trimmed()
-        by_head = self._by_head(predictions)
+        by_head = self._group_by_head(predictions)
         values: Dict[str, tf.Tensor] = {}
         for task in self._tasks:
             values.update(task.losses(by_head, groundtruth, true_shapes))
@@ -105,49 +107,53 @@ class CenterNetModel(detector.Detector):
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Return detections; see `Detector`."""
-        by_head = self._by_head(predictions)
+        """Convert raw predictions to detections."""
+        by_head = self._group_by_head(predictions)
         last = {name: maps[-1] for name, maps in by_head.items()}
         peaks = self._objects.peaks(last[objects.CENTER], true_shapes)
         boxes = self._objects.boxes(peaks, last[objects.SIZE], last[objects.OFFSET])
         sides = _image_sides(predictions[fields.PREPROCESSED], true_shapes)
         scores = peaks.scores
-        found = {}
+        outputs = {}
         if self._searches:
             places, keypoint_scores, scores = self._keypoints(by_head, peaks, boxes, sides)
-            found[fields.DETECTION_KEYPOINTS] = places
-            found[fields.DETECTION_KEYPOINT_SCORES] = keypoint_scores
-        found[fields.DETECTION_BOXES_STRIDED] = boxes
-        found[fields.DETECTION_MULTICLASS_SCORES] = peaks.class_scores
+            outputs[fields.DETECTION_KEYPOINTS] = places
+            outputs[fields.DETECTION_KEYPOINT_SCORES] = keypoint_scores
+        outputs[fields.DETECTION_BOXES_STRIDED] = boxes
+        outputs[fields.DETECTION_MULTICLASS_SCORES] = peaks.class_scores
         normalized = tf.clip_by_value(boxes / tf.tile(sides, [1, 1, 2]), 0.0, 1.0)
         if self._post_processor is not None:
-            return self._suppressed(normalized, peaks.classes, scores, found)
+            return self._suppressed(normalized, peaks.classes, scores, outputs)
         return {
             fields.DETECTION_BOXES: normalized,
             fields.DETECTION_SCORES: scores,
             fields.DETECTION_CLASSES: tf.cast(peaks.classes, tf.float32),
             fields.NUM_DETECTIONS: tf.reduce_sum(tf.cast(scores > 0.0, tf.float32), axis=1),
-            **found,
+            **outputs,
         }
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """Return the feature extractor's variables; see `Detector`."""
+        """Map names of a checkpoint to the feature extractor's variables."""
         if checkpoint_type == 'classification':
             scope = f'{extractors.SCOPE}/{self._extractor.base_scope}'
-            variables = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
-        return detector.without_scope(variables, extractors.SCOPE, checkpoint_type)
+            variables = [
+                variable
+                for variable in variables
+                if variable_name(variable).startswith(f'{scope}/')
+            ]
+        return detector.strip_scope(variables, extractors.SCOPE, checkpoint_type)
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """See `Detector`."""
-        of_heads = [head for task in self._tasks for head in task.heads]
-        return object_paths.of_model(variables, self._extractor, of_heads, checkpoint_type)
+        """Map paths of an object-based checkpoint to variables."""
+        all_heads = [head for task in self._tasks for head in task.heads]
+        return object_paths.map_model_paths(variables, self._extractor, all_heads, checkpoint_type)
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """See `Detector`: the residual networks of TensorFlow 1 stride and pool elsewhere."""
+        """Describe a TensorFlow 1 checkpoint whose residual network differs; empty for others."""
         is_ours = any(name.startswith(f'{heads.SCOPE}/') for name in names)
         if is_ours or not self._extractor.kind.is_resnet:
             return ''
@@ -157,16 +163,16 @@ class CenterNetModel(detector.Detector):
             'object-based one of TensorFlow 2.'
         )
 
-    def _by_head(self, predictions: Mapping[str, tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
-        """Return the values of each head for all feature maps."""
-        found: Dict[str, List[tf.Tensor]] = {}
+    def _group_by_head(self, predictions: Mapping[str, tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
+        """Group predictions by head, in order of feature maps."""
+        groups: Dict[str, List[tf.Tensor]] = {}
         for task in self._tasks:
             for head in task.heads:
                 maps: List[tf.Tensor] = []
                 while _key(head.name, len(maps)) in predictions:
                     maps.append(predictions[_key(head.name, len(maps))])
-                found[head.name] = maps
-        return found
+                groups[head.name] = maps
+        return groups
 
     def _keypoints(
         self,
@@ -175,7 +181,7 @@ class CenterNetModel(detector.Detector):
         boxes: tf.Tensor,
         sides: tf.Tensor,
     ) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Keypoints [B, N, total, 2], their scores, and the scores of detections with them."""
+        """Compute keypoints [B, N, total, 2], their scores, and rescored detections."""
         total = sum(len(search.task.keypoints) for search in self._searches)
         scores = peaks.scores
         all_places, all_scores = [], []
@@ -184,9 +190,9 @@ class CenterNetModel(detector.Detector):
                 search.find(by_head, peaks.cells, boxes), sides[:, :, tf.newaxis]
             )
             rescored = search.rescored(scores, found.scores)
-            of_class = tf.equal(peaks.classes, search.task.class_index)
-            scores = tf.where(of_class, rescored, scores)
-            spread = keypoint_search.spread_over(found, search.task, peaks.classes, total)
+            has_class = tf.equal(peaks.classes, search.task.class_index)
+            scores = tf.where(has_class, rescored, scores)
+            spread = keypoint_search.scatter_keypoints(found, search.task, peaks.classes, total)
             all_places.append(spread[0])
             all_scores.append(spread[1])
         return tf.add_n(all_places), tf.add_n(all_scores), scores
@@ -198,10 +204,10 @@ class CenterNetModel(detector.Detector):
         scores: tf.Tensor,
         further: Mapping[str, tf.Tensor],
     ) -> Dict[str, tf.Tensor]:
-        """Return detections that suppression leaves: a peak has a score for its own class alone."""
-        of_classes = tf.one_hot(classes, self.num_classes) * scores[..., tf.newaxis]
+        """Suppress detections; a peak only has a score for its own class."""
+        class_scores = tf.one_hot(classes, self.num_classes) * scores[..., tf.newaxis]
         kept = self._post_processor.apply(
-            boxes[:, :, tf.newaxis], of_classes, of_anchors={**further}
+            boxes[:, :, tf.newaxis], class_scores, per_anchor={**further}
         )
         names = (
             fields.DETECTION_BOXES,
@@ -214,12 +220,12 @@ class CenterNetModel(detector.Detector):
 
 
 def _key(name: str, index: int) -> str:
-    """Of a head's values on the feature map of that number."""
+    """Name a head's values on the feature map of that index."""
     return f'{name}/{index}'
 
 
 def _image_sides(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-    """Height and width of images without padding, in cells: float32 [B, 1, 2] or [1, 1, 2]."""
+    """Compute the sides of images without padding in cells: float32 [B, 1, 2] or [1, 1, 2]."""
     if true_shapes is None:
         sides = tf.shape(images)[tf.newaxis, 1:3]
     else:

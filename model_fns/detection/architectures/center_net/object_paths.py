@@ -1,7 +1,7 @@
-"""Where published checkpoints of CenterNets, which are of TensorFlow 2, have our variables.
+"""Paths of variables in published checkpoints of CenterNets, which are of TensorFlow 2.
 
-Backbones and the ways up are models of Keras, which numbers its layers with weights; heads are in a
-dictionary, and hourglasses have names for all of their objects.
+Backbones and upsampling are Keras models, which number their layers with weights. Heads are in a
+dictionary. Hourglasses have names for all of their objects.
 """
 
 from __future__ import annotations
@@ -26,40 +26,44 @@ _HEADS = f'{object_paths.MODEL}_prediction_head_dict/'
 _NORM = 'BatchNorm'
 
 
-def of_model(
+def map_model_paths(
     variables: Sequence[tf.Variable],
     extractor: extractors.Extractor,
-    of_heads: Sequence[heads.Head],
+    all_heads: Sequence[heads.Head],
     checkpoint_type: str,
 ) -> Dict[str, tf.Variable]:
-    """Return the variables that a checkpoint gives, by their path in it.
+    """Map paths of a checkpoint to the variables that it restores.
 
     Args:
-        variables: of the model.
+        variables: variables of the model.
         extractor: its feature extractor.
-        of_heads: all of its heads.
-        checkpoint_type: `CLASSIFICATION`: the backbone of a checkpoint of that alone; `DETECTION`:
-            the feature extractor; any other: all.
+        all_heads: all its heads.
+        checkpoint_type: `CLASSIFICATION`: the backbone, from a checkpoint of a backbone only;
+            `DETECTION`: the feature extractor; any other: all variables.
 
     Raises:
-        errors.ConfigError: of a wanted variable no path is known.
+        errors.ConfigError: the path of a required variable is unknown.
     """
     scope = f'{extractors.SCOPE}/{extractor.base_scope}'
     if checkpoint_type == CLASSIFICATION:
-        inside = [one for one in variables if variable_name(one).startswith(f'{scope}/')]
+        inside = [
+            variable for variable in variables if variable_name(variable).startswith(f'{scope}/')
+        ]
         named = base_layers(extractor.kind)
         rules = _numbered(scope, named, object_paths.CLASSIFIER)
-        return object_paths.paths_of(inside if named else [], rules)
-    rules = [*_extractor_rules(extractor, scope), *_head_rules(of_heads)]
+        return object_paths.map_paths(inside if named else [], rules)
+    rules = [*_extractor_rules(extractor, scope), *_head_rules(all_heads)]
     if checkpoint_type == DETECTION:
         variables = [
-            one for one in variables if variable_name(one).startswith(f'{extractors.SCOPE}/')
+            variable
+            for variable in variables
+            if variable_name(variable).startswith(f'{extractors.SCOPE}/')
         ]
-    return object_paths.paths_of(variables, rules)
+    return object_paths.map_paths(variables, rules)
 
 
 def base_layers(kind: extractors.Kind) -> Tuple[str, ...]:
-    """The layers of a backbone, see `registry.Network.keras_layers`; none of an hourglass."""
+    """List the layers of a backbone, see `registry.Network.keras_layers`; none for an hourglass."""
     if kind.base_scope in extractors.BASIC_UNITS:
         return resnet_v2.basic_keras_layers(extractors.BASIC_UNITS[kind.base_scope])
     if not kind.network:
@@ -73,7 +77,7 @@ def _extractor_rules(extractor: extractors.Extractor, scope: str) -> object_path
     up = tuple(_up_layers(extractor.kind.is_pyramid))
     return [
         *_numbered(scope, base_layers(extractor.kind), _BASE),
-        # The backbone is the first layer of the model that is the way up.
+        # The backbone is the first layer of the upsampling model.
         *_numbered(extractors.SCOPE, up, _UP, first=1),
     ]
 
@@ -81,13 +85,13 @@ def _extractor_rules(extractor: extractors.Extractor, scope: str) -> object_path
 def _numbered(
     scope: str, named: Sequence[str], path: str, first: int = 0
 ) -> List[Tuple[str, object_paths.Place]]:
-    """Of layers that Keras numbers.
+    """Build the rules of layers that Keras numbers.
 
     Args:
-        scope: what their scopes begin with.
-        named: these, in Keras's order.
-        path: of the model that they are in, with a slash at its end.
-        first: the number of the first one.
+        scope: prefix of their scopes.
+        named: names of the layers, in Keras's order.
+        path: path of their model, ending with a slash.
+        first: number of the first layer.
     """
     return [
         (re.escape(f'{scope}/{name}'), f'{path}layer_with_weights-{number}')
@@ -96,7 +100,7 @@ def _numbered(
 
 
 def _hourglass_rules(scope: str) -> object_paths.Rules:
-    """Scopes are the objects' names; a block's last convolution and batch norm are its own."""
+    """Build the rules of an hourglass, whose scopes are the names of objects."""
     return [
         (rf'{scope}/(.*)/conv/{_NORM}', rf'{_HOURGLASS}\1/norm'),
         (rf'{scope}/(.*)/conv', rf'{_HOURGLASS}\1/conv'),
@@ -105,25 +109,25 @@ def _hourglass_rules(scope: str) -> object_paths.Rules:
     ]
 
 
-def _head_rules(of_heads: Sequence[heads.Head]) -> object_paths.Rules:
-    """Of each head and feature map a small model, whose layers are numbered from 0."""
+def _head_rules(all_heads: Sequence[heads.Head]) -> object_paths.Rules:
+    """Build the rules of heads: a model for each head and map, with layers numbered from 0."""
     return [
         (
             rf'{heads.SCOPE}/{re.escape(head.name)}/output_(\d+)/{heads.layer_scope(number)}',
             rf'{_HEADS}{_escaped(head.name)}/\1/layer_with_weights-{number}',
         )
-        for head in of_heads
+        for head in all_heads
         for number in range(len(head.filters) + 1)
     ]
 
 
 def _escaped(key: str) -> str:
-    """Return a key of a dictionary as it stands in paths."""
+    """Escape a key of a dictionary for paths."""
     return key.replace('.', '..').replace('/', '.S')
 
 
 def _up_layers(is_pyramid: bool) -> Iterator[str]:
-    """Yield the layers of the way up, in Keras's order."""
+    """Generate the layers of the upsampling, in Keras's order."""
     if is_pyramid:
         yield extractors.TOP
     for index in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Objects: their centers, sizes and what is lost of a center's place in a cell.
+"""Objects: their centers, sizes, and offsets of centers within cells.
 
 B is the batch, M the number of groundtruth boxes that an image is padded to, N that of detections,
 C that of classes, H x W the grid of cells.
@@ -21,20 +21,20 @@ CENTER = 'object_center'
 SIZE = 'box/scale'
 OFFSET = 'box/offset'
 
-# A cell is a peak if it is at most so much below the highest one around.
+# Tolerance below the highest cell of a window, within which a cell is a peak.
 _TOLERANCE = 1e-6
 
 Maps = Sequence[tf.Tensor]
 
 
 class Peaks(NamedTuple):
-    """The best cells of an image.
+    """Best cells of an image.
 
     Attributes:
         cells: int32 [B, N, 2].
         classes: int32 [B, N], from 0.
-        scores: float32 [B, N], the highest first; 0 for what is no peak.
-        class_scores: float32 [B, N, C]: of all classes at the cell.
+        scores: float32 [B, N], the highest first; 0 for cells that are no peaks.
+        class_scores: float32 [B, N, C]: scores of all classes at the cell.
     """
 
     cells: tf.Tensor
@@ -44,7 +44,7 @@ class Peaks(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where groundtruth boxes are on the grid, in cells.
+    """Places of groundtruth boxes on the grid, in cells.
 
     Attributes:
         boxes: float32 [B, M, 4].
@@ -59,9 +59,9 @@ class Places(NamedTuple):
     weights: tf.Tensor
 
 
-def places_of(groundtruth: Groundtruth, maps: tf.Tensor) -> Places:
-    """Return the boxes of a batch on the grid of [B, H, W, channels]."""
-    boxes = groundtruth.boxes * tf.tile(grid.sides_of(maps), [2])
+def place_boxes(groundtruth: Groundtruth, maps: tf.Tensor) -> Places:
+    """Convert the boxes of a batch to places on the grid of [B, H, W, channels]."""
+    boxes = groundtruth.boxes * tf.tile(grid.float_sides(maps), [2])
     first, last = boxes[..., :2], boxes[..., 2:]
     weights = tf.where(groundtruth.valid, groundtruth.weights, 0.0)
     return Places(boxes, (first + last) / 2.0, last - first, weights)
@@ -69,21 +69,21 @@ def places_of(groundtruth: Groundtruth, maps: tf.Tensor) -> Places:
 
 @dataclasses.dataclass(frozen=True)
 class Objects:
-    """What is learned and found of all objects.
+    """Losses and detection of all objects.
 
     Attributes:
         num_classes: C.
-        center_loss: of the heat maps.
-        box_loss: of sizes and offsets.
+        center_loss: loss of the heat maps.
+        box_loss: loss of sizes and offsets.
         center_weight: factor of the loss of the heat maps.
         size_weight: factor of the loss of sizes.
         offset_weight: factor of the loss of offsets.
         least_overlap: see `grid.sigmas`.
         max_detections: N.
         peak_window: side of the square in which a peak is the highest cell; 0 or 1: all cells are.
-        center_head: heat maps.
-        size_head: sizes.
-        offset_head: offsets.
+        center_head: head of the heat maps.
+        size_head: head of sizes.
+        offset_head: head of offsets.
     """
 
     num_classes: int
@@ -101,12 +101,12 @@ class Objects:
 
     @property
     def heads(self) -> Sequence[heads.Head]:
-        """All that is predicted."""
+        """All heads."""
         return (self.center_head, self.size_head, self.offset_head)
 
     @property
     def loss_names(self) -> Sequence[str]:
-        """Of what `losses` gives."""
+        """Names of the values of `losses`."""
         return (CENTER, SIZE, OFFSET)
 
     def losses(
@@ -115,15 +115,15 @@ class Objects:
         groundtruth: Groundtruth,
         true_shapes: Optional[tf.Tensor],
     ) -> Dict[str, tf.Tensor]:
-        """Weighted scalars, each over the number of boxes and of feature maps.
+        """Compute weighted scalars, each divided by the numbers of boxes and feature maps.
 
         Args:
-            predictions: by head, [B, H, W, channels] for each feature map.
-            groundtruth: boxes normalized to the padded input.
+            predictions: predictions by head, [B, H, W, channels] for each feature map.
+            groundtruth: groundtruth with boxes normalized to the padded input.
             true_shapes: int32 [B, 3]; None: there is no padding.
         """
         first = predictions[CENTER][0]
-        places = places_of(groundtruth, first)
+        places = place_boxes(groundtruth, first)
         counted = tf.reduce_sum(tf.cast(places.weights > 0, tf.float32))
         share = 1.0 / (tf.maximum(counted, 1.0) * len(predictions[CENTER]))
         heat = self.heat(places, groundtruth.classes, first)
@@ -131,39 +131,39 @@ class Objects:
         center = [self.center_loss(logits, heat, weights) for logits in predictions[CENTER]]
         cells = tf.floor(places.centers)
 
-        def at_centers(name: str, targets: tf.Tensor) -> tf.Tensor:
+        def box_losses(name: str, targets: tf.Tensor) -> tf.Tensor:
             values = [
                 self.box_loss(
-                    grid.at_cells(maps, tf.cast(cells, tf.int32)), targets, places.weights
+                    grid.gather_cells(maps, tf.cast(cells, tf.int32)), targets, places.weights
                 )
                 for maps in predictions[name]
             ]
-            return tf.add_n([tf.reduce_sum(one) for one in values])
+            return tf.add_n([tf.reduce_sum(value) for value in values])
 
         return {
             CENTER: tf.add_n(center) * (share * self.center_weight),
-            SIZE: at_centers(SIZE, places.sizes) * (share * self.size_weight),
-            OFFSET: at_centers(OFFSET, places.centers - cells) * (share * self.offset_weight),
+            SIZE: box_losses(SIZE, places.sizes) * (share * self.size_weight),
+            OFFSET: box_losses(OFFSET, places.centers - cells) * (share * self.offset_weight),
         }
 
     def heat(self, places: Places, classes: tf.Tensor, maps: tf.Tensor) -> tf.Tensor:
-        """Return targets of the heat maps, float32 [B, H, W, C].
+        """Compute targets of the heat maps, float32 [B, H, W, C].
 
         Args:
-            places: of the boxes.
+            places: places of the boxes.
             classes: float32 [B, M, C], one-hot.
             maps: [B, H, W, channels].
         """
-        height, width = grid.size_of(maps)
+        height, width = grid.spatial_size(maps)
         batch = tf.shape(maps)[0]
         spread = grid.sigmas(places.sizes[..., 0], places.sizes[..., 1], self.least_overlap)
-        of_class = tf.argmax(classes, axis=-1, output_type=tf.int32)
+        labels = tf.argmax(classes, axis=-1, output_type=tf.int32)
         weights = places.weights * tf.reduce_max(classes, axis=-1)
         heat = heatmaps.largest_gaussians(
             tf.reshape(tf.floor(places.centers), [-1, 2]),
             tf.reshape(spread, [-1]),
             tf.reshape(weights, [-1]),
-            tf.reshape(tf.range(batch)[:, tf.newaxis] * self.num_classes + of_class, [-1]),
+            tf.reshape(tf.range(batch)[:, tf.newaxis] * self.num_classes + labels, [-1]),
             batch * self.num_classes,
             height,
             width,
@@ -172,52 +172,52 @@ class Objects:
         return tf.transpose(heat, [0, 2, 3, 1])
 
     def peaks(self, logits: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> Peaks:
-        """Return the best peaks of all classes together.
+        """Find the best peaks of all classes.
 
         Args:
             logits: float32 [B, H, W, C].
             true_shapes: int32 [B, 3]; None: there is no padding.
         """
-        height, width = grid.size_of(logits)
+        height, width = grid.spatial_size(logits)
         scores = tf.sigmoid(logits)
         if true_shapes is not None:
-            # As published cells are held against pixels, so that only small images are cut.
+            # As published cells are compared with pixels, so that only small images are affected.
             rows = tf.range(height) < true_shapes[:, 0:1]
             columns = tf.range(width) < true_shapes[:, 1:2]
             inside = tf.logical_and(rows[:, :, tf.newaxis], columns[:, tf.newaxis, :])
             scores *= tf.cast(inside, tf.float32)[..., tf.newaxis]
-        found = top_peaks(
+        best = top_peaks(
             tf.reshape(
-                at_peaks(scores, self.peak_window), [-1, 1, height * width * self.num_classes]
+                keep_peaks(scores, self.peak_window), [-1, 1, height * width * self.num_classes]
             ),
             self.max_detections,
         )
-        places = found.places[:, 0]
+        places = best.places[:, 0]
         cells = places // self.num_classes
         cells = tf.stack([cells // width, cells % width], axis=-1)
         return Peaks(
             cells,
             places % self.num_classes,
-            found.scores[:, 0],
-            grid.at_cells(scores, cells),
+            best.scores[:, 0],
+            grid.gather_cells(scores, cells),
         )
 
     def boxes(self, peaks: Peaks, sizes: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-        """Return the boxes of peaks, float32 [B, N, 4], in cells, cut at the borders of the grid.
+        """Compute the boxes of peaks, float32 [B, N, 4], in cells, clipped to the grid.
 
         Args:
-            peaks: see there.
+            peaks: the peaks.
             sizes: float32 [B, H, W, 2].
             offsets: float32 [B, H, W, 2].
         """
-        centers = tf.cast(peaks.cells, tf.float32) + grid.at_cells(offsets, peaks.cells)
-        half = tf.maximum(grid.at_cells(sizes, peaks.cells), 0.0) / 2.0
+        centers = tf.cast(peaks.cells, tf.float32) + grid.gather_cells(offsets, peaks.cells)
+        half = tf.maximum(grid.gather_cells(sizes, peaks.cells), 0.0) / 2.0
         boxes = tf.concat([centers - half, centers + half], axis=-1)
-        return tf.clip_by_value(boxes, 0.0, tf.tile(grid.sides_of(sizes), [2]))
+        return tf.clip_by_value(boxes, 0.0, tf.tile(grid.float_sides(sizes), [2]))
 
 
 class TopPeaks(NamedTuple):
-    """The highest values of rows.
+    """Highest values of rows.
 
     Attributes:
         scores: float32 [B, rows, n], the highest first.
@@ -228,8 +228,8 @@ class TopPeaks(NamedTuple):
     places: tf.Tensor
 
 
-def at_peaks(scores: tf.Tensor, window: int) -> tf.Tensor:
-    """Return scores [B, H, W, channels], with 0 for what is no peak.
+def keep_peaks(scores: tf.Tensor, window: int) -> tf.Tensor:
+    """Set scores [B, H, W, channels] of cells that are no peaks to 0.
 
     Args:
         scores: at least 0.
@@ -241,8 +241,8 @@ def at_peaks(scores: tf.Tensor, window: int) -> tf.Tensor:
 
 
 def top_peaks(scores: tf.Tensor, count: int) -> TopPeaks:
-    """The highest of scores [B, rows, cells]; of a tiny map that has fewer, the rest are 0."""
+    """Find the highest of scores [B, rows, cells]; a tiny map with fewer is padded with 0."""
     short = tf.maximum(count - tf.shape(scores)[-1], 0)
-    found = tf.math.top_k(tf.pad(scores, [[0, 0], [0, 0], [0, short]]), count)
+    top = tf.math.top_k(tf.pad(scores, [[0, 0], [0, 0], [0, short]]), count)
     last = tf.shape(scores)[-1] - 1
-    return TopPeaks(found.values, tf.minimum(found.indices, last))
+    return TopPeaks(top.values, tf.minimum(top.indices, last))

@@ -1,1 +1,1 @@
-"""The two-stage meta-architecture: proposals, then classes and boxes of them (Ren et al. 2015)."""
+"""Two-stage meta-architecture: proposals, then their classes and boxes (Ren et al. 2015)."""

@@ -1,4 +1,4 @@
-"""From a config to a two-stage detector."""
+"""Construction of a two-stage detector from a config."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from model_fns.detection.boxes import (
     rotated_anchors,
     rotated_coder,
 )
-from model_fns.detection.boxes.family import BoxFamily, of_models
+from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.config_rules import kinds
 from model_fns.detection.config_rules import two_stage as two_stage_checks
 from model_fns.detection.data import image_resizers
@@ -37,7 +37,7 @@ from protos import box_coding_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
 
-# Further outputs, by the fields that ask for them.
+# Optional outputs, by the config fields that enable them.
 _OUTPUTS = {
     'output_final_box_features': fields.DETECTION_FEATURES,
     'output_final_box_rpn_features': fields.CROPPED_FEATURES,
@@ -46,19 +46,19 @@ _OUTPUTS = {
 
 
 class _BoxKind(NamedTuple):
-    """What depends on `box_type`.
+    """Parts that depend on `box_type`.
 
     Attributes:
-        family: of the boxes.
-        anchors: the module that builds their anchors.
-        coder_for: config -> coder of both stages.
-        matched_region: an anchor that overlaps a box this much holds an object.
-        matched_proposal: the least overlap of a proposal and the box that it is matched with.
+        family: family of the boxes.
+        anchors: module that builds their anchors.
+        build_coder: config -> coder of both stages.
+        matched_region: least overlap of an anchor and a box for a match.
+        matched_proposal: least overlap of a proposal and a box for a match.
     """
 
     family: BoxFamily
     anchors: Any
-    coder_for: Callable[[_Config], box_coders.BoxCoder]
+    build_coder: Callable[[_Config], box_coders.BoxCoder]
     matched_region: float
     matched_proposal: float
 
@@ -67,15 +67,15 @@ def _rotated_coder(config: _Config) -> rotated_coder.RotatedBoxCoder:
     coder = config.rotated_box_coder
     if not config.HasField('rotated_box_coder'):
         coder = box_coding_pb2.RotatedBoxCoder(angle_scale=5.0)
-    return rotated_coder.of_message(coder)
+    return rotated_coder.build_from_message(coder)
 
 
 _BOX_KINDS = {
     box_coding_pb2.UPRIGHT: _BoxKind(
         axis_aligned, anchors, lambda config: model.CODER, regions.MATCHED, second_stage.MATCHED
     ),
-    # Turned boxes overlap less than upright ones do at the same distance: the thresholds are those
-    # of the published two-stage detector of them.
+    # At the same distance rotated boxes overlap less than axis-aligned ones. The thresholds are
+    # those of the published two-stage detector of rotated boxes.
     box_coding_pb2.ROTATED: _BoxKind(quadrilaterals, rotated_anchors, _rotated_coder, 0.6, 0.4),
 }
 
@@ -84,15 +84,15 @@ _BOX_KINDS = {
 def build_faster_rcnn(
     config: _Config, where: str, quantization: Optional[layers.Quantization] = None
 ) -> model.FasterRcnnModel:
-    """Return the detector that a config describes.
+    """Build the detector that a config describes.
 
     Args:
-        config: of the model.
-        where: its path, for error messages.
+        config: configuration message of the model.
+        where: path of the message, for error messages.
         quantization: must be None.
 
     Raises:
-        errors.ConfigError: a part is missing or unknown, or a field is not honored.
+        errors.ConfigError: a part is missing or unknown, or a field is not supported.
     """
     two_stage_checks.check(config, where)
     if quantization is not None:
@@ -111,7 +111,7 @@ def build_faster_rcnn(
         second=_second_stage(config, where) if config.number_of_stages > 1 else None,
         where=where,
         family=_BOX_KINDS[config.box_type].family,
-        coder=_BOX_KINDS[config.box_type].coder_for(config),
+        coder=_BOX_KINDS[config.box_type].build_coder(config),
     )
 
 
@@ -128,9 +128,9 @@ def _backbone_style(
 
 def _first_stage(config: _Config, where: str) -> stages.FirstStage:
     kind = _BOX_KINDS[config.box_type]
-    family, coder = of_models(kind.family), kind.coder_for(config)
+    family, coder = model_family(kind.family), kind.build_coder(config)
 
-    def head_for(is_training: bool) -> regions.RegionHead:
+    def build_head(is_training: bool) -> regions.RegionHead:
         name = 'first_stage_box_predictor_conv_hyperparams'
         style = hyperparams.build_layer_style(getattr(config, name), is_training, f'{where}.{name}')
         return regions.RegionHead(
@@ -146,7 +146,7 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
         anchor_generator=kind.anchors.build_anchor_generator(
             config.first_stage_anchor_generator, f'{where}.first_stage_anchor_generator'
         ),
-        head_for=head_for,
+        build_head=build_head,
         rules=suppression.Rules(
             score_threshold=config.first_stage_nms_score_threshold,
             iou_threshold=config.first_stage_nms_iou_threshold,
@@ -173,20 +173,20 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
 
 def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
-    family = of_models(_BOX_KINDS[config.box_type].family)
+    family = model_family(_BOX_KINDS[config.box_type].family)
     crops = second_stage.Crops(
         config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride, family
     )
     return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
-        head_for=(_position_sensitive if is_position_sensitive else _box_head)(config, where),
+        build_head=(_position_sensitive if is_position_sensitive else _box_head)(config, where),
         losses=_box_losses(config, where),
         post_processor=post_processing.build_post_processing(
             config.second_stage_post_processing,
             f'{where}.second_stage_post_processing',
             config.num_classes,
             family,
-            change_frame=False,  # boxes are in pixels, and are made relative to the image behind it
+            change_frame=False,  # boxes are in pixels, and are normalized afterwards
         ),
         sampler=_proposal_sampler(config),
         masks=_masks(config, where) if config.number_of_stages > 2 else None,
@@ -205,34 +205,34 @@ def _position_sensitive(
     )
     where = f'{where}.second_stage_box_predictor.rfcn_box_predictor.conv_hyperparams'
 
-    def head_for(is_training: bool) -> position_sensitive.PositionSensitiveHead:
+    def build_head(is_training: bool) -> position_sensitive.PositionSensitiveHead:
         style = hyperparams.build_layer_style(head.conv_hyperparams, is_training, where)
         return position_sensitive.PositionSensitiveHead(style, config.num_classes, bins, head.depth)
 
-    return head_for
+    return build_head
 
 
 def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxHead]:
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
 
-    def head_for(is_training: bool) -> second_stage.BoxHead:
+    def build_head(is_training: bool) -> second_stage.BoxHead:
         path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams'
         return second_stage.BoxHead(
             _fully_connected(config, is_training, path),
             config.num_classes,
             head.share_box_across_classes,
             head.dropout_keep_probability if head.use_dropout else 1.0,
-            _BOX_KINDS[config.box_type].coder_for(config).code_size,
+            _BOX_KINDS[config.box_type].build_coder(config).code_size,
         )
 
-    return head_for
+    return build_head
 
 
 def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
     where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
 
-    def head_for(is_training: bool) -> third_stage.MaskHead:
+    def build_head(is_training: bool) -> third_stage.MaskHead:
         return third_stage.MaskHead(
             hyperparams.build_layer_style(
                 head.conv_hyperparams, is_training, f'{where}.conv_hyperparams'
@@ -249,7 +249,7 @@ def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
 
     weight = config.second_stage_mask_prediction_loss_weight
     return third_stage.ThirdStage(
-        head_for, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
+        build_head, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
     )
 
 
@@ -265,13 +265,13 @@ def _context(config: _Config) -> Optional[context_attention.ContextAttention]:
 
 
 def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.LayerStyle:
-    # The kind of layer, which has been looked at, does not make its style another one.
+    # `op` was checked before, and has no influence on the style.
     named = hyperparams_pb2.Hyperparams()
     named.CopyFrom(config.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams)
     named.ClearField('op')
     style = hyperparams.build_layer_style(named, is_training, where)
-    if generations.of_type(config.feature_extractor.type) is generations.SECOND:
-        # As published: their layers do not look at it.
+    if generations.find_generation(config.feature_extractor.type) is generations.SECOND:
+        # As published: these layers ignore both.
         return style.but(initializer=layers.XAVIER, regularizer=None)
     return style
 
@@ -287,15 +287,15 @@ def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:
     )
     reduction: mining.Reduction = mining.Sum()
     if config.HasField('hard_example_miner'):
-        # As published: without shares of positives and negatives.
+        # As published: without a ratio of positives and negatives.
         reduction = mining.build_hard_examples(config.hard_example_miner, *weights, balanced=False)
     kind = _BOX_KINDS[config.box_type]
     return second_stage.BoxLosses(
-        kind.coder_for(config),
+        kind.build_coder(config),
         chosen,
         reduction,
         *weights,
-        of_models(kind.family),
+        model_family(kind.family),
         kind.matched_proposal,
     )
 

@@ -1,7 +1,7 @@
-"""Attention of proposals to what is remembered of other images (Context R-CNN, Beery et al. 2020).
+"""Attention of proposals to features of other images (Context R-CNN, Beery et al. 2020).
 
-B is the batch size, N the number of proposals of an image, M that of remembered features, L their
-length, c the channels of a proposal's features.
+B is the batch size, N the number of proposals of an image, M that of features in memory, L their
+length, and c the channels of a proposal's features.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ _SCOPE = 'AttentionBlock0_AttentionLayer0'
 _PROJECTION = 'fully_connected'
 _QUERIES, _KEYS, _VALUES = _PROJECTION, f'{_PROJECTION}_1', f'{_PROJECTION}_2'
 
-# The logit of what is not valid, before it is divided by the temperature.
+# The logit of invalid features, before the division by the temperature.
 _LEAST = -100000.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """What is remembered for each image of a batch.
+    """Memory of features of other images, for each image of a batch.
 
     Attributes:
         features: float32 [B, M, L].
-        counts: int32 [B]: how many of M are valid.
+        counts: int32 [B]: number of valid features.
     """
 
     features: tf.Tensor
     counts: tf.Tensor
 
     def trimmed(self) -> Memory:
-        """The same without rows that are padding in every image of the batch, but for one."""
+        """Remove rows that are padding in every image of the batch, but keep at least one."""
         return Memory(self.features[:, : tf.maximum(tf.reduce_max(self.counts), 1)], self.counts)
 
 
-def memory_of(side_inputs: Optional[Mapping[str, tf.Tensor]]) -> Optional[Memory]:
-    """What is remembered of other images, where a model attends to it.
+def read_memory(side_inputs: Optional[Mapping[str, tf.Tensor]]) -> Optional[Memory]:
+    """Build the memory from side inputs, if the model uses it.
 
     Args:
-        side_inputs: by the names of `fields`; None: nothing is attended to.
+        side_inputs: tensors by the names of `fields`; None: there is no attention.
     """
     if side_inputs is None:
         return None
@@ -54,16 +54,16 @@ def memory_of(side_inputs: Optional[Mapping[str, tf.Tensor]]) -> Optional[Memory
 
 @dataclasses.dataclass(frozen=True)
 class ContextAttention:
-    """Adds to features of proposals what attention finds in a memory.
+    """Attention that adds features from a memory to those of proposals.
 
-    As published, what is added is twice the mean of a proposal's own features, and what was found:
-    the attention's result is added to its input, and the sum to the features and to their mean.
+    As published, twice the mean of a proposal's own features is added too: the attention's result
+    is added to its input, and the sum to the features and to their mean.
 
     Attributes:
         bottleneck: channels of queries, keys and values.
-        temperature: that logits, cosines of queries and keys, are divided by.
-        on_crops: whether it is about the crops of the first stage's features, before the second
-            stage; else about what the second stage makes of them.
+        temperature: divisor of logits, which are cosines of queries and keys.
+        on_crops: True: attention applies to crops of the first stage's features; False: to the
+            features of the second stage.
     """
 
     bottleneck: int = 2048
@@ -77,9 +77,9 @@ class ContextAttention:
 
         Args:
             features: [B * N, height, width, c].
-            counts: int32 [B]: how many proposals of each image are valid.
-            memory: of the images.
-            is_training: whether batch norm uses the batch's statistics.
+            counts: int32 [B]: number of valid proposals of each image.
+            memory: memory of the images.
+            is_training: True: batch norm uses the batch's statistics.
         """
         added = self.added(features, counts, memory, is_training)
         added = tf.reshape(added, [-1, 1, 1, features.shape[-1]])
@@ -88,9 +88,9 @@ class ContextAttention:
     def added(
         self, features: tf.Tensor, counts: tf.Tensor, memory: Memory, is_training: bool
     ) -> tf.Tensor:
-        """What is added to the features of each proposal, float32 [B, N, c]; see `__call__`."""
+        """Compute the summand of each proposal's features, float32 [B, N, c]; see `__call__`."""
         if not is_training:
-            memory = memory.trimmed()  # in training, padding counts in the batch's statistics
+            memory = memory.trimmed()  # in training, padding affects the batch's statistics
         pooled = layers.to_float32(tf.reduce_mean(features, [1, 2]))
         pooled = tf.reshape(pooled, [tf.shape(counts)[0], -1, features.shape[-1]])
         is_proposal = _mask(counts, pooled)
@@ -105,13 +105,13 @@ class ContextAttention:
         cosines = tf.matmul(queries, keys, transpose_b=True)
         is_valid = tf.linalg.matrix_transpose(is_remembered) > 0
         weights = tf.nn.softmax(tf.where(is_valid, cosines, _LEAST) / self.temperature)
-        found = tf.matmul(weights, values)
-        return 2.0 * pooled + self._project(found, features.shape[-1], is_training, _PROJECTION)
+        attended = tf.matmul(weights, values)
+        return 2.0 * pooled + self._project(attended, features.shape[-1], is_training, _PROJECTION)
 
     def _project(
         self, values: tf.Tensor, channels: int, is_training: bool, scope: str
     ) -> tf.Tensor:
-        """[B, n, channels] of [B, n, any]."""
+        """Project [B, n, any] to [B, n, channels]."""
         style = layers.LayerStyle(
             is_training=is_training,
             activation=tf.nn.relu6,
@@ -123,6 +123,6 @@ class ContextAttention:
 
 
 def _mask(counts: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """float32 [B, n, 1]: 1 for the first counts [B] rows of [B, n, any]."""
+    """Compute float32 [B, n, 1]: 1 for the first counts [B] rows of [B, n, any]."""
     valid = tf.sequence_mask(counts, tf.shape(rows)[1], tf.float32)
     return valid[..., tf.newaxis]

@@ -1,4 +1,4 @@
-"""The two halves of a backbone: one runs on images, the other on crops of what that gives."""
+"""Two-stage backbones: the first stage runs on images, the second on crops of its features."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ tf1 = tf.compat.v1
 FIRST_SCOPE = 'FirstStageFeatureExtractor'
 SECOND_SCOPE = 'SecondStageFeatureExtractor'
 
-# (preprocessed images, style, stride) -> features; below a pyramid, end points.
+# (preprocessed images, style, stride) -> features, or end points for a pyramid.
 FirstStage = Callable[[tf.Tensor, layers.LayerStyle, int], Union[tf.Tensor, registry.EndPoints]]
 # (crops of features, style) -> features.
 SecondStage = Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]
 
-# The block of residual networks that the second stage runs.
+# The block of residual networks that is the second stage.
 SECOND_PART = 'block4'
 
 
 @dataclasses.dataclass(frozen=True)
 class Extractor:
-    """A backbone in two stages.
+    """Backbone in two stages.
 
     Attributes:
-        network: its name in the registry.
+        network: name in the registry.
         first_stage: the part that runs on images.
-        scales_batch_norm: its batch norm has a gamma, which the network's may lack.
-        renamed: scopes of the second stage that have another name in the whole network, and so in
-            a classifier's checkpoint.
-        of_cells: a network of searched cells. As published it keeps its regularization, its first
-            stage's batch norm always trains, and a classifier's checkpoint gives moving averages.
-        strides: of the first stage's features, those that there are.
-        second_stage: the part that runs on crops; None: the network's own.
-        type_name: what a config calls it.
-        pyramid: what stands on the first stage, and takes the second's place; None: there is none.
+        scales_batch_norm: True: batch norm has a gamma, which the network's may lack.
+        renamed: scopes of the second stage with another name in the whole network, and so in a
+            classifier's checkpoint.
+        of_cells: True: a network of searched cells. As published it keeps its regularization, its
+            first stage's batch norm is always trained, and moving averages of a classifier's
+            checkpoint are used.
+        strides: supported strides of the first stage's features.
+        second_stage: the part that runs on crops; None: that of the network.
+        type_name: type in a config.
+        pyramid: pyramid on the first stage, which replaces the second; None: there is none.
     """
 
     network: str
@@ -61,17 +62,17 @@ class Extractor:
 
     @property
     def generation(self) -> generations.Generation:
-        """How it computes what the published detectors do not all compute alike."""
-        return generations.of_type(self.type_name)
+        """Generation of the detector, on which details of the computation depend."""
+        return generations.find_generation(self.type_name)
 
     @property
     def scopes(self) -> Tuple[str, str]:
-        """Of both stages: they tell the generations apart in checkpoints."""
+        """Scopes of both stages, which differ between generations in checkpoints."""
         before = self.generation.scope
         return before + FIRST_SCOPE, before + SECOND_SCOPE
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Return images as the backbone was trained on.
+        """Normalize images as in the training of the backbone.
 
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
@@ -86,18 +87,18 @@ class Extractor:
         trains_batch_norm: bool,
         style: Optional[layers.LayerStyle] = None,
     ) -> List[tf.Tensor]:
-        """Return the features of images: one map, [B, height / stride, width / stride, channels].
+        """Compute the features of images: [B, height / stride, width / stride, channels].
 
-        With a pyramid there is a map for each of its levels, from fine to coarse. As published,
-        these are of images padded to a multiple of a number, though boxes are placed on them as on
-        the images without that padding.
+        The result has one map, or one for each level of a pyramid, from fine to coarse. As
+        published the images of a pyramid are padded to a multiple of a number, but boxes are placed
+        on its maps as if there were no such padding.
 
         Args:
             images: float32 [B, height, width, channels], preprocessed.
-            stride: one of `strides`; with a pyramid it changes nothing.
-            is_training: whether batch norm uses the batch's statistics,
-            trains_batch_norm: where this is set too.
-            style: of the layers; None: the published one.
+            stride: one of `strides`; without effect on a pyramid.
+            is_training: True: batch norm uses the batch's statistics, if the next one is set too.
+            trains_batch_norm: see `is_training`.
+            style: style of the layers; None: the published one.
         """
         with tf1.variable_scope(self.scopes[0]):
             style = self._style(is_training, trains_batch_norm or self.of_cells, style)
@@ -115,13 +116,13 @@ class Extractor:
         trains_batch_norm: bool,
         style: Optional[layers.LayerStyle] = None,
     ) -> tf.Tensor:
-        """Return the features of boxes, [n, height', width', channels'].
+        """Compute the features of boxes, [n, height', width', channels'].
 
         Args:
-            crops: [n, height, width, channels], of the first stage's features.
+            crops: [n, height, width, channels], crops of the first stage's features.
             is_training: see `features`.
             trains_batch_norm: see `features`.
-            style: see `features`; with a pyramid it is of the first stage alone.
+            style: see `features`; with a pyramid it only applies to the first stage.
         """
         with tf1.variable_scope(self.scopes[1]):
             if self.pyramid is not None:
@@ -132,25 +133,26 @@ class Extractor:
     def restore_map(
         self, variables: Mapping[str, tf.Variable], checkpoint_type: str
     ) -> Dict[str, tf.Variable]:
-        """Return the variables that a checkpoint gives; see `Detector.restore_map`.
+        """Map names of a checkpoint to variables; see `Detector.restore_map`.
 
-        A classifier's gives a part that both stages have to the second, which alone uses it.
+        A part that both stages have is restored from a classifier in the second stage only, because
+        the first does not use it.
 
         Args:
-            variables: of the model, by name.
-            checkpoint_type: `detection`: names are the same; `classification`: those of the whole
-                network.
+            variables: variables of the model, by name.
+            checkpoint_type: `detection`: names are the same; `classification`: names are those of
+                the whole network.
         """
-        found: Dict[str, tf.Variable] = {}
+        restored: Dict[str, tf.Variable] = {}
         for scope in self.scopes:
             for name, variable in variables.items():
                 if name.startswith(f'{scope}/'):
                     if checkpoint_type == 'classification':
-                        name = self._in_whole_network(name, scope)
-                    found[name] = variable
-        return found
+                        name = self._classifier_name(name, scope)
+                    restored[name] = variable
+        return restored
 
-    def _in_whole_network(self, name: str, scope: str) -> str:
+    def _classifier_name(self, name: str, scope: str) -> str:
         name = name[len(scope) + 1 :]
         for ours, whole in self.renamed if scope == self.scopes[1] else ():
             if name.startswith(f'{ours}/'):
@@ -158,11 +160,11 @@ class Extractor:
         return f'{name}/ExponentialMovingAverage' if self.of_cells else name
 
     def object_rules(self, variables: Sequence[tf.Variable], whole: bool) -> object_paths.Rules:
-        """Return the paths of the variables of both stages, see `object_paths`.
+        """Build the rules of the paths of both stages, see `object_paths`.
 
         Args:
-            variables: of the model.
-            whole: in a classifier's checkpoint, which has one network of both.
+            variables: variables of the model.
+            whole: True: for a classifier's checkpoint, in which both stages are one network.
         """
         network = self._network
         first, second = (f'{scope}/{network.scope}' for scope in self.scopes)
@@ -187,7 +189,7 @@ class Extractor:
         ]
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """See `Task.foreign_checkpoint`."""
+        """Describe why a checkpoint is of the other generation; empty if it is not."""
         return generations.foreign(
             names,
             FIRST_SCOPE,
@@ -203,7 +205,7 @@ class Extractor:
     def _style(
         self, is_training: bool, trains_batch_norm: bool, style: Optional[layers.LayerStyle]
     ) -> layers.LayerStyle:
-        """As published without regularization, but for networks of cells; or as given."""
+        """Return the passed style or the published one, without regularization except for cells."""
         if style is None:
             published = self._network.detection_style or self._network.style
             options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
@@ -217,25 +219,25 @@ EXTRACTORS: Registry[Extractor] = Registry('feature extractor')
 
 
 def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extractor:
-    """Return the extractor that a config names.
+    """Find the extractor that a config names.
 
     Args:
-        config: which.
-        where: its path, for error messages.
+        config: configuration message.
+        where: path of the message, for error messages.
 
     Raises:
-        errors.ConfigError: there is none of that name, or not with that stride; or its pyramid's
-            hyperparameters are not honored.
+        errors.ConfigError: the type is unknown, or does not support the stride or the
+            hyperparameters of its pyramid.
     """
-    found = EXTRACTORS.get(config.type, f'{where}.type')
+    extractor = EXTRACTORS.get(config.type, f'{where}.type')
     stride = config.first_stage_features_stride
-    if stride not in found.strides:
+    if stride not in extractor.strides:
         raise errors.ConfigError(
             f'{where}.first_stage_features_stride: {stride}; expected '
-            f'{" or ".join(map(str, found.strides))}.'
+            f'{" or ".join(map(str, extractor.strides))}.'
         )
-    found = dataclasses.replace(found, type_name=config.type)
-    return found if found.pyramid is None else _with_levels(found, config, where)
+    extractor = dataclasses.replace(extractor, type_name=config.type)
+    return extractor if extractor.pyramid is None else _with_levels(extractor, config, where)
 
 
 def _with_levels(
@@ -243,16 +245,16 @@ def _with_levels(
 ) -> Extractor:
     named, path = config.fpn, f'{where}.conv_hyperparams'
 
-    def style_for(is_training: bool) -> layers.LayerStyle:
+    def build_style(is_training: bool) -> layers.LayerStyle:
         return hyperparams.build_layer_style(config.conv_hyperparams, is_training, path)
 
     levels = Pyramid(named.min_level, named.max_level, named.additional_layer_depth)
-    made = pyramid.FeaturePyramid(levels, style_for, config.type, where, config.pad_to_multiple)
-    return dataclasses.replace(extractor, pyramid=made)
+    neck = pyramid.FeaturePyramid(levels, build_style, config.type, where, config.pad_to_multiple)
+    return dataclasses.replace(extractor, pyramid=neck)
 
 
-def _up_to(name: str, end_point: str) -> FirstStage:
-    """A network up to an end point of stride 16, or with atrous convolutions behind stride 8."""
+def _network_until(name: str, end_point: str) -> FirstStage:
+    """Build a network up to an end point, with a stride of 16 or atrous convolutions at 8."""
 
     def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
         network = registry.get_network(name, task='detection')
@@ -265,7 +267,7 @@ def _up_to(name: str, end_point: str) -> FirstStage:
 
 
 def _resnet(name: str) -> FirstStage:
-    """The features of block3; block4 is built too, as published, and has variables in vain."""
+    """Build a network up to block3; block4 is built but unused, as published."""
 
     def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
         network = registry.get_network(name, task='detection')
@@ -275,10 +277,11 @@ def _resnet(name: str) -> FirstStage:
     return build
 
 
-def _of_second_generation(name: str) -> Extractor:
-    """Return a ResNet cut in two, neither part of which has variables in vain.
+def _split_resnet(name: str) -> Extractor:
+    """Build a ResNet that is split in two, without unused variables.
 
-    Blocks stride in their first unit, the second stage's too: crops of 7 x 7 become 4 x 4.
+    Blocks stride in their first unit. This includes the second stage, so crops of 7 x 7 become 4 x
+    4.
     """
     last = f'{resnet_v1.ARCHITECTURES[name].scope}/block3'
 
@@ -294,7 +297,7 @@ def _of_second_generation(name: str) -> Extractor:
 
 
 def _below_pyramid(name: str) -> Extractor:
-    """Return a whole ResNet of the second generation below a pyramid."""
+    """Build a whole ResNet of the second generation with a pyramid."""
 
     def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> registry.EndPoints:
         return _end_points(name, images, style)
@@ -305,7 +308,7 @@ def _below_pyramid(name: str) -> Extractor:
 def _end_points(
     name: str, images: tf.Tensor, style: layers.LayerStyle, last: Optional[str] = None
 ) -> registry.EndPoints:
-    """Of a ResNet of the second generation, up to the last that is named."""
+    """Compute the end points of a ResNet of the second generation, up to the last named one."""
     options = registry.Options(
         strides_first=True, sum_activation=style.activation, final_endpoint=last
     )
@@ -313,10 +316,10 @@ def _end_points(
 
 
 def _cells(name: str) -> FirstStage:
-    """Return the last two maps of the first stage's cells, side by side."""
+    """Build a first stage of cells, whose last two maps are concatenated."""
 
     def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
-        del stride  # there is one
+        del stride  # only one is supported
         network = registry.get_network(name, task='detection')
         return network.first_stage(images, style, registry.Options())
 
@@ -334,17 +337,17 @@ for _size in (50, 101, 152):
     _name = f'resnet_v1_{_size}'
     _type = f'faster_rcnn_resnet{_size}'
     EXTRACTORS.add(_type, Extractor(_name, _resnet(_name)))
-    for _other, _made in (
-        (generations.twin(_type), _of_second_generation(_name)),
+    for _other, _extractor in (
+        (generations.counterpart(_type), _split_resnet(_name)),
         (generations.with_pyramid(_type), _below_pyramid(_name)),
     ):
-        EXTRACTORS.add(_other, dataclasses.replace(_made, type_name=_other))
+        EXTRACTORS.add(_other, dataclasses.replace(_extractor, type_name=_other))
 EXTRACTORS.add(
     'faster_rcnn_inception_v2',
-    # The published program takes 8 too, and gives 16.
+    # The published program accepts 8 too, but uses 16.
     Extractor(
         'inception_v2',
-        _up_to('inception_v2', 'Mixed_4e'),
+        _network_until('inception_v2', 'Mixed_4e'),
         scales_batch_norm=True,
         strides=(16,),
     ),
@@ -362,7 +365,9 @@ for _size in ('nas', 'pnas'):
     EXTRACTORS.add(
         f'faster_rcnn_{_size}', Extractor(_name, _cells(_name), of_cells=True, strides=(16,))
     )
-# Published without names; ours are those of the classifiers.
+# These are published without names; the names here are those of the classifiers.
 for _suffix in ('', '_075', '_050', '_025'):
     _name = f'mobilenet_v1{_suffix}'
-    EXTRACTORS.add(f'faster_rcnn_{_name}', Extractor(_name, _up_to(_name, 'Conv2d_11_pointwise')))
+    EXTRACTORS.add(
+        f'faster_rcnn_{_name}', Extractor(_name, _network_until(_name, 'Conv2d_11_pointwise'))
+    )

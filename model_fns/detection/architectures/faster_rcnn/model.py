@@ -1,4 +1,4 @@
-"""The two-stage detector: proposals of an image, and what they are (Ren et al. 2015)."""
+"""Two-stage detector: proposals of an image, and their classes and boxes (Ren et al. 2015)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     third_stage,
 )
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
-from model_fns.detection.boxes.family import BoxFamily, of_models
+from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.data import image_resizers
 from model_fns.detection.networks import object_paths
 
@@ -26,23 +26,23 @@ REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
 MASK_LOSS = 'BoxClassifierLoss/mask_loss'
 
-# Of all upright boxes of both stages, as published.
+# Coder of axis-aligned boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
 
 
 class FasterRcnnModel(detector.Detector):
-    """A two-stage detector, without what surrounds it (inputs, metrics, class ids).
+    """Two-stage detector, without inputs, metrics and class ids.
 
     Args:
         num_classes: C, without background.
-        resizer: how an image becomes an input.
+        resizer: resizes images to inputs.
         backbone: the network.
         first: the first stage.
         second: the second stage; None: proposals are the detections.
-        where: path of its config, for error messages.
-        family: of the boxes. In between, anchors, proposals and boxes are those of `of_models`, in
-            pixels of the input.
-        coder: of the boxes of both stages.
+        where: path of the config, for error messages.
+        family: family of the boxes. Internally, anchors, proposals and boxes are those of
+            `model_family`, in pixels of the input.
+        coder: coder of the boxes of both stages.
     """
 
     last_layer_scopes = (f'{second_stage.HEAD_SCOPE}/',)
@@ -73,11 +73,11 @@ class FasterRcnnModel(detector.Detector):
         self._first = first
         self._second = second
         self.where = where
-        self._of_model = of_models(family)
+        self._model_family = model_family(family)
         self._coder = coder
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """See `Detector`; as published, padding is normalized as images are."""
+        """Fill padding, then normalize images with their padding, as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         images = self.resizer.to_network_channels(images)
         return self._backbone.extractor.preprocess(images)
@@ -90,10 +90,11 @@ class FasterRcnnModel(detector.Detector):
         is_training: bool,
         side_inputs: Optional[Dict[str, tf.Tensor]] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Raw predictions, by the names of `fields`; see `Detector`.
+        """Compute raw predictions, by the names of `fields`.
 
-        In training the second stage runs on a sample of the proposals, by the groundtruth. Masks
-        are of proposals then; else they are of detections, which are found here for them.
+        In training the second stage runs on a sample of the proposals, drawn by groundtruth, and
+        masks are predicted for proposals. Otherwise masks are predicted for detections, which are
+        computed here for that purpose.
         """
         features = self._backbone.features(images, is_training)
         predictions = self._regions(images, features, is_training)
@@ -105,10 +106,10 @@ class FasterRcnnModel(detector.Detector):
         )
         if self._second is not None:
             if is_training and self._second.sampler is not None and groundtruth is not None:
-                absolute = self._in_pixels(groundtruth, images)
+                absolute = self._to_pixels(groundtruth, images)
                 assigned = self._second.losses.targets(proposals.boxes, absolute)
                 proposals = proposals.sampled(self._second.sampler, assigned, groundtruth.numbers())
-            memory = context_attention.memory_of(side_inputs)
+            memory = context_attention.read_memory(side_inputs)
             predictions.update(self._boxes(images, features, proposals, memory, is_training))
         predictions[fields.PROPOSAL_BOXES] = proposals.boxes
         predictions[fields.PROPOSAL_SCORES] = proposals.scores
@@ -127,25 +128,25 @@ class FasterRcnnModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """See `Detector`; anchors on padding are negatives."""
+        """Compute the losses of all stages; anchors on padding are negatives."""
         del true_shapes
-        groundtruth = self._in_pixels(groundtruth, predictions[fields.PREPROCESSED])
-        of_regions = self._first.losses(
+        groundtruth = self._to_pixels(groundtruth, predictions[fields.PREPROCESSED])
+        region_losses = self._first.losses(
             predictions[fields.RPN_BOX_ENCODINGS],
             predictions[fields.RPN_OBJECTNESS],
             predictions[fields.ANCHORS],
             groundtruth,
         )
-        values = dict(zip(REGION_LOSSES, of_regions))
+        values = dict(zip(REGION_LOSSES, region_losses))
         if self._second is not None:
-            of_boxes = self._second.losses(
+            box_losses = self._second.losses(
                 predictions[fields.REFINED_BOX_ENCODINGS],
                 predictions[fields.CLASS_LOGITS],
                 predictions[fields.PROPOSAL_BOXES],
                 predictions[fields.NUM_PROPOSALS],
                 groundtruth,
             )
-            values.update(zip(BOX_LOSSES, of_boxes))
+            values.update(zip(BOX_LOSSES, box_losses))
             if self._second.masks is not None:
                 boxes = predictions[fields.MASK_BOXES]
                 values[MASK_LOSS] = self._second.masks.loss(
@@ -160,50 +161,53 @@ class FasterRcnnModel(detector.Detector):
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:
-        """Return detections; see `Detector`."""
+        """Convert raw predictions to detections."""
         windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
         if self._second is None:
             return self._proposals_as_detections(predictions, windows)
         if fields.DETECTION_BOXES in predictions:
-            found = {name: predictions[name] for name in fields.DETECTIONS if name in predictions}
+            names = [name for name in fields.DETECTIONS if name in predictions]
+            detections = {name: predictions[name] for name in names}
         else:
-            found = self._detections(predictions, windows)
+            detections = self._detections(predictions, windows)
         proposals = predictions[fields.PROPOSAL_BOXES]
         shown = self.family.from_boxes(proposals, *_far_sides(windows))
-        return {**found, fields.SHOWN_PROPOSALS: shown}
+        return {**detections, fields.SHOWN_PROPOSALS: shown}
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """Return the variables of both feature extractors; see `Detector`."""
+        """Map names of a checkpoint to the variables of both feature extractors."""
         by_name = {variable_name(variable): variable for variable in variables}
         return self._backbone.extractor.restore_map(by_name, checkpoint_type)
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """See `Detector`."""
+        """Map paths of an object-based checkpoint to variables."""
         extractor = self._backbone.extractor
         where = f'{self.where}.feature_extractor'
         object_paths.require_objects(extractor.type_name, where)
-        of_classifier = checkpoint_type == 'classification'
-        rules = extractor.object_rules(variables, whole=of_classifier)
+        is_classifier = checkpoint_type == 'classification'
+        rules = extractor.object_rules(variables, whole=is_classifier)
         if checkpoint_type != 'full':
             starts = tuple(f'{scope}/' for scope in extractor.scopes)
-            variables = [one for one in variables if variable_name(one).startswith(starts)]
-            return object_paths.paths_of(variables, rules, complete=not of_classifier)
+            variables = [
+                variable for variable in variables if variable_name(variable).startswith(starts)
+            ]
+            return object_paths.map_paths(variables, rules, complete=not is_classifier)
         drops = self._second is not None and self._second.drops_features
         heads = object_paths.two_stage_head_rules(variables, drops)
-        return object_paths.paths_of(variables, [*rules, *heads])
+        return object_paths.map_paths(variables, [*rules, *heads])
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """See `Detector`."""
+        """Describe why a checkpoint is of the other generation; empty if it is not."""
         return self._backbone.extractor.foreign_checkpoint(names)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """See `Detector`; of the anchors that training uses.
+        """Compute the similarity of boxes and the best anchors of training.
 
-        A poorer match is forced; but the second stage learns of proposals that overlap this much.
+        The first stage also forces worse matches, so the threshold is that of the second stage.
         """
         features = self._backbone.features(images, is_training=False)
         anchors_used = self._regions(images, features, is_training=True)[fields.ANCHORS]
@@ -218,36 +222,38 @@ class FasterRcnnModel(detector.Detector):
     def _detections(
         self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
     ) -> Dict[str, tf.Tensor]:
-        """What the second stage finds."""
+        """Convert the predictions of the second stage to detections."""
         proposals = predictions[fields.PROPOSAL_BOXES]
         boxes = self._coder.decode(
             predictions[fields.REFINED_BOX_ENCODINGS], proposals[:, :, tf.newaxis]
         )
-        found = self._second.post_processor.apply(
+        detections = self._second.post_processor.apply(
             boxes, predictions[fields.CLASS_LOGITS], windows, predictions[fields.NUM_PROPOSALS]
         )
         names = fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES
-        boxes, raw = (self.family.from_boxes(found[name], *_far_sides(windows)) for name in names)
+        boxes, raw = (
+            self.family.from_boxes(detections[name], *_far_sides(windows)) for name in names
+        )
         raw = self.family.clip_to_window(raw, tf.constant([0.0, 0.0, 1.0, 1.0]))
-        return {**found, **dict(zip(names, (boxes, raw)))}
+        return {**detections, **dict(zip(names, (boxes, raw)))}
 
     def _regions(
         self, images: tf.Tensor, features: Sequence[tf.Tensor], is_training: bool
     ) -> Dict[str, tf.Tensor]:
-        """Return the first stage's predictions for its anchors."""
+        """Compute the first stage's predictions for its anchors."""
         generator = self._first.anchor_generator
         per_cell = generator.anchors_per_location()
-        codes, logits = self._first.head_for(is_training).predict(features, per_cell)
-        size = anchors.size_of(images)
-        made = generator.generate([anchors.size_of(one) for one in features], size)
-        boxes = tf.convert_to_tensor(made)
+        codes, logits = self._first.build_head(is_training).predict(features, per_cell)
+        size = anchors.spatial_size(images)
+        generated = generator.generate([anchors.spatial_size(level) for level in features], size)
+        boxes = tf.convert_to_tensor(generated)
         if is_training and not self._first.clips_anchors:
             where = f'{self.where}.first_stage_anchor_generator'
-            rows = regions.rows_inside(generator.hulls(made), size, where)
+            rows = regions.rows_inside(generator.enclosing_boxes(generated), size, where)
             boxes = tf.gather(boxes, rows)
             codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))
         else:
-            boxes = self._of_model.clip_to_window(boxes, _windows(images, None)[0])
+            boxes = self._model_family.clip_to_window(boxes, _windows(images, None)[0])
         return {
             fields.RPN_BOX_ENCODINGS: codes,
             fields.RPN_OBJECTNESS: logits,
@@ -255,7 +261,7 @@ class FasterRcnnModel(detector.Detector):
         }
 
     def _decoded_regions(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
-        """Return the box of each anchor, [B, A, numbers of a box]."""
+        """Decode the box of each anchor, [B, A, K]."""
         return self._coder.decode(
             predictions[fields.RPN_BOX_ENCODINGS], predictions[fields.ANCHORS]
         )
@@ -268,25 +274,27 @@ class FasterRcnnModel(detector.Detector):
         memory: Optional[context_attention.Memory],
         is_training: bool,
     ) -> Dict[str, tf.Tensor]:
-        """Return the second stage's predictions for its proposals."""
+        """Compute the second stage's predictions for its proposals."""
         sides = _sides(images)
-        head, context = self._second.head_for(is_training), self._second.context
+        head, context = self._second.build_head(is_training), self._second.context
         if not (is_training or context or self._second.crops is None):
             return self._boxes_of_valid(features, proposals, sides)
         if self._second.crops is None:
-            of_boxes = self._backbone.box_features(features[0], is_training)
-            codes, logits = head.predict(of_boxes, self.family.from_boxes(proposals.boxes, *sides))
+            box_features = self._backbone.box_features(features[0], is_training)
+            codes, logits = head.predict(
+                box_features, self.family.from_boxes(proposals.boxes, *sides)
+            )
         else:
             crops = self._second.crops(features, proposals.boxes, sides)
             if context is not None and context.on_crops:
                 crops = context(crops, proposals.counts, memory, is_training)
-            of_boxes = self._backbone.box_features(crops, is_training)
+            box_features = self._backbone.box_features(crops, is_training)
             if context is not None and not context.on_crops:
-                of_boxes = context(of_boxes, proposals.counts, memory, is_training)
-            codes, logits = head.predict(of_boxes)
+                box_features = context(box_features, proposals.counts, memory, is_training)
+            codes, logits = head.predict(box_features)
         count = proposals.boxes.shape[1]
         return {
-            fields.BOX_FEATURES: of_boxes,
+            fields.BOX_FEATURES: box_features,
             fields.REFINED_BOX_ENCODINGS: tf.reshape(codes, [-1, count, *codes.shape[1:]]),
             fields.CLASS_LOGITS: tf.reshape(logits, [-1, count, *logits.shape[1:]]),
         }
@@ -297,17 +305,17 @@ class FasterRcnnModel(detector.Detector):
         proposals: regions.Proposals,
         sides: Tuple[tf.Tensor, tf.Tensor],
     ) -> Dict[str, tf.Tensor]:
-        """The second stage's predictions in inference: of rows without a proposal they are 0.
+        """Compute the second stage's predictions in inference; 0 for rows without a proposal.
 
-        Nothing is computed for these: images may have fewer proposals than there is room for.
+        The network does not run for these rows, as images may have fewer proposals than rows.
         """
         _, count, size = proposals.boxes.shape
         marks = tf.sequence_mask(proposals.counts, count)
         rows = third_stage.true_rows(marks)
-        of_rows = tf.gather(tf.reshape(proposals.boxes, [-1, size]), rows)
-        crops = self._second.crops.of_rows(features, of_rows, rows // count, sides)
-        of_boxes = self._backbone.box_features(crops, is_training=False)
-        codes, logits = self._second.head_for(False).predict(of_boxes)
+        boxes = tf.gather(tf.reshape(proposals.boxes, [-1, size]), rows)
+        crops = self._second.crops.crop_rows(features, boxes, rows // count, sides)
+        box_features = self._backbone.box_features(crops, is_training=False)
+        codes, logits = self._second.build_head(False).predict(box_features)
         return {
             fields.REFINED_BOX_ENCODINGS: third_stage.spread(codes, rows, marks),
             fields.CLASS_LOGITS: third_stage.spread(logits, rows, marks),
@@ -319,12 +327,12 @@ class FasterRcnnModel(detector.Detector):
         predictions: Dict[str, tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
     ) -> Dict[str, tf.Tensor]:
-        """Return logits of the masks that are learned: of proposals that hold an object."""
-        head = self._second.masks.head_for(True)
+        """Compute logits of the masks of proposals that hold an object."""
+        head = self._second.masks.build_head(True)
         boxes = predictions[fields.PROPOSAL_BOXES]
         marks = tf.fill(tf.shape(boxes)[:2], True)
         if groundtruth is not None and head.is_by_row:
-            absolute = self._in_pixels(groundtruth, images)
+            absolute = self._to_pixels(groundtruth, images)
             marks = self._second.losses.targets(boxes, absolute).matches >= 0
         rows = third_stage.true_rows(marks)
         return {
@@ -340,41 +348,43 @@ class FasterRcnnModel(detector.Detector):
         predictions: Dict[str, tf.Tensor],
         windows: tf.Tensor,
     ) -> Dict[str, tf.Tensor]:
-        """Detections with their masks and features; nothing is computed for rows without one."""
-        second, found = self._second, self._detections(predictions, windows)
-        # From units of the image to pixels of the input.
-        boxes = self.family.to_boxes(found[fields.DETECTION_BOXES], *_far_sides(windows))
+        """Compute detections with their masks and features; 0 for rows without a detection."""
+        second, detections = self._second, self._detections(predictions, windows)
+        # Convert normalized boxes to pixels of the input.
+        boxes = self.family.to_boxes(detections[fields.DETECTION_BOXES], *_far_sides(windows))
         count = tf.shape(boxes)[1]
-        marks = tf.range(tf.cast(count, tf.float32)) < found[fields.NUM_DETECTIONS][:, tf.newaxis]
+        marks = (
+            tf.range(tf.cast(count, tf.float32)) < detections[fields.NUM_DETECTIONS][:, tf.newaxis]
+        )
         rows = third_stage.true_rows(marks)
 
-        def of_rows(values: tf.Tensor) -> tf.Tensor:
+        def select_rows(values: tf.Tensor) -> tf.Tensor:
             return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
 
-        crops = second.crops.of_rows(features, of_rows(boxes), rows // count, _sides(images))
-        of_boxes = self._backbone.box_features(crops, is_training=False)
-        values = {fields.DETECTION_FEATURES: of_boxes, fields.CROPPED_FEATURES: crops}
+        crops = second.crops.crop_rows(features, select_rows(boxes), rows // count, _sides(images))
+        box_features = self._backbone.box_features(crops, is_training=False)
+        values = {fields.DETECTION_FEATURES: box_features, fields.CROPPED_FEATURES: crops}
         values = {name: value for name, value in values.items() if name in second.outputs}
         masks = {}
         if second.masks is not None:
-            logits = second.masks.head_for(False).predict(of_boxes)
-            classes = tf.cast(of_rows(found[fields.DETECTION_CLASSES]), tf.int32)
+            logits = second.masks.build_head(False).predict(box_features)
+            classes = tf.cast(select_rows(detections[fields.DETECTION_CLASSES]), tf.int32)
             values[fields.DETECTION_MASKS] = third_stage.probabilities(logits, classes)
             masks = {fields.MASK_BOXES: boxes, fields.MASK_ROWS: rows, fields.MASK_LOGITS: logits}
         spread = {
             name: third_stage.spread(layers.to_float32(value), rows, marks)
             for name, value in values.items()
         }
-        return {**found, **masks, **spread}
+        return {**detections, **masks, **spread}
 
     def _proposals_as_detections(
         self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
     ) -> Dict[str, tf.Tensor]:
-        """What a model of one stage finds: boxes that may hold an object of any class."""
+        """Convert proposals of a one-stage model to detections of unknown classes."""
         scores = predictions[fields.PROPOSAL_SCORES]
         boxes, raw = (
-            self.family.from_boxes(one, *_far_sides(windows))
-            for one in (predictions[fields.PROPOSAL_BOXES], self._decoded_regions(predictions))
+            self.family.from_boxes(boxes, *_far_sides(windows))
+            for boxes in (predictions[fields.PROPOSAL_BOXES], self._decoded_regions(predictions))
         )
         return {
             fields.DETECTION_BOXES: boxes,
@@ -386,10 +396,10 @@ class FasterRcnnModel(detector.Detector):
             fields.RAW_DETECTION_SCORES: tf.nn.softmax(predictions[fields.RPN_OBJECTNESS]),
         }
 
-    def _in_pixels(
+    def _to_pixels(
         self, groundtruth: targets.Groundtruth, images: tf.Tensor
     ) -> targets.Groundtruth:
-        """Return groundtruth, normalized to the padded input, in pixels of it."""
+        """Convert groundtruth from normalized coordinates to pixels of the padded input."""
         boxes = self.family.to_boxes(groundtruth.boxes, *_sides(images))
         return dataclasses.replace(groundtruth, boxes=boxes)
 
@@ -401,11 +411,11 @@ def _sides(images: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
 
 
 def _windows(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-    """What is image, not padding, in pixels: float32 [B, 4], or [1, 4] of whole inputs.
+    """Compute the image without padding in pixels: float32 [B, 4], or [1, 4] of whole inputs.
 
     Args:
         images: [B, height, width, channels].
-        true_shapes: int32 [B, 3]; None: nothing is padding.
+        true_shapes: int32 [B, 3]; None: there is no padding.
     """
     if true_shapes is None:
         true_shapes = tf.shape(images)[tf.newaxis, 1:]

@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Bins:
-    """A box in rows and columns of parts, each of which has channels of its own.
+    """Division of a box into a grid of bins with separate channels.
 
     Attributes:
         grid: rows and columns of bins.
@@ -32,15 +32,14 @@ class Bins:
 
     @property
     def count(self) -> int:
-        """How many bins a box has."""
+        """Number of bins of a box."""
         return self.grid[0] * self.grid[1]
 
     def samples(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
-        """Bilinear samples of each bin, its borders included; outside of the map they are 0.
+        """Sample each bin bilinearly, including its borders; 0 outside of the map.
 
         Args:
-            maps: [B, height, width, bins * K]: the K channels of the first bin of the first row
-                come first, then those of the next bin of that row.
+            maps: [B, height, width, bins * K], ordered by bin, row by row, then by channel.
             boxes: float32 [B, N, 4], normalized to the map.
 
         Returns:
@@ -48,7 +47,7 @@ class Bins:
         """
         size = [whole // parts for whole, parts in zip(self.crop, self.grid)]
         batch, count = tf.unstack(tf.shape(boxes)[:2])
-        # One image for each bin: one kernel samples them all.
+        # Each bin becomes one image, so that one kernel samples all of them.
         height, width = tf.unstack(tf.shape(maps)[1:3])
         channels = maps.shape[-1] // self.count
         apart = tf.reshape(maps, [batch, height * width, self.count, channels])
@@ -61,11 +60,11 @@ class Bins:
         return tf.reshape(crops, [-1, *self.grid, *size, channels])
 
     def pooled(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
-        """Return the mean of all samples of each box, [B * N, K]; see `samples`."""
+        """Compute the mean of all samples of each box, [B * N, K]; see `samples`."""
         return tf.reduce_mean(self.samples(maps, boxes), [1, 2, 3, 4])
 
     def _split(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Return the bins of boxes [B, N, 4]: [B, N, bins, 4], row by row."""
+        """Split boxes [B, N, 4] into bins [B, N, bins, 4], row by row."""
         rows, columns = self.grid
         near, far = tf.split(boxes[:, :, tf.newaxis], 2, axis=-1)
         step = (far - near) / tf.constant([rows, columns], boxes.dtype)
@@ -76,13 +75,13 @@ class Bins:
 
 @dataclasses.dataclass(frozen=True)
 class PositionSensitiveHead:
-    """Classes and boxes from maps that all boxes of an image share.
+    """Head for classes and boxes, with maps that all boxes of an image share.
 
     Attributes:
-        style: of the convolutions.
+        style: style of the convolutions.
         num_classes: C.
-        bins: of a box.
-        depth: channels of the features that both maps are made of.
+        bins: bins of a box.
+        depth: channels of the common features of both maps.
     """
 
     style: layers.LayerStyle
@@ -91,10 +90,10 @@ class PositionSensitiveHead:
     depth: int = 1024
 
     def predict(self, features: tf.Tensor, boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return codes float32 [B * N, C, 4], and logits [B * N, C + 1], background first.
+        """Compute codes float32 [B * N, C, 4], and logits [B * N, C + 1], background first.
 
         Args:
-            features: [B, height, width, channels], of whole images.
+            features: [B, height, width, channels], features of whole images.
             boxes: float32 [B, N, 4], normalized to the padded input.
         """
         sizes = {

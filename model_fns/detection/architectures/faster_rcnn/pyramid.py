@@ -1,8 +1,8 @@
-"""A feature pyramid below both stages (Lin et al. 2016): boxes are found and cropped on its levels.
+"""Feature pyramid of both stages (Lin et al. 2016): its levels have anchors and are cropped.
 
-Level L has a stride of 2^L pixels. Boxes of different sizes are read from different levels, so that
-their features have seen parts of the image in proportion; two fully connected layers take the place
-of a backbone's last block.
+Level L has a stride of 2^L pixels. Boxes of different sizes are cropped from different levels, so
+that receptive fields are proportional to boxes. Two fully connected layers replace the last block
+of the backbone.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from model_fns.detection.networks import object_paths
 from model_fns.detection.networks.feature_extractors import pyramids
 from model_fns.detection.networks.feature_extractors.extractor import Pyramid, Settings
 
-# Channels of the layers that features of boxes go through, as published whatever the config says.
+# Channels of the layers for features of boxes, as published; no config changes them.
 BOX_DEPTH = 1024
 # Scopes of these layers, in their order.
 _BOX_LAYERS = ('fully_connected', 'BatchNorm', 'fully_connected_1')
 
-# The side in pixels of a box of the last level but one, as published.
+# The side in pixels of a box of the second to last level, as published.
 _SIDE = 224.0
 
 
@@ -33,16 +33,16 @@ class FeaturePyramid:
     """The layers around the backbone of a two-stage detector with a pyramid.
 
     Attributes:
-        levels: of the pyramid.
-        style_for: is_training -> style of its convolutions, and of batch norm between the layers of
-            boxes.
-        type_name: of the feature extractor.
-        where: path of its config, for error messages.
+        levels: levels of the pyramid.
+        build_style: is_training -> style of its convolutions, and of batch norm between the layers
+            of boxes.
+        type_name: type of the feature extractor.
+        where: path of the config, for error messages.
         pad_to_multiple: images are padded to a multiple of it, at the bottom and right.
     """
 
     levels: Pyramid = dataclasses.field(default_factory=Pyramid)
-    style_for: Callable[[bool], layers.LayerStyle] = layers.LayerStyle
+    build_style: Callable[[bool], layers.LayerStyle] = layers.LayerStyle
     type_name: str = ''
     where: str = ''
     pad_to_multiple: int = 32
@@ -54,13 +54,13 @@ class FeaturePyramid:
         is_training: bool,
         trains_batch_norm: bool,
     ) -> List[tf.Tensor]:
-        """Return the levels, from fine to coarse, [B, height / 2^L, width / 2^L, depth] each.
+        """Compute the levels, from fine to coarse, [B, height / 2^L, width / 2^L, depth] each.
 
         Args:
-            end_points: of the backbone.
+            end_points: end points of the backbone.
             network: the backbone.
-            is_training: whether batch norm uses the batch's statistics,
-            trains_batch_norm: where this is set too.
+            is_training: True: batch norm uses the batch's statistics, if the next one is set too.
+            trains_batch_norm: see `is_training`.
 
         Raises:
             errors.ConfigError: the backbone does not have the finest level, or there are no levels.
@@ -79,13 +79,13 @@ class FeaturePyramid:
     def box_features(
         self, crops: tf.Tensor, is_training: bool, trains_batch_norm: bool
     ) -> tf.Tensor:
-        """Return the features of boxes, [n, 1, 1, channels].
+        """Compute the features of boxes, [n, 1, 1, channels].
 
-        As published, the layers have first values and no regularizer of their own, and batch norm
-        is behind the first one's activation.
+        As published, the layers have the default initial values and no regularizer, and batch norm
+        follows the activation of the first layer.
 
         Args:
-            crops: [n, height, width, depth], of the levels.
+            crops: [n, height, width, depth], crops of the levels.
             is_training: see `maps`.
             trains_batch_norm: see `maps`.
         """
@@ -102,13 +102,13 @@ class FeaturePyramid:
     def object_rules(
         self, variables: Sequence[tf.Variable], first: str, second: str, path: str
     ) -> object_paths.Rules:
-        """Return the paths of its variables, see `object_paths`.
+        """Build the rules of the paths of its variables, see `object_paths`.
 
         Args:
-            variables: of the model.
+            variables: variables of the model.
             first: scope of the backbone.
             second: scope of the features of boxes.
-            path: what paths of both begin with.
+            path: prefix of the paths of both.
         """
         levels = f'{path}proposal_features/'
         starts = [(name, f'{second}/{name}/') for name in _BOX_LAYERS]
@@ -132,49 +132,50 @@ class FeaturePyramid:
         ]
 
     def _style(self, is_training: bool, trains_batch_norm: bool) -> layers.LayerStyle:
-        style = self.style_for(is_training)
+        style = self.build_style(is_training)
         return style if trains_batch_norm else style.frozen()
 
 
-def level_of(areas: tf.Tensor, count: int) -> tf.Tensor:
-    """Which level of a pyramid the features of a box are read from.
+def assign_levels(areas: tf.Tensor, count: int) -> tf.Tensor:
+    """Assign a level of a pyramid to each box.
 
-    floor(log2(side / 224)) + count - 2, with the side of a square of the same area, and not beyond
-    the levels that there are: each level has boxes twice as large as the one before.
+    The level is floor(log2(side / 224)) + count - 2, with the side of a square of the same area,
+    clipped to the existing levels. The boxes of each level are twice as large as those of the
+    previous one.
 
     Args:
-        areas: float32 [n], of boxes, in square pixels of the input.
-        count: of levels.
+        areas: float32 [n], areas of boxes in square pixels of the input.
+        count: number of levels.
 
     Returns:
         int32 [n], in [0, count).
     """
-    # A box is of level k or above when its side is at least this, without a logarithm that would
-    # round, and that a box without a side has none of.
+    # Areas are compared with bounds, because a logarithm would round, and is undefined for a box
+    # without an area.
     least = [(_SIDE * 2.0 ** (level - count + 2)) ** 2 for level in range(1, count)]
     reached = areas[:, tf.newaxis] >= tf.constant(least, areas.dtype)
     return tf.reduce_sum(tf.cast(reached, tf.int32), axis=1)
 
 
-def by_level(
+def crop_by_level(
     crop: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor],
     maps: Sequence[tf.Tensor],
     levels: tf.Tensor,
     boxes: tf.Tensor,
     images: tf.Tensor,
 ) -> tf.Tensor:
-    """Return crops of boxes, each of its own level, in the order of the boxes.
+    """Crop boxes from their levels, in the order of the boxes.
 
     Args:
         crop: (map, boxes, images) -> crops.
-        maps: of the levels.
-        levels: int32 [n], of the boxes.
+        maps: maps of the levels.
+        levels: int32 [n], levels of the boxes.
         boxes: [n, K].
-        images: int32 [n]: the place in the batch of each.
+        images: int32 [n]: index in the batch of each box.
     """
     rows, crops = [], []
     for level, features in enumerate(maps):
-        of_level = tf.cast(tf.where(tf.equal(levels, level))[:, 0], tf.int32)
-        rows.append(of_level)
-        crops.append(crop(features, tf.gather(boxes, of_level), tf.gather(images, of_level)))
+        selected = tf.cast(tf.where(tf.equal(levels, level))[:, 0], tf.int32)
+        rows.append(selected)
+        crops.append(crop(features, tf.gather(boxes, selected), tf.gather(images, selected)))
     return tf.dynamic_stitch(rows, crops)

@@ -1,7 +1,7 @@
-"""The first stage: which boxes of an image may hold an object, whatever it is.
+"""First stage, which proposes boxes that may hold an object of any class.
 
-B is the batch size, A the number of anchors, M that of groundtruth boxes, N that of proposals, K
-that of the numbers of a box. Boxes are in pixels of the padded input.
+B is the batch size, A the number of anchors, M that of groundtruth boxes, N that of proposals, and
+K that of the values of a box. Boxes are in pixels of the padded input.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ tf1 = tf.compat.v1
 HEAD_SCOPE = 'FirstStageBoxPredictor'
 _CONVOLUTION = 'Conv'
 
-# Overlaps from which on, and below which, an anchor is a positive, and a negative, as published.
+# The least overlap of positive anchors, and the bound of the overlap of negatives, as published.
 MATCHED, UNMATCHED = 0.7, 0.3
 _NOT_AN_OBJECT = np.array([1.0, 0.0], np.float32)  # the class target of an unmatched anchor
 
 
 @dataclasses.dataclass(frozen=True)
 class RegionHead:
-    """A convolution, then two 1x1 ones that give each anchor a box code and two logits.
+    """Head with a convolution, then two 1x1 convolutions for box codes and logits of anchors.
 
-    Several feature maps share the convolution; each has 1x1 ones of its own.
+    Several feature maps share the first convolution, but have separate 1x1 convolutions.
 
     Attributes:
         style: initial values, regularization and normalization.
-        depth: channels between.
-        kernel_size: of the first convolution.
+        depth: channels of the first convolution.
+        kernel_size: kernel size of the first convolution.
         rate: its atrous rate.
-        code_size: numbers of a box's code.
+        code_size: number of values of a box code.
     """
 
     style: layers.LayerStyle
@@ -55,25 +55,25 @@ class RegionHead:
     def predict(
         self, maps: Sequence[tf.Tensor], anchors_per_cell: Sequence[int]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Codes float32 [B, A, K] and logits [B, A, 2] (background first), in anchors' order.
+        """Compute codes [B, A, K] and logits [B, A, 2] (background first), in order of anchors.
 
         Args:
-            maps: of features, [B, height, width, channels] each.
-            anchors_per_cell: of a cell of each map.
+            maps: feature maps, [B, height, width, channels] each.
+            anchors_per_cell: number of anchors of a cell of each map.
         """
         if len(maps) == 1:
-            return self._of_map(maps[0], anchors_per_cell[0], HEAD_SCOPE)
+            return self._predict_map(maps[0], anchors_per_cell[0], HEAD_SCOPE)
         outputs = []
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
             for index, (features, per_cell) in enumerate(zip(maps, anchors_per_cell)):
-                outputs.append(self._of_map(features, per_cell, f'{HEAD_SCOPE}_{index}'))
+                outputs.append(self._predict_map(features, per_cell, f'{HEAD_SCOPE}_{index}'))
         codes, logits = (tf.concat(values, axis=1) for values in zip(*outputs))
         return codes, logits
 
-    def _of_map(
+    def _predict_map(
         self, features: tf.Tensor, anchors_per_cell: int, head_scope: str
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        # As published: ReLU6, whatever the hyperparameters say.
+        # As published the activation is always ReLU6, whatever the hyperparameters.
         hidden = layers.conv2d(
             features,
             self.depth,
@@ -92,24 +92,24 @@ class RegionHead:
 
 
 def rows_inside(anchors: Array, size: Size, where: str) -> Array:
-    """The rows of the anchors of which nothing is outside of the input; they may touch its border.
+    """Find the anchors that are inside of the input; they may touch its border.
 
     Args:
-        anchors: float32 [A, 4]; upright boxes around rotated ones.
+        anchors: float32 [A, 4]; rotated anchors by their enclosing axis-aligned boxes.
         size: height and width of the input.
-        where: the config's path of the anchors, for error messages.
+        where: path of the config of anchors, for error messages.
 
     Returns:
-        integers [A'].
+        Indices, integers [A'].
 
     Raises:
-        errors.ConfigError: there is none, at a size that is known.
+        errors.ConfigError: no anchor is inside of an input of static size.
     """
     advice = (
         'no anchor is inside of the input, so there is nothing to learn from; expected smaller '
         'scales, or clip_anchors_to_image: true'
     )
-    height, width = (tf.cast(one, tf.float32) if tf.is_tensor(one) else one for one in size)
+    height, width = (tf.cast(side, tf.float32) if tf.is_tensor(side) else side for side in size)
     ymin, xmin, ymax, xmax = (anchors[:, side] for side in range(axis_aligned.SIZE))
     inside = (ymin >= 0) & (xmin >= 0) & (ymax <= height) & (xmax <= width)
     if not tf.is_tensor(inside):
@@ -126,15 +126,15 @@ def rows_inside(anchors: Array, size: Size, where: str) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class RegionLosses:
-    """What the first stage learns: which anchors hold an object, and where it is exactly.
+    """Losses of the first stage: objectness and localization of anchors.
 
     Attributes:
-        coder: of boxes.
-        sampler: of the anchors that count.
-        localization_weight: factor of the loss of boxes.
-        objectness_weight: factor of the loss of object or not.
-        family: of the boxes.
-        matched: an anchor that overlaps a box this much holds an object.
+        coder: coder of boxes.
+        sampler: sampler of the counted anchors.
+        localization_weight: factor of the localization loss.
+        objectness_weight: factor of the objectness loss.
+        family: family of the boxes.
+        matched: least overlap of an anchor and a box for a match.
     """
 
     coder: box_coders.BoxCoder
@@ -146,7 +146,7 @@ class RegionLosses:
 
     @property
     def assigner(self) -> targets.TargetAssigner:
-        """Which anchors hold which boxes."""
+        """Assigner of boxes to anchors."""
         return targets.TargetAssigner(
             similarities.iou(self.family),
             matchers.ArgMaxMatcher(self.matched, UNMATCHED, force_match_for_each_row=True),
@@ -155,11 +155,11 @@ class RegionLosses:
         )
 
     def targets(self, anchors: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
-        """What each anchor should have predicted: classes are not told apart.
+        """Assign targets to anchors, with a single class for all objects.
 
         Args:
             anchors: float32 [A, K].
-            groundtruth: boxes in pixels.
+            groundtruth: groundtruth with boxes in pixels.
         """
         objects = tf.ones_like(groundtruth.classes[..., :1])
         as_objects = dataclasses.replace(groundtruth, classes=objects)
@@ -172,7 +172,7 @@ class RegionLosses:
         anchors: tf.Tensor,
         groundtruth: targets.Groundtruth,
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the losses of boxes and of object or not, weighted scalars.
+        """Compute the localization and the objectness loss, weighted scalars.
 
         Each is the mean over the images of the mean over an image's sampled anchors.
 
@@ -180,7 +180,7 @@ class RegionLosses:
             codes: float32 [B, A, K].
             logits: float32 [B, A, 2].
             anchors: float32 [A, K].
-            groundtruth: boxes in pixels.
+            groundtruth: groundtruth with boxes in pixels.
         """
         assigned = self.targets(anchors, groundtruth)
         positive = assigned.class_targets[..., 1] > 0
@@ -190,7 +190,7 @@ class RegionLosses:
         sampled = tf.cast(self.sampler.sample(positive, candidates, drawn), tf.float32)
         counts = tf.maximum(tf.reduce_sum(sampled, axis=1), 1.0)
         boxes = losses.smooth_l1()(codes, assigned.box_targets, assigned.box_weights * sampled)
-        # As published, weights of boxes do not count here.
+        # As published, weights of boxes are ignored here.
         objectness = losses.softmax()(logits, assigned.class_targets, sampled[..., tf.newaxis])
         return (
             tf.reduce_mean(tf.reduce_sum(boxes, axis=1) / counts) * self.localization_weight,
@@ -200,11 +200,11 @@ class RegionLosses:
 
 @dataclasses.dataclass(frozen=True)
 class Proposals:
-    """Boxes that may hold an object, by falling score, with zeros behind the last.
+    """Boxes that may hold an object, in descending order of scores, with zeros after the last.
 
     Attributes:
         boxes: float32 [B, N, K].
-        scores: float32 [B, N, 2]: of background and object.
+        scores: float32 [B, N, 2]: scores of background and object.
         counts: int32 [B].
     """
 
@@ -218,10 +218,10 @@ class Proposals:
         assigned: targets.Targets,
         examples: tf.Tensor,
     ) -> Proposals:
-        """Those that the second stage learns from, in the same order.
+        """Sample the proposals for the training of the second stage, in the same order.
 
         Args:
-            sampler: of at most N proposals.
+            sampler: sampler of at most N proposals.
             assigned: the second stage's targets of the proposals.
             examples: integers [B], a number for each example.
         """
@@ -243,16 +243,16 @@ def propose(
     rules: suppression.Rules,
     windows: Optional[tf.Tensor],
 ) -> Proposals:
-    """The best boxes that do not overlap too much, cut off at their images as far as they can be.
+    """Suppress overlapping boxes, and clip the rest to their images if the family allows it.
 
     Args:
         boxes: float32 [B, A, K], decoded.
         logits: float32 [B, A, 2].
-        rules: what is kept, `max_total` of them N.
-        windows: float32 [B, 4] or [1, 4]: what is image, not padding.
+        rules: rules of suppression; `max_total` is N.
+        windows: float32 [B, 4] or [1, 4]: images without padding.
     """
     scores = tf.nn.softmax(logits)
-    found = suppression.suppress(boxes[:, :, tf.newaxis], scores[..., 1:], rules, windows)
-    valid = tf.sequence_mask(found.counts, rules.max_total)[..., tf.newaxis]
-    of_found = tf.gather(scores, found.anchors, batch_dims=1)
-    return Proposals(found.boxes, tf.where(valid, of_found, 0.0), found.counts)
+    kept = suppression.suppress(boxes[:, :, tf.newaxis], scores[..., 1:], rules, windows)
+    valid = tf.sequence_mask(kept.counts, rules.max_total)[..., tf.newaxis]
+    kept_scores = tf.gather(scores, kept.anchors, batch_dims=1)
+    return Proposals(kept.boxes, tf.where(valid, kept_scores, 0.0), kept.counts)

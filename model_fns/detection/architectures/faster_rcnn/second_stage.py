@@ -1,8 +1,8 @@
-"""The second stage: features of each proposal, its classes and boxes, and their losses.
+"""Second stage: features of each proposal, its classes and boxes, and their losses.
 
-B is the batch size, N the number of proposals of an image, C that of classes, M that of
-groundtruth boxes, q is 1, or C where boxes are by class, K the number of numbers of a box. Boxes
-are in pixels of the padded input.
+B is the batch size, N the number of proposals of an image, C that of classes, M that of groundtruth
+boxes, and K that of the values of a box. q is 1, or C for boxes by class. Boxes are in pixels of
+the padded input.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ tf1 = tf.compat.v1
 
 HEAD_SCOPE = 'SecondStageBoxPredictor'
 
-# The least overlap of a proposal and the box that it is matched with, as published.
+# The least overlap of a proposal and its matched box, as published.
 MATCHED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Crops:
-    """How the features of a box are brought to one size.
+    """Crops of the features of boxes to one size.
 
     Attributes:
-        size: rows and columns at which a box is sampled, its borders included.
-        pool_kernel: of the largest values that are taken of the samples.
-        pool_stride: of the same.
-        family: of the boxes.
+        size: number of rows and columns of samples of a box, including its borders.
+        pool_kernel: kernel size of max pooling of the samples.
+        pool_stride: stride of max pooling.
+        family: family of the boxes.
     """
 
     size: int
@@ -50,31 +50,31 @@ class Crops:
         boxes: tf.Tensor,
         image_size: Tuple[tf.Tensor, tf.Tensor],
     ) -> tf.Tensor:
-        """Return features [B * N, side, side, channels] of boxes; outside of a map they are 0.
+        """Crop features [B * N, side, side, channels] of boxes; 0 outside of a map.
 
         Args:
-            maps: [B, height, width, channels] each; of several, the levels of a pyramid, each box
-                is read from one, see `pyramid.level_of`.
+            maps: [B, height, width, channels] each. Several maps are the levels of a pyramid, and
+                each box is cropped from one of them, see `pyramid.assign_levels`.
             boxes: float32 [B, N, K].
             image_size: height and width of the padded input, float32.
         """
         batch, count = tf.unstack(tf.shape(boxes)[:2])
         flat = tf.reshape(boxes, [-1, self.family.SIZE])
-        return self.of_rows(maps, flat, tf.repeat(tf.range(batch), count), image_size)
+        return self.crop_rows(maps, flat, tf.repeat(tf.range(batch), count), image_size)
 
-    def of_rows(
+    def crop_rows(
         self,
         maps: Sequence[tf.Tensor],
         boxes: tf.Tensor,
         images: tf.Tensor,
         image_size: Tuple[tf.Tensor, tf.Tensor],
     ) -> tf.Tensor:
-        """Return features [R, side, side, channels] of boxes of any images.
+        """Crop features [R, side, side, channels] of boxes of any images.
 
         Args:
-            maps: see above.
+            maps: see `__call__`.
             boxes: float32 [R, K].
-            images: int32 [R]: the place in the batch of each.
+            images: int32 [R]: index in the batch of each box.
             image_size: height and width of the padded input, float32.
         """
 
@@ -84,8 +84,8 @@ class Crops:
         if len(maps) == 1:
             crops = crop(maps[0], boxes, images)
         else:
-            levels = pyramid.level_of(self.family.area(boxes), len(maps))
-            crops = pyramid.by_level(crop, maps, levels, boxes, images)
+            levels = pyramid.assign_levels(self.family.area(boxes), len(maps))
+            crops = pyramid.crop_by_level(crop, maps, levels, boxes, images)
         if (self.pool_kernel, self.pool_stride) == (1, 1):
             return crops
         return tf.nn.max_pool2d(crops, self.pool_kernel, self.pool_stride, 'VALID')
@@ -93,14 +93,14 @@ class Crops:
 
 @dataclasses.dataclass(frozen=True)
 class BoxHead:
-    """Classes and boxes from the mean of a proposal's features.
+    """Head for classes and boxes, from the mean of a proposal's features.
 
     Attributes:
-        style: of fully connected layers: initial values and regularization.
+        style: style of fully connected layers: initial values and regularization.
         num_classes: C.
-        shared: one box for a proposal, not one for each class.
-        keep_prob: of a feature in training; 1: there is no dropout.
-        code_size: numbers of a box's code.
+        shared: True: one box per proposal; False: one for each class.
+        keep_prob: keep probability of dropout; 1: there is no dropout.
+        code_size: number of values of a box code.
     """
 
     style: layers.LayerStyle
@@ -110,7 +110,7 @@ class BoxHead:
     code_size: int = axis_aligned.SIZE
 
     def predict(self, features: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return codes float32 [n, q, K], and logits [n, C + 1], background first.
+        """Compute codes float32 [n, q, K], and logits [n, C + 1], background first.
 
         Args:
             features: [n, height, width, channels].
@@ -130,16 +130,16 @@ class BoxHead:
 
 @dataclasses.dataclass(frozen=True)
 class BoxLosses:
-    """What the second stage learns: the class of each proposal, and where its object is exactly.
+    """Losses of the second stage: classification and localization of proposals.
 
     Attributes:
-        coder: of boxes.
-        classification: of each proposal.
-        reduction: which proposals count.
-        localization_weight: factor of the loss of boxes.
-        classification_weight: factor of the loss of classes.
-        family: of the boxes.
-        matched: the least overlap of a proposal and the box that it is matched with.
+        coder: coder of boxes.
+        classification: classification loss of each proposal.
+        reduction: selects and weights proposals.
+        localization_weight: factor of the localization loss.
+        classification_weight: factor of the classification loss.
+        family: family of the boxes.
+        matched: least overlap of a proposal and its matched box.
     """
 
     coder: box_coders.BoxCoder
@@ -151,11 +151,11 @@ class BoxLosses:
     matched: float = MATCHED
 
     def targets(self, proposals: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:
-        """What each proposal should have predicted, with a column for background.
+        """Assign targets to proposals, with a column for background.
 
         Args:
             proposals: float32 [B, N, K].
-            groundtruth: boxes in pixels.
+            groundtruth: groundtruth with boxes in pixels.
         """
         assigner = targets.TargetAssigner(
             similarities.iou(self.family),
@@ -174,7 +174,7 @@ class BoxLosses:
         counts: tf.Tensor,
         groundtruth: targets.Groundtruth,
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the losses of boxes and of classes, weighted scalars.
+        """Compute the localization and the classification loss, weighted scalars.
 
         Each is the mean over the images of the mean over an image's proposals.
 
@@ -182,21 +182,25 @@ class BoxLosses:
             codes: float32 [B, N, q, K].
             logits: float32 [B, N, C + 1].
             proposals: float32 [B, N, K].
-            counts: int32 [B]: how many of them there are.
-            groundtruth: boxes in pixels.
+            counts: int32 [B]: number of proposals of each image.
+            groundtruth: groundtruth with boxes in pixels.
         """
         assigned = self.targets(proposals, groundtruth)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
-        of_class = suppression.of_class(codes, tf.maximum(classes - 1, 0))
+        class_codes = suppression.select_by_class(codes, tf.maximum(classes - 1, 0))
         valid = tf.cast(tf.sequence_mask(counts, tf.shape(logits)[1]), tf.float32)
         images = tf.cast(tf.shape(logits)[0], tf.float32)
-        of_counts = tf.cast(tf.maximum(counts, 1), tf.float32)[:, tf.newaxis]
-        weights = valid / (of_counts * images)
-        boxes = losses.smooth_l1()(of_class, assigned.box_targets, assigned.box_weights * weights)
-        of_classes = self.classification(
+        float_counts = tf.cast(tf.maximum(counts, 1), tf.float32)[:, tf.newaxis]
+        weights = valid / (float_counts * images)
+        boxes = losses.smooth_l1()(
+            class_codes, assigned.box_targets, assigned.box_weights * weights
+        )
+        classification_losses = self.classification(
             logits, assigned.class_targets, assigned.class_weights * weights[..., tf.newaxis]
         )
         classification, localization = self.reduction.reduce(
-            mining.AnchorLosses(of_classes, boxes), assigned, lambda: self.family.hull(proposals)
+            mining.AnchorLosses(classification_losses, boxes),
+            assigned,
+            lambda: self.family.enclosing_boxes(proposals),
         )
         return localization * self.localization_weight, classification * self.classification_weight

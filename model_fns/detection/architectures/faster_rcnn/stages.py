@@ -1,4 +1,4 @@
-"""What the parts of a two-stage detector are made of: the backbone, the first and second stage."""
+"""Parts of a two-stage detector: the backbone, the first and the second stage."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ Head = Union[second_stage.BoxHead, position_sensitive.PositionSensitiveHead]
 
 @dataclasses.dataclass(frozen=True)
 class Backbone:
-    """The network in two stages.
+    """Backbone in two stages.
 
     Attributes:
-        extractor: which.
-        stride: of the first stage's features.
-        trains_batch_norm: whether training uses and updates statistics of the batch.
-        style_for: is_training -> style of its layers; None: the published one.
+        extractor: extractor of features.
+        stride: stride of the first stage's features.
+        trains_batch_norm: True: training uses and updates statistics of the batch.
+        build_style: is_training -> style of its layers; None: the published one.
     """
 
     extractor: extractors.Extractor
     stride: int = 16
     trains_batch_norm: bool = False
-    style_for: Optional[Callable[[bool], layers.LayerStyle]] = None
+    build_style: Optional[Callable[[bool], layers.LayerStyle]] = None
 
     def features(self, images: tf.Tensor, is_training: bool) -> List[tf.Tensor]:
-        """See `Extractor.features`."""
+        """Compute the features of images; see `Extractor.features`."""
         mode = is_training, self.trains_batch_norm, self._style(is_training)
         return self.extractor.features(images, self.stride, *mode)
 
     def box_features(self, crops: tf.Tensor, is_training: bool) -> tf.Tensor:
-        """See `Extractor.box_features`; each time by the same variables."""
+        """Compute the features of boxes, always with the same variables."""
         mode = is_training, self.trains_batch_norm, self._style(is_training)
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
             return self.extractor.box_features(crops, *mode)
 
     def _style(self, is_training: bool) -> Optional[layers.LayerStyle]:
-        return None if self.style_for is None else self.style_for(is_training)
+        return None if self.build_style is None else self.build_style(is_training)
 
 
 @dataclasses.dataclass(frozen=True)
 class FirstStage:
-    """From features to proposals.
+    """First stage, from features to proposals.
 
     Attributes:
-        anchor_generator: in pixels, for the maps of the features.
-        head_for: is_training -> head.
-        rules: which proposals are kept.
-        losses: of the anchors.
-        clips_anchors: anchors are cut off at the input in training too; else those that reach over
-            it are left out.
+        anchor_generator: generates anchors in pixels, for the maps of features.
+        build_head: is_training -> head.
+        rules: rules of the suppression of proposals.
+        losses: losses of the anchors.
+        clips_anchors: True: anchors are clipped to the input in training too; False: training
+            ignores those that extend beyond it.
     """
 
     anchor_generator: anchors.AnchorGenerator
-    head_for: Callable[[bool], regions.RegionHead]
+    build_head: Callable[[bool], regions.RegionHead]
     rules: suppression.Rules
     losses: regions.RegionLosses
     clips_anchors: bool = False
@@ -79,23 +79,23 @@ class FirstStage:
 
 @dataclasses.dataclass(frozen=True)
 class SecondStage:
-    """From proposals to detections.
+    """Second stage, from proposals to detections.
 
     Attributes:
-        crops: of the first stage's features; None: the second part of the backbone runs on whole
-            images, and the head pools what it needs.
-        head_for: is_training -> head.
-        losses: of the proposals.
-        post_processor: raw predictions to detections.
-        sampler: of the proposals that are learned from; None: all.
+        crops: crops of the first stage's features; None: the second part of the backbone runs on
+            whole images, and the head pools its features.
+        build_head: is_training -> head.
+        losses: losses of the proposals.
+        post_processor: converts raw predictions to detections.
+        sampler: sampler of the proposals in training; None: all are used.
         context: attention of proposals to features of other images; None: there is none.
-        masks: of detections; None: there are none.
-        outputs: those of `fields.DETECTION_FEATURES`, `fields.CROPPED_FEATURES` and, with masks,
-            `fields.REFRAMED_MASKS` that are given.
+        masks: third stage, for masks of detections; None: there is none.
+        outputs: optional outputs, among `fields.DETECTION_FEATURES`, `fields.CROPPED_FEATURES`
+            and, with masks, `fields.REFRAMED_MASKS`.
     """
 
     crops: Optional[second_stage.Crops]
-    head_for: Callable[[bool], Head]
+    build_head: Callable[[bool], Head]
     losses: second_stage.BoxLosses
     post_processor: post_processing.PostProcessor
     sampler: Optional[sampling.BalancedSampler] = None
@@ -105,10 +105,10 @@ class SecondStage:
 
     @property
     def drops_features(self) -> bool:
-        """Whether training drops features before they are classified."""
-        return getattr(self.head_for(False), 'keep_prob', 1.0) < 1.0
+        """True if training applies dropout before classification."""
+        return getattr(self.build_head(False), 'keep_prob', 1.0) < 1.0
 
     @property
     def looks_again(self) -> bool:
-        """Whether inference computes features of detections, not of proposals alone."""
+        """True if inference computes features of detections, not only of proposals."""
         return self.masks is not None or bool(self.outputs - {fields.REFRAMED_MASKS})

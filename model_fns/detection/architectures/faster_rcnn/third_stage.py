@@ -1,9 +1,9 @@
-"""The third stage: the masks of boxes, and their loss (He et al. 2017).
+"""Third stage: the masks of boxes, and their loss (He et al. 2017).
 
-Masks are predicted for some rows of all boxes of a batch: in training those that hold an object, in
-inference those that are detections. B is the batch size, N the number of boxes of an image, R that
-of rows (places among the B * N boxes), C that of classes, M that of groundtruth boxes, q is 1, or C
-where masks are by class. Boxes are in pixels of the padded input.
+Masks are predicted for some of the boxes of a batch: in training for boxes that hold an object, in
+inference for detections. B is the batch size, N the number of boxes of an image, R that of rows
+(indices of the B * N boxes), C that of classes, and M that of groundtruth boxes. q is 1, or C for
+masks by class. Boxes are in pixels of the padded input.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from model_fns.layers import crops as box_crops
 
 tf1 = tf.compat.v1
 
-# Published: in the scope of the second stage's head.
+# As published, the scope is that of the second stage's head.
 _SCOPE = 'SecondStageBoxPredictor'
 _KERNEL = 3
 
 
 def automatic_depth(channels: int, num_classes: int) -> int:
-    """Return channels between the features of boxes and masks, a power of two.
+    """Compute the channels between the features of boxes and masks, a power of two.
 
-    A mean of the logarithms of both sides, three parts of classes to two of features, as published.
+    As published it is a weighted mean of logarithms, with weights of 3 for classes and 2 for
+    features.
 
     Args:
-        channels: of the features.
+        channels: channels of the features.
         num_classes: C.
     """
     return 2 ** round((2 * math.log2(channels) + 3 * math.log2(num_classes)) / 5)
@@ -41,19 +42,19 @@ def automatic_depth(channels: int, num_classes: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MaskHead:
-    """Convolutions from the features of a box to its masks.
+    """Head with convolutions from the features of a box to its masks.
 
     Attributes:
-        style: of the convolutions; the last one has neither normalization nor activation.
+        style: style of the convolutions; the last has neither normalization nor activation.
         num_classes: C.
-        height: of a mask.
-        width: of a mask.
+        height: height of a mask.
+        width: width of a mask.
         depth: channels of the convolutions; 0: see `automatic_depth`.
-        num_layers: how many there are, the one that predicts included.
-        shared: one mask for a box, not one for each class.
-        enlarges_late: masks' size is reached by repeating cells, with one more convolution behind
-            that, when the others are done; else features are resized first.
-        where: path of its config, for error messages.
+        num_layers: number of convolutions, including the last.
+        shared: True: one mask per box; False: one for each class.
+        enlarges_late: True: cells are repeated after the convolutions, followed by one more
+            convolution; False: features are resized first.
+        where: path of the config, for error messages.
     """
 
     style: layers.LayerStyle
@@ -68,18 +69,18 @@ class MaskHead:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether a row's masks do not depend on which other rows there are."""
+        """True if the masks of a row do not depend on the other rows."""
         norm = self.style.batch_norm
         return norm is None or not (self.style.is_training and norm.train)
 
     def predict(self, features: tf.Tensor) -> tf.Tensor:
-        """Return logits float32 [R, q, height, width].
+        """Compute logits float32 [R, q, height, width].
 
         Args:
-            features: [R, height', width', channels], of boxes.
+            features: [R, height', width', channels], features of boxes.
 
         Raises:
-            errors.ConfigError: a mask is not so many times as large as the features.
+            errors.ConfigError: the size of masks is not a multiple of that of features.
         """
         depth = self.depth or automatic_depth(features.shape[-1], self.num_classes)
         with tf1.variable_scope(_SCOPE):
@@ -115,11 +116,11 @@ class MaskHead:
 
 @dataclasses.dataclass(frozen=True)
 class MaskLoss:
-    """What the third stage learns: which pixels of a box are its object's.
+    """Loss of the third stage: classification of the pixels of a box.
 
     Attributes:
         weight: factor of the loss.
-        where: path of its config, for error messages.
+        where: path of the config, for error messages.
     """
 
     weight: float = 1.0
@@ -133,14 +134,14 @@ class MaskLoss:
         assigned: targets.Targets,
         groundtruth: targets.Groundtruth,
     ) -> tf.Tensor:
-        """The weighted mean over the pixels of all masks of boxes that hold an object, a scalar.
+        """Compute the weighted mean over the pixels of masks of boxes with an object, a scalar.
 
         Args:
             logits: float32 [R, q, height, width].
-            rows: int32 [R]; those that are not among them count for nothing.
+            rows: int32 [R], counted boxes.
             boxes: float32 [B, N, 4].
             assigned: the second stage's targets of the boxes.
-            groundtruth: with masks.
+            groundtruth: groundtruth with masks.
 
         Raises:
             errors.UserError: the groundtruth has no masks.
@@ -148,17 +149,19 @@ class MaskLoss:
         size = logits.shape[-2:].as_list()
         matches = tf.gather(tf.reshape(assigned.matches, [-1]), rows)
         images = rows // tf.shape(boxes)[1]
-        of_rows = tf.gather(tf.reshape(boxes, [-1, axis_aligned.SIZE]), rows)
-        wanted = self.targets(groundtruth, of_rows, images, matches, size)
+        row_boxes = tf.gather(tf.reshape(boxes, [-1, axis_aligned.SIZE]), rows)
+        wanted = self.targets(groundtruth, row_boxes, images, matches, size)
         weights = tf.gather(tf.reshape(assigned.box_weights, [-1]), rows)
         if groundtruth.mask_weights is not None:
-            places = tf.stack([images, tf.maximum(matches, 0)], axis=-1)
-            # A batch without a single box has no weight to gather.
-            weights *= tf.gather_nd(tf.pad(groundtruth.mask_weights, [[0, 0], [0, 1]]), places)
+            indices = tf.stack([images, tf.maximum(matches, 0)], axis=-1)
+            # The padding is needed for a batch without boxes.
+            weights *= tf.gather_nd(tf.pad(groundtruth.mask_weights, [[0, 0], [0, 1]]), indices)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
         classes = tf.gather(tf.reshape(classes, [-1]), rows)
-        of_class = suppression.of_class(logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis])
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(logits=of_class[0], labels=wanted)
+        class_logits = suppression.select_by_class(
+            logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis]
+        )
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(logits=class_logits[0], labels=wanted)
         pixels = tf.maximum(tf.reduce_sum(weights) * size[0] * size[1], 1.0)
         return tf.reduce_sum(losses * weights[:, tf.newaxis, tf.newaxis]) / pixels * self.weight
 
@@ -170,15 +173,15 @@ class MaskLoss:
         matches: tf.Tensor,
         size: layers.Size,
     ) -> tf.Tensor:
-        """Return the masks that boxes should have predicted: float32 [R, height, width], in [0, 1].
+        """Compute target masks of boxes: float32 [R, height, width], in [0, 1].
 
-        A mask's values between pixels are interpolated, and not rounded, as published.
+        As published, values between pixels are interpolated and not rounded.
 
         Args:
-            groundtruth: with masks.
+            groundtruth: groundtruth with masks.
             boxes: float32 [R, 4].
-            images: int32 [R]: the image of each box.
-            matches: int32 [R]: the groundtruth row of each box; what is below 0 gives zeros.
+            images: int32 [R]: image of each box.
+            matches: int32 [R]: groundtruth row of each box; below 0 the target is 0.
             size: height and width of a mask.
         """
         if groundtruth.masks is None:
@@ -189,31 +192,31 @@ class MaskLoss:
             )
         _, count, height, width = tf.unstack(tf.shape(groundtruth.masks))
         sides = tf.cast([height, width, height, width], tf.float32)
-        # One mask for each row, of whole images only where they are: nothing is copied.
+        # Crops are taken from the masks in place, without copying whole images.
         flat = tf.reshape(groundtruth.masks, tf.stack([-1, height, width, 1]))
-        places = images * count + tf.clip_by_value(matches, 0, count - 1)
-        crops = box_crops.crop_and_resize(flat, boxes / sides, places, size)
+        indices = images * count + tf.clip_by_value(matches, 0, count - 1)
+        crops = box_crops.crop_and_resize(flat, boxes / sides, indices, size)
         matched = (matches >= 0)[:, tf.newaxis, tf.newaxis]
         return tf.where(matched, crops[..., 0], 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class ThirdStage:
-    """From the features of boxes to masks.
+    """Third stage, from the features of boxes to masks.
 
     Attributes:
-        head_for: is_training -> head.
-        loss: of the masks.
+        build_head: is_training -> head.
+        loss: loss of the masks.
     """
 
-    head_for: Callable[[bool], MaskHead]
+    build_head: Callable[[bool], MaskHead]
     loss: MaskLoss
 
 
 def true_rows(marks: tf.Tensor) -> tf.Tensor:
-    """Return the rows that are marked: int32 [R], in order; the first one where none is.
+    """Find the marked rows: int32 [R], in order; the first row if none is marked.
 
-    No network takes nothing, so there is always one.
+    There is always at least one row, because the network needs an input.
 
     Args:
         marks: bool [B, N].
@@ -223,12 +226,12 @@ def true_rows(marks: tf.Tensor) -> tf.Tensor:
 
 
 def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
-    """Return values of some rows where all boxes have theirs: [B, N, ...]; zeros elsewhere.
+    """Scatter values of some rows to all boxes: [B, N, ...]; zeros elsewhere.
 
     Args:
         values: [R, ...].
-        rows: int32 [R], of `true_rows`.
-        marks: bool [B, N], what the rows were found by.
+        rows: int32 [R], from `true_rows`.
+        marks: bool [B, N], the argument of `true_rows`.
     """
     marked = tf.gather(tf.reshape(marks, [-1]), rows)
     marked = tf.reshape(marked, [-1] + [1] * (values.shape.rank - 1))
@@ -241,10 +244,10 @@ def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
 
 
 def probabilities(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """Return the masks of boxes of known classes: float32 [R, height, width], in [0, 1].
+    """Compute the masks of boxes of known classes: float32 [R, height, width], in [0, 1].
 
     Args:
         logits: float32 [R, q, height, width].
         classes: int32 [R], from 0.
     """
-    return tf.sigmoid(suppression.of_class(logits[tf.newaxis], classes[tf.newaxis])[0])
+    return tf.sigmoid(suppression.select_by_class(logits[tf.newaxis], classes[tf.newaxis])[0])

@@ -1,9 +1,8 @@
 """Training-time augmentation of detection examples.
 
-Each kind of `PreprocessingStep` is a function (example, seed, its parameters) -> example, with its
-translation from the config beside it, in the file of its sort. Randomness is a function of the
-example's seed alone. Images stay uint8 until a step that needs other numbers; from there on they
-are float32, of the same range.
+Each kind of `PreprocessingStep` is a function (example, seed, parameters) -> example. A function in
+the same file builds it from the config. Randomness depends only on the seed of the example. Images
+stay uint8 until a step needs floats. From then on they are float32, in the same range.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from model_fns.detection.data.augmentation.steps import BUILDERS
 from model_fns.detection.data.augmentation.steps import Step as Augmentation
 from protos import augmentation_pb2
 
-# The steps' own files are imported for what they register.
+# The modules of the steps are imported because they register builders.
 __all__ = [
     'Augmentation',
     'autoaugment',
@@ -57,15 +56,15 @@ def build_augmentation(
     options: Sequence[augmentation_pb2.PreprocessingStep],
     where: str = 'train_config.data_augmentation_options',
 ) -> Augmentation:
-    """Return all steps of a config, one after the other.
+    """Build a function that applies all steps of a config in order.
 
     Args:
         options: the steps, in order.
         where: their path in the config, for error messages.
 
     Returns:
-        (example, int64 [2] seed) -> example; see `inputs.Reader.decode` for what is in it. It
-        raises `errors.ConfigError` where a step does not fit what examples have.
+        (example, int64 [2] seed) -> example, with the tensors of `inputs.Reader.decode`. It raises
+        `errors.ConfigError` if a step does not support the content of examples.
 
     Raises:
         errors.ConfigError: a step is empty, or one of its fields is out of range.
@@ -84,7 +83,7 @@ def build_augmentation(
 
 
 def _build(option: augmentation_pb2.PreprocessingStep, where: str) -> Tuple[str, Augmentation]:
-    """Return a step and its path."""
+    """Build a step, and return it after its path."""
     kind = option.WhichOneof('preprocessing_step')
     if kind is None:
         raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(BUILDERS)}.')

@@ -1,8 +1,8 @@
 """AutoAugment for detection: one of five learned pairs of operations, drawn for each image.
 
 Zoph et al., "Learning Data Augmentation Strategies for Object Detection" (2019), table 6, with the
-meaning of magnitudes (0 to 10) that is published with it. Sizes are in pixels of the image as it
-comes, so it should have about the size of the network's input.
+published meaning of magnitudes (0 to 10). Sizes are in pixels of the image before resizing, which
+should have about the size of the network's input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
 from model_fns.detection.data.augmentation import color, frames, randomness, steps
 from protos import augmentation_pb2
@@ -32,20 +32,20 @@ _SHEAR = 2 / 10 * 0.3
 _ROTATION = 10 / 10 * math.radians(30)
 _CUTOUT = int(8 / 10 * 100)  # pixels, half of the side
 _COLOR = 6 / 10 * 1.8 + 0.1
-# Operations on the content of boxes happen with a third of their probability for each box.
+# Operations on the content of boxes are applied to each box with a third of their probability.
 _PER_BOX = 1 / 3
 _LEVELS = 256
 
 
 def autoaugment_v0(example: Example, seed: tf.Tensor) -> Example:
-    """Policy v0.
+    """Apply policy v0.
 
-    Boxes that the image moves with are the bounding boxes of what the old ones become, cut at the
-    image's edges; those that leave the image go. Masks and keypoints go where their pixels go;
-    keypoints that leave the image are not visible any more.
+    If the image moves, boxes become the bounding boxes of the moved boxes, clipped to the image.
+    Boxes that leave the image are dropped. Masks and keypoints move with their pixels. Keypoints
+    that leave the image become invisible.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
     """
     image = tf.saturate_cast(tf.round(frames.to_float(example[fields.IMAGE])), tf.uint8)
@@ -53,7 +53,7 @@ def autoaugment_v0(example: Example, seed: tf.Tensor) -> Example:
     (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 1), 1)
     return tf.switch_case(
         randomness.integer(uniform, 0, len(_POLICY_V0) - 1),
-        [functools.partial(_one_after_the_other, example, seed, each) for each in _POLICY_V0],
+        [functools.partial(_apply_in_order, example, seed, pair) for pair in _POLICY_V0],
     )
 
 
@@ -64,10 +64,10 @@ def _build(config: augmentation_pb2.AutoAugmentImage, where: str) -> steps.Step:
     return autoaugment_v0
 
 
-def _one_after_the_other(
+def _apply_in_order(
     example: Example, seed: tf.Tensor, operations: Sequence[Tuple[_Operation, float]]
 ) -> Example:
-    """Operations, each with its probability."""
+    """Apply operations in order, each with its probability."""
     for index, (operation, probability) in enumerate(operations):
         own_seed = randomness.stream_seed(seed, 2 + index)
         happens, uniform = randomness.uniforms(own_seed, 2)
@@ -77,7 +77,7 @@ def _one_after_the_other(
 
 
 def _either_way(uniform: tf.Tensor, amount: float) -> tf.Tensor:
-    """Return the amount, or minus the amount."""
+    """Return the amount or its negative, each with probability 1/2."""
     return tf.where(uniform < 0.5, -amount, amount)
 
 
@@ -88,7 +88,7 @@ def _translate_x(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Examp
 
 
 def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """Return each row moves down in proportion to the column: y becomes y - level * x."""
+    """Shear the image along y: y becomes y - level * x."""
     del seed
     level = _either_way(uniform, _SHEAR)
     matrix = tf.stack([[1.0, -level], [0.0, 1.0]])
@@ -96,7 +96,7 @@ def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 
 
 def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """About the center of the image."""
+    """Rotate the image about its center."""
     del seed
     angle = _either_way(uniform, _ROTATION)
     cos, sin = tf.cos(angle), tf.sin(angle)
@@ -109,7 +109,7 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
     """Move the center of each pixel p, (y, x), to matrix p + shift.
 
     Args:
-        example: with a uint8 image.
+        example: an example with a uint8 image.
         matrix: float32 [2, 2].
         shift: float32 [2], in pixels.
     """
@@ -120,8 +120,8 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
         result[fields.MASKS] = pixels.moved(masks, 0)[..., 0]
     size = tf.cast(frames.image_size(example), tf.float32)
     boxes = example[fields.BOXES]
-    family = family_of(boxes)
-    # Edges are half a pixel off the centers of the pixels that the transform is about.
+    family = find_family(boxes)
+    # The transform is about centers of pixels, and edges are half a pixel away from them.
     shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
     boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
     boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
@@ -134,25 +134,25 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
 
 
 class _Pixels:
-    """Where pixels come from when the center of each pixel p, (y, x), goes to matrix p + shift.
+    """Sources of pixels if the center of each pixel p, (y, x), moves to matrix p + shift.
 
     Args:
         matrix: float32 [2, 2].
         shift: float32 [2], in pixels.
-        size: int32 [2], of the image before and after.
+        size: int32 [2], size of the image before and after.
     """
 
     def __init__(self, matrix: tf.Tensor, shift: tf.Tensor, size: tf.Tensor):
         back = tf.linalg.inv(matrix)
         origin = -tf.linalg.matvec(back, shift)
-        # The kernel wants x before y, and where each pixel of the result comes from.
+        # The kernel expects x before y, and the map from a result pixel to its source.
         rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
         rows = tf.gather(rows, [1, 0, 2], axis=1)
         self._transform = tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1)
         self._size = size
 
     def moved(self, images: tf.Tensor, fill: int) -> tf.Tensor:
-        """Return images [n, height, width, channels], with `fill` where nothing comes to."""
+        """Transform images [n, height, width, channels]; `fill` is used outside of the source."""
         moved = tf.raw_ops.ImageProjectiveTransformV3(
             images=images,
             transforms=self._transform,
@@ -166,7 +166,7 @@ class _Pixels:
 
 
 def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """Return a gray square about a random pixel, as far as it is in the image."""
+    """Draw a gray square around a random pixel, clipped to the image."""
     del uniform
     size = frames.image_size(example)
     (place,) = randomness.uniforms(randomness.stream_seed(seed, 3), 1, 2)
@@ -178,14 +178,14 @@ def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 
 
 def _more_color(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """Away from the luminance."""
+    """Amplify the difference of colors from the luminance."""
     del seed, uniform
     vivid = color.mix_with_gray(frames.to_float(example[fields.IMAGE]), _COLOR)
     return {**example, fields.IMAGE: tf.saturate_cast(vivid, tf.uint8)}
 
 
 def _equalize(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
-    """Return values of each channel replaced by their rank, spread over all levels."""
+    """Replace the values of each channel by their rank, spread over all levels."""
     del seed, uniform
     image = example[fields.IMAGE]
     channels = image.shape[-1]
@@ -206,7 +206,7 @@ def _equalize(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
 def _translate_boxes(
     example: Example, seed: tf.Tensor, uniform: tf.Tensor, magnitude: float, probability: float
 ) -> Example:
-    """Move the content of some boxes up or down, one box after the other; boxes stay."""
+    """Move the content of some boxes up or down, one box after another; boxes stay."""
     boxes = example[fields.BOXES]
     shift = _either_way(uniform, magnitude / 10 * _BOX_TRANSLATION)
     count = tf.shape(boxes)[0]
@@ -243,14 +243,14 @@ def _translate_boxes(
 
 
 def _pixel_corners(boxes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """int32 [n, 4]: first row and column, last row and column."""
-    hulls = family_of(boxes).hull(boxes)
-    corners = tf.cast(hulls * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
+    """Compute int32 [n, 4]: first row and column, last row and column of boxes."""
+    bounds = find_family(boxes).enclosing_boxes(boxes)
+    corners = tf.cast(bounds * tf.cast(tf.tile(size, [2]), tf.float32), tf.int32)
     return tf.clip_by_value(corners, 0, tf.tile(size, [2]) - 1)
 
 
 def _move_content(images: tf.Tensor, corners: tf.Tensor, shift: tf.Tensor, fill: int) -> tf.Tensor:
-    """Return images with what is in one box moved down by `shift`; `fill` is what it leaves behind.
+    """Move the content of one box down by `shift` rows, and fill the rest of the box.
 
     Args:
         images: uint8 [..., height, width, channels].
@@ -267,7 +267,7 @@ def _move_content(images: tf.Tensor, corners: tf.Tensor, shift: tf.Tensor, fill:
 
 
 def _move_points(state: Example, corners: tf.Tensor, shift: tf.Tensor, size: tf.Tensor) -> Example:
-    """Keypoints and visibilities after `_move_content`: those that leave the box are hidden."""
+    """Move keypoints as `_move_content` moves pixels; those that leave the box become invisible."""
     points = state[fields.KEYPOINTS]
     first = tf.cast(corners[:2], tf.float32) / size
     last = tf.cast(corners[2:] + 1, tf.float32) / size
@@ -279,7 +279,7 @@ def _move_points(state: Example, corners: tf.Tensor, shift: tf.Tensor, size: tf.
 
 
 def _inside(image: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-    """Return bool [height, width, 1]: the pixels from the first row and column to the last ones."""
+    """Check which pixels lie from the first row and column to the last: bool [height, width, 1]."""
     size = tf.shape(image)[-3:-1]
     rows, columns = tf.range(size[0]), tf.range(size[1])
     in_rows = tf.logical_and(rows >= first[0], rows <= last[0])
@@ -295,7 +295,7 @@ def _translate_y_in_boxes(magnitude: float, probability: float) -> Tuple[_Operat
 _POLICY_V0 = (
     ((_translate_x, 0.6), (_equalize, 0.8)),
     (_translate_y_in_boxes(2, 0.2), (_cutout, 0.8)),
-    # Sharpness with probability 0, and a horizontal shear of magnitude 0: nothing.
+    # Sharpness with probability 0, and a horizontal shear of magnitude 0: no operation.
     (),
     ((_shear_y, 1.0), _translate_y_in_boxes(6, 0.6)),
     ((_rotate, 0.6), (_more_color, 1.0)),

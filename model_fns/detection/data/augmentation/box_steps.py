@@ -1,4 +1,4 @@
-"""Steps that change boxes alone."""
+"""Augmentation steps that only change boxes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.boxes import axis_aligned as box_ops
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
 
-# Sides of boxes without any, so that they have a scale.
+# Least side of a box, because boxes without sides have no scale.
 _MIN_SIDE = 1e-6
 
 
 class Jitter(NamedTuple):
-    """How the distances of a box's edges from its center change.
+    """Parameters of the change of the distances of a box's edges from its center.
 
     Args:
         low: smallest change, as a multiple of the ratio.
-        high: largest change.
-        shared: which of the random numbers each of ymin, xmin, ymax, xmax takes.
+        high: largest change, as a multiple of the ratio.
+        shared: index of the random number that each of ymin, xmin, ymax, xmax uses.
     """
 
     low: float = -1.0
@@ -54,20 +54,22 @@ def random_jitter_boxes(
     ratio: float = 0.05,
     jitter: Jitter = JITTERS[_Config.DEFAULT],
 ) -> Example:
-    """Changes the distance of each edge from its box's center by a random part of it.
+    """Change the distance of each edge from the center of its box by a random fraction.
 
-    Boxes stay in the image. One that grows symmetrically keeps its center, and stops at the edge
-    of the image that it comes to first.
+    Boxes stay in the image. A box that grows symmetrically keeps its center, and stops at the first
+    edge of the image that it reaches.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        ratio: largest change, as a part of the distance.
-        jitter: which changes.
+        ratio: largest change, as a fraction of the distance.
+        jitter: parameters of the change.
     """
     boxes = example[fields.BOXES]
-    if family_of(boxes) is not box_ops:
-        raise errors.ConfigError('it moves the sides of upright boxes; rotated ones have none.')
+    if find_family(boxes) is not box_ops:
+        raise errors.ConfigError(
+            'it moves the sides of axis-aligned boxes; rotated boxes are not supported.'
+        )
     ycenter, xcenter, height, width = box_ops.to_center_size(boxes)
     center = tf.stack([ycenter, xcenter], -1)
     half = tf.maximum(tf.abs(tf.stack([height, width], -1)), _MIN_SIDE) / 2
@@ -86,15 +88,15 @@ def random_jitter_boxes(
 
 
 def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Example:
-    """Normalized boxes and keypoints in pixels.
+    """Scale normalized boxes and keypoints to pixels.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
     """
     del seed
     size, boxes = tf.cast(frames.image_size(example), tf.float32), example[fields.BOXES]
-    result = {**example, fields.BOXES: family_of(boxes).scale(boxes, size[0], size[1])}
+    result = {**example, fields.BOXES: find_family(boxes).scale(boxes, size[0], size[1])}
     if fields.KEYPOINTS in example:
         result[fields.KEYPOINTS] = example[fields.KEYPOINTS] * size
     return result

@@ -1,4 +1,4 @@
-"""Steps that change the colors of all pixels alike."""
+"""Augmentation steps that change the colors of all pixels."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.
     """Add one random number to all pixels.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        most: largest number, either way, where pixels go from 0 to 1.
+        most: largest absolute value of the number, for pixels from 0 to 1.
     """
     return _changed(example, seed, [_brightness(most)])
 
@@ -36,24 +36,24 @@ def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.
 def random_adjust_contrast(
     example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
 ) -> Example:
-    """Multiply the distance of pixels from the mean of their channel.
+    """Scale the distance of pixels from the mean of their channel by a random factor.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        smallest: factor.
-        largest: factor.
+        smallest: smallest factor.
+        largest: largest factor.
     """
     return _changed(example, seed, [_contrast(smallest, largest)])
 
 
 def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> Example:
-    """Turn the hue.
+    """Rotate the hue by a random amount.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        most: largest turn, either way; 1 is the whole circle.
+        most: largest rotation in both directions; 1 is the whole circle.
     """
     return _changed(example, seed, [_hue(most)])
 
@@ -61,24 +61,24 @@ def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> 
 def random_adjust_saturation(
     example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
 ) -> Example:
-    """Multiply the saturation.
+    """Multiply the saturation by a random factor.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        smallest: factor.
-        largest: factor.
+        smallest: smallest factor.
+        largest: largest factor.
     """
     return _changed(example, seed, [_saturation(smallest, largest)])
 
 
 def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> Example:
-    """Brightness, saturation, hue and contrast, each changed at random.
+    """Change brightness, saturation, hue and contrast at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        order: 0: as above; 1: brightness, contrast, saturation, hue.
+        order: 0: the order above; 1: brightness, contrast, saturation, hue.
     """
     return _changed(example, seed, _DISTORTIONS[order])
 
@@ -86,24 +86,24 @@ def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> E
 def adjust_gamma(
     example: Example, seed: tf.Tensor, gamma: float = 1.0, gain: float = 1.0
 ) -> Example:
-    """Gain * pixel^gamma, where pixels go from 0 to 1.
+    """Compute gain * pixel^gamma, for pixels from 0 to 1.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         gamma: not negative.
         gain: a factor.
     """
     del seed
     image = frames.to_float(example[fields.IMAGE])
-    return _with_image(example, _in_range(gain * (image / 255.0) ** gamma * 255.0))
+    return _with_image(example, _clip_to_range(gain * (image / 255.0) ** gamma * 255.0))
 
 
 def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
-    """Make the three channels their luminance.
+    """Set the three channels to their luminance.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
     """
     del seed
@@ -112,12 +112,12 @@ def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
 
 
 def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0.1) -> Example:
-    """Sometimes makes the three channels their luminance.
+    """Set the three channels to their luminance at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        probability: of doing so.
+        probability: probability of the change.
     """
     (uniform,) = randomness.uniforms(seed, 1)
     image = frames.to_float(example[fields.IMAGE])
@@ -126,11 +126,11 @@ def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0
 
 
 def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
-    """Return the luminance plus `share` times what differs from it: above 1 colors become stronger.
+    """Mix an image with its luminance; a `share` above 1 amplifies colors.
 
     Args:
         image: float32 [height, width, 3].
-        share: of the image's own colors.
+        share: weight of the image; its luminance has the weight 1 - share.
     """
     return _mixed(image, (1.0 - share) * _TO_GRAY + share * np.eye(_CHANNELS, dtype=np.float32))
 
@@ -141,26 +141,28 @@ def random_pixel_value_scale(
     """Multiply each value of each pixel by its own random factor.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        smallest: factor.
-        largest: factor.
+        smallest: smallest factor.
+        largest: largest factor.
     """
     image = frames.to_float(example[fields.IMAGE])
     uniforms = randomness.uniform_tensor(seed, tf.shape(image))
-    return _with_image(example, _in_range(image * randomness.between(uniforms, smallest, largest)))
+    return _with_image(
+        example, _clip_to_range(image * randomness.between(uniforms, smallest, largest))
+    )
 
 
 def normalize_image(
     example: Example, seed: tf.Tensor, source: Tuple[float, float], target: Tuple[float, float]
 ) -> Example:
-    """Return maps pixel values linearly from one interval to another.
+    """Map pixel values linearly from one interval to another.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
-        source: the two values that become those of the target.
-        target: the two values that they become.
+        source: two values that are mapped to those of the target.
+        target: the two values of the target.
     """
     del seed
     scale = (target[1] - target[0]) / (source[1] - source[0])
@@ -172,9 +174,9 @@ def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[flo
     """Subtract one number from each channel.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
-        means: the numbers.
+        means: number of each channel.
     """
     del seed
     return _with_image(example, frames.to_float(example[fields.IMAGE]) - np.float32(means))
@@ -292,22 +294,22 @@ _DISTORTIONS = (
 
 
 def _changed(example: Example, seed: tf.Tensor, changes: Sequence[_Change]) -> Example:
-    """Changes one after the other, pixels brought back into range after each."""
+    """Apply changes in order, and clip pixels to their range after each."""
     image = frames.to_float(example[fields.IMAGE])
     for change, uniform in zip(changes, randomness.uniforms(seed, len(changes))):
-        image = _in_range(change(image, uniform))
+        image = _clip_to_range(change(image, uniform))
     return _with_image(example, image)
 
 
 def _mixed(image: tf.Tensor, mixture: tf.Tensor) -> tf.Tensor:
-    """Return each channel a sum of all: [..., channels] times [channels, channels]."""
+    """Multiply [..., channels] by a matrix [channels, channels]."""
     pixels = tf.matmul(tf.reshape(image, [-1, _CHANNELS]), mixture)
     mixed = tf.reshape(pixels, tf.shape(image))
     mixed.set_shape(image.shape)
     return mixed
 
 
-def _in_range(image: tf.Tensor) -> tf.Tensor:
+def _clip_to_range(image: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(image, 0.0, 255.0)
 
 

@@ -1,4 +1,4 @@
-"""Images beside themselves."""
+"""Concatenation of images with themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
 
@@ -19,13 +19,14 @@ def random_self_concat(
     vertical_probability: float = 0.1,
     horizontal_probability: float = 0.1,
 ) -> Example:
-    """Repeats the image with its objects below, and to the right.
+    """Repeat the image with its objects below, and to the right.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        vertical_probability: of a copy below.
-        horizontal_probability: of a copy to the right; of both, where it is copied below as well.
+        vertical_probability: probability of a copy below.
+        horizontal_probability: probability of a copy to the right, of both rows if there is a copy
+            below.
     """
     (draws,) = randomness.uniforms(seed, 1, 2)
     happens = draws < [vertical_probability, horizontal_probability]
@@ -43,13 +44,13 @@ def random_self_concat(
     cell_of_box = tf.repeat(cells, tf.shape(example[fields.BOXES])[0], axis=0)
     shift, scale = tf.cast(cell_of_box, tf.float32), tf.cast(repeats, tf.float32)
     boxes, windows = result[fields.BOXES], tf.concat([-shift, scale - shift], 1)
-    result[fields.BOXES] = family_of(boxes).change_frame(boxes, windows)
+    result[fields.BOXES] = find_family(boxes).change_frame(boxes, windows)
     if fields.KEYPOINTS in example:
         points = result[fields.KEYPOINTS] + shift[:, tf.newaxis]
         result[fields.KEYPOINTS] = points / scale
     if fields.MASKS in example:
         size = frames.image_size(example)
-        result[fields.MASKS] = _in_cells(result[fields.MASKS], cell_of_box, repeats, size)
+        result[fields.MASKS] = _place_in_cells(result[fields.MASKS], cell_of_box, repeats, size)
     return result
 
 
@@ -63,13 +64,15 @@ def _build(config: augmentation_pb2.RandomSelfConcatImage, where: str) -> steps.
     )
 
 
-def _in_cells(masks: tf.Tensor, cells: tf.Tensor, repeats: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Return masks [n, height, width] in the cell of a grid that each belongs to, 0 in the others.
+def _place_in_cells(
+    masks: tf.Tensor, cells: tf.Tensor, repeats: tf.Tensor, size: tf.Tensor
+) -> tf.Tensor:
+    """Place masks [n, height, width] in their cells of a grid; the other cells are 0.
 
     Args:
-        masks: of the size of one cell.
+        masks: masks of the size of one cell.
         cells: int32 [n, 2], row and column in the grid.
-        repeats: int32 [2], rows and columns of the grid.
+        repeats: int32 [2], number of rows and columns of the grid.
         size: int32 [2], height and width of a cell.
     """
     rows = tf.equal(cells[:, :1], tf.range(repeats[0]))  # [n, rows]

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data.augmentation import frames, randomness, steps
 from protos import augmentation_pb2
 
@@ -23,15 +23,15 @@ _WHOLE = frames.Window(np.int32([0, 0, 0]), np.int32([-1, -1, -1]), np.float32([
 
 @dataclasses.dataclass(frozen=True)
 class Crop:
-    """How windows are drawn, and what becomes of boxes.
+    """Parameters of a random window, and of the boxes in it.
 
     Attributes:
-        min_object_covered: the window covers at least this part of some box.
+        min_object_covered: the window covers at least this fraction of some box.
         aspect_ratios: range of width over height.
-        areas: range of the area, as a part of the image's.
-        min_overlap: boxes of which a smaller part is inside the window are dropped.
-        clips: whether the others are cut at the window's edges.
-        keep_probability: of leaving the example as it is.
+        areas: range of the area, as a fraction of the area of the image.
+        min_overlap: boxes with a smaller fraction inside the window are dropped.
+        clips: True: the other boxes are clipped to the window.
+        keep_probability: probability of an unchanged example.
     """
 
     min_object_covered: float = 1.0
@@ -42,8 +42,8 @@ class Crop:
     keep_probability: float = 0.0
 
 
-# Liu et al., "SSD: Single Shot MultiBox Detector" (2016), section 2.2, as it is published with the
-# detection API: one of these is drawn for each image.
+# Liu et al., "SSD: Single Shot MultiBox Detector" (2016), section 2.2, as published with the
+# detection API: one of these crops is drawn for each image.
 SSD_CROPS = tuple(
     Crop(overlap, (0.5, 2.0), (0.1, 1.0), overlap, keep_probability=0.15)
     for overlap in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -51,20 +51,20 @@ SSD_CROPS = tuple(
 
 
 def random_crop(example: Example, seed: tf.Tensor, crops: Sequence[Crop]) -> Example:
-    """Return one of several kinds of crops, drawn at random.
+    """Crop an example by one of several kinds of crops, drawn at random.
 
-    A window that cannot be found in a hundred attempts is the whole image.
+    The window is the whole image if a hundred attempts find no other.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        crops: the kinds, equally probable.
+        crops: kinds of crops, equally probable.
     """
     return crop_as_drawn(example, seed, crops, draw(seed, len(crops)))
 
 
 def draw(seed: tf.Tensor, count: int) -> tf.Tensor:
-    """int32 scalar from 0 to count - 1: which of the kinds `random_crop` takes."""
+    """Draw the index of a kind of `random_crop`: int32 scalar from 0 to count - 1."""
     if count == 1:
         return tf.constant(0)
     (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 1), 1)
@@ -74,7 +74,7 @@ def draw(seed: tf.Tensor, count: int) -> tf.Tensor:
 def crop_as_drawn(
     example: Example, seed: tf.Tensor, crops: Sequence[Crop], drawn: tf.Tensor
 ) -> Example:
-    """See `random_crop`; which kind it is is drawn already."""
+    """Crop an example by a kind of crop whose index is already drawn; see `random_crop`."""
     window, is_whole = _draw_window(example, seed, crops, drawn), None
     if any(crop.keep_probability for crop in crops):
         (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 2), 1)
@@ -92,10 +92,10 @@ def random_crop_to_aspect_ratio(
     min_overlap: float = 0.3,
     clips: frames.Flag = True,
 ) -> Example:
-    """Return the largest window of a ratio, at a random place.
+    """Crop an example to the largest window of a ratio, at a random position.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         aspect_ratio: width over height.
         min_overlap: see `Crop`.
@@ -106,20 +106,20 @@ def random_crop_to_aspect_ratio(
     ratio_size = tf.stack([width / aspect_ratio, height * aspect_ratio])
     fitting = tf.maximum(tf.cast(tf.round(ratio_size), tf.int32), 1)
     size = tf.minimum(whole, fitting)
-    (place,) = randomness.uniforms(seed, 1, 2)
-    window = frames.pixel_window(randomness.integer(place, 0, whole - size), size, whole)
+    (position,) = randomness.uniforms(seed, 1, 2)
+    window = frames.pixel_window(randomness.integer(position, 0, whole - size), size, whole)
     return frames.crop(example, window, min_overlap, clips)
 
 
 def ssd_crop_fixed_aspect_ratio(
     example: Example, seed: tf.Tensor, crops: Sequence[Crop], aspect_ratio: float
 ) -> Example:
-    """A random crop; what is then not of the ratio, uncropped images above all, is cut to it.
+    """Crop an example at random, then crop results of another ratio to the ratio.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        crops: the kinds.
+        crops: kinds of crops.
         aspect_ratio: width over height.
     """
     drawn = draw(seed, len(crops))
@@ -130,12 +130,12 @@ def ssd_crop_fixed_aspect_ratio(
 
 
 def chosen(values: Sequence[Any], drawn: tf.Tensor) -> Any:
-    """Return the value at a drawn index; where all are the same, that one, and no tensor."""
+    """Return the value at a drawn index; a plain value, not a tensor, if all values are equal."""
     return values[0] if len(set(values)) == 1 else tf.gather(list(values), drawn)
 
 
 def build_crop(config) -> Crop:
-    """Return the crop that any of the messages with these fields describes.
+    """Build the crop that a message with these fields describes.
 
     Args:
         config: a `RandomCropImage`, an `SSDRandomCropOperation` or another with their fields; the
@@ -155,7 +155,7 @@ def build_crop(config) -> Crop:
 
 
 def build_crops(config, default: Sequence[Crop]) -> Sequence[Crop]:
-    """Return the crops of a message's `operations`; the default where it has none."""
+    """Build the crops of a message's `operations`; the default if it has none."""
     return tuple(map(build_crop, config.operations)) or default
 
 
@@ -200,7 +200,7 @@ def _build_to_aspect_ratio(
 def _draw_window(
     example: Example, seed: tf.Tensor, crops: Sequence[Crop], drawn: tf.Tensor
 ) -> frames.Window:
-    """Return a window of the drawn kind of crop."""
+    """Draw a window of the drawn kind of crop."""
     ranges = [(crop.aspect_ratios, crop.areas) for crop in crops]
     different = sorted(set(ranges))
     covered = chosen([crop.min_object_covered for crop in crops], drawn)
@@ -209,8 +209,8 @@ def _draw_window(
     ]
     if len(windows) == 1:
         return windows[0]
-    # The ranges are attributes of the kernel, not inputs: one kernel for each different pair.
-    used = tf.gather([different.index(each) for each in ranges], drawn)
+    # The ranges are attributes of the kernel, not inputs. So each distinct pair needs a kernel.
+    used = tf.gather([different.index(pair) for pair in ranges], drawn)
     return frames.Window(*(tf.gather(tf.stack(part), used) for part in zip(*windows)))
 
 
@@ -222,9 +222,10 @@ def _sample(
     min_object_covered: Union[float, tf.Tensor],
 ) -> frames.Window:
     boxes = example[fields.BOXES]
+    bounds = find_family(boxes).enclosing_boxes(boxes)
     begin, size, share = tf.raw_ops.StatelessSampleDistortedBoundingBox(
         image_size=tf.shape(example[fields.IMAGE]),
-        bounding_boxes=tf.clip_by_value(family_of(boxes).hull(boxes), 0.0, 1.0)[tf.newaxis],
+        bounding_boxes=tf.clip_by_value(bounds, 0.0, 1.0)[tf.newaxis],
         min_object_covered=min_object_covered,
         seed=seed,
         aspect_ratio_range=aspect_ratios,

@@ -1,4 +1,4 @@
-"""Mirrored and turned images."""
+"""Augmentation steps that mirror images or rotate them by 90 degrees."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data.augmentation import randomness, steps
 from model_fns.structures import images
 from protos import augmentation_pb2
 
 
 class _Map(NamedTuple):
-    """Points after a flip: coordinates of these places, times a sign, plus an offset."""
+    """Map of points: coordinates at these indices, times a sign, plus an offset."""
 
-    places: Sequence[int]
+    indices: Sequence[int]
     signs: Sequence[float]
     offsets: Sequence[float]
 
 
-# By the axis of the image that is mirrored; y comes before x.
+# By the mirrored axis of the image; y comes before x.
 _MIRRORED_POINTS = (_Map([0, 1], [-1, 1], [1, 0]), _Map([0, 1], [1, -1], [0, 1]))
 _TURNED_POINTS = _Map([1, 0], [-1, 1], [1, 0])
 
@@ -37,18 +37,18 @@ def random_flip(
     probability: float = 0.5,
     permutation: Sequence[int] = (),
 ) -> Example:
-    """Mirrors image and groundtruth.
+    """Mirror image and groundtruth at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         axis: 0: top to bottom; 1: left to right.
-        probability: of mirroring.
-        permutation: place i of a mirrored object has its keypoint number permutation[i]; needed
-            where there are keypoints.
+        probability: probability of mirroring.
+        permutation: index i of a mirrored object has its keypoint permutation[i]; required for
+            examples with keypoints.
 
     Raises:
-        errors.ConfigError: there are keypoints, but no permutation of so many.
+        errors.ConfigError: examples have keypoints, but there is no permutation of their number.
     """
     if not permutation and fields.KEYPOINTS in example:
         raise errors.ConfigError(
@@ -61,7 +61,7 @@ def random_flip(
     if fields.MASKS in example:
         result[fields.MASKS] = images.reversed_where(flips, example[fields.MASKS], axis + 1)
     boxes = example[fields.BOXES]
-    result[fields.BOXES] = _chosen(family_of(boxes).flip(boxes, axis), boxes, flips)
+    result[fields.BOXES] = _chosen(find_family(boxes).flip(boxes, axis), boxes, flips)
     result.update(_moved_points(example, _MIRRORED_POINTS[axis], flips))
     return _permuted(result, permutation, 'keypoint_flip_permutation', flips)
 
@@ -72,38 +72,38 @@ def random_rotation90(
     probability: float = 0.5,
     permutation: Sequence[int] = (),
 ) -> Example:
-    """Turn image and groundtruth by a quarter, counterclockwise.
+    """Rotate image and groundtruth by 90 degrees, counterclockwise, at random.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        probability: of turning.
-        permutation: place i of a turned object has its keypoint number permutation[i]; empty: each
-            place has its own.
+        probability: probability of rotating.
+        permutation: index i of a rotated object has its keypoint permutation[i]; empty: keypoints
+            keep their indices.
 
     Raises:
-        errors.ConfigError: the permutation is not one of the keypoints.
+        errors.ConfigError: the permutation does not have the number of keypoints.
     """
     turns = _happens(seed, probability)
     return _permuted(quarter_turn(example, turns), permutation, 'keypoint_rot_permutation', turns)
 
 
 def quarter_turn(example: Example, turns: tf.Tensor) -> Example:
-    """Image and groundtruth turned by a quarter, counterclockwise; keypoints keep their numbers.
+    """Rotate image and groundtruth by 90 degrees, counterclockwise; keypoints keep their indices.
 
     Args:
-        example: any.
-        turns: int32 scalar: 1, or 0 for not at all.
+        example: any example.
+        turns: int32 scalar: 1 to rotate, 0 to return the example unchanged.
     """
     result = dict(example)
-    # An image that is transposed and then reversed top to bottom is a turned one.
+    # Transposing an image and reversing it top to bottom rotates it.
     image = _transposed(example[fields.IMAGE], [0, 1, 2], [1, 0, 2], turns)
     result[fields.IMAGE] = images.reversed_where(turns, image, 0)
     if fields.MASKS in example:
         masks = _transposed(example[fields.MASKS], [0, 1, 2], [0, 2, 1], turns)
         result[fields.MASKS] = images.reversed_where(turns, masks, 1)
     boxes = example[fields.BOXES]
-    result[fields.BOXES] = _chosen(family_of(boxes).rotate90(boxes), boxes, turns)
+    result[fields.BOXES] = _chosen(find_family(boxes).rotate90(boxes), boxes, turns)
     result.update(_moved_points(example, _TURNED_POINTS, turns))
     return result
 
@@ -135,13 +135,13 @@ def _build_rotation90(config: augmentation_pb2.RandomRotation90, where: str) -> 
 
 def _checked_permutation(config, where: str, field: str) -> Sequence[int]:
     permutation = tuple(getattr(config, field))
-    is_one = sorted(permutation) == list(range(len(permutation)))
-    steps.check(is_one, where, config, field, 'each number from 0 on once')
+    is_permutation = sorted(permutation) == list(range(len(permutation)))
+    steps.check(is_permutation, where, config, field, 'each number from 0 on once')
     return permutation
 
 
 def _happens(seed: tf.Tensor, probability: float) -> tf.Tensor:
-    """int32: 1 with a probability, else 0."""
+    """Draw int32: 1 with a probability, else 0."""
     (uniform,) = randomness.uniforms(seed, 1)
     return tf.cast(uniform < probability, tf.int32)
 
@@ -149,7 +149,7 @@ def _happens(seed: tf.Tensor, probability: float) -> tf.Tensor:
 def _transposed(
     tensor: tf.Tensor, order: Sequence[int], other: Sequence[int], happens: tf.Tensor
 ) -> tf.Tensor:
-    """Return the axes in `other` order where it happens."""
+    """Transpose a tensor to the `other` order of axes if `happens` is 1."""
     transposed = tf.transpose(tensor, tf.gather([order, other], happens))
     shape = [
         size if before == after else None for size, before, after in zip(tensor.shape, order, other)
@@ -162,19 +162,19 @@ def _chosen(moved: tf.Tensor, values: tf.Tensor, happens: tf.Tensor) -> tf.Tenso
 
 
 def _moved_points(example: Example, coordinates: _Map, happens: tf.Tensor) -> Example:
-    """Return keypoints [n, k, 2], moved where it happens; nothing without keypoints."""
+    """Transform keypoints [n, k, 2] if `happens` is 1; return nothing without keypoints."""
     if fields.KEYPOINTS not in example:
         return {}
     points = example[fields.KEYPOINTS]
     signs, offsets = np.float32(coordinates.signs), np.float32(coordinates.offsets)
-    moved = tf.gather(points, coordinates.places, axis=-1) * signs + offsets
+    moved = tf.gather(points, coordinates.indices, axis=-1) * signs + offsets
     return {fields.KEYPOINTS: _chosen(moved, points, happens)}
 
 
 def _permuted(
     example: Example, permutation: Sequence[int], field: str, happens: tf.Tensor
 ) -> Example:
-    """Return keypoints [n, k, ...] and their visibilities in another order, where it happens."""
+    """Reorder keypoints [n, k, ...] and their visibilities if `happens` is 1."""
     if not permutation or fields.KEYPOINTS not in example:
         return example
     count = example[fields.KEYPOINTS].shape[1]

@@ -1,7 +1,7 @@
-"""Crops, canvases and sizes: what all steps that change an image's frame are made of.
+"""Crops, canvases and sizes, the building blocks of all steps that change the frame of an image.
 
-Boxes and keypoints are normalized to the frame, masks have its size: all of them follow it here, so
-that no step has to know which of them an example has.
+Boxes and keypoints are normalized to the frame, and masks have its size. These functions update all
+of them, so that no step has to know which of them an example has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
 from model_fns.structures import images
 
@@ -27,7 +27,7 @@ class Window(NamedTuple):
     Args:
         begin: int32 [3]: first row, first column, 0.
         size: int32 [3]: rows, columns, -1 (all channels).
-        share: float32 [4]: its ymin, xmin, ymax, xmax, normalized.
+        share: float32 [4]: normalized ymin, xmin, ymax, xmax.
     """
 
     begin: tf.Tensor
@@ -36,22 +36,22 @@ class Window(NamedTuple):
 
 
 def image_size(example: Example) -> tf.Tensor:
-    """int32 [2]: height and width."""
+    """Return height and width of the image, int32 [2]."""
     return tf.shape(example[fields.IMAGE])[:2]
 
 
 def to_float(image: tf.Tensor) -> tf.Tensor:
-    """Return the image as float32; pixels keep their values, 0 to 255."""
+    """Convert the image to float32; pixels keep their values, 0 to 255."""
     return tf.cast(image, tf.float32)
 
 
 def pixel_window(begin: tf.Tensor, size: tf.Tensor, whole: tf.Tensor) -> Window:
-    """Return a window by its pixels.
+    """Build a window from its position and size in pixels.
 
     Args:
         begin: int32 [2], first row and column.
         size: int32 [2], rows and columns.
-        whole: int32 [2], of the image.
+        whole: int32 [2], size of the image.
     """
     corners = tf.concat([begin, begin + size], 0)
     share = tf.cast(corners, tf.float32) / tf.cast(tf.tile(whole, [2]), tf.float32)
@@ -65,20 +65,20 @@ def crop(
     clips: Flag,
     is_whole: Optional[tf.Tensor] = None,
 ) -> Example:
-    """What a window shows.
+    """Crop an example to a window.
 
-    Boxes outside of it go. Keypoints outside of it become NaN, and not visible, where boxes are
-    cut.
+    Boxes outside of it are dropped. If boxes are clipped, keypoints outside become NaN and
+    invisible.
 
     Args:
-        example: any.
+        example: any example.
         window: inside the image.
-        min_overlap: boxes of which a smaller share of their area is in the window go too.
-        clips: whether boxes are cut off at the window's edges.
-        is_whole: where this bool is true, the window is the whole image and nothing is to change.
+        min_overlap: boxes with a smaller fraction of their area in the window are dropped too.
+        clips: True: boxes are clipped to the window.
+        is_whole: bool scalar; True: the window is the whole image and nothing changes.
     """
     boxes = example[fields.BOXES]
-    family = family_of(boxes)
+    family = find_family(boxes)
     cut = family.clip_to_window(boxes, window.share)
     shown, area = family.area_inside(boxes, window.share), family.area(boxes)
     kept = tf.logical_and(shown > 0.0, shown >= min_overlap * area)
@@ -89,13 +89,13 @@ def crop(
         **example,
         fields.IMAGE: _cut_out(example[fields.IMAGE], window),
         fields.BOXES: family.change_frame(_choose(clips, cut, boxes), window.share),
-        **_points_in(example, window.share, clips),
+        **_move_to_frame(example, window.share, clips),
     }
     if fields.AREA in example:
         left = tf.math.divide_no_nan(shown, area)
         result[fields.AREA] *= _choose(clips, left, tf.ones_like(left))
     if fields.MASKS in example:
-        # Masks are [n, height, width]: a window's numbers, turned round.
+        # Masks are [n, height, width], so the values of the window are rotated by one.
         begin, size = tf.roll(window.begin, 1, 0), tf.roll(window.size, 1, 0)
         result[fields.MASKS] = tf.slice(example[fields.MASKS], begin, size)
     return examples.keep_boxes(result, kept)
@@ -104,13 +104,13 @@ def crop(
 def pad(
     example: Example, begin: tf.Tensor, size: tf.Tensor, color: Optional[tf.Tensor] = None
 ) -> Example:
-    """Return the image on a larger canvas.
+    """Place the image on a larger canvas.
 
     Args:
-        example: any.
-        begin: int32 [2], row and column of the canvas where the image begins.
-        size: int32 [2], of the canvas; the image fits in.
-        color: of the canvas, [3] of the image's type; None: black.
+        example: any example.
+        begin: int32 [2], row and column of the image's first pixel in the canvas.
+        size: int32 [2], size of the canvas; the image fits in.
+        color: color of the canvas, [3] of the image's type; None: black.
     """
     image, whole = example[fields.IMAGE], image_size(example)
     after = size - whole - begin
@@ -121,19 +121,19 @@ def pad(
         result[fields.MASKS] = images.surround_lines(masks, begin, after, zero)
     share = pixel_window(-begin, size, whole).share
     boxes = example[fields.BOXES]
-    result[fields.BOXES] = family_of(boxes).change_frame(boxes, share)
-    return {**result, **_points_in(example, share, False)}
+    result[fields.BOXES] = find_family(boxes).change_frame(boxes, share)
+    return {**result, **_move_to_frame(example, share, False)}
 
 
 def resize(
     example: Example, size: Size, method: str = 'bilinear', align_corners: bool = False
 ) -> Example:
-    """Return the image and its masks in another size; boxes are normalized and stay.
+    """Resize the image and its masks; boxes are normalized and stay.
 
     Args:
-        example: any.
+        example: any example.
         size: height and width: two ints, or int32 [2].
-        method: of the image; masks are read at the nearest pixel.
+        method: method for the image; masks are resized by nearest neighbor.
         align_corners: see `images.resize`.
     """
     image = example[fields.IMAGE]
@@ -143,7 +143,7 @@ def resize(
 
 
 def resize_masks(example: Example, size: Size, align_corners: bool = False) -> Example:
-    """Return the masks, where there are any, in another size; see `resize`."""
+    """Resize the masks, if there are any; see `resize`."""
     if fields.MASKS not in example:
         return example
     height, width = tf.unstack(size) if tf.is_tensor(size) else size
@@ -153,24 +153,24 @@ def resize_masks(example: Example, size: Size, align_corners: bool = False) -> E
 
 
 def scaled_size(size: tf.Tensor, factor: Union[float, tf.Tensor]) -> tf.Tensor:
-    """int32 [2]: a size times a factor, cut to whole pixels, at least one."""
+    """Multiply a size by a factor and truncate it to int32 [2], at least one pixel."""
     return tf.maximum(tf.cast(tf.cast(size, tf.float32) * factor, tf.int32), 1)
 
 
 def inside(
     points: tf.Tensor, low: Union[float, tf.Tensor] = 0.0, high: Union[float, tf.Tensor] = 1.0
 ) -> tf.Tensor:
-    """Bool [n, k]: which points [n, k, 2] are between `low` and `high`; none that are NaN."""
+    """Check which points [n, k, 2] lie between `low` and `high`: bool [n, k]; NaN does not."""
     return tf.reduce_all(tf.logical_and(points >= low, points <= high), -1)
 
 
 def with_points(example: Example, points: tf.Tensor, stays: tf.Tensor) -> Example:
-    """Return keypoints that have moved, and their visibilities.
+    """Return moved keypoints and their visibilities.
 
     Args:
-        example: with keypoints as they were.
-        points: [n, k, 2], where they are now.
-        stays: bool [n, k]; the others become NaN, and not visible.
+        example: an example with the original keypoints.
+        points: [n, k, 2], the moved keypoints.
+        stays: bool [n, k]; the other keypoints become NaN and invisible.
     """
     result = {fields.KEYPOINTS: tf.where(stays[..., tf.newaxis], points, np.float32('nan'))}
     if fields.KEYPOINT_VISIBILITIES in example:
@@ -185,8 +185,8 @@ def _cut_out(image: tf.Tensor, window: Window) -> tf.Tensor:
     return cut
 
 
-def _points_in(example: Example, share: tf.Tensor, clips: Flag) -> Example:
-    """Return keypoints and their visibilities in a window's frame, where the example has any."""
+def _move_to_frame(example: Example, share: tf.Tensor, clips: Flag) -> Example:
+    """Convert keypoints to a window's frame; return nothing without keypoints."""
     if fields.KEYPOINTS not in example:
         return {}
     low, high = share[:2], share[2:]

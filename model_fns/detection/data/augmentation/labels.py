@@ -1,4 +1,4 @@
-"""Steps that change which objects there are, and what they are."""
+"""Augmentation steps that drop objects or change their classes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from protos import augmentation_pb2
 def drop_label_probabilistically(
     example: Example, seed: tf.Tensor, class_index: int, probability: float = 1.0
 ) -> Example:
-    """Forget objects of one class at random, each by its own draw.
+    """Drop objects of one class at random, each by its own draw.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        class_index: of the class, from 0.
-        probability: of forgetting an object of it.
+        class_index: index of the class, from 0.
+        probability: probability of dropping an object of it.
     """
     classes = example[fields.CLASSES]
     draws = randomness.uniform_tensor(seed, tf.shape(classes))
@@ -35,13 +35,13 @@ def drop_label_probabilistically(
 def remap_labels(
     example: Example, seed: tf.Tensor, class_indices: Sequence[int], new_class_index: int
 ) -> Example:
-    """Make several classes one.
+    """Merge several classes into one.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
-        class_indices: of the classes that disappear, from 0.
-        new_class_index: of the class that their objects get.
+        class_indices: indices of the classes that disappear, from 0.
+        new_class_index: index of the class that their objects get.
     """
     del seed
     classes = example[fields.CLASSES]
@@ -66,6 +66,6 @@ def _build_remap(config: augmentation_pb2.RemapLabels, where: str) -> steps.Step
     del where
     return functools.partial(
         remap_labels,
-        class_indices=[label_map.to_index(each) for each in config.original_labels],
+        class_indices=[label_map.to_index(label) for label in config.original_labels],
         new_class_index=label_map.to_index(config.new_label),
     )

@@ -1,4 +1,4 @@
-"""Images at a random place of a larger canvas, alone or after a crop."""
+"""Augmentation steps that place images on larger canvases, possibly after a crop."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SMALLEST, _LARGEST = (1.0, 1.0), (2.0, 2.0)
 
 @dataclasses.dataclass(frozen=True)
 class Canvas:
-    """How large canvases are drawn.
+    """Parameters of a random canvas.
 
     Attributes:
-        smallest: height and width as multiples of the image's, before it is cropped.
-        largest: likewise.
-        color: of the canvas.
+        smallest: smallest height and width, as multiples of those of the uncropped image.
+        largest: largest height and width, as multiples of those of the uncropped image.
+        color: color of the canvas.
     """
 
     smallest: Ratios = _SMALLEST
@@ -36,7 +36,7 @@ class Canvas:
     color: Color = None
 
 
-# All of SSD's crops but the first, each on a canvas of up to twice the image's sides.
+# All crops of SSD except the first, each on a canvas of up to twice the image's sides.
 SSD_CROPS = cropping.SSD_CROPS[1:]
 
 
@@ -47,26 +47,26 @@ def random_pad(
     largest: Optional[Sequence[int]] = None,
     color: Color = None,
 ) -> Example:
-    """Return a canvas of random size, the image at a random place of it.
+    """Place the image at a random position of a canvas of random size.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        smallest: height and width of the canvas, in pixels; at least the image's count.
-        largest: likewise; None: twice the image's.
-        color: of the canvas.
+        smallest: smallest height and width of the canvas, in pixels; never below the image's.
+        largest: largest height and width of the canvas; None: twice the image's.
+        color: color of the canvas.
     """
     if largest is None:
         largest = 2 * frames.image_size(example)
-    return _on_random_canvas(example, seed, smallest, largest, [color])
+    return _pad_at_random(example, seed, smallest, largest, [color])
 
 
 def random_absolute_pad(
     example: Example, seed: tf.Tensor, most: Sequence[int], color: Color = None
 ) -> Example:
-    """As `random_pad`, with a canvas larger by up to `most` rows and columns."""
+    """Place the image on a canvas that is larger by up to `most` rows and columns."""
     whole = frames.image_size(example)
-    return _on_random_canvas(example, seed, whole, whole + most, [color])
+    return _pad_at_random(example, seed, whole, whole + most, [color])
 
 
 def random_crop_pad(
@@ -75,19 +75,19 @@ def random_crop_pad(
     crops: Sequence[cropping.Crop],
     canvases: Sequence[Canvas],
 ) -> Example:
-    """Return a crop, then a canvas of a size relative to that of the uncropped image.
+    """Crop an example, then place it on a canvas whose size is relative to the uncropped image.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         crops: the kinds of crops, one of which is drawn.
-        canvases: what belongs to each of them.
+        canvases: canvas of each kind of crop.
     """
     drawn = cropping.draw(seed, len(crops))
     whole = tf.cast(frames.image_size(example), tf.float32)
     smallest = whole * cropping.chosen([canvas.smallest for canvas in canvases], drawn)
     largest = whole * cropping.chosen([canvas.largest for canvas in canvases], drawn)
-    return _on_random_canvas(
+    return _pad_at_random(
         cropping.crop_as_drawn(example, seed, crops, drawn),
         randomness.stream_seed(seed, 3),
         tf.cast(smallest, tf.int32),
@@ -105,15 +105,16 @@ def random_crop_pad_fixed_aspect_ratio(
     smallest: Ratios = _SMALLEST,
     largest: Ratios = _LARGEST,
 ) -> Example:
-    """Return a crop, at the top left of a black canvas of one ratio.
+    """Crop an example, then place it at the top left of a black canvas of one ratio.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         crops: the kinds of crops, one of which is drawn.
         aspect_ratio: width over height of the canvas.
-        smallest: height and width of the canvas as multiples of the crop's, where the ratio allows.
-        largest: likewise.
+        smallest: smallest height and width of the canvas as multiples of the crop's, if the ratio
+            allows.
+        largest: largest height and width, likewise.
     """
     example = cropping.random_crop(example, seed, crops)
     (uniform,) = randomness.uniforms(randomness.stream_seed(seed, 3), 1)
@@ -131,9 +132,9 @@ def random_crop_pad_fixed_aspect_ratio(
 def _build_pad(config: augmentation_pb2.RandomPadImage, where: str) -> steps.Step:
     for side in ('min_image', 'max_image'):
         both = f'{side}_height', f'{side}_width'
-        for one, other in (both, both[::-1]):
-            is_right = config.HasField(one) or not config.HasField(other)
-            steps.check(is_right, where, config, one, f'a number of pixels, as {other} is set')
+        for name, other in (both, both[::-1]):
+            is_right = config.HasField(name) or not config.HasField(other)
+            steps.check(is_right, where, config, name, f'a number of pixels, as {other} is set')
     smallest = (config.min_image_height, config.min_image_width)
     largest = None
     if config.HasField('max_image_height'):
@@ -187,7 +188,7 @@ def _build_ssd_fixed(
 
 
 def _ratios(config, where: str) -> Tuple[Ratios, Ratios]:
-    """Smallest and largest canvas of a message."""
+    """Return the smallest and the largest canvas of a message."""
     names = 'min_padded_size_ratio', 'max_padded_size_ratio'
     smallest, largest = (steps.check_count(config, where, name, 2) for name in names)
     smallest, largest = smallest or _SMALLEST, largest or _LARGEST
@@ -201,7 +202,7 @@ def _color(config, where: str) -> Color:
     return tuple(steps.check_count(config, where, 'pad_color', _CHANNELS)) or None
 
 
-def _on_random_canvas(
+def _pad_at_random(
     example: Example,
     seed: tf.Tensor,
     smallest: Union[Sequence[int], tf.Tensor],
@@ -209,16 +210,16 @@ def _on_random_canvas(
     colors: Sequence[Color],
     drawn: Union[int, tf.Tensor] = 0,
 ) -> Example:
-    """See `random_pad`; the color is the drawn one of several."""
+    """Place the image on a random canvas of the drawn color; see `random_pad`."""
     whole = frames.image_size(example)
     low = tf.maximum(smallest, whole)
-    size_draw, place_draw = randomness.uniforms(seed, 2, 2)
+    size_draw, position_draw = randomness.uniforms(seed, 2, 2)
     size = randomness.integer(size_draw, low, tf.maximum(largest, low))
-    begin = randomness.integer(place_draw, 0, size - whole)
+    begin = randomness.integer(position_draw, 0, size - whole)
     image = example[fields.IMAGE]
     if not _are_whole_numbers(colors):
         image = frames.to_float(image)
-    color = _color_of(image, colors, drawn)
+    color = _drawn_color(image, colors, drawn)
     return frames.pad({**example, fields.IMAGE: image}, begin, size, color)
 
 
@@ -227,8 +228,8 @@ def _are_whole_numbers(colors: Sequence[Color]) -> bool:
     return all(value == int(value) and 0 <= value <= 255 for value in values)
 
 
-def _color_of(image: tf.Tensor, colors: Sequence[Color], drawn: tf.Tensor) -> tf.Tensor:
-    """Return the drawn color, in the image's type."""
+def _drawn_color(image: tf.Tensor, colors: Sequence[Color], drawn: tf.Tensor) -> tf.Tensor:
+    """Return the drawn color in the image's type."""
     if colors[0] is not None:
         return tf.cast(cropping.chosen(colors, drawn), image.dtype)
     mean = tf.reduce_mean(frames.to_float(image), [0, 1])

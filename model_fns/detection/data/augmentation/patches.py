@@ -1,4 +1,4 @@
-"""Steps that damage images: black squares, noise, compression."""
+"""Augmentation steps that damage images: black squares, noise, compression."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def random_black_patches(
     probability: float = 0.5,
     size_to_image: float = 0.1,
 ) -> Example:
-    """Blacks out squares at random places.
+    """Draw black squares at random positions.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        most: how many are tried.
-        probability: of each of them.
-        size_to_image: side of a square, as a part of the image's shorter side.
+        most: number of squares that may be drawn.
+        probability: probability of each square.
+        size_to_image: side of a square, as a fraction of the image's shorter side.
     """
     image, size = example[fields.IMAGE], frames.image_size(example)
     happens, ystart, xstart = randomness.uniforms(seed, 3, most)
@@ -37,7 +37,7 @@ def random_black_patches(
     side = tf.where(happens < probability, side, 0)
     rows = _covered(ystart * (1.0 - size_to_image), side, size[0])
     columns = _covered(xstart * (1.0 - size_to_image), side, size[1])
-    # Channels are columns here: no factor has to be repeated along them for each pixel.
+    # Channels are columns here, so that no factor is repeated along them for each pixel.
     columns = tf.repeat(columns, image.shape[-1], 1)
     free = tf.equal(tf.matmul(rows, columns, transpose_a=True), 0.0)
     factors = tf.reshape(tf.cast(free, image.dtype), tf.shape(image))
@@ -57,11 +57,11 @@ def random_patch_gaussian(
     Augmentation" (2019).
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         sizes: range of the square's side, in pixels; its center is in the image.
-        deviations: range of the noise's standard deviation, where pixels go from 0 to 1.
-        keep_probability: of leaving the image as it is.
+        deviations: range of the noise's standard deviation, for pixels from 0 to 1.
+        keep_probability: probability of an unchanged image.
     """
     keep, side_draw, deviation, y, x = randomness.uniforms(seed, 5)
     image, whole = frames.to_float(example[fields.IMAGE]), frames.image_size(example)
@@ -71,7 +71,7 @@ def random_patch_gaussian(
     begin = tf.maximum(begin, 0)
     lowest, highest = 0.0, 255.0
     if keep_probability:
-        # A square without rows and columns, and no limits: the image as it is.
+        # An empty square without limits leaves the image unchanged.
         keeps = keep < keep_probability
         end = tf.where(keeps, begin, end)
         lowest, highest = tf.where(keeps, -np.inf, lowest), tf.where(keeps, np.inf, highest)
@@ -91,17 +91,17 @@ def random_jpeg_quality(
     """Encode the image as JPEG of a random quality, and decode it.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         qualities: range, in percent.
-        keep_probability: of leaving the image as it is.
+        keep_probability: probability of an unchanged image.
     """
     keep, uniform = randomness.uniforms(seed, 2)
     quality = randomness.integer(uniform, *qualities)
     image = example[fields.IMAGE]
     if not keep_probability:
         return {**example, fields.IMAGE: _through_jpeg(image, quality)}
-    # The one conditional here: the codec costs more than all other steps.
+    # This step uses a conditional because the codec costs more than all other steps.
     damaged = tf.cond(keep < keep_probability, lambda: image, lambda: _through_jpeg(image, quality))
     return {**example, fields.IMAGE: damaged}
 
@@ -139,12 +139,12 @@ def _build_jpeg(config: augmentation_pb2.RandomJpegQuality, where: str) -> steps
 
 
 def _covered(start: tf.Tensor, side: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """float32 [n, length]: 1 where interval i of a line covers a pixel, else 0.
+    """Compute float32 [n, length]: 1 for the pixels of a line that interval i covers, else 0.
 
     Args:
-        start: [n] in [0, 1), where the intervals begin, as shares of the line.
-        side: int32 [n], their lengths in pixels.
-        length: int32 scalar, of the line.
+        start: [n] in [0, 1), starts of the intervals, as fractions of the line.
+        side: int32 [n], lengths of the intervals in pixels.
+        length: int32 scalar, length of the line in pixels.
     """
     first = tf.cast(start * tf.cast(length, tf.float32), tf.int32)[:, tf.newaxis]
     pixels = tf.range(length)

@@ -1,4 +1,4 @@
-"""Random numbers of augmentation steps: functions of an example's seed."""
+"""Random numbers of augmentation steps, as functions of an example's seed."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from typing import List, Union
 import numpy as np
 import tensorflow as tf
 
-# Odd, so that different multiples of one of them stay different modulo 2^64.
+# Odd numbers, so that distinct multiples stay distinct modulo 2^64.
 _STRIDES = np.array([0x9E3779B97F4A7C15, 0x5851F42D4C957F2D], np.uint64)
 
 Integer = Union[int, tf.Tensor]
 
 
 def step_seed(seed: tf.Tensor, index: int) -> tf.Tensor:
-    """Return the seed of the step at an index, int64 [2], from that of the example."""
+    """Derive the seed of the step at an index, int64 [2], from the seed of the example."""
     return _moved(seed, index + 1, _STRIDES)
 
 
 def stream_seed(seed: tf.Tensor, index: int) -> tf.Tensor:
-    """Return one more seed of a step that draws more than once, int64 [2]; indices from 1."""
+    """Derive a further seed of a step that draws more than once, int64 [2]; indices from 1."""
     return _moved(seed, index, _STRIDES[::-1])
 
 
 def uniforms(seed: tf.Tensor, *shape: int) -> List[tf.Tensor]:
-    """Return independent float32 numbers in [0, 1).
+    """Draw independent float32 numbers in [0, 1).
 
     Args:
         seed: int64 [2].
-        *shape: how many tensors, then the shape of each: `uniforms(seed, 3)` are three scalars.
+        *shape: number of tensors, then the shape of each: `uniforms(seed, 3)` are three scalars.
     """
-    # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
+    # `tf.random.stateless_uniform` would add fifty operations to the graph instead of one.
     return tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=shape, seed=seed))
 
 
 def uniform_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
-    """Return independent float32 numbers in [0, 1), of a shape that the graph computes."""
+    """Draw independent float32 numbers in [0, 1), of a shape that the graph computes."""
     return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=seed)
 
 
 def normal_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
-    """Return independent float32 numbers of the standard normal distribution."""
+    """Draw independent float32 numbers of the standard normal distribution."""
     return tf.raw_ops.StatelessRandomNormal(shape=shape, seed=seed)
 
 
 def between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Return numbers in [low, high) from numbers in [0, 1)."""
+    """Map numbers in [0, 1) to [low, high)."""
     return low + uniform * (high - low)
 
 
 def integer(uniform: tf.Tensor, low: Integer, high: Integer) -> tf.Tensor:
-    """int32 from low to high, both of which may come out; below 2^24 numbers in all.
+    """Map numbers in [0, 1) to int32 from low to high inclusive; at most 2^24 values.
 
     Args:
         uniform: in [0, 1).

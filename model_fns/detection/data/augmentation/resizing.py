@@ -1,4 +1,4 @@
-"""Images in another size."""
+"""Augmentation steps that resize images."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _METHODS = {
 def resize_image(
     example: Example, seed: tf.Tensor, height: int, width: int, method: str = 'bilinear'
 ) -> Example:
-    """Resize to a fixed size.
+    """Resize an example to a fixed size.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2], not used.
         height: in pixels.
         width: in pixels.
@@ -39,13 +39,13 @@ def resize_image(
 def random_image_scale(
     example: Example, seed: tf.Tensor, smallest: float = 0.5, largest: float = 2.0
 ) -> Example:
-    """Resize by one random factor for both sides.
+    """Resize an example by one random factor for both sides.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        smallest: factor.
-        largest: factor.
+        smallest: smallest factor.
+        largest: largest factor.
     """
     (uniform,) = randomness.uniforms(seed, 1)
     factor = randomness.between(uniform, smallest, largest)
@@ -54,17 +54,17 @@ def random_image_scale(
 
 
 def random_resize_method(example: Example, seed: tf.Tensor, height: int, width: int) -> Example:
-    """Resize to a fixed size, in one of the ways of `images.resize`.
+    """Resize an example to a fixed size by a random method of `images.resize`.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         height: in pixels.
         width: in pixels.
     """
     image = example[fields.IMAGE]
     (uniform,) = randomness.uniforms(seed, 1)
-    # Kernels of different names: a switch runs the drawn one only.
+    # Methods are different kernels; a switch only runs the drawn one.
     resized = tf.switch_case(
         randomness.integer(uniform, 0, len(images.RESIZE_METHODS) - 1),
         [
@@ -85,11 +85,11 @@ def random_downscale_to_target_pixels(
     """Shrink the image to a random number of pixels, if it has more.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        fewest: pixels, height times width.
-        most: pixels, likewise.
-        keep_probability: of leaving the example as it is.
+        fewest: smallest number of pixels, height times width.
+        most: largest number of pixels.
+        keep_probability: probability of an unchanged example.
     """
     keep, uniform = randomness.uniforms(seed, 2)
     target = tf.cast(randomness.integer(uniform, fewest, most), tf.float32)
@@ -97,7 +97,7 @@ def random_downscale_to_target_pixels(
     pixels = tf.cast(tf.reduce_prod(size), tf.float32)
     shrinks = tf.logical_and(keep >= keep_probability, pixels > target)
     smaller = frames.scaled_size(size, tf.sqrt(target / pixels))
-    # The kernel hands an image on that has its size already.
+    # The kernel passes on an image that already has the size.
     return frames.resize(example, tf.where(shrinks, smaller, size))
 
 

@@ -1,4 +1,4 @@
-"""Images turned about their center, by any angle or by quarters, with their groundtruth."""
+"""Rotations of images and groundtruth about the center, by any angle or by 90 degrees."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import family_of
+from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
 from model_fns.detection.data.augmentation import flips, frames, randomness, steps
 from protos import augmentation_pb2
 
-_GRAY = 128.0  # what comes in from outside
+_GRAY = 128.0  # value of pixels from outside of the image
 _WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -25,21 +25,21 @@ def random_rotation(
     min_area_inside: float = 0.7,
     probability: float = 1.0,
 ) -> Example:
-    """Turn image and groundtruth by a random angle; the size stays.
+    """Rotate image and groundtruth by a random angle; the size stays.
 
-    Objects are dropped whose center is outside then, or too much of whose area. Rotated boxes turn;
-    of upright ones the upright box around what became of them is left, cut at the image's edges.
-    Keypoints outside are not labeled.
+    Objects are dropped if their center or too much of their area is outside afterwards. Rotated
+    boxes rotate. Axis-aligned boxes become the boxes that enclose the rotated boxes, clipped to the
+    image. Keypoints outside become unlabeled.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        angles: the least and the largest, in radians, clockwise.
-        min_area_inside: the least part of an object's area.
-        probability: of turning.
+        angles: the least and the largest angle, in radians, clockwise.
+        min_area_inside: the least fraction of an object's area that must stay inside.
+        probability: probability of rotating.
     """
-    happens, place = randomness.uniforms(seed, 2)
-    angle = randomness.between(place, *angles)
+    happens, uniform = randomness.uniforms(seed, 2)
+    angle = randomness.between(uniform, *angles)
     return tf.cond(
         happens < probability,
         functools.partial(rotated, example, angle, min_area_inside),
@@ -48,15 +48,15 @@ def random_rotation(
 
 
 def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float = 1.0) -> Example:
-    """Turn image and groundtruth by none to three quarters, each as likely.
+    """Rotate image and groundtruth by 0, 90, 180 or 270 degrees, equally probable.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        probability: of turning.
+        probability: probability of rotating.
     """
-    happens, place = randomness.uniforms(seed, 2)
-    count = randomness.integer(place, 0, 3)
+    happens, uniform = randomness.uniforms(seed, 2)
+    count = randomness.integer(uniform, 0, 3)
     for turn in range(3):
         turns = tf.logical_and(happens < probability, count > turn)
         example = flips.quarter_turn(example, tf.cast(turns, tf.int32))
@@ -64,23 +64,23 @@ def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float =
 
 
 def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Example:
-    """Return an example turned about the center of its image; see `random_rotation`.
+    """Rotate an example about the center of its image; see `random_rotation`.
 
     Args:
-        example: any.
+        example: any example.
         angle: float32 scalar, radians, clockwise.
-        min_area_inside: the least part of an object's area.
+        min_area_inside: the least fraction of an object's area that must stay inside.
     """
     image, size = example[fields.IMAGE], tf.cast(frames.image_size(example), tf.float32)
     cosine, sine = tf.cos(angle), tf.sin(angle)
-    # Of places (y, x): clockwise as it is seen, with y downwards.
+    # Acts on points (y, x): a clockwise rotation as seen, since y points downwards.
     matrix = tf.stack([tf.stack([cosine, sine]), tf.stack([-sine, cosine])])
     center = size / 2.0
     shift = center - tf.linalg.matvec(matrix, center)
     pixels = _warped(frames.to_float(image), matrix, 'BILINEAR')
     if image.dtype == tf.uint8:
         pixels = tf.saturate_cast(tf.round(pixels), tf.uint8)
-    boxes, family = example[fields.BOXES], family_of(example[fields.BOXES])
+    boxes, family = example[fields.BOXES], find_family(example[fields.BOXES])
     boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
     boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
     kept = _is_visible(boxes, min_area_inside)
@@ -97,13 +97,13 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
 
 
 def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
-    """Return bool [n]: boxes whose center is in the image, with enough of their area."""
-    family = family_of(boxes)
-    hulls = family.hull(boxes)
-    centers = (hulls[:, :2] + hulls[:, 2:]) / 2.0
+    """Check which boxes have their center and enough of their area in the image: bool [n]."""
+    family = find_family(boxes)
+    bounds = family.enclosing_boxes(boxes)
+    centers = (bounds[:, :2] + bounds[:, 2:]) / 2.0
     inside = tf.reduce_all(tf.logical_and(centers >= 0.0, centers <= 1.0), axis=1)
     visible = family.area_inside(boxes, tf.constant(_WHOLE))
-    # A hair less than all of it is all of it.
+    # Rounding may make the visible area slightly less than the whole area.
     enough = visible >= (min_area_inside - 1e-5) * family.area(boxes)
     return tf.logical_and(inside, tf.logical_and(enough, visible > 0.0))
 
@@ -111,9 +111,9 @@ def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
 def _warped(
     image: tf.Tensor, matrix: tf.Tensor, interpolation: str, fill: float = _GRAY
 ) -> tf.Tensor:
-    """An image [height, width, channels] whose places went to `matrix` of them about its center."""
+    """Transform the points of an image [height, width, channels] by `matrix` about its center."""
     size = tf.shape(image)[:2]
-    # The kernel is told x before y, of the centers of pixels, where each of the result comes from.
+    # The kernel expects x before y, at centers of pixels, and the source of each result pixel.
     center = (tf.cast(size, tf.float32) - 1.0) / 2.0
     back = tf.transpose(matrix)
     origin = center - tf.linalg.matvec(back, center)

@@ -1,4 +1,4 @@
-"""Squares of random scale: the augmentations of CenterNet and EfficientDet."""
+"""Square crops of random scale: the augmentations of CenterNet and EfficientDet."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ def random_square_crop_by_scale(
     largest: float = 1.3,
     num_scales: int = 8,
 ) -> Example:
-    """Return a square window of random size and place; what is beyond the image is black.
+    """Crop an example to a square of random size and position; the outside is black.
 
     Zhou et al., "Objects as Points" (2019), after CornerNet.
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
         max_border: the window's center keeps this distance from the image's edges, in pixels;
             halved until it is at most half of the side.
-        smallest: side as a multiple of the image's longer side.
-        largest: likewise.
-        num_scales: how many equally spaced multiples are drawn from.
+        smallest: smallest side, as a multiple of the image's longer side.
+        largest: largest side, likewise.
+        num_scales: number of equally spaced multiples to draw from.
     """
     whole = frames.image_size(example)
-    which, place = randomness.uniforms(seed, 2, 2)
+    scale_draws, position = randomness.uniforms(seed, 2, 2)
     multiples = np.linspace(smallest, largest, num_scales, dtype=np.float32)
-    multiple = tf.gather(multiples, randomness.integer(which[0], 0, num_scales - 1))
+    multiple = tf.gather(multiples, randomness.integer(scale_draws[0], 0, num_scales - 1))
     side = tf.maximum(frames.scaled_size(tf.reduce_max(whole), multiple), 2)
     border = _border(max_border, whole)
-    begin = randomness.integer(place, border, whole - border) - side // 2
+    begin = randomness.integer(position, border, whole - border) - side // 2
     inside = tf.maximum(begin, 0)
     size = tf.minimum(begin + side, whole) - inside
     example = frames.crop(example, frames.pixel_window(inside, size, whole), 0.0, True)
@@ -53,25 +53,25 @@ def random_scale_crop_and_pad_to_square(
     smallest: float = 0.1,
     largest: float = 2.0,
 ) -> Example:
-    """Resize by a random factor, then crops, or pads with black at the bottom and right.
+    """Resize by a random factor, then crop, or pad with black at the bottom and right.
 
     Tan et al., "EfficientDet" (2020).
 
     Args:
-        example: any.
+        example: any example.
         seed: int64 [2].
-        side: of the result, in pixels.
-        smallest: length of the resized image's longer side, as a multiple of `side`.
-        largest: likewise.
+        side: side of the result, in pixels.
+        smallest: smallest longer side of the resized image, as a multiple of `side`.
+        largest: largest longer side, likewise.
     """
-    factor, place = randomness.uniforms(seed, 2, 2)
+    factor, position = randomness.uniforms(seed, 2, 2)
     whole = frames.image_size(example)
     longest = tf.cast(tf.reduce_max(whole), tf.float32)
     factor = side * randomness.between(factor[0], smallest, largest) / longest
     scaled = frames.scaled_size(whole, factor)
     example = frames.resize(example, scaled)
     size = tf.minimum(scaled, side)
-    begin = randomness.integer(place, 0, scaled - size)
+    begin = randomness.integer(position, 0, scaled - size)
     example = frames.crop(example, frames.pixel_window(begin, size, scaled), 0.0, True)
     return frames.pad(example, tf.zeros([2], tf.int32), tf.constant([side, side]))
 
@@ -102,8 +102,8 @@ def _build_scale_crop(
 
 
 def _border(most: int, size: tf.Tensor) -> tf.Tensor:
-    """int32 [2]: `most`, halved until it is at most half of each side."""
+    """Compute int32 [2]: `most`, halved until it is at most half of each side."""
     halvings = [most >> power for power in range(max(most, 1).bit_length() + 1)]
-    # Halvings become smaller: the first that fits is behind all that do not.
+    # Halvings decrease, so the index of the first one that fits is the number of misfits.
     misfits = 2 * np.int32(halvings)[:, np.newaxis] > size
     return tf.gather(np.int32(halvings), tf.reduce_sum(tf.cast(misfits, tf.int32), 0))

@@ -1,4 +1,4 @@
-"""Augmentation steps: their type, the list of their kinds, and checks across their fields."""
+"""Augmentation steps: their type, the registry of builders, and checks across their fields."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Step = Callable[[Example, tf.Tensor], Example]
 # (message, its path in the config) -> step.
 Builder = Callable[[Any, str], Step]
 
-# By the name of the field in `PreprocessingStep`.
+# Builders by the name of the field in `PreprocessingStep`.
 BUILDERS: registry.Registry[Builder] = registry.Registry('augmentation')
 
 
 def check(is_right: bool, where: str, config: message_lib.Message, field: str, expected: str):
-    """Raise when a field's value is not what is expected.
+    """Raise an error if a field's value is not what is expected.
 
     Args:
-        is_right: whether it is.
+        is_right: True if the value is valid.
         where: path of the message.
         config: the message.
         field: the field's name.
-        expected: what would be right, as the end of a sentence.
+        expected: description of valid values, as the end of a sentence.
 
     Raises:
-        errors.ConfigError: it is not.
+        errors.ConfigError: the value is not valid.
     """
     if not is_right:
         got = 'not set' if _is_missing(config, field) else shown(getattr(config, field))
@@ -38,14 +38,14 @@ def check(is_right: bool, where: str, config: message_lib.Message, field: str, e
 
 
 def shown(value: Any) -> str:
-    """Return a field's value as people write it: floats of a message are stored in 32 bits."""
+    """Format a field's value for messages; floats are rounded, as messages store 32 bits."""
     if isinstance(value, (bool, int, str)):
         return repr(value)
     return f'{value:g}' if isinstance(value, float) else f'[{", ".join(map(shown, value))}]'
 
 
 def check_count(config: message_lib.Message, where: str, field: str, count: int) -> Sequence[float]:
-    """Return the values of a repeated field that has `count` of them, or none."""
+    """Return the values of a repeated field after checking that it has `count` of them, or none."""
     values = tuple(getattr(config, field))
     check(len(values) in (0, count), where, config, field, f'{count} values, or none')
     return values

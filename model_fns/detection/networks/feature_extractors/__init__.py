@@ -1,1 +1,1 @@
-"""Between an image and the feature maps that anchors lie on: one file a family, found by name."""
+"""Feature extractors, from images to the feature maps of anchors: one module per family."""

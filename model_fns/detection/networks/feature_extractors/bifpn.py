@@ -1,12 +1,11 @@
-"""BiFPN (Tan et al. 2020, "EfficientDet", section 3): a pyramid that sums downwards and upwards.
+"""BiFPN (Tan et al. 2020, "EfficientDet", section 3): a pyramid with paths in both directions.
 
-It starts from a backbone's maps, and from coarser ones that are pooled of the last. Each of its
-iterations goes down once and up once; a node of it sums two or three maps at one level, each with a
-weight that is learned, and ends in a separable convolution. Nodes are numbered in the order in
-which they are made, and named by iteration, direction and level: `node_03_1_dn_lvl_5`. Variables of
-a node:
+It starts from a backbone's maps, and from coarser maps that are pooled from the last one. Each
+iteration has one top-down and one bottom-up path. A node sums two or three maps at one level, with
+learned weights, and ends with a separable convolution. Nodes are numbered in the order of creation,
+and named by iteration, direction and level: `node_03_1_dn_lvl_5`. Variables of a node:
 
-    input_<i>               of an input with other channels: a 1x1 convolution, with batch norm
+    input_<i>               for an input with other channels: a 1x1 convolution, with batch norm
     combine_weights         [inputs, 1]
     post                    the separable convolution, with batch norm
 """
@@ -24,28 +23,27 @@ from model_fns import layers
 tf1 = tf.compat.v1
 
 SCOPE = 'bifpn'
-# The weights of a node's inputs, which are no layer's.
+# The weights of a node's inputs, which belong to no layer.
 COMBINE_WEIGHTS = 'combine_weights'
 
-# Kept away from 0 in a division by the sum of the weights (section 3.3 of the paper).
+# Avoids a division by 0 by the sum of the weights (section 3.3 of the paper).
 _EPSILON = 1e-4
 
-# (the inputs' parameters [inputs]) -> what the inputs are multiplied by; None: there are no
-# parameters.
+# Functions from the parameters [inputs] to factors of the inputs; None: there are no parameters.
 COMBINATIONS: Registry[Optional[Callable[[tf.Tensor], tf.Tensor]]] = Registry('combine_method')
 COMBINATIONS.add('sum', None)
 
 
 @dataclasses.dataclass(frozen=True)
 class BidirectionalPyramid:
-    """What a config says of the neck.
+    """Configuration of the neck.
 
     Attributes:
-        iterations: how often down and up.
+        iterations: number of iterations.
         depth: channels of every level.
         combine: one of `COMBINATIONS`.
-        min_level: the finest; level L has a stride of 2^L pixels.
-        max_level: the coarsest.
+        min_level: finest level; level L has a stride of 2^L pixels.
+        max_level: coarsest level.
     """
 
     iterations: int
@@ -56,12 +54,12 @@ class BidirectionalPyramid:
 
 
 class Node(NamedTuple):
-    """One map that is made of others.
+    """Map that is computed from others.
 
     Attributes:
-        name: by iteration, direction and level; that of a map of the backbone is of iteration 0.
-        level: its own.
-        inputs: names of the maps that it is made of; each is one level away at most.
+        name: name by iteration, direction and level; maps of the backbone have iteration 0.
+        level: level of the map.
+        inputs: names of the input maps; their levels differ by at most one.
     """
 
     name: str
@@ -69,35 +67,36 @@ class Node(NamedTuple):
     inputs: Tuple[str, ...]
 
 
-def name_of(iteration: int, direction: str, level: int) -> str:
-    """The name of a map: `0_up_lvl_3` to the last of the backbone's are where a neck starts."""
+def map_name(iteration: int, direction: str, level: int) -> str:
+    """Return the name of a map; a neck starts from `0_up_lvl_3` and the following levels."""
     return f'{iteration}_{direction}_lvl_{level}'
 
 
 def plan(pyramid: BidirectionalPyramid, last_tapped: int) -> Tuple[Node, ...]:
-    """Return the nodes of a neck in their order; the last one of each level is its output.
+    """List the nodes of a neck in order; the last one of each level is its output.
 
     Args:
-        pyramid: what the neck is.
+        pyramid: configuration of the neck.
         last_tapped: the coarsest level of the backbone's maps.
     """
     least, most = pyramid.min_level, pyramid.max_level
     nodes = [
-        Node(name_of(0, 'up', level), level, (name_of(0, 'up', level - 1),))
+        Node(map_name(0, 'up', level), level, (map_name(0, 'up', level - 1),))
         for level in range(last_tapped + 1, most + 1)
     ]
     for iteration in range(1, pyramid.iterations + 1):
-        # What the iteration before has left at each level: it has not gone up to the finest.
-        before = {level: name_of(iteration - 1, 'up', level) for level in range(least, most + 1)}
+        # Maps of the previous iteration at each level; its bottom-up path excludes the finest
+        # level.
+        before = {level: map_name(iteration - 1, 'up', level) for level in range(least, most + 1)}
         if iteration > 1:
-            before[least] = name_of(iteration - 1, 'dn', least)
+            before[least] = map_name(iteration - 1, 'dn', least)
         last = before[most]
         for level in range(most - 1, least - 1, -1):
-            nodes.append(Node(name_of(iteration, 'dn', level), level, (before[level], last)))
+            nodes.append(Node(map_name(iteration, 'dn', level), level, (before[level], last)))
             last = nodes[-1].name
         for level in range(least + 1, most + 1):
-            down = (name_of(iteration, 'dn', level),) if level < most else ()
-            up = Node(name_of(iteration, 'up', level), level, (before[level], *down, last))
+            down = (map_name(iteration, 'dn', level),) if level < most else ()
+            up = Node(map_name(iteration, 'up', level), level, (before[level], *down, last))
             nodes.append(up)
             last = up.name
     return tuple(nodes)
@@ -109,19 +108,21 @@ def bifpn(
     """Build the neck, in the current scope.
 
     Args:
-        maps: of the backbone by level, float32 [batch, height, width, channels]; each is half the
-            size of the one before, down to the coarsest level that is made of them.
-        pyramid: what the neck is.
-        style: of all layers.
+        maps: maps of the backbone by level, float32 [batch, height, width, channels]; each has half
+            the size of the previous one.
+        pyramid: configuration of the neck.
+        style: style of all layers.
 
     Returns:
         Maps [batch, height, width, depth] of all levels, from fine to coarse.
 
     Raises:
-        errors.ConfigError: there is no such `combine`.
+        errors.ConfigError: `combine` is unknown.
     """
-    known: Dict[str, tf.Tensor] = {name_of(0, 'up', level): one for level, one in maps.items()}
-    levels = {name_of(0, 'up', level): level for level in maps}
+    known: Dict[str, tf.Tensor] = {
+        map_name(0, 'up', level): features for level, features in maps.items()
+    }
+    levels = {map_name(0, 'up', level): level for level in maps}
     outputs: Dict[int, tf.Tensor] = {}
     with tf1.variable_scope(SCOPE):
         for number, node in enumerate(plan(pyramid, max(maps))):
@@ -130,11 +131,11 @@ def bifpn(
                     _input(known[name], levels[name] - node.level, index, pyramid.depth, style)
                     for index, name in enumerate(node.inputs)
                 ]
-                made = inputs[0]
+                output = inputs[0]
                 if len(inputs) > 1:
-                    made = _post(_combine(inputs, pyramid.combine, style), pyramid.depth, style)
-            known[node.name], levels[node.name] = made, node.level
-            outputs[node.level] = made
+                    output = _post(_combine(inputs, pyramid.combine, style), pyramid.depth, style)
+            known[node.name], levels[node.name] = output, node.level
+            outputs[node.level] = output
     return [outputs[level] for level in range(pyramid.min_level, pyramid.max_level + 1)]
 
 
@@ -157,14 +158,14 @@ def _weighted_sum(parameters: tf.Tensor) -> tf.Tensor:
 def _input(
     features: tf.Tensor, level_step: int, index: int, depth: int, style: layers.LayerStyle
 ) -> tf.Tensor:
-    """Return an input of a node with the neck's channels, at the node's size.
+    """Convert an input of a node to the neck's channels and the node's size.
 
     Args:
         features: [batch, height, width, channels].
-        level_step: its level minus the node's.
-        index: which input it is.
+        level_step: level of the input minus that of the node.
+        index: index of the input.
         depth: channels of the neck.
-        style: of the convolution.
+        style: style of the convolution.
     """
     if features.shape[-1] != depth:
         linear = style.but(activation=None)
@@ -178,13 +179,13 @@ def _input(
 
 
 def _combine(inputs: Sequence[tf.Tensor], method: str, style: layers.LayerStyle) -> tf.Tensor:
-    """Return the sum of a node's inputs, in its scope."""
+    """Compute the weighted sum of a node's inputs, in its scope."""
     weigh = COMBINATIONS.get(method, 'combine_method')
     terms = list(inputs)
     if weigh is not None:
         parameters = layers.variable(COMBINE_WEIGHTS, [len(inputs), 1], layers.ONES)
         factors = tf.unstack(weigh(tf.squeeze(parameters, [1])))
-        terms = [layers.multiply(one, factor, style) for one, factor in zip(inputs, factors)]
+        terms = [layers.multiply(term, factor, style) for term, factor in zip(inputs, factors)]
     total = terms[0]
     for index, term in enumerate(terms[1:]):
         name = f'add_{index}' if index else 'add'
@@ -193,6 +194,6 @@ def _combine(inputs: Sequence[tf.Tensor], method: str, style: layers.LayerStyle)
 
 
 def _post(features: tf.Tensor, depth: int, style: layers.LayerStyle) -> tf.Tensor:
-    """Activation first, then the convolution and batch norm."""
+    """Apply the activation, then the separable convolution and batch norm."""
     active = features if style.activation is None else style.activation(features)
     return layers.separable_conv2d(active, depth, 3, style.but(activation=None), 'post')

@@ -22,7 +22,7 @@ from model_fns.detection.networks.feature_extractors.extractor import (
 )
 from protos import field_rules, ssd_pb2
 
-# What each backbone was published with (table 1 of the paper; EfficientDet-D7 is on b6 too).
+# The published neck of each backbone (table 1 of the paper; EfficientDet-D7 uses b6 too).
 NECKS: Mapping[str, BidirectionalPyramid] = {
     'efficientnet_b0': BidirectionalPyramid(iterations=3, depth=64),
     'efficientnet_b1': BidirectionalPyramid(iterations=4, depth=88),
@@ -34,8 +34,8 @@ NECKS: Mapping[str, BidirectionalPyramid] = {
     'efficientnet_b7': BidirectionalPyramid(iterations=8, depth=384, combine='sum'),
 }
 
-# By level the blocks of efficientnet_b0 that are the last of their stride. The published detectors
-# take the blocks of these names of every size, in most of which others follow them.
+# The last blocks of each stride in efficientnet_b0, by level. The published detectors of all sizes
+# use the blocks of these names, although in most sizes other blocks of that stride follow.
 _TAPS: Mapping[int, str] = {
     1: 'stack_0/block_0',
     2: 'stack_1/block_1',
@@ -44,23 +44,22 @@ _TAPS: Mapping[int, str] = {
     5: 'stack_6/block_0',
 }
 
-# Of the classifiers that the published checkpoints have the rest of.
+# Number of classes of the classifiers whose remaining variables published checkpoints contain.
 _CLASSES = 1000
 
 
 class SsdEfficientNetBifpn(FeatureExtractor):
-    """Levels 3 to 7, unless told otherwise, of a BiFPN.
+    """Feature extractor with levels 3 to 7, by default, of a BiFPN.
 
-    Two things are ours: a factor on the width, and that `freeze_batchnorm` holds for the backbone,
-    whose batch norm trained on where these networks were published.
+    It differs from the published one in two ways: widths may have a factor, and `freeze_batchnorm`
+    applies to the backbone too, whose batch norm was always trained.
 
     Args:
-        settings: from the config.
+        settings: settings from the config.
         network: name of the backbone.
 
     Raises:
-        errors.ConfigError: a setting that is not supported; levels or a way to combine that there
-            are not.
+        errors.ConfigError: a setting is not supported, or a level or `combine` does not exist.
     """
 
     unsupported = (
@@ -74,7 +73,7 @@ class SsdEfficientNetBifpn(FeatureExtractor):
     def __init__(self, settings: Settings, network: str):
         super().__init__(settings)
         self.backbone = network
-        self._neck = neck_of(settings, network)
+        self._neck = build_neck(settings, network)
         self._taps = {
             level: name
             for level, name in _TAPS.items()
@@ -83,7 +82,7 @@ class SsdEfficientNetBifpn(FeatureExtractor):
         self.last_layer = f'{list(self._taps.values())[-1]}/project/BatchNorm'
 
     def base_style(self) -> layers.LayerStyle:
-        """The backbone's style: of the hyperparameters the regularizer alone overrides its own."""
+        """Return the backbone's style; overriding hyperparameters only replace its regularizer."""
         style = self.network.style(self.settings.style.is_training, registry.Options())
         if self.settings.override_base:
             regularizer = self.settings.style.regularizer
@@ -91,7 +90,10 @@ class SsdEfficientNetBifpn(FeatureExtractor):
         return self.settings.with_statistics(style)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`; at its published width the backbone has all its variables."""
+        """Compute the levels of the BiFPN.
+
+        At its published width the backbone has all published variables, even unused ones.
+        """
         settings = self.settings
         changes = {
             'final_endpoint': list(self._taps.values())[-1],
@@ -107,27 +109,27 @@ class SsdEfficientNetBifpn(FeatureExtractor):
                 settings.options(**changes),
                 efficientnet.SIZES[self.backbone],
             )
-        # All weights of the neck are drawn and regularized as the config says.
+        # All weights of the neck are initialized and regularized as configured.
         style = settings.style.but(pointwise_initializer=None, regularize_pointwise=True)
         return bifpn.bifpn(maps, self._neck, style)
 
 
-def neck_of(settings: Settings, network: str) -> BidirectionalPyramid:
-    """Return the neck that a config asks for on a backbone.
+def build_neck(settings: Settings, network: str) -> BidirectionalPyramid:
+    """Build the neck on a backbone from a config.
 
     Args:
-        settings: from the config.
+        settings: settings from the config.
         network: name of the backbone.
 
     Raises:
-        errors.ConfigError: it has levels that there are not, or no such `combine`.
+        errors.ConfigError: a level or `combine` does not exist.
     """
     own = NECKS[network]
-    asked = settings.bifpn or own
+    configured = settings.bifpn or own
     neck = dataclasses.replace(
-        asked,
-        iterations=asked.iterations or own.iterations,
-        depth=settings.depth(asked.depth or own.depth),
+        configured,
+        iterations=configured.iterations or own.iterations,
+        depth=settings.depth(configured.depth or own.depth),
     )
     bifpn.COMBINATIONS.get(neck.combine, f'{WHERE}.bifpn.combine_method')
     check_levels(neck.min_level, neck.max_level)
@@ -152,7 +154,7 @@ def check_levels(min_level: int, max_level: int) -> None:
 
 
 def size_multiple(config: ssd_pb2.SsdFeatureExtractor) -> int:
-    """Return what the sides of inputs have to be a multiple of, by the type of an extractor."""
+    """Return the required divisor of the sides of inputs, by the type of a feature extractor."""
     levels = config.bifpn.DESCRIPTOR.fields_by_name['max_level']
     is_level = field_rules.get_range(levels).holds(config.bifpn.max_level)
     return 2**config.bifpn.max_level if config.type in TYPES and is_level else 1

@@ -1,4 +1,4 @@
-"""What all single-shot feature extractors have in common, and how one is found by its type."""
+"""Base of single-shot feature extractors, and their registry by type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import importlib
 import types
-from typing import Callable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -22,20 +22,20 @@ from protos import ssd_pb2
 
 tf1 = tf.compat.v1
 
-# Of the first generation, see `FeatureExtractor.scope`.
+# Scope of the first generation, see `FeatureExtractor.scope`.
 SCOPE = checkpoint_scopes.DETECTION
 
-# Where the config of a feature extractor is, for error messages.
+# Path of the config of a feature extractor, for error messages.
 WHERE = 'model.ssd.feature_extractor'
 
 
 @dataclasses.dataclass(frozen=True)
 class Pyramid:
-    """Which levels a feature pyramid has.
+    """Levels of a feature pyramid.
 
     Attributes:
-        min_level: level L has a stride of 2^L pixels.
-        max_level: the last one.
+        min_level: finest level; level L has a stride of 2^L pixels.
+        max_level: coarsest level.
         depth: channels of every level.
     """
 
@@ -46,27 +46,26 @@ class Pyramid:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a config says of a feature extractor.
+    """Settings of a feature extractor from a config.
 
     Attributes:
-        style: of the layers that are added to the backbone; of the backbone too where
+        style: style of the layers that are added to the backbone; also of the backbone if
             `override_base` is set.
-        override_base: whether the backbone has `style` instead of its published one.
-        frozen: whether the backbone's batch norm, in its published style, uses its moving
-            statistics in training too.
-        inplace_update: see `layers.BatchNorm.inplace_update`; for the same batch norm.
+        override_base: True: the backbone has `style` instead of its published one.
+        frozen: True: the backbone's batch norm, in its published style, uses its moving statistics
+            in training too.
+        inplace_update: see `layers.BatchNorm.inplace_update`; applies to the same batch norm.
         depth_multiplier: factor on channel counts.
         min_depth: least channel count that the factor leaves.
         pad_to_multiple: images are padded to a multiple of it, at the bottom and right.
-        padding: of convolutions: `SAME`, or `FIXED` for explicit padding.
-        use_depthwise: separable convolutions in the added layers.
-        num_layers: feature maps, for the networks without a pyramid.
-        pyramid: levels, for the networks with one; None: the network's own.
-        bifpn: the neck, for the networks with one that goes down and up; None, or 0 in a field: the
-            type's own.
-        drop_path_keep_prob: see `backbones.Options`; None: the network's own.
-        type_name: what the config calls it.
-        where: the path of the config, for error messages.
+        padding: padding of convolutions: `SAME`, or `FIXED` for explicit padding.
+        use_depthwise: True: added layers have separable convolutions.
+        num_layers: number of feature maps, for networks without a pyramid.
+        pyramid: levels, for networks with a pyramid; None: the network's default.
+        bifpn: neck, for networks with a BiFPN; None, or 0 in a field: the type's default.
+        drop_path_keep_prob: see `backbones.Options`; None: the network's default.
+        type_name: type of the feature extractor in the config.
+        where: path of the config, for error messages.
     """
 
     style: layers.LayerStyle
@@ -87,18 +86,18 @@ class Settings:
 
     @property
     def generation(self) -> generations.Generation:
-        """How it computes what the published detectors do not all compute alike."""
-        return generations.of_type(self.type_name)
+        """Generation of the detector, on which details of the computation depend."""
+        return generations.find_generation(self.type_name)
 
     def depth(self, channels: float) -> int:
-        """Return channels after the factor."""
+        """Multiply channels by the factor."""
         return max(int(channels * self.depth_multiplier), self.min_depth)
 
-    def options(self, **changes: object) -> backbones.Options:
-        """How the backbone is varied.
+    def options(self, **changes: Any) -> backbones.Options:
+        """Build the options of the backbone.
 
         Args:
-            **changes: what a type of extractor asks for, beyond the config.
+            **changes: options of a type of extractor that are not in the config.
         """
         return backbones.Options(
             depth_multiplier=self.depth_multiplier,
@@ -111,14 +110,14 @@ class Settings:
         self,
         published: backbones.Style,
         options: Optional[backbones.Options] = None,
-        **changes: object,
+        **changes: Any,
     ) -> layers.LayerStyle:
         """Return the backbone's style.
 
         Args:
-            published: its style in the published detectors.
-            options: of that; None: the published ones.
-            **changes: how a type of extractor differs from that.
+            published: function that builds its style in the published detectors.
+            options: options of that style; None: the published ones.
+            **changes: changes of that style for a type of extractor.
         """
         if self.override_base:
             return self.style
@@ -126,7 +125,7 @@ class Settings:
         return self.with_statistics(style.but(**changes))
 
     def with_statistics(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """Return a network's own style, with batch norm and arithmetic as the model says."""
+        """Return a network's style with batch norm and arithmetic of the model."""
         style = style.but(
             compute_dtype=self.style.compute_dtype, quantization=self.style.quantization
         )
@@ -134,7 +133,7 @@ class Settings:
         return style.frozen() if self.frozen else style
 
 
-# The config's fields that have another name than the settings they become.
+# Config fields whose names differ from those of their settings.
 _FIELD_NAMES = {
     'padding': 'use_explicit_padding',
     'override_base': 'override_base_feature_extractor_hyperparams',
@@ -142,30 +141,30 @@ _FIELD_NAMES = {
 }
 
 
-# What few networks have a place for, and why the others do not.
+# Settings that few networks support, and why the others do not.
 _RARE = {
-    'bifpn': 'its neck, if it has one, goes down alone',
+    'bifpn': 'its neck, if it has one, has a top-down path only',
     'drop_path_keep_prob': 'its backbone drops no branches',
 }
 
 
 class FeatureExtractor(abc.ABC):
-    """Images to the feature maps of a single-shot detector.
+    """Network from images to the feature maps of a single-shot detector.
 
     Args:
-        settings: from the config.
+        settings: settings from the config.
 
     Attributes:
         backbone: name of its network in the registry.
-        style_changes: how the published detector's style differs from the network's.
+        style_changes: changes of the network's style in the published detector.
         min_size: smallest input height and width, in pixels.
-        unsupported: settings that the network has no place for, and why; they must be left out.
-        rare: settings that it has a place for, and most have not.
-        last_layer: the scope of the backbone's last layer that features are made of; empty: of all.
-        has_residual_backbone: whether the backbone too differs between the generations.
+        unsupported: settings that the network does not support, and why; they must not be set.
+        rare: settings that it supports, although most networks do not.
+        last_layer: scope of the backbone's last used layer; empty: all layers are used.
+        has_residual_backbone: True: the backbone too differs between the generations.
 
     Raises:
-        errors.ConfigError: a setting that is not supported.
+        errors.ConfigError: a setting is not supported.
     """
 
     backbone: str
@@ -189,21 +188,21 @@ class FeatureExtractor(abc.ABC):
 
     @property
     def network(self) -> backbones.Network:
-        """The description of the backbone."""
+        """Description of the backbone."""
         return backbones.get_network(self.backbone, task='detection')
 
     @property
     def scope(self) -> str:
-        """The scope of the extractor, which tells the generations apart in checkpoints."""
+        """Scope of the extractor, which differs between generations in checkpoints."""
         return self.settings.generation.scope + SCOPE
 
     @property
     def backbone_scope(self) -> str:
-        """The backbone's scope in the extractor's: the top of classification checkpoints."""
+        """Scope of the backbone in the extractor, the root of classification checkpoints."""
         return self.network.scope
 
     def preprocess(self, images: tf.Tensor) -> tf.Tensor:
-        """Return images as the backbone was trained on.
+        """Normalize images as in the training of the backbone.
 
         Args:
             images: float32 [batch, height, width, 3] in [0, 255].
@@ -218,23 +217,23 @@ class FeatureExtractor(abc.ABC):
             changes['regularize_depthwise'] = True
         return self.settings.base_style(published, **changes)
 
-    def end_points(self, images: tf.Tensor, **options: object) -> backbones.EndPoints:
-        """Return the backbone's feature maps by name, in the current scope.
+    def end_points(self, images: tf.Tensor, **options: Any) -> backbones.EndPoints:
+        """Compute the backbone's feature maps by name, in the current scope.
 
         Args:
-            images: preprocessed.
+            images: preprocessed images.
             **options: see `Settings.options`.
         """
         return self.network.features(images, self.base_style(), self.settings.options(**options))
 
     def extract(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Return the feature maps, from fine to coarse.
+        """Compute the feature maps, from fine to coarse.
 
         Args:
             images: float32 [batch, height, width, 3], preprocessed.
 
         Raises:
-            errors.ConfigError: images are smaller than the network takes.
+            errors.ConfigError: images are smaller than the network's smallest input.
         """
         size = images.shape[1:3]
         if size.is_fully_defined() and min(size) < self.min_size:
@@ -248,12 +247,12 @@ class FeatureExtractor(abc.ABC):
 
     @abc.abstractmethod
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Return the feature maps, in the current variable scope."""
+        """Compute the feature maps, in the current variable scope."""
 
 
 EXTRACTORS: Registry[Callable[[Settings], FeatureExtractor]] = Registry('feature extractor')
 
-# One line a family: the module that registers its types when it is imported.
+# Modules of the families; importing them registers their types.
 _FAMILIES = (
     'mobilenet_v1',
     'mobilenet_v2',
@@ -264,7 +263,7 @@ _FAMILIES = (
     'efficientnet',
 )
 
-# The types that TensorFlow 2 has too, with `generations.SUFFIX` at their end.
+# Types that TensorFlow 2 has too, with the suffix `generations.SUFFIX`.
 _IN_BOTH = (
     'ssd_mobilenet_v1',
     'ssd_mobilenet_v1_fpn',
@@ -284,34 +283,34 @@ def build_feature_extractor(
     compute_dtype: tf.DType = tf.float32,
     quantization: Optional[layers.Quantization] = None,
 ) -> FeatureExtractor:
-    """Return the feature extractor that a config describes.
+    """Build the feature extractor that a config describes.
 
     Args:
-        config: which.
-        is_training: whether batch norm uses the batch's statistics.
-        freeze_batch_norm: not even then.
+        config: configuration message.
+        is_training: True: batch norm uses the batch's statistics.
+        freeze_batch_norm: True: batch norm uses its moving statistics in training too.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
         compute_dtype: see `layers.LayerStyle.compute_dtype`.
         quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
-        errors.ConfigError: an unknown type, or a field that is not honored.
+        errors.ConfigError: the type is unknown, or a field is not supported.
     """
     kinds.refuse(config, WHERE)
     style = hyperparams.build_layer_style(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
     ).but(compute_dtype=compute_dtype, quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
-    style = generations.of_type(config.type).separable(style)
+    style = generations.find_generation(config.type).separable(style)
     pyramid = None
     if config.HasField('fpn'):
         fpn = config.fpn
         pyramid = Pyramid(fpn.min_level, fpn.max_level, fpn.additional_layer_depth)
     neck = None
     if config.HasField('bifpn'):
-        asked = config.bifpn
-        sizes = (asked.num_iterations, asked.num_filters)
-        neck = BidirectionalPyramid(*sizes, asked.combine_method, asked.min_level, asked.max_level)
+        bifpn = config.bifpn
+        sizes = (bifpn.num_iterations, bifpn.num_filters)
+        neck = BidirectionalPyramid(*sizes, bifpn.combine_method, bifpn.min_level, bifpn.max_level)
     keeps = config.HasField('drop_path_keep_prob')
     settings = Settings(
         style=style,
@@ -333,14 +332,14 @@ def build_feature_extractor(
 
 
 def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExtractor]:
-    """Return the maker of feature extractors of a type.
+    """Return the constructor of feature extractors of a type.
 
     Raises:
-        errors.ConfigError: there is none; the message names the nearest.
+        errors.ConfigError: the type is unknown; the message suggests the nearest.
     """
     _register_families()
-    twin = generations.twin(name)
-    return EXTRACTORS.get(twin if twin in _IN_BOTH else name, where)
+    counterpart = generations.counterpart(name)
+    return EXTRACTORS.get(counterpart if counterpart in _IN_BOTH else name, where)
 
 
 def _register_families() -> None:
@@ -349,13 +348,13 @@ def _register_families() -> None:
 
 
 def extractor_types() -> Tuple[str, ...]:
-    """Return all types."""
+    """List all types."""
     _register_families()
-    return (*EXTRACTORS, *map(generations.twin, _IN_BOTH))
+    return (*EXTRACTORS, *map(generations.counterpart, _IN_BOTH))
 
 
 def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:
-    """Return images with zeros at the bottom and right, so that the multiple divides their size."""
+    """Pad images with zeros at the bottom and right to a multiple of a number."""
     if multiple <= 1:
         return images
     size = tf.shape(images)[1:3]

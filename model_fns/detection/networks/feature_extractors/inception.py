@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from estimator_lib import errors
 from model_fns.detection.networks.feature_extractors.extractor import EXTRACTORS, WHERE, Settings
-from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, layout_of
+from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, stack_layout
 
 
 class _InceptionExtractor(StackedExtractor):
-    """What the two share: no style of their own for detection.
+    """Base of both extractors, which have no default style for detection.
 
-    Explicit padding is that of the stacked maps; the backbones have none.
+    Explicit padding only applies to the stacked maps, as the backbones have none.
     """
 
     def __init__(self, settings: Settings):
@@ -25,17 +25,17 @@ class _InceptionExtractor(StackedExtractor):
 
 @EXTRACTORS.register('ssd_inception_v2')
 class SsdInceptionV2(_InceptionExtractor):
-    """Two taps, and four maps stacked on them (Huang et al. 2017)."""
+    """Feature extractor with two taps and four stacked maps (Huang et al. 2017)."""
 
     backbone = 'inception_v2'
-    layout = layout_of(['Mixed_4c', 'Mixed_5c'])
+    layout = stack_layout(['Mixed_4c', 'Mixed_5c'])
 
 
 @EXTRACTORS.register('ssd_inception_v3')
 class SsdInceptionV3(_InceptionExtractor):
-    """Three taps, and three maps stacked on them (Huang et al. 2017)."""
+    """Feature extractor with three taps and three stacked maps (Huang et al. 2017)."""
 
     backbone = 'inception_v3'
-    # Convolutions without padding leave nothing of smaller images.
+    # Convolutions without padding reduce smaller images to nothing.
     min_size = 75
-    layout = layout_of(['Mixed_5d', 'Mixed_6e', 'Mixed_7c'], depths=(512, 256, 128))
+    layout = stack_layout(['Mixed_5d', 'Mixed_6e', 'Mixed_7c'], depths=(512, 256, 128))

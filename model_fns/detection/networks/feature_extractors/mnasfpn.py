@@ -1,8 +1,8 @@
 """MnasFPN (Chen et al. 2019, "Learning Latency-aware Pyramid Architecture"): a searched neck.
 
-Four equal cells follow each other. A cell starts from one map at each level and adds nodes, each of
-which sums two of the maps that are there, at one level and in a wider space, and projects the sum;
-its last four nodes are the next cell's maps.
+The neck is a sequence of four equal cells. A cell starts from one map at each level and adds nodes.
+A node sums two maps at one level, in a space with more channels, and projects the sum. The last
+four nodes of a cell are the maps of the next cell.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SEPARABLE_WIDTH = round(math.sqrt(2.0 / 9.0) / layers.TRUNCATED_STDDEV, 3)
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One sum of two maps.
+    """Sum of two maps.
 
     Attributes:
-        inputs: which maps; a cell's own are 0 to 3, its nodes 4, 5, ...
-        level: of the output.
-        kernel_size: of the separable convolution that ends it.
-        width: channels of the space that the maps are summed in, before the factor.
+        inputs: indices of the maps; inputs of the cell are 0 to 3, its nodes 4, 5, ...
+        level: level of the output.
+        kernel_size: kernel size of the final separable convolution.
+        width: channels of the sum, before the factor.
     """
 
     inputs: Tuple[int, int]
@@ -59,7 +59,7 @@ _CELL = (
 
 
 def mnasfpn_style(is_training: bool, weight_decay: float = 1e-4) -> layers.LayerStyle:
-    """Return the published style of the neck; that of its backbone has `BACKBONE_WEIGHT_DECAY`."""
+    """Build the published style of the neck; the backbone uses `BACKBONE_WEIGHT_DECAY`."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.HE_NORMAL,
@@ -71,11 +71,11 @@ def mnasfpn_style(is_training: bool, weight_decay: float = 1e-4) -> layers.Layer
     )
 
 
-def levels_of(pyramid: Optional[Pyramid]) -> Pyramid:
-    """Return the levels that a config asks for, if they are those that the neck has.
+def check_levels(pyramid: Optional[Pyramid]) -> Pyramid:
+    """Return the levels of a config after checking that the neck has them.
 
     Args:
-        pyramid: None: the published one.
+        pyramid: levels; None: the published ones.
 
     Raises:
         errors.ConfigError: other levels.
@@ -103,7 +103,7 @@ def mnasfpn(
     Args:
         maps: float32 [batch, height, width, channels] of levels 3, 4 and 5.
         style: see `mnasfpn_style`.
-        channels: how widths and `depth` change.
+        channels: rule that scales widths and `depth`.
         depth: channels of the maps between cells.
         padding: `SAME` or `FIXED`.
 
@@ -111,7 +111,7 @@ def mnasfpn(
         Maps of levels 3 to 6.
 
     Raises:
-        errors.ConfigError: a level is not half the size of the one before.
+        errors.ConfigError: a level is not half the size of the previous one.
     """
     with tf1.variable_scope(SCOPE):
         coarsest = layers.conv2d(
@@ -138,12 +138,12 @@ def _cell(
 ) -> List[tf.Tensor]:
     features, levels = list(inputs), list(_LEVELS)
     for index, node in enumerate(_CELL):
-        parts = [(features[one], levels[one]) for one in node.inputs]
+        parts = [(features[number], levels[number]) for number in node.inputs]
         with tf1.variable_scope(f'block_{index}'):
             features.append(_node(parts, node, style, channels, depth, padding))
         levels.append(node.level)
     outputs = features[-len(inputs) :]
-    # In the first cell only the coarsest map has the outputs' channels.
+    # In the first cell only the coarsest map has as many channels as the outputs.
     return [
         layers.add(new, old, style, range_name=f'output_{index}/{layers.PLAIN_SUM}')
         if new.shape[-1] == old.shape[-1]
@@ -163,7 +163,7 @@ def _node(
     widened = []
     for index, (features, level) in enumerate(parts):
         with tf1.variable_scope(f'input_{index}'):
-            # Where the map is smaller: shrunk first, enlarged last.
+            # The 1x1 convolution runs on the smaller map: pool before it, enlarge after it.
             if level < node.level:
                 features = _reduced(features, 2 ** (node.level - level), padding)
             features = layers.conv2d(features, channels(node.width), 1, style, 'Conv1x1')
@@ -181,7 +181,7 @@ def _node(
 
 
 def _reduced(features: tf.Tensor, stride: int, padding: layers.Padding) -> tf.Tensor:
-    """Return the largest value of each 3x3 window; explicit padding is with zeros."""
+    """Compute the maximum of each 3x3 window; explicit padding is with zeros."""
     if padding == 'FIXED':
         features, padding = tf.pad(features, [[0, 0], [1, 1], [1, 1], [0, 0]]), 'VALID'
     return tf.nn.max_pool2d(features, 3, stride, padding)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from model_fns.detection.networks.feature_extractors.extractor import EXTRACTORS
-from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, layout_of
+from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, stack_layout
 
 
 @EXTRACTORS.register('ssd_mobiledet_cpu')
 class SsdMobileDetCpu(StackedExtractor):
-    """The last map of strides 16 and 32, and four maps stacked on them (Xiong et al. 2020)."""
+    """Feature extractor for CPUs: maps of strides 16 and 32, four stacked (Xiong et al. 2020)."""
 
     backbone = 'mobiledet_cpu'
-    layout = layout_of(['C4', 'C5'])
+    layout = stack_layout(['C4', 'C5'])
     unsupported = (
         *StackedExtractor.unsupported,
         ('padding', 'its backbone has no explicit padding'),
@@ -21,20 +21,20 @@ class SsdMobileDetCpu(StackedExtractor):
 
 @EXTRACTORS.register('ssd_mobiledet_dsp')
 class SsdMobileDetDsp(SsdMobileDetCpu):
-    """The same for digital signal processors."""
+    """Feature extractor for digital signal processors."""
 
     backbone = 'mobiledet_dsp'
 
 
 @EXTRACTORS.register('ssd_mobiledet_edgetpu')
 class SsdMobileDetEdgeTpu(SsdMobileDetCpu):
-    """The same for that device."""
+    """Feature extractor for the EdgeTPU."""
 
     backbone = 'mobiledet_edgetpu'
 
 
 @EXTRACTORS.register('ssd_mobiledet_gpu')
 class SsdMobileDetGpu(SsdMobileDetCpu):
-    """The same for graphics processors."""
+    """Feature extractor for graphics processors."""
 
     backbone = 'mobiledet_gpu'

@@ -15,25 +15,25 @@ from model_fns.detection.networks.feature_extractors.extractor import (
 from model_fns.detection.networks.feature_extractors.stacks import (
     MapLayout,
     StackedExtractor,
-    layout_of,
     pooled_maps,
+    stack_layout,
 )
 
-# Of the last two layers, for the pyramid with separable convolutions.
+# Channels of the last two layers, for the pyramid with separable convolutions.
 _LITE_LAST_CHANNELS = (512, 256)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v1')
 class SsdMobileNetV1(StackedExtractor):
-    """Two taps, and four maps stacked on them (Huang et al. 2017)."""
+    """Feature extractor with two taps and four stacked maps (Huang et al. 2017)."""
 
     backbone = 'mobilenet_v1'
-    layout = layout_of(['Conv2d_11_pointwise', 'Conv2d_13_pointwise'])
+    layout = stack_layout(['Conv2d_11_pointwise', 'Conv2d_13_pointwise'])
 
 
 @EXTRACTORS.register('embedded_ssd_mobilenet_v1')
 class EmbeddedSsdMobileNetV1(SsdMobileNetV1):
-    """Five maps; the last convolution is 2x2, for a 256x256 image's 2x2 map."""
+    """Feature extractor with five maps for 256x256 images; the last convolution is 2x2."""
 
     style_changes = types.MappingProxyType({'regularize_depthwise': False})
     layout = (*SsdMobileNetV1.layout[:4], MapLayout(depth=256, kernel_size=2))
@@ -41,14 +41,14 @@ class EmbeddedSsdMobileNetV1(SsdMobileNetV1):
 
 @EXTRACTORS.register('ssd_mobilenet_v1_fpn')
 class SsdMobileNetV1Fpn(FeatureExtractor):
-    """Levels 3 to 7, unless told otherwise, of a feature pyramid."""
+    """Feature extractor with levels 3 to 7, by default, of a feature pyramid."""
 
     backbone = 'mobilenet_v1'
     min_size = 33
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
+        """Compute the levels of the feature pyramid."""
         last_channels = _LITE_LAST_CHANNELS if self.settings.use_depthwise else ()
         return pyramids.tapped_pyramid(
             self.end_points(images, last_channels=last_channels),
@@ -61,7 +61,7 @@ class SsdMobileNetV1Fpn(FeatureExtractor):
 
 @EXTRACTORS.register('ssd_mobilenet_v1_ppn')
 class SsdMobileNetV1Ppn(FeatureExtractor):
-    """One tap, pooled again and again (Jin et al. 2018)."""
+    """Feature extractor with one tap that is pooled repeatedly (Jin et al. 2018)."""
 
     backbone = 'mobilenet_v1'
     min_size = 33
@@ -71,7 +71,7 @@ class SsdMobileNetV1Ppn(FeatureExtractor):
     )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
-        # The layers above the tap have variables in published checkpoints, and no other use.
+        """Compute the pooled maps."""
+        # The layers above the tap only exist because published checkpoints have their variables.
         tap = self.end_points(images)[self.network.feature_maps[16]]
         return pooled_maps(tap, self.settings.num_layers)

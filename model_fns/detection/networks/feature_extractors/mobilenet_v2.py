@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
 import tensorflow as tf
 
@@ -16,16 +16,16 @@ from model_fns.detection.networks.feature_extractors.extractor import (
     FeatureExtractor,
     Settings,
 )
-from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, layout_of
+from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, stack_layout
 
-# Of the last layer, for the pyramid with separable convolutions.
+# Channels of the last layer, for the pyramid with separable convolutions.
 _LITE_LAST_CHANNELS = (256,)
 
 
 def _last_channels(settings: Settings) -> Tuple[float, ...]:
-    """Of the last layer, before the factor; empty: as many as the network has.
+    """Return the channels of the last layer before the factor; empty: the network's default.
 
-    The second generation has no more of them where the factor is above 1.
+    In the second generation a factor above 1 does not widen that layer.
     """
     if settings.generation.narrows_lite:
         return ()
@@ -34,27 +34,27 @@ def _last_channels(settings: Settings) -> Tuple[float, ...]:
 
 @EXTRACTORS.register('ssd_mobilenet_v2')
 class SsdMobileNetV2(StackedExtractor):
-    """Two taps, the first within a block, and four maps stacked on them (Sandler et al. 2018)."""
+    """Feature extractor with two taps and four stacked maps (Sandler et al. 2018)."""
 
     backbone = 'mobilenet_v2'
-    layout = layout_of(['layer_15/expansion_output', 'layer_19'])
+    layout = stack_layout(['layer_15/expansion_output', 'layer_19'])
 
-    def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
-        """See `FeatureExtractor`."""
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
+        """Compute the backbone's feature maps with the last layer of its generation."""
         last_channels = _last_channels(self.settings)
         return super().end_points(images, last_channels=last_channels, **options)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2_fpn')
 class SsdMobileNetV2Fpn(FeatureExtractor):
-    """Levels 3 to 7, unless told otherwise, of a feature pyramid."""
+    """Feature extractor with levels 3 to 7, by default, of a feature pyramid."""
 
     backbone = 'mobilenet_v2'
     min_size = 33
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
+        """Compute the levels of the feature pyramid."""
         narrows = self.settings.use_depthwise and self.settings.generation.narrows_lite
         last_channels = _LITE_LAST_CHANNELS if narrows else _last_channels(self.settings)
         return pyramids.tapped_pyramid(
@@ -68,11 +68,11 @@ class SsdMobileNetV2Fpn(FeatureExtractor):
 
 @EXTRACTORS.register('ssd_mobilenet_v2_mnasfpn')
 class SsdMobileNetV2MnasFpn(FeatureExtractor):
-    """Levels 3 to 6 of a searched neck, whose convolutions are all separable (Chen et al. 2019).
+    """Feature extractor with levels 3 to 6 of a searched neck (Chen et al. 2019).
 
-    Backbone and neck have the published style, whatever `conv_hyperparams` says, and whether it is
-    to override the backbone's: the published config says that it is, and its checkpoints are made
-    with the other style.
+    All convolutions of the neck are separable. Backbone and neck always have the published style,
+    whatever `conv_hyperparams` and `override_base_feature_extractor_hyperparams` say: the published
+    config overrides the style, but its checkpoints were trained without that.
     """
 
     backbone = 'mobilenet_v2'
@@ -81,18 +81,18 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
-        self._pyramid = mnasfpn.levels_of(settings.pyramid)
+        self._pyramid = mnasfpn.check_levels(settings.pyramid)
         _warn_of_own_style()
 
     def base_style(self) -> layers.LayerStyle:
-        """See `FeatureExtractor`."""
+        """Return the published style of the backbone."""
         style = mnasfpn.mnasfpn_style(
             self.settings.style.is_training, mnasfpn.BACKBONE_WEIGHT_DECAY
         )
         return self.settings.with_statistics(style)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
+        """Compute the levels of the searched neck."""
         settings = self.settings
         end_points = self.end_points(images, final_endpoint='layer_18')
         is_training = settings.style.is_training
@@ -107,7 +107,7 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
 
 @functools.cache
 def _warn_of_own_style() -> None:
-    """Once a process, not each time that the network is built."""
+    """Warn once per process, not each time that the network is built."""
     logging.getLogger(__name__).warning(
         'model.ssd.feature_extractor.conv_hyperparams: without effect on ssd_mobilenet_v2_mnasfpn, '
         'whose backbone and neck always have their published style.'

@@ -13,10 +13,10 @@ from model_fns.detection.networks.feature_extractors.extractor import Pyramid, S
 
 tf1 = tf.compat.v1
 
-# Why an extractor with a pyramid refuses `num_layers`.
+# The reason why extractors with a pyramid do not support `num_layers`.
 LEVELS_ARE_THOSE_OF_FPN = 'its feature maps are the levels that `fpn` names'
 
-# A map of level L has a stride of 2^L; those above the last of these are added.
+# A map of level L has a stride of 2^L; levels above these are added.
 _TAPPED_LEVELS = (2, 3, 4, 5)
 
 
@@ -27,14 +27,14 @@ def tapped_pyramid(
     coarse_scope: str,
     first_coarse: int,
 ) -> List[tf.Tensor]:
-    """Return a feature pyramid with the levels that the settings ask for.
+    """Build a feature pyramid with the configured levels.
 
     Args:
-        end_points: of the backbone.
-        network: the backbone: its maps of strides 4 to 32 are levels 2 to 5.
-        settings: levels, channels, style, padding, and whether convolutions are separable.
+        end_points: end points of the backbone.
+        network: the backbone; its maps of strides 4 to 32 are levels 2 to 5.
+        settings: levels, channels, style, padding, and `use_depthwise`.
         coarse_scope: name of the layers of the levels above the last tap; `{}` is their number.
-        first_coarse: the first such number.
+        first_coarse: number of the first such layer.
 
     Raises:
         errors.ConfigError: the backbone does not have the finest level, or there are no levels.
@@ -70,18 +70,18 @@ def feature_pyramid(
     depth: int,
     coarse_scopes: Sequence[str],
 ) -> List[tf.Tensor]:
-    """Return a feature pyramid network (Lin et al. 2016), with coarser levels on top.
+    """Build a feature pyramid network (Lin et al. 2016), with coarser levels on top.
 
-    Each map is projected to `depth` channels, summed with the level above it enlarged twofold (as
-    it was before smoothing, or after it, see `Generation.passes_smoothed`), and smoothed; the
-    coarsest is not smoothed. Variables are under `fpn/`.
+    Each map is projected to `depth` channels, summed with the enlarged level above it, and
+    smoothed. The coarsest map is not smoothed. `Generation.passes_smoothed` tells whether levels
+    are enlarged before or after smoothing. Variables are under `fpn/`.
 
     Args:
-        maps: of the backbone, from fine to coarse, each half the size of the one before.
-        settings: style, padding, and whether convolutions are separable.
+        maps: maps of the backbone, from fine to coarse, each half the size of the previous one.
+        settings: style, padding, and `use_depthwise`.
         depth: channels of every level.
-        coarse_scopes: names of the layers that add coarser levels, a 3x3 convolution with stride 2
-            each.
+        coarse_scopes: names of the layers that add coarser levels, each a 3x3 convolution with
+            stride 2.
 
     Returns:
         Levels from fine to coarse: one for each map, then one for each scope.
@@ -90,7 +90,7 @@ def feature_pyramid(
     conv = layers.separable_conv2d if settings.use_depthwise else layers.conv2d
     with tf1.variable_scope('fpn'):
         number = len(maps)
-        # As published, where ops of the way down are in a scope of their own.
+        # As published, ops of the top-down path are in a separate scope.
         down = style.ranges_below('top_down')
         top = layers.conv2d(maps[-1], depth, 1, down.linear(), f'projection_{number}')
         levels = [top]
@@ -114,7 +114,7 @@ def feature_pyramid(
 
 
 def _cut(features: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """The upper left part of a map, of the size of another: the finer may have an odd size."""
+    """Crop a map to the size of another, which may be odd."""
     height, width = like.shape[1], like.shape[2]
     if features.shape[1:3].is_fully_defined() and features.shape[1:3] == like.shape[1:3]:
         return features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import List
+from typing import Any, List
 
 import tensorflow as tf
 
@@ -24,10 +24,10 @@ _POOLED_DEPTH = 1024
 
 
 class _ResNetV1Extractor(FeatureExtractor):
-    """What the variants share: the backbone, and how images are prepared for it.
+    """Base of the variants, with their backbone.
 
     Args:
-        settings: from the config.
+        settings: settings from the config.
         network: name of the backbone.
     """
 
@@ -38,11 +38,11 @@ class _ResNetV1Extractor(FeatureExtractor):
         super().__init__(settings)
         self.backbone = network
 
-    def end_points(self, images: tf.Tensor, **options: object) -> registry.EndPoints:
-        """See `FeatureExtractor`; a block's output is taken before it is subsampled.
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
+        """Compute the backbone's feature maps; a block's output is taken before subsampling.
 
-        The second generation has blocks that begin with that, and what overrides the backbone's
-        activation overrides that of its sums.
+        In the second generation blocks begin with subsampling, and an overridden activation also
+        applies to the sums of blocks.
         """
         settings = self.settings
         if not settings.generation.strides_first:
@@ -54,8 +54,8 @@ class _ResNetV1Extractor(FeatureExtractor):
     def base_style(self) -> layers.LayerStyle:
         """Return the backbone's style.
 
-        Hyperparameters that override the rest of it leave batch norm's decay, epsilon and scale:
-        so it is in the first generation's detectors, and their weights are made for that epsilon.
+        Overriding hyperparameters do not change the decay, epsilon and scale of batch norm: the
+        detectors of the first generation do so, and their weights need that epsilon.
         """
         generation = self.settings.generation
         options = registry.Options(weight_decay=generation.residual_decay)
@@ -69,7 +69,7 @@ class _ResNetV1Extractor(FeatureExtractor):
 
 
 class SsdResNetV1Fpn(_ResNetV1Extractor):
-    """RetinaNet's levels 3 to 7, unless told otherwise (Lin et al. 2017)."""
+    """Feature extractor with levels 3 to 7, by default, of RetinaNet (Lin et al. 2017)."""
 
     unsupported = (
         ('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),
@@ -78,7 +78,7 @@ class SsdResNetV1Fpn(_ResNetV1Extractor):
     )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
+        """Compute the levels of the feature pyramid."""
         return pyramids.tapped_pyramid(
             self.end_points(images),
             self.network,
@@ -89,7 +89,7 @@ class SsdResNetV1Fpn(_ResNetV1Extractor):
 
 
 class SsdResNetV1Ppn(_ResNetV1Extractor):
-    """One tap, projected, and pooled again and again (Jin et al. 2018)."""
+    """Feature extractor with one projected tap that is pooled repeatedly (Jin et al. 2018)."""
 
     unsupported = (
         ('pyramid', 'its pyramid is made by pooling'),
@@ -99,7 +99,7 @@ class SsdResNetV1Ppn(_ResNetV1Extractor):
     )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
+        """Compute the projected map and the pooled maps."""
         tap = self.end_points(images)[self.network.feature_maps[16]]
         with tf1.variable_scope(self.backbone_scope):
             projected = layers.conv2d(

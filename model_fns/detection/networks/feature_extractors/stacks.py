@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -17,18 +17,18 @@ from model_fns.detection.networks.feature_extractors.extractor import (
 
 tf1 = tf.compat.v1
 
-# What `num_layers` is where a config leaves it out.
+# The default of `num_layers` in configs.
 _DEFAULT_NUM_LAYERS = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class MapLayout:
-    """One feature map of a detector without a pyramid.
+    """Layout of a feature map of a detector without a pyramid.
 
     Attributes:
-        tap: the backbone's end point that it is; None: convolutions on the map before it.
-        depth: its channels, before the factor, where it is convolutions.
-        kernel_size: of those.
+        tap: end point of the backbone; None: convolutions on the previous map.
+        depth: channels of these convolutions, before the factor.
+        kernel_size: kernel size of these convolutions.
     """
 
     tap: Optional[str] = None
@@ -36,10 +36,10 @@ class MapLayout:
     kernel_size: int = 3
 
 
-def layout_of(
+def stack_layout(
     taps: Sequence[str], depths: Sequence[int] = (512, 256, 256, 128)
 ) -> Tuple[MapLayout, ...]:
-    """Taps, then stacked maps of these channels (Huang et al. 2017)."""
+    """Build the layout of taps and stacked maps of these channels (Huang et al. 2017)."""
     return (
         *(MapLayout(tap) for tap in taps),
         *(MapLayout(depth=depth) for depth in depths),
@@ -47,10 +47,10 @@ def layout_of(
 
 
 class StackedExtractor(FeatureExtractor):
-    """A backbone with taps, and maps stacked on the last of them.
+    """Feature extractor with taps of a backbone, and maps stacked on the last of them.
 
     Attributes:
-        layout: of the feature maps.
+        layout: layout of the feature maps.
     """
 
     min_size = 33
@@ -58,7 +58,7 @@ class StackedExtractor(FeatureExtractor):
     layout: Tuple[MapLayout, ...]
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """See `FeatureExtractor`."""
+        """Compute the tapped and the stacked maps."""
         end_points = self.end_points(images)
         with tf1.variable_scope(self.backbone_scope):
             return stacked_maps(end_points, self.layout, self.settings)
@@ -67,20 +67,20 @@ class StackedExtractor(FeatureExtractor):
 def stacked_maps(
     end_points: Dict[str, tf.Tensor], layout: Tuple[MapLayout, ...], settings: Settings
 ) -> List[tf.Tensor]:
-    """Feature maps tapped from a backbone, and smaller ones stacked on the last of them.
+    """Build feature maps tapped from a backbone, and smaller maps stacked on the last of them.
 
     A stacked map is a 1x1 convolution to half its channels, then a 3x3 one with stride 2 (Liu et
     al. 2016, figure 2). Its layers are named after the last tap.
 
     Args:
-        end_points: of the backbone.
-        layout: of all maps; the first `settings.num_layers` are made.
+        end_points: end points of the backbone.
+        layout: layout of all maps; the first `settings.num_layers` are built.
         settings: style, padding and channel rule.
 
     Raises:
-        errors.ConfigError: there are not so many layers.
+        errors.ConfigError: the layout has fewer maps.
     """
-    # A network that is published with fewer maps has these where the number is left out.
+    # A network that is published with fewer maps ignores the default of `num_layers`.
     most = max(len(layout), _DEFAULT_NUM_LAYERS)
     if not 1 <= settings.num_layers <= most:
         raise errors.ConfigError(
@@ -88,24 +88,24 @@ def stacked_maps(
         )
     maps: List[tf.Tensor] = []
     base = ''
-    for index, one in enumerate(layout[: settings.num_layers]):
-        if one.tap is not None:
-            base = one.tap.replace('/', '_')
-            maps.append(end_points[one.tap])
+    for index, item in enumerate(layout[: settings.num_layers]):
+        if item.tap is not None:
+            base = item.tap.replace('/', '_')
+            maps.append(end_points[item.tap])
         else:
-            maps.append(_stacked_map(maps[-1], f'{base}_', index, one, settings))
+            maps.append(_stacked_map(maps[-1], f'{base}_', index, item, settings))
     return maps
 
 
 def pooled_maps(features: tf.Tensor, num_layers: int) -> List[tf.Tensor]:
-    """A pooling pyramid (Jin et al. 2018): a map, and the largest of each 2x2, again and again.
+    """Build a pooling pyramid (Jin et al. 2018): a map, repeatedly pooled by 2x2.
 
     Args:
         features: float32 [batch, height, width, channels].
-        num_layers: how many maps.
+        num_layers: number of maps.
 
     Raises:
-        errors.ConfigError: there would be none.
+        errors.ConfigError: the number is below 1.
     """
     if num_layers < 1:
         raise errors.ConfigError(f'{WHERE}.num_layers: got {num_layers}; expected 1 or more.')
@@ -124,7 +124,7 @@ def _stacked_map(
         features, half, 1, settings.style, f'{prefix}1_Conv2d_{index}_1x1_{half}'
     )
     scope = f'{prefix}2_Conv2d_{index}_{size}x{size}_s2_{depth}'
-    stride_2 = {'stride': 2, 'padding': settings.padding}
+    stride_2: Dict[str, Any] = {'stride': 2, 'padding': settings.padding}
     if not settings.use_depthwise:
         return layers.conv2d(features, depth, size, settings.style, scope, **stride_2)
     if settings.generation.fuses_stacked:

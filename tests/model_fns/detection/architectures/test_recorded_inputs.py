@@ -38,7 +38,7 @@ def model_of(name):
 
 @pytest.fixture(scope='module')
 def inferred(case, tmp_path_factory):
-    """The network's input, true shapes and detections."""
+    """Compute the network's input, true shapes and detections."""
     prefix = recorded_objects.save(
         recorded_objects.weights_of(case), tmp_path_factory.mktemp('recorded')
     )

@@ -34,7 +34,7 @@ def model_of(case):
 
 @pytest.fixture(scope='module')
 def ran(case, tmp_path_factory):
-    """What our network computes: in inference, then in one step of training; and its variables."""
+    """Run our network in inference, then for one step of training; return its variables too."""
     prefix = recorded_objects.save(
         recorded_objects.weights_of(case), tmp_path_factory.mktemp('recorded')
     )

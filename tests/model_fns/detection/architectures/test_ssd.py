@@ -41,7 +41,7 @@ loss {
 
 
 def groundtruth_of(case):
-    """The groundtruth of a recorded case, padded to 5 boxes."""
+    """Build the groundtruth of a recorded case, padded to 5 boxes."""
     count, classes = len(case.images), case.config.num_classes
     boxes = np.zeros([count, 5, 4], np.float32)
     labels = np.zeros([count, 5, classes], np.float32)
@@ -55,7 +55,7 @@ def groundtruth_of(case):
 
 @functools.cache
 def inferred(name):
-    """The detections of a recorded case's images."""
+    """Compute the detections of a recorded case's images."""
     case = recorded_detectors.load(name)
     model = ssd.build_ssd(case.config, WHERE)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -67,7 +67,7 @@ def inferred(name):
 
 @functools.cache
 def trained(name):
-    """Losses, targets and gradient norms of a recorded case."""
+    """Compute losses, targets and gradient norms of a recorded case."""
     case = recorded_detectors.load(name)
     model = ssd.build_ssd(case.config, WHERE)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -103,7 +103,7 @@ class TestRecordedCases:
             )
 
     def _compare(self, ours, expected):
-        """The same pairs of class and anchor, but for those whose scores tie with the last."""
+        """Compare pairs of class and anchor, except those whose scores tie with the last."""
 
         def by_pair(found):
             pairs = zip(found[fields.DETECTION_CLASSES], found[fields.DETECTION_ANCHOR_INDICES])
@@ -173,7 +173,7 @@ def small_config(num_classes=3, text=''):
 
 
 def losses_of_zeros(config):
-    """The losses where all predictions are 0: one image, one box of class 1 on an anchor."""
+    """Compute the losses if all predictions are 0: one image, one box of class 1 on an anchor."""
     model = ssd.build_ssd(config, WHERE)
     boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.5, 0.0, 1.0, 0.5]])
     columns = config.num_classes + int(config.add_background_class)

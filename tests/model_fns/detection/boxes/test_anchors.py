@@ -216,7 +216,7 @@ def test_as_many_maps_as_levels():
 
 
 def at_run_time(generator, grids, image_size):
-    """The anchors of sizes that are tensors, of unknown value while the graph is built."""
+    """Compute anchors for sizes that are tensors, unknown while the graph is built."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         sides = tf.compat.v1.placeholder(tf.int32, [len(grids) + 1, 2])
         *grid_tensors, size = (tuple(tf.unstack(one)) for one in tf.unstack(sides))

@@ -143,7 +143,7 @@ def test_what_can_be_meant_of_a_normalized_box():
     ],
 )
 def test_the_problem_of_a_box_in_a_record(box, problem):
-    found = axis_aligned.problem_of(box, 0.001)
+    found = axis_aligned.find_problem(box, 0.001)
     assert found.startswith(problem) and bool(found) == bool(problem)
     assert bool(run(lambda one: axis_aligned.is_sound(one, 0.001), [box])[0]) == (not problem)
 

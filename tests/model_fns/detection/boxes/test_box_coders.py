@@ -30,7 +30,7 @@ def run(function, *arrays):
 
 
 def check(text, codes, boxes=BOXES, anchors=ANCHORS):
-    """Encodes to the codes, and decodes to the boxes."""
+    """Encode boxes to the codes, and decode the codes to the boxes."""
     coder = coder_of(text)
     assert coder.code_size == len(codes[0])
     np.testing.assert_allclose(run(coder.encode, boxes, anchors), codes, atol=1e-5)

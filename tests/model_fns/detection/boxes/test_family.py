@@ -13,13 +13,13 @@ def test_a_family_has_all_that_is_asked_of_one(module):
 
 
 @pytest.mark.parametrize(
-    'of_data, of_models', [(axis_aligned, axis_aligned), (quadrilaterals, rotated)]
+    'of_data, model_family', [(axis_aligned, axis_aligned), (quadrilaterals, rotated)]
 )
-def test_models_have_boxes_of_their_own(of_data, of_models):
-    assert family.of_models(of_data) is of_models
+def test_models_have_boxes_of_their_own(of_data, model_family):
+    assert family.model_family(of_data) is model_family
     asked = {*vars(family.Boxes), *vars(family.ModelBoxes), *family.Boxes.__annotations__}
-    assert [name for name in asked if name[0] != '_' and not hasattr(of_models, name)] == []
-    assert (of_models is rotated) == of_data.IS_ROTATED
+    assert [name for name in asked if name[0] != '_' and not hasattr(model_family, name)] == []
+    assert (model_family is rotated) == of_data.IS_ROTATED
 
 
 @pytest.mark.parametrize('module', [axis_aligned, quadrilaterals])
@@ -32,12 +32,12 @@ def test_boxes_of_models_and_back(module):
     else:  # 20 pixels high and wide, at its center.
         assert in_pixels[0, :4].numpy().tolist() == [20, 30, 20, 20]
     back = module.from_boxes(in_pixels, tf.constant([[40.0]])[0], tf.constant([[80.0]])[0])
-    hulls = module.hull(back).numpy(), module.hull(boxes).numpy()
+    hulls = module.enclosing_boxes(back).numpy(), module.enclosing_boxes(boxes).numpy()
     assert hulls[0] == pytest.approx(hulls[1], abs=1e-6)
 
 
 def test_boxes_tell_their_family():
-    assert family.family_of(tf.zeros([3, 4])) is axis_aligned
-    assert family.family_of(tf.zeros([3, 8])) is quadrilaterals
+    assert family.find_family(tf.zeros([3, 4])) is axis_aligned
+    assert family.find_family(tf.zeros([3, 8])) is quadrilaterals
     with pytest.raises(ValueError, match='boxes of 7 numbers; expected 4 or 8'):
-        family.family_of(tf.zeros([3, 7]))
+        family.find_family(tf.zeros([3, 7]))

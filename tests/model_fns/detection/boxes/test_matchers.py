@@ -32,7 +32,7 @@ def argmax(options='', similarity=SIMILARITY, valid=None, claiming=None):
 
 @functools.cache
 def graph_of(text):
-    """A session, and the placeholders and matches of a matcher in it."""
+    """Build a session with the placeholders and matches of a matcher."""
     with tf.Graph().as_default() as graph:
         inputs = (
             tf1.placeholder(tf.float32, [None, None, None]),
@@ -50,7 +50,7 @@ def match_batch(text, similarity, valid, claiming):
 
 
 def match(text, similarity, valid=None, claiming=None):
-    """Matches of one image as a list."""
+    """Return the matches of one image as a list."""
     valid = [True] * len(similarity) if valid is None else valid
     claiming = valid if claiming is None else claiming
     return match_batch(text, [similarity], [valid], [claiming])[0]
@@ -140,7 +140,7 @@ def test_static_shapes():
 
 
 def slow_forced(similarity, valid, claiming, matched, unmatched):
-    """One image, anchor by anchor."""
+    """Match one image, anchor by anchor."""
     rows, anchors = similarity.shape
     matches = []
     for anchor in range(anchors):

@@ -29,11 +29,11 @@ def test_no_boxes():
 
 
 def test_outlines_of_rotated_boxes():
-    # A square of 4 x 4 on its corner, and the upright one of the same size about the same center.
+    # A square of 4 x 4 on its corner, and the axis-aligned one of the same size and center.
     reach = np.sqrt(8)
     turned = [[5 - reach, 5], [5, 5 + reach], [5 + reach, 5], [5, 5 - reach]]
-    upright = [[3.0, 3], [3, 7], [7, 7], [7, 3]]
-    outlines = np.array([turned, upright, [[1.0, 1], [1, 3], [1, 3], [1, 1]]])
+    axis_aligned = [[3.0, 3], [3, 7], [7, 7], [7, 3]]
+    outlines = np.array([turned, axis_aligned, [[1.0, 1], [1, 3], [1, 3], [1, 1]]])
     # What both have is a regular octagon: 16 less four corners with legs of 4 - sqrt(8).
     common = 16 - 4 * (4 - reach) ** 2 / 2
     expected = common / (32 - common)

@@ -25,7 +25,7 @@ def test_of_skewed_ones():
     found = parallelograms.pairwise_intersection(first, second)
     np.testing.assert_allclose(found, [[4, 2, 0, 0]], atol=1e-5)
     np.testing.assert_allclose(parallelograms.area(first), [4])
-    np.testing.assert_allclose(parallelograms.hull(first), [[-1, -1.5, 1, 1.5]])
+    np.testing.assert_allclose(parallelograms.enclosing_boxes(first), [[-1, -1.5, 1, 1.5]])
 
 
 def test_leading_dimensions_broadcast():

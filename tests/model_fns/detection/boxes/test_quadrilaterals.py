@@ -14,13 +14,13 @@ NAN = float('nan')
 
 @pytest.fixture(scope='module')
 def boxes():
-    """In pixels."""
+    """Return random boxes in pixels."""
     return rotated_rectangles.le90(rotated_cases.boxes(25, 7, 80))
 
 
 @pytest.fixture(scope='module')
 def corners(boxes):
-    """The same, normalized."""
+    """Return the normalized corners of the boxes."""
     numbers = rotated_rectangles.to_record(boxes, HEIGHT, WIDTH)
     return quadrilaterals.from_record(tf.constant(numbers), HEIGHT, WIDTH)
 
@@ -100,10 +100,10 @@ def test_moved_by_a_matrix(boxes, corners):
     check(moved, expected, 1.0, 1.0)
 
 
-def test_hulls_and_areas(boxes, corners):
+def test_enclosing_boxes_and_areas(boxes, corners):
     points = rotated_rectangles.corners(boxes) / [HEIGHT, WIDTH]
     expected = np.concatenate([points.min(1), points.max(1)], axis=1)
-    np.testing.assert_allclose(quadrilaterals.hull(corners), expected, atol=1e-9)
+    np.testing.assert_allclose(quadrilaterals.enclosing_boxes(corners), expected, atol=1e-9)
     expected = boxes[:, 2] * boxes[:, 3] / (HEIGHT * WIDTH)
     np.testing.assert_allclose(quadrilaterals.area(corners), expected, atol=1e-9)
     window = tf.constant([0.0, 0, 1, 1], tf.float64)
@@ -123,8 +123,8 @@ def test_hulls_and_areas(boxes, corners):
     ],
 )
 def test_numbers_that_cannot_be_meant(box, problem):
-    assert quadrilaterals.problem_of(box, 1e-4).startswith(problem)
-    assert bool(quadrilaterals.problem_of(box, 1e-4)) == bool(problem)
+    assert quadrilaterals.find_problem(box, 1e-4).startswith(problem)
+    assert bool(quadrilaterals.find_problem(box, 1e-4)) == bool(problem)
     sound = quadrilaterals.is_sound(tf.constant([box]), 1e-4)
     assert bool(sound[0]) == (not problem)
     assert quadrilaterals.has_sides(box) == (min(box[2:4]) > 0)

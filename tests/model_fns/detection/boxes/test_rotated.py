@@ -48,13 +48,13 @@ def test_iou_does_not_depend_on_names_places_and_units():
     check(rotated.le90(first), second + [0, 0, 0, 0, math.pi])
 
 
-def test_boxes_without_a_turn_are_upright_ones():
+def test_boxes_at_angle_zero_match_axis_aligned_boxes():
     boxes = rotated_cases.boxes(20).astype(np.float32) * [1, 1, 1, 1, 0]
-    uprights = axis_aligned.from_center_size(*(tf.constant(boxes[:, k]) for k in range(4)))
-    expected = axis_aligned.pairwise_iou(uprights, uprights)
+    unrotated = axis_aligned.from_center_size(*(tf.constant(boxes[:, k]) for k in range(4)))
+    expected = axis_aligned.pairwise_iou(unrotated, unrotated)
     boxes = tf.constant(boxes, tf.float32)
     np.testing.assert_allclose(rotated.pairwise_iou(boxes, boxes), expected, atol=1e-5)
-    np.testing.assert_allclose(rotated.hull(boxes), uprights, atol=1e-4)
+    np.testing.assert_allclose(rotated.enclosing_boxes(boxes), unrotated, atol=1e-4)
 
 
 def test_long_edge_form_is_that_of_arrays():

@@ -69,10 +69,10 @@ def test_of_sizes_at_run_time(text):
     np.testing.assert_allclose(rotated.le90(tf.constant(expected)), expected, atol=1e-4)
 
 
-def test_hulls_by_hand():
+def test_enclosing_boxes_by_hand():
     boxes = [[10.0, 20, 4, 8, 0], [10, 20, 4, 8, QUARTER], [10, 20, 6, 8, -math.atan2(3, 4)]]
     # The last by its sides 6 and 8, of which the parts along y and x are 4.8, 3.6 and 4.8, 6.4.
     expected = [[8, 16, 12, 24], [6, 18, 14, 22], [5.2, 15, 14.8, 25]]
     generator = generator_of(GRID)
-    np.testing.assert_allclose(generator.hulls(np.array(boxes)), expected, atol=1e-9)
-    np.testing.assert_allclose(generator.hulls(tf.constant(boxes)), expected, atol=1e-4)
+    np.testing.assert_allclose(generator.enclosing_boxes(np.array(boxes)), expected, atol=1e-9)
+    np.testing.assert_allclose(generator.enclosing_boxes(tf.constant(boxes)), expected, atol=1e-4)

@@ -29,17 +29,17 @@ def test_by_hand():
     np.testing.assert_allclose(codes, expected, atol=1e-5)
 
 
-def test_upright_boxes_have_the_code_of_upright_ones():
+def test_boxes_at_angle_zero_have_the_code_of_axis_aligned_boxes():
     anchors, boxes = rotated_cases.boxes(10, 1), rotated_cases.boxes(10, 2)
     anchors[:, 4], boxes[:, 4] = 0, 0
     codes = RotatedBoxCoder().encode(tf.constant(boxes), tf.constant(anchors))
 
-    def upright(values):
+    def unrotated(values):
         values = values.astype(np.float32)
         half = values[:, 2:4] / 2
         return tf.constant(np.concatenate([values[:, :2] - half, values[:, :2] + half], 1))
 
-    expected = box_coders.FasterRcnnBoxCoder().encode(upright(boxes), upright(anchors))
+    expected = box_coders.FasterRcnnBoxCoder().encode(unrotated(boxes), unrotated(anchors))
     np.testing.assert_allclose(codes[:, :4], expected, atol=1e-3)
     np.testing.assert_array_equal(codes[:, 4], np.zeros(10))
 

@@ -28,14 +28,14 @@ def test_recorded():
     np.testing.assert_allclose(found[..., 0], case['crops'], atol=1e-5)
 
 
-def test_upright_boxes_are_cropped_as_upright_ones_are(monkeypatch):
+def test_boxes_at_angle_zero_are_cropped_like_axis_aligned_boxes(monkeypatch):
     monkeypatch.setattr(rotated_crops, '_BLOCK', 3)
     features = np.random.RandomState(1).rand(2, 6, 8, 3)
     boxes = rotated_cases.boxes(7) * [0.9, 1.2, 1, 1, 0]
     images = np.arange(7) % 2
     half = boxes[:, 2:4] / 2
-    uprights = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1) / [96, 128, 96, 128]
-    expected = tf.image.crop_and_resize(features.astype(np.float32), uprights, images, [4, 4])
+    unrotated = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], 1) / [96, 128, 96, 128]
+    expected = tf.image.crop_and_resize(features.astype(np.float32), unrotated, images, [4, 4])
     found = crops(features, boxes, images)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

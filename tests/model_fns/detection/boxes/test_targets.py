@@ -38,7 +38,7 @@ def assign(
     negative_class_weight=1.0,
     coder=CODER,
 ):
-    """Targets of a batch as arrays; classes are indices of two, or rows of them."""
+    """Compute targets of a batch as arrays; classes are indices of two, or rows of them."""
     classes = np.asarray(classes)
     if classes.ndim == 2:
         classes = np.eye(2)[classes]

@@ -93,7 +93,7 @@ def test_steps_of_upright_boxes():
 @pytest.mark.parametrize(
     'more, text',
     [
-        ('eval_config { metrics_set: "coco_detection_metrics" }', 'is of upright boxes'),
+        ('eval_config { metrics_set: "coco_detection_metrics" }', 'is for axis-aligned boxes'),
         (
             'model { ssd { anchor_generator { multiscale_anchor_generator { angles: 45 } } } }',
             'angles',

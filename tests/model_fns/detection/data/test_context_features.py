@@ -46,7 +46,7 @@ def test_records_need_not_tell_the_length():
 
 def test_a_batch_of_records():
     serialized = [with_context([1.0, 2.0]), with_context([])]
-    features = CONTEXT.of_examples(tf.constant(serialized))
+    features = CONTEXT.parse_examples(tf.constant(serialized))
     assert features[fields.CONTEXT_FEATURES].shape == [2, 3, 2]
     assert features[fields.NUM_CONTEXT_FEATURES].numpy().tolist() == [1, 0]
 
@@ -69,8 +69,8 @@ def test_a_batch_of_records():
 )
 def test_another_length_is_refused(numbers, length, problem):
     serialized = with_context(numbers, length)
-    assert record_checks.problem_with(serialized, context=CONTEXT) == problem
-    assert record_checks.problem_with(serialized) is None
+    assert record_checks.find_problem(serialized, context=CONTEXT) == problem
+    assert record_checks.find_problem(serialized) is None
     with pytest.raises(tf.errors.InvalidArgumentError, match='of another length'):
         READER.decode(tf.constant(serialized))
 
@@ -78,7 +78,7 @@ def test_another_length_is_refused(numbers, length, problem):
 def test_another_kind_of_values_is_refused():
     message = tf.train.Example.FromString(record())
     message.features.feature['image/context_features'].int64_list.value.append(1)
-    problem = record_checks.problem_with(message.SerializeToString(), context=CONTEXT)
+    problem = record_checks.find_problem(message.SerializeToString(), context=CONTEXT)
     assert problem == 'image/context_features is a int64_list; expected a float_list'
 
 

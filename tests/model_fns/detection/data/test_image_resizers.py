@@ -25,7 +25,7 @@ def resizer_of(text):
 
 
 def resize(text, image, masks=None, static=True):
-    """(image, masks, true shape) as arrays."""
+    """Return (image, masks, true shape) as arrays."""
     resizer = resizer_of(text)
     image = np.asarray(image, np.uint8)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -46,7 +46,7 @@ def resize(text, image, masks=None, static=True):
 
 
 def ramp(height, width, channels=1):
-    """Values that grow by 10 a column and 1 a row."""
+    """Build an image whose values grow by 10 per column and 1 per row."""
     rows = np.arange(height)[:, None] + 10 * np.arange(width)[None]
     return np.repeat(rows[..., None], channels, axis=2)
 

@@ -39,7 +39,7 @@ CMYK = base64.b64decode(
 
 @functools.cache
 def decoder(reader):
-    """Runs `reader.decode` inside a dataset, as the engine does."""
+    """Run `reader.decode` inside a dataset, as the engine does."""
     with tf.Graph().as_default() as graph:
         serialized = tf1.placeholder(tf.string, [])
         dataset = tf.data.Dataset.from_tensors(serialized).map(reader.decode)
@@ -68,7 +68,7 @@ PADDED = image_resizers.KeepAspectRatioResizer(4, 12, pad=True)
 
 
 def prepare(reader=PLAIN, mode=EVAL, resizer=FIXED, **parts):
-    """Features and labels of a record."""
+    """Return features and labels of a record."""
     return preparer(reader, mode, resizer)[0](record(**parts))
 
 
@@ -188,13 +188,13 @@ def test_records_that_stop_a_run(reader, parts):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(reader, **parts)
     if parts.get('encoded', b'no image') != b'no image':
-        assert reader.problem_with(record(**parts))
+        assert reader.find_problem(record(**parts))
 
 
 def test_what_stops_a_run_is_said_by_the_keys():
-    sentence = PLAIN.problem_with(record(boxes=[BOX], is_crowd=[0, 1]))
+    sentence = PLAIN.find_problem(record(boxes=[BOX], is_crowd=[0, 1]))
     assert sentence == '1 boxes and 2 image/object/is_crowd; expected none, or 1 for each box'
-    assert PLAIN.problem_with(record(boxes=[BOX])) is None
+    assert PLAIN.find_problem(record(boxes=[BOX])) is None
 
 
 @functools.cache
@@ -237,7 +237,7 @@ POINTS = inputs.Reader(3, 4, keypoints=KeypointDecoder(2))
 
 
 def mask(row):
-    """4 x 6 with one row of ones."""
+    """Build a mask of 4 x 6 with one row of ones."""
     full = np.zeros([4, 6], np.uint8)
     full[row] = 1
     return full
@@ -299,7 +299,7 @@ def test_masks_are_not_padded_to_as_many_rows_as_boxes():
 def test_masks_and_keypoints_of_another_size_or_number(reader, parts):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(reader, boxes=[BOX], **parts)
-    assert 'image/object/' in reader.problem_with(record(boxes=[BOX], **parts))
+    assert 'image/object/' in reader.find_problem(record(boxes=[BOX], **parts))
 
 
 def test_keypoints_by_name():
@@ -320,9 +320,9 @@ def test_keypoints_by_name():
         example[fields.KEYPOINTS],
         [[[0.2, 0.6], [NAN, NAN], [0.1, 0.5]], [[NAN, NAN], [NAN, NAN], [0.4, 0.8]]],
     )
-    assert reader.problem_with(record(**parts)) is None
+    assert reader.find_problem(record(**parts)) is None
     parts['keypoint/text'] = ['tail']
-    assert '1 image/object/keypoint/text and 4' in reader.problem_with(record(**parts))
+    assert '1 image/object/keypoint/text and 4' in reader.find_problem(record(**parts))
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(reader, **parts)
 

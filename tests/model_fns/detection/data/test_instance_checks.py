@@ -11,15 +11,15 @@ PNG, NUMBERS = input_reader_pb2.PNG_MASKS, input_reader_pb2.NUMERICAL_MASKS
 
 
 def masks(count, mask_type, encoded=None, **lists):
-    """Of an image of 4 x 6 pixels."""
+    """Find the problem of masks of an image of 4 x 6 pixels."""
     values = {f'image/object/{name}': found for name, found in lists.items()}
     values['image/encoded'] = [png() if encoded is None else encoded]
-    return instance_checks.problem_with_masks(values, count, mask_type)
+    return instance_checks.find_mask_problem(values, count, mask_type)
 
 
 def keypoints(count, number, **lists):
     values = {f'image/object/keypoint/{name}': [0.5] * size for name, size in lists.items()}
-    return instance_checks.problem_with_keypoints(values, count, number)
+    return instance_checks.find_keypoint_problem(values, count, number)
 
 
 FITTING, LARGER = mask_png(np.ones([4, 6])), mask_png(np.ones([6, 4]))
@@ -98,7 +98,7 @@ def test_keypoints(lists, problem):
 def names(count, texts, **lists):
     values = {f'image/object/keypoint/{name}': [0.5] * size for name, size in lists.items()}
     values['image/object/keypoint/text'] = texts
-    return instance_checks.problem_with_keypoints(values, count, 3, named=True)
+    return instance_checks.find_keypoint_problem(values, count, 3, named=True)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ NAMED = KeypointDecoder(3, (('nose', 0), ('tail', 2)))
 
 
 def decode(decoder, boxes, y=(), x=(), visibility=(), text=()):
-    """(whether the lists are sound, points, visibilities); None for what cannot be decoded."""
+    """Return (whether the lists are sound, points, visibilities); None if decoding fails."""
     with tf.Graph().as_default(), tf1.Session() as session:
         given = {'y': y, 'x': x, 'visibility': visibility, 'text': text}
         parsed = {
@@ -82,7 +82,7 @@ def test_lists_that_do_not_fit_two_boxes(decoder, lists):
 
 
 def label_map(*numbers):
-    """Two classes with keypoints (number, label)."""
+    """Build a label map of two classes with keypoints (number, label)."""
     return LabelMap(
         (LabelMapItem(1, 'a', 'a', numbers[:2]), LabelMapItem(2, 'b', 'b', numbers[2:]))
     )
@@ -90,7 +90,7 @@ def label_map(*numbers):
 
 def test_places_are_over_all_classes():
     named = label_map((0, 'nose'), (2, 'tail'), (0, 'nose'), (1, 'wing'))
-    found = keypoints.places_of(named, 3, 'reader')
+    found = keypoints.index_keypoints(named, 3, 'reader')
     assert found == (('nose', 0), ('tail', 2), ('wing', 1))
 
 
@@ -106,4 +106,4 @@ def test_places_are_over_all_classes():
 )
 def test_label_maps_that_do_not_fit(named, count, message):
     with pytest.raises(errors.ConfigError, match=message):
-        keypoints.places_of(named, count, 'reader')
+        keypoints.index_keypoints(named, count, 'reader')

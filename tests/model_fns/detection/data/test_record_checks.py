@@ -14,7 +14,7 @@ NAN = float('nan')
 
 
 def problem(*, label_map=None, num_keypoints=0, mask_type=None, **parts):
-    return record_checks.problem_with(
+    return record_checks.find_problem(
         record(**parts), label_map, num_keypoints, mask_type=mask_type
     )
 
@@ -110,7 +110,7 @@ def test_one_sentence(parts, message):
 
 
 def test_what_is_no_example():
-    assert record_checks.problem_with(b'\x00\xff') == 'not a tf.train.Example'
+    assert record_checks.find_problem(b'\x00\xff') == 'not a tf.train.Example'
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ ROTATED = {'rbbox/cy': [0.5], 'rbbox/cx': [0.5], 'rbbox/h': [0.1], 'rbbox/w': [0
 def rotated_problem(angle=0.3, **lists):
     numbers = {**ROTATED, 'rbbox/ang': [angle], **lists}
     serialized = record(boxes=[], labels=[1], **numbers)
-    return record_checks.problem_with(serialized, family=quadrilaterals)
+    return record_checks.find_problem(serialized, family=quadrilaterals)
 
 
 def test_rotated_boxes():
@@ -155,14 +155,14 @@ def test_rotated_boxes():
 
 
 def test_boxes_of_the_other_kind():
-    upright = record(boxes=[BOX], labels=[1])
-    assert record_checks.problem_with(upright, family=quadrilaterals) == (
-        'image/object/bbox/* and no image/object/rbbox/*: upright boxes; expected rotated ones, or '
-        'box_type: UPRIGHT in the model'
+    axis_aligned_record = record(boxes=[BOX], labels=[1])
+    assert record_checks.find_problem(axis_aligned_record, family=quadrilaterals) == (
+        'image/object/bbox/* and no image/object/rbbox/*: axis-aligned boxes; expected rotated '
+        f'ones, or box_type: {"UPRIGHT"} in the model'
     )
     turned = record(boxes=[], labels=[1], **ROTATED, **{'rbbox/ang': [0.3]})
-    assert record_checks.problem_with(turned, 2, 10) == (
-        'image/object/rbbox/* and no image/object/bbox/*: rotated boxes; expected upright ones, or '
-        'box_type: ROTATED in the model'
+    assert record_checks.find_problem(turned, 2, 10) == (
+        'image/object/rbbox/* and no image/object/bbox/*: rotated boxes; expected axis-aligned '
+        'ones, or box_type: ROTATED in the model'
     )
-    assert record_checks.problem_with(record(boxes=[], labels=[]), 2, 10) is None
+    assert record_checks.find_problem(record(boxes=[], labels=[]), 2, 10) is None

@@ -18,7 +18,7 @@ LABELS = label_map.LabelMap.parse(
 
 
 def sequence(annotated=None, confidences=None, context=(), without=(), cut=None):
-    """Three frames of 4, 5 and 6 rows, serialized."""
+    """Build a serialized sequence of three frames with 4, 5 and 6 rows."""
     message = tf.train.SequenceExample()
     message.context.feature['image/format'].bytes_list.value.append(b'png')
     if context:
@@ -84,7 +84,7 @@ def test_all_frames_share_the_features_of_other_images():
 
 def test_an_example_is_a_frame_by_itself():
     assert sequences.split(record()) == [record()]
-    assert sequences.problem_with(record()) is None
+    assert sequences.find_problem(record()) is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_example_is_a_frame_by_itself():
     ],
 )
 def test_what_is_said_of_a_sequence_that_is_to_be_decoded(serialized, problem):
-    assert record_checks.problem_with(serialized, LABELS) == problem
+    assert record_checks.find_problem(serialized, LABELS) == problem
 
 
 def test_lists_of_other_programs_are_not_looked_at():

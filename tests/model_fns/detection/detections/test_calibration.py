@@ -67,7 +67,7 @@ def test_build_function_approximation():
     built = build(
         'function_approximation { x_y_pairs { x_y_pair { x: 0 y: 0.5 } x_y_pair { x: 1 y: 1 } } }'
     )
-    np.testing.assert_allclose(run(built.of_scores), 0.5 + SCORES / 2)
+    np.testing.assert_allclose(run(built.score_function), 0.5 + SCORES / 2)
     assert built.temperature == 1.0
 
 
@@ -77,26 +77,26 @@ def test_build_function_approximation_by_class():
         'class_id_function_approximations { '
         f'class_id_xy_pairs_map {{ key: 2 value {{ {points} }} }} }}'
     )
-    values = run(built.of_scores)
+    values = run(built.score_function)
     np.testing.assert_allclose(values[..., 2], 1 - SCORES[..., 2])
     np.testing.assert_array_equal(values[..., :2], SCORES[..., :2])
 
 
 def test_build_sigmoids():
     built = build('sigmoid_calibration { sigmoid_parameters { a: -2 } }')
-    assert run(built.of_scores)[0, 1, 1] == pytest.approx(0.36 / 0.52)
+    assert run(built.score_function)[0, 1, 1] == pytest.approx(0.36 / 0.52)
     built = build(
         'class_id_sigmoid_calibrations { class_id_sigmoid_parameters_map { '
         'key: 0 value { a: 0 b: 100 } } }'
     )
-    values = run(built.of_scores)
+    values = run(built.score_function)
     np.testing.assert_allclose(values[..., 0], 0, atol=1e-6)
     np.testing.assert_array_equal(values[..., 1:], SCORES[..., 1:])
 
 
 def test_build_temperature():
     built = build('temperature_scaling_calibration { scaler: 2.5 }')
-    assert (built.temperature, built.of_scores) == (2.5, None)
+    assert (built.temperature, built.score_function) == (2.5, None)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_masks_of_boxes_are_masks_of_the_image():
 
 
 def rotated_outputs():
-    """One box of 20 x 40 pixels, turned by a quarter."""
+    """Build outputs with one box of 20 x 40 pixels, rotated by 90 degrees."""
     numbers = [[0.5, 0.5, 0.2, 0.2, np.pi / 2]]
     corners = [[0.3, 0.55, 0.7, 0.55, 0.7, 0.45, 0.3, 0.45]]
     return {

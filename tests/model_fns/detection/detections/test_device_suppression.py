@@ -25,7 +25,7 @@ ANCHORS = 40
 
 
 def case(background, seed=0):
-    """Codes [1, A, 4], scores [1, A, C'] and anchors [A, 4] that overlap."""
+    """Return codes [1, A, 4], scores [1, A, C'] and anchors [A, 4] that overlap."""
     random = np.random.RandomState(seed)
     centers, sizes = random.uniform(0.2, 0.8, [ANCHORS, 2]), random.uniform(0.1, 0.4, [ANCHORS, 2])
     anchors = np.concatenate([centers - sizes / 2, centers + sizes / 2], -1)
@@ -37,7 +37,7 @@ def case(background, seed=0):
 
 
 def expected(codes, scores, anchors, rules):
-    """(class, score, box) of the best first, by the definitions."""
+    """Compute (class, score, box) of the best detections, by the definitions."""
     low, high = anchors[:, :2], anchors[:, 2:]
     centers = codes[0, :, :2] / SCALES[:2] * (high - low) + (low + high) / 2
     sizes = np.exp(codes[0, :, 2:] / SCALES[2:]) * (high - low)
@@ -70,7 +70,7 @@ KINDS = [(False, False), (True, False), (False, True), (True, True)]
 def test_one_op_keeps_what_suppression_by_its_definition_keeps(background, fast):
     rules = dataclasses.replace(RULES, fast=fast)
     arrays = case(background)
-    found = device_suppression.in_one_op(*map(tf.constant, arrays), rules)
+    found = device_suppression.suppress_in_one_op(*map(tf.constant, arrays), rules)
     check({name: one.numpy() for name, one in found._asdict().items()}, expected(*arrays, rules))
 
 
@@ -83,7 +83,9 @@ def test_so_does_the_op_of_tflite(background, fast, tmp_path):
             'codes': tf1.placeholder(tf.float32, codes.shape),
             'scores': tf1.placeholder(tf.float32, scores.shape),
         }
-        outputs = device_suppression.in_tflite(*inputs.values(), tf.constant(anchors), rules)
+        outputs = device_suppression.suppress_in_tflite(
+            *inputs.values(), tf.constant(anchors), rules
+        )
         path = str(tmp_path / 'saved_model')
         tf1.saved_model.simple_save(session, path, inputs, outputs._asdict())
     converter = tf.lite.TFLiteConverter.from_saved_model(path)

@@ -12,7 +12,7 @@ SIZE = (400, 500)
 
 
 def outputs_of(window, boxes, scores, classes, rotated=True):
-    """What a model says of a tile with these boxes, in pixels of the image."""
+    """Build the outputs of a model for a tile with these boxes, in pixels of the image."""
     boxes = np.array(boxes, np.float64)
     room = len(scores) + 2
     found = {
@@ -156,7 +156,7 @@ def test_outputs_are_not_kept():
     assert [one() is None for one in alive] == [True] * 3
 
 
-def test_upright_boxes():
+def test_axis_aligned_boxes():
     left, right = Window(0, 0, 400, 300), Window(0, 200, 400, 300)
     # The second is cut by the first tile.
     whole, cut, own = [10.0, 20, 50, 60], [100.0, 270, 140, 300], [100.0, 270, 140, 320]
@@ -182,7 +182,7 @@ def test_nothing_found(rotated):
 
 
 def parts_of(box, windows):
-    """Yields the part of an axis-aligned box that each tile sees."""
+    """Generate the part of an axis-aligned box that each tile sees."""
     for window in windows:
         low = np.maximum(box[:2], [window.top, window.left])
         high = np.minimum(box[2:], [window.top + window.height, window.left + window.width])

@@ -12,7 +12,7 @@ NONE = -float('inf')
 
 
 def run(boxes, scores, max_per_class, iou_threshold, score_threshold=0.0, sigma=0.0):
-    """Kept places and scores of one image: [n, K] and [C, n]."""
+    """Return kept indices and scores of one image: [n, K] and [C, n]."""
     places, values = overlap_suppression.suppress(
         tf.constant(boxes, tf.float32)[tf.newaxis, :, tf.newaxis],
         tf.constant(scores, tf.float32)[tf.newaxis],
@@ -65,7 +65,7 @@ def test_soft_suppression_lowers_scores():
 
 
 @pytest.mark.parametrize('sigma', [0.0, 0.5])
-def test_upright_boxes_as_the_kernels_do_it(sigma):
+def test_axis_aligned_boxes_as_by_the_kernels(sigma):
     random = np.random.RandomState(3)
     low = random.rand(2, 60, 1, 2).astype(np.float32) * 0.5
     boxes = np.concatenate([low, low + 0.1 + random.rand(2, 60, 1, 2) * 0.3], -1).astype(np.float32)

@@ -47,7 +47,7 @@ def labels(boxes=(QUARTER,), classes=(0,), rows=4, **more):
 
 
 def where(picture, color):
-    """Rows and columns of the smallest window that holds all pixels of a color; None without."""
+    """Find rows and columns of the smallest window with all pixels of a color; None without."""
     rows, columns = np.nonzero((picture == color).all(axis=-1))
     if not len(rows):
         return None
@@ -55,7 +55,7 @@ def where(picture, color):
 
 
 def tagged(text):
-    """A gray picture with the text of an object of class 1 on top of its box, a quarter."""
+    """Draw a gray picture with the text of an object of class 1 on top of its box, a quarter."""
     picture = raw_features()[fields.IMAGE]
     with visualization.canvas(picture) as image:
         visualization.draw_tag(image, text, 150, 150, colors.class_color(1), scale=2)
@@ -302,7 +302,7 @@ def test_rotated_boxes_are_polygons_with_a_dot_where_they_look_to():
     top, left, bottom, right = where(picture, color)
     assert abs(top - 120) < 5 and abs(left - 120) < 5
     assert abs(bottom - 480) < 5 and abs(right - 480) < 5
-    # The middles of its sides are drawn, and of an upright box the corners would be.
+    # The middles of its sides are drawn; an axis-aligned box would have its corners there.
     drawn = (picture == color).all(axis=-1)
     for row, column in ((210, 390), (210, 210), (390, 210)):
         assert drawn[row - 3 : row + 4, column - 3 : column + 4].any()

@@ -167,7 +167,7 @@ def test_boxes_masks_and_values_by_class():
     boxes = np.stack([BOXES, BOXES + 0.05], axis=2)
     masks = np.arange(2 * 3 * 2 * 2, dtype=np.float32).reshape([2, 3, 2, 2, 1])
     depths = np.arange(6, dtype=np.float32).reshape([2, 3])
-    outputs = run(build(), boxes=boxes, masks=masks, of_anchors={'depth': depths})
+    outputs = run(build(), boxes=boxes, masks=masks, per_anchor={'depth': depths})
     np.testing.assert_allclose(outputs[fields.DETECTION_BOXES][0, 0], BOXES[0, 1] + 0.05)
     np.testing.assert_allclose(outputs[fields.DETECTION_BOXES][0, 1], BOXES[0, 0])
     assert outputs[fields.DETECTION_MASKS].shape == (2, 4, 2, 1)

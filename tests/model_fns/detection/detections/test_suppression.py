@@ -32,7 +32,7 @@ CASES = {
 
 
 def random_images(seed, batch, anchors, classes, boxes_by_class=False, levels=None):
-    """Boxes in clusters, so that many overlap; some leave the unit square, some have no area."""
+    """Generate boxes in clusters, which overlap; some leave the unit square or have no area."""
     rng = np.random.RandomState(seed)
     q = classes if boxes_by_class else 1
     clusters = rng.uniform(-0.1, 1.1, [batch, 4, 2])[:, rng.randint(4, size=anchors)]

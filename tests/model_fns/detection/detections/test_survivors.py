@@ -17,7 +17,7 @@ RULES = survivors.Rules(score_threshold=0.25, iou_threshold=0.3, max_per_class=3
 
 
 def as_rotated(boxes):
-    """The same by their centers, as high as wide with a quarter of a turn: another name."""
+    """Convert boxes to equal rotated boxes, with height and width swapped at 90 degrees."""
     centers, sides = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
     turns = np.full([len(boxes), 1], np.pi / 2)
     return np.concatenate([centers, sides[:, ::-1], turns], axis=1).astype(np.float32)
@@ -42,9 +42,9 @@ def test_best_pairs():
 
 
 def found(boxes, rules):
-    """The survivors' scores, by (class, anchor)."""
+    """Return the survivors' scores, by (class, anchor)."""
     pairs = best_pairs(boxes, tf.constant(6))
-    left = survivors.surviving(pairs, rules, 2)
+    left = survivors.find_survivors(pairs, rules, 2)
     return {
         divmod(int(place), 3): round(float(score), 4)
         for place, score in zip(left.places[0], left.scores[0])

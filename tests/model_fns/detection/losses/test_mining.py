@@ -26,7 +26,7 @@ def assigned_of(matches, weights=None, columns=3):
 
 
 def reduce(reduction, classification, localization, matches, boxes=None, step=None, seed=None):
-    """The two sums, and how much each anchor counted (the gradient of the sum of both)."""
+    """Compute both sums, and the weight of each anchor (the gradient of the total)."""
     with tf.Graph().as_default(), tf1.Session() as session:
         if seed is not None:
             tf1.set_random_seed(seed)
@@ -49,7 +49,7 @@ def reduce(reduction, classification, localization, matches, boxes=None, step=No
 
 
 def apart(count):
-    """Boxes that do not overlap."""
+    """Return boxes that do not overlap."""
     corners = np.stack([np.arange(count), np.zeros(count)], axis=-1)
     return np.concatenate([corners, corners + 0.9], axis=-1)
 

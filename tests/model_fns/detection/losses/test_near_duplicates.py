@@ -26,7 +26,7 @@ def does_overlap(boxes, threshold):
 
 
 def boxes_and_near_copies(seed, batch, count, spread):
-    """Boxes of all sizes and places; a third of them are copies, moved and stretched a little."""
+    """Generate boxes of all sizes and positions; a third are slightly changed copies."""
     rng = np.random.RandomState(seed)
     sizes = np.exp(rng.uniform(-5, 0.5, [batch, count, 2]))
     corners = rng.uniform(-0.5, 1.0, [batch, count, 2])

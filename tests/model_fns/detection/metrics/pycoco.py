@@ -18,13 +18,13 @@ def corner_and_size(box):
 
 
 def _points(points):
-    """[x, y, visibility] of each keypoint in one list, zeros where there is none."""
+    """List [x, y, visibility] of each keypoint, zeros for missing ones."""
     rows = [[x, y, 2] if x == x else [0, 0, 0] for y, x in points.astype(float)]
     return np.ravel(rows).tolist()
 
 
 def reference(images, names, kind='bbox'):
-    """An evaluation of (groundtruth, detections) of images: its numbers, and its tables.
+    """Evaluate (groundtruth, detections) of images; return numbers and tables.
 
     Args:
         images: pairs.

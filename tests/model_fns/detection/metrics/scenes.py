@@ -13,7 +13,7 @@ SIZE = (160, 200)  # of images with masks
 def groundtruth(
     boxes, classes, crowd=(), difficult=(), group_of=(), areas=(), image_classes=(), **more
 ):
-    """Flags and areas are given for the first boxes; the rest are False and unknown."""
+    """Build groundtruth; flags and areas of the first boxes are given, others False and unknown."""
 
     def filled(values, dtype):
         full = np.zeros([len(boxes)], dtype)
@@ -42,12 +42,12 @@ def detections(boxes, scores, classes, **more):
 
 
 def square(place, side=10.0):
-    """A box on the diagonal; squares of the default side at different whole places are apart."""
+    """Return a box on the diagonal; default squares at different integer positions are disjoint."""
     return [20.0 * place, 20.0 * place, 20.0 * place + side, 20.0 * place + side]
 
 
 def random_image(rng, num_classes, *, coarse=False, most=30):
-    """Objects of several sizes, and detections near to them, some of the wrong class.
+    """Generate objects of several sizes and nearby detections, some of the wrong class.
 
     Args:
         rng: a `RandomState`.
@@ -88,7 +88,7 @@ def random_image(rng, num_classes, *, coarse=False, most=30):
 
 
 def ellipse(box):
-    """What lies in a box, as round as it can be: bool [height, width]."""
+    """Draw the ellipse in a box: bool [height, width]."""
     rows, columns = np.mgrid[: SIZE[0], : SIZE[1]] + 0.5
     top, left, bottom, right = box
     across = (rows - (top + bottom) / 2) / max(bottom - top, 1e-6)
@@ -123,7 +123,7 @@ def random_masks(rng, num_classes, *, objects=None, most=20):
 
 
 def random_keypoints(rng, num_classes, *, keypoints=17, most=30):
-    """Objects and detections with keypoints, of which some are not labeled."""
+    """Generate objects and detections with keypoints, some of them not labeled."""
     count = rng.randint(0, 5)
     boxes = _boxes(rng, count)
     side = boxes[:, 2:] - boxes[:, :2]

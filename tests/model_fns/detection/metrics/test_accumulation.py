@@ -41,7 +41,7 @@ class Recorder(Evaluator):
 
 
 def batch(source_ids, **changed):
-    """Images of 200 x 400, shown in the upper half of an input of 100 x 100."""
+    """Build images of 200 x 400, shown in the upper half of an input of 100 x 100."""
     size = len(source_ids)
     arrays = {
         fields.IMAGE: np.zeros([size, 100, 100, 3], np.float32),
@@ -68,7 +68,7 @@ def batch(source_ids, **changed):
 
 
 def run(metrics, batches):
-    """The scalars of an evaluation of these batches."""
+    """Return the scalars of an evaluation of these batches."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tensors = {
             name: tf1.placeholder(array.dtype, [None, *array.shape[1:]])
@@ -199,7 +199,7 @@ def test_a_pass_begins_without_the_images_of_the_one_before():
 
 
 def with_masks(**changed):
-    """The object of `batch`, its lower half masked, as input, with a mask of weight 1."""
+    """Add masks to `batch`: a groundtruth mask with weight 1 and filled detection masks."""
     masks = np.zeros([1, 1, 100, 100], np.uint8)
     masks[0, 0, 37:50, 50:100] = 1  # of the upper half, which is image
     arrays = batch([b'a'])

@@ -99,7 +99,7 @@ def test_nothing_to_tell_from():
 
 
 def slow_best(images):
-    """(F1, precision, recall, threshold) of the best threshold, by trying each score."""
+    """Compute (F1, precision, recall, threshold) of the best threshold by trying each score."""
     best = (0.0, 0.0, 0.0, 0.0)
     every = np.concatenate([found.scores for _, found in images])
     for threshold in sorted(set(every.tolist()), reverse=True):

@@ -10,7 +10,7 @@ ALL = 0  # the first size range
 
 
 def bits(flags, size=ALL):
-    """Bool [n, thresholds] of one size range."""
+    """Return bool [n, thresholds] of one size range."""
     sizes = len(coco_matching.AREA_RANGES)
     places = [threshold * sizes + size for threshold in range(len(coco_matching.IOU_THRESHOLDS))]
     return np.array([[int(one) >> place & 1 for place in places] for one in flags], bool)

@@ -38,7 +38,7 @@ def names(num_classes=2, label_map=None, outputs=OUTPUTS, **options):
 
 
 def without_best_f1(found):
-    """The names that were asked for: those of the best F1 are always behind them."""
+    """Return the requested names, without those of the best F1, which always follow."""
     assert found[-4:] == BEST_F1
     return found[:-4]
 
@@ -114,12 +114,14 @@ def test_masks_and_keypoints_beside_what_is_named():
 
 
 def test_what_compares_masks_and_keypoints():
-    assert metrics.needs_of(eval_pb2.EvalConfig()) == (None, None)
+    assert metrics.find_instance_sets(eval_pb2.EvalConfig()) == (None, None)
     config = eval_pb2.EvalConfig(eval_instance_masks=True, **person())
-    assert metrics.needs_of(config) == ('coco_mask_metrics', 'coco_keypoint_metrics')
+    assert metrics.find_instance_sets(config) == ('coco_mask_metrics', 'coco_keypoint_metrics')
     for name in MAP_NAMES:
         evaluators = built(metrics_set=[name])._evaluators
-        compares_masks = metrics.needs_of(eval_pb2.EvalConfig(metrics_set=[name]))[0] == name
+        compares_masks = (
+            metrics.find_instance_sets(eval_pb2.EvalConfig(metrics_set=[name]))[0] == name
+        )
         assert compares_masks == (fields.MASKS in evaluators[0].needs)
         assert compares_masks == any(word in name for word in ('mask', 'segmentation'))
 

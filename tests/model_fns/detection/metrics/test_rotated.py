@@ -53,7 +53,7 @@ def test_perfect():
 
 
 def test_a_turned_box_is_another_one():
-    # The same place and hull as its mirror image, and hardly anything in common.
+    # Same position and enclosing box as its mirror image, but hardly any intersection.
     values = evaluated((truth([BAR], [1]), found([ACROSS], [0.9], [1])))
     assert values[f'{MEAN}@0.5IOU'] == 0
     # The same rectangle by another name.
@@ -95,11 +95,13 @@ def test_other_classes_are_not_found():
     assert values[f'{MEAN}@0.5IOU'] == pytest.approx(1)
 
 
-def test_upright_boxes_are_judged_as_well():
+def test_axis_aligned_boxes_are_evaluated_too():
     # As much as the square covers of its quarter turned self.
     square = [50.0, 50, 20, 20, math.pi / 4]
-    upright = Detections(np.array([[40.0, 40, 60, 60]]), np.ones(1, np.float32), np.ones(1, int))
-    values = evaluated((truth([square], [1]), upright))
+    axis_aligned = Detections(
+        np.array([[40.0, 40, 60, 60]]), np.ones(1, np.float32), np.ones(1, int)
+    )
+    values = evaluated((truth([square], [1]), axis_aligned))
     # 1/sqrt(2) or .707: .5 to .7, five of ten thresholds.
     assert values[f'{MEAN}@0.5:0.95IOU'] == pytest.approx(0.5)
 

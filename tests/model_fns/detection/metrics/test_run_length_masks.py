@@ -7,7 +7,7 @@ from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 
 
 def masks(*rows_and_columns, size=(6, 8)):
-    """Rectangles (top, left, bottom, right)."""
+    """Draw rectangles (top, left, bottom, right)."""
     found = np.zeros([len(rows_and_columns), *size], np.uint8)
     for mask, (top, left, bottom, right) in zip(found, rows_and_columns):
         mask[top:bottom, left:right] = 255
@@ -21,13 +21,13 @@ def test_areas_in_pixels():
 
 
 @pytest.mark.parametrize(
-    ('of_own_area', 'expected'), [(False, [4 / 14, 0]), (True, [4 / 6, 0])], ids=['both', 'own']
+    ('by_own_area', 'expected'), [(False, [4 / 14, 0]), (True, [4 / 6, 0])], ids=['both', 'own']
 )
-def test_overlaps_by_hand(of_own_area, expected):
+def test_overlaps_by_hand(by_own_area, expected):
     # 2 x 3 pixels, of which 2 x 2 are in the 3 x 4 of the other.
     one = RunLengthMasks.encode([masks((2, 0, 4, 3))])
     others = RunLengthMasks.encode([masks((1, 1, 4, 5), (5, 5, 6, 8))])
-    np.testing.assert_allclose(one.overlaps(others, np.full(2, of_own_area)), [expected])
+    np.testing.assert_allclose(one.overlaps(others, np.full(2, by_own_area)), [expected])
 
 
 def test_overlaps_pixel_by_pixel():

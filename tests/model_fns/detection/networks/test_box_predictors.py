@@ -41,7 +41,7 @@ def images(sizes=SIZES):
 
 
 def run(predictor, maps, anchors_per_location):
-    """Codes, logits, and the variables' random values."""
+    """Return codes, logits, and the variables' random values."""
     with tf.Graph().as_default(), tf1.Session() as session:
         outputs = predictor.predict([tf.constant(one) for one in maps], anchors_per_location)
         values = slow_networks.randomize(session)
@@ -49,7 +49,7 @@ def run(predictor, maps, anchors_per_location):
 
 
 def names_of(predictor, sizes=SIZES, anchors_per_location=(1, 1)):
-    """Names of the variables without batch norm's, and how many penalties there are."""
+    """Return the names of the variables without batch norm's, and the number of losses."""
     with tf.Graph().as_default():
         predictor.predict([tf.zeros([1, *size]) for size in sizes], anchors_per_location)
         names = {v.op.name for v in tf1.global_variables()}
@@ -58,7 +58,7 @@ def names_of(predictor, sizes=SIZES, anchors_per_location=(1, 1)):
 
 
 def by_anchor(predictions, count, outputs):
-    """Slow: rows, then columns, then the anchors of a cell."""
+    """Reorder slowly: rows, then columns, then the anchors of a cell."""
     batch, height, width, _ = predictions.shape
     rows = []
     for y in range(height):

@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 
 def build(name, sides):
-    """A published detector and its variables, whose graph is built and never run."""
+    """Build a published detector and its variables, in a graph that never runs."""
     path = shared_folder() / 'configs' / 'tf2' / f'{name}.config'
     if not path.is_file():
         pytest.skip(f'the published config {path.name} is not in ../shared/configs')
@@ -33,7 +33,7 @@ def build(name, sides):
 
 
 def check(name, sides):
-    """All variables of a detector have the published paths and shapes; returns what has."""
+    """Check that all variables have the published paths and shapes; return model and variables."""
     model, variables = build(name, sides)
     found = model.object_paths(variables, 'full')
     shapes, trained = recorded_objects.listed(name)
@@ -156,7 +156,7 @@ def test_heads_of_two_stages(drops):
         'FirstStageBoxPredictor_3/BoxEncodingPredictor/weights',
         'SecondStageBoxPredictor/BoxEncodingPredictor/biases',
     ]
-    assert list(object_paths.paths_of(map(Named, names), rules)) == [
+    assert list(object_paths.map_paths(map(Named, names), rules)) == [
         'model/_first_stage_box_predictor_first_conv/layer_with_weights-1/gamma',
         'model/_first_stage_box_predictor/_prediction_heads/class_predictions_with_background/0/'
         '_class_predictor_layers/0/kernel',
@@ -223,7 +223,7 @@ LITE_HEADS = {
 def paths(names, pads=False, drops=False):
     network = registry.get_network('mobilenet_v2', task='detection')
     variables = [Named(name) for name in names]
-    found = object_paths.of_single_shot(
+    found = object_paths.map_single_shot_paths(
         variables, network, 'KerasFeatureExtractor', pads, drops, 'full'
     )
     return {one.name: path for path, one in found.items()}

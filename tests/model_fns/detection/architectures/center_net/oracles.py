@@ -6,7 +6,7 @@ import numpy as np
 
 
 def sigma(height, width, overlap):
-    """The spread of a box's Gaussian; the roots are not divided by their leading coefficients."""
+    """Compute the sigma of a box's Gaussian, without dividing roots by leading coefficients."""
     total, area, over = height + width, height * width, 1 - overlap
     radii = [
         (total + math.sqrt(total**2 - 4 * area * over / (1 + overlap))) / 2,
@@ -18,14 +18,14 @@ def sigma(height, width, overlap):
 
 
 def gaussian(shape, place, spread):
-    """exp(-d^2 / (2 spread^2)) around the cell that a place is in."""
+    """Compute exp(-d^2 / (2 spread^2)) around the cell of a place."""
     rows, columns = np.mgrid[: shape[0], : shape[1]]
     squared = (rows - math.floor(place[0])) ** 2 + (columns - math.floor(place[1])) ** 2
     return np.exp(-squared / (2 * spread**2))
 
 
 def focal(logits, targets, weights, alpha=2.0, beta=4.0):
-    """The sum of the penalty-reduced focal loss."""
+    """Return the sum of the focal loss of a heat map."""
     total = 0.0
     for at in np.ndindex(*logits.shape):
         p = min(max(1 / (1 + math.exp(-logits[at])), 1e-4), 1 - 1e-4)
@@ -53,7 +53,7 @@ def peaks(scores, window=3):
 
 
 def disc(place, radius, shape):
-    """The cells of a grid at most so far from the cell that a place is in."""
+    """List the cells of a grid within a distance of the cell of a place."""
     row, column = (math.floor(one) for one in place)
     return [
         (y, x)

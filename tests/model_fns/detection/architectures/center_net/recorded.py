@@ -20,7 +20,7 @@ NAME = 'centernet_resnet50_v1_fpn_256'
 
 @functools.cache
 def load():
-    """The case; skips the test without it."""
+    """Load the case, or skip the test without it."""
     folder = shared_folder() / 'golden' / 'tf2'
     if not (folder / f'{NAME}.npz').is_file():
         pytest.skip(f'the recorded case {NAME} is not in ../shared/golden/tf2')
@@ -35,7 +35,7 @@ def load():
 
 
 def groundtruth(case):
-    """As a batch, padded to one row more than the fullest image has."""
+    """Return groundtruth as a batch, padded to one row more than the fullest image has."""
     rows = case.groundtruth()
     most = max(len(boxes) for boxes, _ in rows) + 1
     num_classes = case.config.center_net.num_classes
@@ -55,7 +55,7 @@ def groundtruth(case):
 
 
 def build(case, is_training):
-    """The model, and its predictions of the case's images in the current graph."""
+    """Build the model and its predictions for the case's images in the current graph."""
     model = detector.build_detector(case.config)
     images = tf.stack([model.resizer.resize(tf.constant(one)).image for one in case.images])
     preprocessed = model.preprocess(images, None)

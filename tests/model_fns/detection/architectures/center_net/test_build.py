@@ -27,7 +27,7 @@ keypoint_estimation_task {
 
 @pytest.fixture
 def made(tmp_path):
-    """A function: (text that is merged over the tiny model) -> the parts of the detector."""
+    """Return a function: (text that is merged over the tiny model) -> parts of the detector."""
     path = tmp_path / 'keypoints.pbtxt'
     path.write_text(LABEL_MAP)
     text = MODEL[MODEL.index('center_net {') + len('center_net {') : MODEL.rindex('}')]

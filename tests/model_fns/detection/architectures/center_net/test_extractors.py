@@ -24,7 +24,7 @@ def find(text, resizer='fixed_shape_resizer { height: 64 width: 96 }'):
 
 
 def built(extractor, is_training=False, size=(32, 64)):
-    """Shapes of its maps, and of its variables by name."""
+    """Return the shapes of the maps, and of the variables by name."""
     with tf.Graph().as_default() as graph:
         maps = extractor.extract(tf.zeros([1, *size, 3]), is_training)
         updates = len(graph.get_collection(tf1.GraphKeys.UPDATE_OPS))
@@ -33,7 +33,7 @@ def built(extractor, is_training=False, size=(32, 64)):
 
 
 def keras_network(units):
-    """A preactivated network of Keras with so many units in each block, of random weights."""
+    """Build a preactivated network of Keras with some units in each block and random weights."""
     keras = importlib.import_module('keras.src.applications.resnet')
 
     def stack(features):

@@ -31,7 +31,7 @@ def test_spread_is_not_that_of_the_divided_roots():
 def test_cells_are_counted_row_by_row():
     maps = np.arange(2 * 3 * 4 * 1, dtype=np.float32).reshape(2, 3, 4, 1)
     cells = [[[0, 0], [1, 2], [1, 4]], [[2, 3], [3, 0], [2, 9]]]
-    found = run(lambda: grid.at_cells(tf.constant(maps), tf.constant(cells)))
+    found = run(lambda: grid.gather_cells(tf.constant(maps), tf.constant(cells)))
     # A cell beside the grid is of the next row; what is below the grid, its last cell.
     np.testing.assert_array_equal(found[..., 0], [[0, 6, 8], [23, 23, 23]])
 

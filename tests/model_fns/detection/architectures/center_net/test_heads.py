@@ -1,4 +1,4 @@
-"""Heads: their variables, first values, and what they compute."""
+"""Heads: their variables, initial values, and what they compute."""
 
 import numpy as np
 import tensorflow as tf

@@ -150,7 +150,7 @@ def test_keypoints_have_their_places_among_all_and_none_for_other_classes():
     task = tiny_center_net.keypoint_task()
     places = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
     spread, scores = tiny_center_net.run(
-        lambda: keypoint_search.spread_over(
+        lambda: keypoint_search.scatter_keypoints(
             found_at(places, [[[0.1, 0.2], [0.3, 0.4]]]), task, tf.constant([[0, 1]]), 4
         )
     )

@@ -24,7 +24,7 @@ WANTED, DEVIATIONS = (2, 0), (0.5, 2.0)
 
 
 def weight_of(image, row, kind):
-    """0 for other classes than the first, and where there is no such keypoint."""
+    """Return 0 for classes other than the first, and for missing keypoints."""
     known = not math.isnan(POINTS[image, row, WANTED[kind], 0])
     return WEIGHTS[image, row] * (CLASSES[image, row] == 0) * known
 
@@ -55,7 +55,7 @@ def slow_heat():
 
 
 def slow_points(arrays, own, from_center):
-    """The sum of weighted differences, and that of the weights."""
+    """Compute the sum of weighted differences, and that of the weights."""
     loss = total = 0.0
     for image, row in valid_rows():
         for kind in range(2):
@@ -82,7 +82,7 @@ def test_losses_equal_the_slow_ones(own_offsets):
     def build():
         truth = tiny_center_net.groundtruth()
         maps = tiny_center_net.constants(arrays)
-        places = objects.places_of(truth, maps[objects.CENTER][0])
+        places = objects.place_boxes(truth, maps[objects.CENTER][0])
         heat = task.heat(
             places, task.points(truth, places, maps[objects.CENTER][0]), maps[objects.CENTER][0]
         )
@@ -113,6 +113,6 @@ def test_values_of_a_kind_are_its_own():
     maps = np.arange(2 * 3 * 4, dtype=np.float32).reshape(1, 2, 3, 4)
     cells = np.int32([[[[[0, 1], [1, 2]], [[0, 0], [1, 0]]]]])  # one box, two kinds, two cells
     found = tiny_center_net.run(
-        lambda: keypoints.at_keypoints(tf.constant(maps), tf.constant(cells), 2)
+        lambda: keypoints.gather_keypoints(tf.constant(maps), tf.constant(cells), 2)
     )
     np.testing.assert_array_equal(found[0, 0], [[[4, 5], [20, 21]], [[2, 3], [14, 15]]])

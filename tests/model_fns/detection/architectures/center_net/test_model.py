@@ -30,7 +30,7 @@ def case():
 
 @pytest.fixture(scope='module')
 def checkpoint(case, tmp_path_factory):
-    """The recorded weights as TensorFlow 2 writes them."""
+    """Write the recorded weights as TensorFlow 2 does."""
     folder = str(tmp_path_factory.mktemp('recorded'))
     return object_graphs.write(recorded_objects.weights_of(case), folder)
 
@@ -89,7 +89,7 @@ def tiny_config():
 
 @pytest.fixture(scope='module')
 def tiny():
-    """Detections with and without suppression in two images, one of them half padding."""
+    """Compute detections with and without suppression in two images, one of them half padding."""
     random = np.random.RandomState(0)
     values = {
         'object_center/0': random.normal(size=[2, 16, 16, 2]),

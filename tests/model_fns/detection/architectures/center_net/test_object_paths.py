@@ -27,7 +27,7 @@ BUILT = PUBLISHED[1:]
 
 
 def read(name, folder):
-    """The model of a published config, with a label map of its keypoints."""
+    """Read the model of a published config, with a label map of its keypoints."""
     path = shared_folder() / 'configs' / 'tf2' / f'{name}.config'
     if not path.is_file():
         pytest.skip(f'{path.name} is not in ../shared/configs')
@@ -45,7 +45,7 @@ def read(name, folder):
 
 @functools.cache
 def listed(name):
-    """Shapes of the published variables by path."""
+    """Return the shapes of the published variables by path."""
     path = shared_folder() / 'spec' / 'variables' / 'tf2' / f'{name}.json'
     if not path.is_file():
         pytest.skip(f'{path.name} is not in ../shared/spec')

@@ -21,7 +21,7 @@ from tests.model_fns.detection.architectures.center_net.tiny_center_net import (
 
 
 def rows():
-    """(image, box, class, weight) of all boxes that are no padding."""
+    """List (image, box, class, weight) of all boxes that are not padding."""
     for image, count in enumerate(COUNTS):
         for row in range(count):
             yield image, BOXES[image, row], CLASSES[image, row], WEIGHTS[image, row]
@@ -44,7 +44,7 @@ def learned():
 
     def build():
         truth = tiny_center_net.groundtruth()
-        places = objects.places_of(truth, tf.constant(arrays[objects.CENTER][0]))
+        places = objects.place_boxes(truth, tf.constant(arrays[objects.CENTER][0]))
         heat = model.heat(places, truth.classes, tf.constant(arrays[objects.CENTER][0]))
         losses = model.losses(tiny_center_net.constants(arrays), truth, tf.constant(TRUE_SHAPES))
         return heat, losses

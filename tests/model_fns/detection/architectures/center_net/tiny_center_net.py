@@ -70,7 +70,7 @@ def of_objects(**changes):
 
 
 def keypoint_task(**changes):
-    """The keypoints 2 and 0 of an example's three, of the first class."""
+    """Build the task of the keypoints 2 and 0 of an example's three, for the first class."""
     settings = {
         'name': 'pose',
         'class_index': 0,
@@ -91,7 +91,7 @@ def keypoint_task(**changes):
 
 
 def predictions(own_offsets=True, maps=2, seed=0):
-    """Arrays [2, HEIGHT, WIDTH, channels] by head, for two feature maps."""
+    """Return arrays [2, HEIGHT, WIDTH, channels] by head, for two feature maps."""
     random = np.random.RandomState(seed)
     shapes = [*SHAPES, ('pose/keypoint/offset', 4 if own_offsets else 2)]
     return {

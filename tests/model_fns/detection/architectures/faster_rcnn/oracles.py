@@ -22,14 +22,14 @@ def _arrays():
 
 
 def case(name):
-    """The arrays of a case by name; skips the test without them."""
+    """Load the arrays of a case by name, or skip the test without them."""
     keys = [key for key in _arrays() if key.partition('/')[0] == name]
     assert keys, name
     return {key.partition('/')[2]: _arrays()[key] for key in keys}
 
 
 def groundtruth(boxes, classes, weights=None, size=5):
-    """A batch of groundtruth, padded to `size` boxes.
+    """Build a batch of groundtruth, padded to `size` boxes.
 
     Args:
         boxes: [n, 4] of each image.
@@ -52,12 +52,12 @@ def groundtruth(boxes, classes, weights=None, size=5):
 
 
 def in_pixels(boxes, shape):
-    """Normalized boxes [..., 4] in pixels of an image of a shape (height, width, ...)."""
+    """Scale normalized boxes [..., 4] to pixels of an image of a shape (height, width, ...)."""
     return (boxes * np.array([*shape[:2], *shape[:2]])).astype(np.float32)
 
 
 def run(build, recorded=None):
-    """What `build()` gives in a graph of its own, whose variables are exactly the recorded ones.
+    """Run `build()` in a new graph, whose variables are exactly the recorded ones.
 
     Args:
         build: makes tensors.

@@ -13,7 +13,7 @@ SCOPE = 'AttentionBlock0_AttentionLayer0/fully_connected'
 
 
 def attend(case, context=None, valid=None, whole=False):
-    """What a memory adds to the recorded features, or these with that added."""
+    """Compute the summand of the recorded features for a memory, or the sum."""
     context = case['context'] if context is None else context
     valid = case['valid'] if valid is None else valid
     attention = context_attention.ContextAttention(bottleneck=4, temperature=0.5)

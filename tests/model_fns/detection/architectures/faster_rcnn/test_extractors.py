@@ -26,7 +26,7 @@ PUBLISHED = {
 
 
 def built(name, stride, side, channels, is_training=False, trains=False):
-    """(shapes of variables and whether they are trained by name, features, box features)."""
+    """Return (shapes of variables and whether they are trained by name, features, box features)."""
     made = extractors.EXTRACTORS.get(name)
     with tf.Graph().as_default() as graph:
         (features,) = made.features(

@@ -56,7 +56,7 @@ def inferred(case):
 
 
 def left_halves(boxes, height, width):
-    """The masks that groundtruth was recorded with, uint8 [n, height, width]."""
+    """Return the masks of the recorded groundtruth, uint8 [n, height, width]."""
     masks = np.zeros([len(boxes), height, width], np.uint8)
     for mask, box in zip(masks, boxes):
         ymin, xmin, ymax, xmax = (box * [height, width, height, width]).astype(int)
@@ -104,14 +104,14 @@ OF_PROPOSALS = (
 
 
 def proposals_as_recorded(case, mode):
-    """The rows of our proposals in the order of the recorded ones, which is that of scores."""
+    """Order the rows of our proposals like the recorded ones, by score."""
     predictions = {'infer': inferred, 'train': trained}[mode](case)[0]
     expected = recorded(case)[1][f'{mode}/pred__proposal_boxes']
     return matched_rows.nearest_rows(predictions[fields.PROPOSAL_BOXES][0], expected[0])
 
 
 def detections_as_recorded(case):
-    """Likewise the rows of detections."""
+    """Order the rows of our detections like the recorded ones, by score."""
     names = fields.DETECTION_BOXES, fields.DETECTION_SCORES, fields.DETECTION_CLASSES
     outputs, arrays = inferred(case)[1], recorded(case)[1]
     ours = [outputs[name] for name in names]
@@ -260,7 +260,7 @@ def small(stages=2, more='', template=SMALL):
 
 
 def groundtruth_of(batch, rows=3, num_classes=2):
-    """One box in each image, whose upper left quarter is its mask."""
+    """Build groundtruth with one box per image, whose upper left quarter is its mask."""
     boxes = np.zeros([batch, rows, 4], np.float32)
     boxes[:, 0] = [0.2, 0.2, 0.5, 0.5]
     valid = np.zeros([batch, rows], bool)
@@ -372,7 +372,7 @@ class TestBatches:
 
 
 def memory_of(made, batch):
-    """What a model that attends to other images takes of them; None for others."""
+    """Build the side inputs of a model that attends to other images; None for others."""
     if not made.side_inputs:
         return None
     features = np.random.RandomState(1).normal(size=[batch, 3, 5]).astype(np.float32)
@@ -399,7 +399,7 @@ def test_attention_to_crops_comes_before_the_second_stage():
 
 
 def built_for_training(template, batch, num_classes=2, proposals=8):
-    """A model with all that it computes, in the default graph: predictions, losses."""
+    """Build a model with its predictions and losses in the default graph."""
     stages = 3 if template == SMALL_MASKS else 2
     text = template.format(stages=stages, more='clip_anchors_to_image: true')
     config = config_lib.parse_pipeline_config(text, 'text').model
@@ -466,7 +466,7 @@ def test_mined_proposals_of_position_sensitive_heads():
 
 
 def inferred_above(threshold):
-    """Predictions for two images, and how many rows the second stage computes."""
+    """Compute predictions for two images, and the number of rows of the second stage."""
     setting = f'first_stage_nms_score_threshold: {threshold} initial_crop_size'
     made = small(template=SMALL.replace('initial_crop_size', setting))
     images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)

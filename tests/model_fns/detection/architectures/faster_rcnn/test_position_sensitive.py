@@ -12,7 +12,7 @@ BINS = position_sensitive.Bins((2, 2), (4, 4))
 
 
 def pooled_slowly(image, boxes, bins):
-    """The mean of bilinear samples of each bin, one by one: [N, K]."""
+    """Compute the mean of bilinear samples of each bin, one by one: [N, K]."""
     height, width, _ = image.shape
     channels = image.shape[-1] // bins.count
     rows, columns = (whole // parts for whole, parts in zip(bins.crop, bins.grid))

@@ -25,7 +25,7 @@ tf1 = tf.compat.v1
 
 
 def slow_level(height, width, image_size, count):
-    """As the published program has it, of a normalized box."""
+    """Compute the level of a normalized box like the published program."""
     if height * width == 0:
         return 0
     side = math.sqrt(height * width) * math.sqrt(image_size[0] * image_size[1])
@@ -33,7 +33,7 @@ def slow_level(height, width, image_size, count):
 
 
 def slow_crop(features, box, size, image_size):
-    """Bilinear samples of a box in pixels, its borders included; 0 outside of the map."""
+    """Sample a box in pixels bilinearly, including its borders; 0 outside of the map."""
     height, width, channels = features.shape
     crop = np.zeros([size, size, channels])
     (ymin, xmin, ymax, xmax), (image_height, image_width) = box, image_size
@@ -52,7 +52,7 @@ def slow_crop(features, box, size, image_size):
 
 
 def slow_crops(maps, boxes, size, image_size):
-    """Of boxes [B, N, 4] in pixels, each of its level, with the largest of each 2x2 samples."""
+    """Crop boxes [B, N, 4] in pixels from their levels, with the largest of each 2x2 samples."""
     crops = []
     for image, of_image in enumerate(boxes):
         for box in of_image:
@@ -71,12 +71,12 @@ class TestLevels:
         sides = np.exp(random.uniform(0, math.log(1500), [200, 2])).astype(np.float32)
         expected = [slow_level(h / 900, w / 1400, (900, 1400), count) for h, w in sides.tolist()]
         assert set(expected) == set(range(count))
-        levels = pyramid.level_of(tf.constant(sides.prod(axis=1)), count)
+        levels = pyramid.assign_levels(tf.constant(sides.prod(axis=1)), count)
         np.testing.assert_array_equal(levels, expected)
 
     def test_limits_belong_to_the_coarser_level(self):
         sides = np.array([0, 1, 55.9, 56, 111, 112, 223, 224, 447, 448, 4000], np.float32)
-        levels = pyramid.level_of(tf.constant(sides * sides), 5)
+        levels = pyramid.assign_levels(tf.constant(sides * sides), 5)
         np.testing.assert_array_equal(levels, [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
 
 
@@ -118,7 +118,9 @@ def test_features_of_boxes_go_through_two_layers_with_batch_norm_between():
     crops = random.normal(size=[6, 2, 2, 3]).astype(np.float32)
     norm = layers.BatchNorm(epsilon=0.001, scale=True)
     style = layers.LayerStyle(activation=tf.nn.relu6, batch_norm=norm)
-    made = pyramid.FeaturePyramid(style_for=lambda is_training: style.but(is_training=is_training))
+    made = pyramid.FeaturePyramid(
+        build_style=lambda is_training: style.but(is_training=is_training)
+    )
     shapes = {
         'fully_connected/weights': [12, 1024],
         'fully_connected/biases': [1024],
@@ -155,7 +157,7 @@ def test_features_of_boxes_go_through_two_layers_with_batch_norm_between():
 
 
 def toy(images, style, stride):
-    """What a ResNet would give, by name: means of the image at strides of 4 to 32."""
+    """Return end points by name, like a ResNet: means of the image at strides of 4 to 32."""
     del style, stride
     strides = {f'resnet_v1_50/block{index}': 2 ** (index + 1) for index in (1, 2, 3, 4)}
     return {
@@ -171,7 +173,7 @@ def config_of(*settings):
 
 
 def build_toy(config):
-    """The detector with the cheapest network below its pyramid."""
+    """Build the detector with the cheapest network below its pyramid."""
     kinds = Registry('feature extractor')
     made = extractors.EXTRACTORS.get(config.feature_extractor.type)
     below = extractors.Extractor(made.network, toy, pyramid=made.pyramid)
@@ -196,7 +198,7 @@ def predict(detector, is_training, batch=2):
 
 @pytest.fixture(scope='module')
 def trained():
-    """Predictions, losses, and sums of gradients by variable, of a step."""
+    """Compute predictions, losses, and sums of gradients by variable, of a step."""
     # Enough proposals that some hold an object.
     detector = build_toy(config_of('first_stage_max_proposals=300', 'second_stage_batch_size=64'))
     with tf.Graph().as_default(), tf1.Session() as session:

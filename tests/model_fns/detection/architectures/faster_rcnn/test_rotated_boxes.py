@@ -40,7 +40,7 @@ def groundtruth_of(boxes, classes=(0, 1), num_classes=2):
 
 
 def predictions_of(boxes, classes=(0, 1), sure=(20.0, 20.0)):
-    """What a network says that is sure of classes, and of proposals as they are."""
+    """Build predictions that are certain of classes, and keep proposals as they are."""
     count = len(boxes)
     logits = np.zeros([1, count, 3], np.float32)
     logits[0, np.arange(count), 1 + np.array(classes)] = sure
@@ -58,7 +58,7 @@ def predictions_of(boxes, classes=(0, 1), sure=(20.0, 20.0)):
 
 
 def losses_of(boxes, *settings):
-    """Of boxes that the network is sure of, where the bars are."""
+    """Compute losses for certain boxes at the bars."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.get_or_create_global_step()
         values = made_of(*settings).losses(predictions_of(boxes), None, groundtruth_of(BARS))
@@ -134,7 +134,7 @@ def test_crops_are_turned_with_their_boxes():
     made = made_of('initial_crop_size=3')
     rows = np.arange(HEIGHT, dtype=np.float32)
     features = np.broadcast_to(rows[:, np.newaxis, np.newaxis], [1, HEIGHT, WIDTH, 1])
-    # A bar that stands upright: its width, which is along x before it is turned, is along y.
+    # A vertical bar: its width, which is along x before the rotation, is along y.
     box = np.array([[[31.5, 40, 10, 20, math.pi / 2]]], np.float32)
     crop = made._second.crops([tf.constant(features)], tf.constant(box), (63.0, 79.0))
     np.testing.assert_allclose(crop[0, :, :, 0], [[21.5, 31.5, 41.5]] * 3, atol=1e-3)

@@ -12,7 +12,7 @@ MASK = (1 << 64) - 1
 
 
 def slow_draw(seed, step, example, row):
-    """The same number by Python's integers of any size."""
+    """Compute the same number with Python's unbounded integers."""
 
     def mixed(z):
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
@@ -55,7 +55,7 @@ class TestDraws:
 
 
 def marks(positive, negative, others, seed):
-    """(positive, candidates), shuffled."""
+    """Return (positive, candidates), shuffled."""
     labels = np.array([1] * positive + [0] * negative + [0] * others, bool)
     candidates = np.array([1] * (positive + negative) + [0] * others, bool)
     order = np.random.RandomState(seed).permutation(len(labels))

@@ -97,7 +97,7 @@ def test_targets():
 
 
 def losses_of(compute, codes='encodings', counts=None):
-    """(localization, classification) of the recorded proposals."""
+    """Compute (localization, classification) of the recorded proposals."""
     case = oracles.case('second_stage_loss')
     codes = case[codes].reshape([2, 4, -1, 4])
     counts = case['num_proposals'] if counts is None else counts

@@ -22,15 +22,15 @@ def test_features_of_boxes_are_computed_again_by_the_same_variables():
 
 
 def updates_of(trains, decay):
-    """How many moving statistics training updates, and what they keep of their values."""
-    style_for = None
+    """Return the number of moving statistics that training updates, and their decay."""
+    build_style = None
     if decay:
         norm = layers.BatchNorm(decay=decay)
 
-        def style_for(is_training):
+        def build_style(is_training):
             return layers.LayerStyle(is_training=is_training, batch_norm=norm)
 
-    backbone = stages.Backbone(EXTRACTOR, trains_batch_norm=trains, style_for=style_for)
+    backbone = stages.Backbone(EXTRACTOR, trains_batch_norm=trains, build_style=build_style)
     with tf.Graph().as_default(), tf1.Session() as session:
         (features,) = backbone.features(tf.ones([1, 32, 32, 3]), is_training=True)
         backbone.box_features(features, is_training=True)

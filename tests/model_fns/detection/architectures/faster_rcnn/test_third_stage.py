@@ -62,7 +62,7 @@ class TestMaskHead:
 
 
 def with_masks(size=(64, 96)):
-    """The recorded groundtruth of two images, with its masks."""
+    """Return the recorded groundtruth of two images, with its masks."""
     case = oracles.case('second_stage_loss')
     masks = np.zeros([2, 2, *size], np.uint8)
     masks[0], masks[1, :1] = case['gt_masks0'], case['gt_masks1']

@@ -44,7 +44,7 @@ Arrays = Dict[str, np.ndarray]
 
 
 def painted(height: int, width: int, corners: Sequence[Sequence[int]]) -> Arrays:
-    """An example whose boxes have these corners, in pixels: ymin, xmin, ymax, xmax."""
+    """Build an example whose boxes have these corners, in pixels: ymin, xmin, ymax, xmax."""
     count = len(corners)
     pixels = np.array(corners, np.int64).reshape(count, 4)
     rows, columns = np.arange(height)[:, np.newaxis], np.arange(width)
@@ -74,7 +74,7 @@ def painted(height: int, width: int, corners: Sequence[Sequence[int]]) -> Arrays
 
 @strategies.composite
 def painted_examples(draw, least: int = 6, most: int = 40, min_boxes: int = 0) -> Arrays:
-    """Images of any size with up to three boxes, whose corners are pixels' corners."""
+    """Generate images of any size with up to three boxes, whose corners are pixels' corners."""
     height = draw(strategies.integers(least, most))
     width = draw(strategies.integers(least, most))
 
@@ -95,7 +95,7 @@ def seeds() -> strategies.SearchStrategy:
 
 
 def plain(example: Arrays) -> Arrays:
-    """An example without masks and keypoints."""
+    """Return an example without masks and keypoints."""
     left_out = (
         fields.MASKS,
         fields.MASK_WEIGHTS,
@@ -106,7 +106,7 @@ def plain(example: Arrays) -> Arrays:
 
 
 def build(steps: str, where: str = 'train_config.data_augmentation_options'):
-    """The augmentation of a text such as `rgb_to_gray {} random_jitter_boxes { ratio: 0.1 }`."""
+    """Build the augmentation of a text such as `rgb_to_gray {} resize_image { new_height: 3 }`."""
     text = ''.join(f'data_augmentation_options {{ {step} }}' for step in steps.split(' + '))
     config = text_format.Parse(text, train_pb2.TrainConfig())
     return augmentation.build_augmentation(config.data_augmentation_options, where)
@@ -128,7 +128,7 @@ def _callable(steps: str, names: Sequence[str], is_float: bool) -> Callable:
 
 
 def run(steps: str, example: Arrays, seed: Sequence[int] = (1, 2)) -> Arrays:
-    """What steps, joined by ` + `, make of an example."""
+    """Apply steps, joined by ` + `, to an example."""
     names = tuple(sorted(example))
     is_float = example[fields.IMAGE].dtype == np.float32
     return _callable(steps, names, is_float)(*(example[name] for name in names), np.int64(seed))
@@ -153,13 +153,13 @@ def over_seeds(
 
 
 def assert_is_share(happened: np.ndarray, probability: float) -> None:
-    """Checks the frequency of an event, within four standard deviations."""
+    """Check the frequency of an event, within four standard deviations."""
     deviation = np.sqrt(probability * (1 - probability) / happened.size)
     assert abs(happened.mean() - probability) <= 4 * deviation
 
 
 def assert_rows_belong_together(before: Arrays, after: Arrays) -> None:
-    """Checks that all that is of one box stayed with it, by the class that only it has."""
+    """Check that all values of a box stayed together, by its unique class."""
     ids = after[fields.CLASSES]
     for name in fields.PER_BOX:
         if name in after:
@@ -176,7 +176,7 @@ def assert_rows_belong_together(before: Arrays, after: Arrays) -> None:
 
 
 def assert_boxes_cover_their_pixels(after: Arrays, tolerance: int = 0) -> None:
-    """Checks boxes, masks and keypoints against what is painted.
+    """Check boxes, masks and keypoints against the painted pixels.
 
     Args:
         after: an augmented example.
@@ -194,7 +194,7 @@ def assert_boxes_cover_their_pixels(after: Arrays, tolerance: int = 0) -> None:
 
 
 def assert_keypoints_are_corners(after: Arrays) -> None:
-    """Checks that each keypoint that is there is a corner of its box, or was cut off."""
+    """Check that each labeled keypoint is a corner of its box, or was clipped."""
     boxes, points = after[fields.BOXES], after[fields.KEYPOINTS]
     is_there = np.isfinite(points).all(-1)
     np.testing.assert_array_equal(is_there, after[fields.KEYPOINT_VISIBILITIES])

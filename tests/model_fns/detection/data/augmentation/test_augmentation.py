@@ -117,7 +117,7 @@ CUT = (
 
 
 def ellipse(height, width, box):
-    """An object as round as its box allows; keypoints: its top, left, bottom and right."""
+    """Draw an ellipse that fills its box, with keypoints at its top, left, bottom and right."""
     example = painted(height, width, [box])
     top, left, bottom, right = box
     rows, columns = np.mgrid[:height, :width] + 0.5
@@ -133,7 +133,7 @@ def ellipse(height, width, box):
 
 
 def around(mask):
-    """ymin, xmin, ymax, xmax of what a mask shows, in pixels."""
+    """Compute ymin, xmin, ymax, xmax of a mask, in pixels."""
     rows, columns = np.nonzero(mask)
     return np.array([rows.min(), columns.min(), rows.max() + 1, columns.max() + 1])
 

@@ -23,7 +23,7 @@ STEP = 'autoaugment_image {}'
 
 
 def _apply(operation, example, uniform=0.0, seed=(1, 2)):
-    """One operation of the policy on its own."""
+    """Apply one operation of the policy alone."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tensors = {name: tf.constant(value) for name, value in example.items()}
         operation = operation(tensors, tf.constant(seed, tf.int64), tf.constant(uniform))

@@ -25,7 +25,7 @@ def step_of(text):
 
 @pytest.fixture(scope='module')
 def example():
-    """One bright bar, and its box."""
+    """Build an example with one bright bar and its box."""
     rows, columns = np.mgrid[:HEIGHT, :WIDTH] + 0.5
     image = np.zeros([HEIGHT, WIDTH, 3], np.uint8)
     image[tiny_rotated.inside(BOX, rows, columns)] = 250
@@ -40,14 +40,14 @@ def example():
 
 
 def outline_in(image):
-    """The smallest box around what is bright: the oracle that knows no boxes."""
+    """Compute the smallest box around the bright pixels, independently of the box code."""
     rows, columns = np.nonzero(image[..., 0] > 160)
     corners = [np.stack([rows + dy, columns + dx], 1) for dy in (0.0, 1.0) for dx in (0.0, 1.0)]
     return rotated_rectangles.smallest_around(np.concatenate(corners))
 
 
 def check(result, least=0.85):
-    """The box of the result is the one that its image shows."""
+    """Check that the box of the result is the one that its image shows."""
     image = result[fields.IMAGE].numpy()
     assert result[fields.BOXES].shape == [1, 8]
     box = quadrilaterals.to_boxes(result[fields.BOXES], *map(float, image.shape[:2]))
@@ -102,12 +102,12 @@ def test_objects_that_leave_are_dropped(example):
     assert kept(at_edge, tf.constant([1, 2], tf.int64))[fields.BOXES].shape[0] == 1
 
 
-def test_upright_boxes_masks_and_keypoints(example):
-    upright = {**example, fields.BOXES: tf.constant([[0.25, 0.25, 0.75, 0.75]])}
-    upright[fields.MASKS] = tf.cast(example[fields.IMAGE][tf.newaxis, ..., 0] > 0, tf.uint8)
-    upright[fields.KEYPOINTS] = tf.constant([[[0.5, 0.5], [0.5, 0.75]]])
+def test_axis_aligned_boxes_masks_and_keypoints(example):
+    unrotated = {**example, fields.BOXES: tf.constant([[0.25, 0.25, 0.75, 0.75]])}
+    unrotated[fields.MASKS] = tf.cast(example[fields.IMAGE][tf.newaxis, ..., 0] > 0, tf.uint8)
+    unrotated[fields.KEYPOINTS] = tf.constant([[[0.5, 0.5], [0.5, 0.75]]])
     step = step_of('random_rotation { min_angle: 1.5707963 max_angle: 1.5707963 }')
-    result = step(upright, tf.constant([1, 2], tf.int64))
+    result = step(unrotated, tf.constant([1, 2], tf.int64))
     # 80 wide and 60 high about the middle: 60 wide and 80 high.
     expected = [[20 / HEIGHT, 50 / WIDTH, 100 / HEIGHT, 110 / WIDTH]]
     np.testing.assert_allclose(result[fields.BOXES], expected, atol=1e-4)
@@ -130,6 +130,6 @@ def test_wrong_angles():
         step_of('random_rotation { min_angle: 1 max_angle: -1 }')
 
 
-def test_steps_of_upright_boxes_say_so(example):
-    with pytest.raises(errors.ConfigError, match='upright boxes'):
+def test_steps_that_need_axis_aligned_boxes_reject_rotated_ones(example):
+    with pytest.raises(errors.ConfigError, match='axis-aligned boxes'):
         step_of('random_jitter_boxes {}')(example, tf.constant([1, 2], tf.int64))

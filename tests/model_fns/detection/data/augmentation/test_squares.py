@@ -111,6 +111,6 @@ def test_values_out_of_range_are_refused(step, message):
 
 
 def _start_of_image(after):
-    """The first row of a canvas that is not black."""
+    """Return the first row of a canvas that is not black."""
     is_image = tf.reduce_any(after[fields.IMAGE][..., 0] > 0, 1)
     return tf.argmax(tf.cast(is_image, tf.int32), output_type=tf.int32)

@@ -69,7 +69,7 @@ def swish(values):
 
 
 def pooled(image):
-    """The largest of 3x3 windows at every second place, by TensorFlow's rule for even sizes."""
+    """Compute the maximum of 3x3 windows at stride 2, by TensorFlow's rule for even sizes."""
     padded = np.pad(image, [(0, 0), (0, 1), (0, 1), (0, 0)], constant_values=-np.inf)
     steps = range(0, image.shape[1], 2)
     rows = [
@@ -91,7 +91,7 @@ def weights_of(parameters, method):
 
 
 def slow(maps, values, method):
-    """The neck of levels 3 and 4 from the backbone and 5 pooled, down and up once."""
+    """Compute the neck of levels 3 and 4 from the backbone and pooled level 5, in one iteration."""
 
     def node(scope, inputs):
         weights = weights_of(values.get(f'bifpn/{scope}/combine_weights', np.ones(3)), method)

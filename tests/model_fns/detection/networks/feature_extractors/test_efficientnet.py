@@ -19,7 +19,7 @@ NARROW = f'{TYPE} depth_multiplier: 0.25 min_depth: 8'
 
 def neck(fields):
     made = build(fields)
-    return efficientnet.neck_of(made.settings, made.backbone)
+    return efficientnet.build_neck(made.settings, made.backbone)
 
 
 # Table 1 of the paper, and the published configs of D6 and D7.

@@ -24,7 +24,7 @@ CELL = [
 
 
 def _pool(image: np.ndarray, stride: int, padding: str) -> np.ndarray:
-    """The largest value in 3x3 windows, by TensorFlow's rule for padding, or with zeros."""
+    """Compute the maximum of 3x3 windows, with TensorFlow's padding or with zeros."""
     size = image.shape[1]
     count = -(-size // stride)
     total = max((count - 1) * stride + 3 - size, 0)
@@ -87,7 +87,7 @@ def test_the_neck_equals_its_definition(padding):
 
 @pytest.fixture(scope='module')
 def training():
-    """A graph with the extractor in training mode."""
+    """Build a graph with the extractor in training mode."""
     with tf.Graph().as_default() as graph:
         build("type: 'ssd_mobilenet_v2_mnasfpn'").extract(tf.zeros([1, 64, 64, 3]))
     return graph
@@ -150,7 +150,7 @@ def test_sizes_that_do_not_halve_are_refused(sizes):
 
 
 def test_levels():
-    assert mnasfpn.levels_of(None) == Pyramid(3, 6, 48)
-    assert mnasfpn.levels_of(Pyramid(3, 6, 32)).depth == 32
+    assert mnasfpn.check_levels(None) == Pyramid(3, 6, 48)
+    assert mnasfpn.check_levels(Pyramid(3, 6, 32)).depth == 32
     with pytest.raises(errors.ConfigError, match=r'fpn\.max_level: got 7; .*expected 6'):
-        mnasfpn.levels_of(Pyramid(3, 7))
+        mnasfpn.check_levels(Pyramid(3, 7))

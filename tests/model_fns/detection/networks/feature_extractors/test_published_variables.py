@@ -1,4 +1,4 @@
-"""Every published single-shot config: its variables, penalties, updates and feature maps."""
+"""Every published single-shot config: its variables, regularization losses, updates and maps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _read(path):
 
 
 def _published():
-    """Names of the configs of single-shot detectors whose variables are listed."""
+    """List the names of the configs of single-shot detectors with listed variables."""
     names = sorted(path.stem for path in CONFIGS.glob('tf1/*.config'))
     return [
         name
@@ -107,7 +107,7 @@ def _build(serialized, height, width):
 
 
 def _check_updates(graph, variables, inplace):
-    """Each moving statistic is assigned once in training, where it can be run."""
+    """Check that training assigns each moving statistic once."""
     updates = set(graph.get_collection(tf1.GraphKeys.UPDATE_OPS))
     if inplace:
         assert not updates
@@ -145,6 +145,6 @@ def test_keras_types_are_of_the_second_generation(path):
     if 'efficientnet' in config.type:
         return  # There are none of the first.
     config.type = config.type[: -len('_keras')]
-    twin = extractor.build_feature_extractor(config, is_training=True)
-    assert type(made) is type(twin) and made.backbone_scope == twin.backbone_scope
-    assert twin.scope == 'FeatureExtractor'
+    counterpart = extractor.build_feature_extractor(config, is_training=True)
+    assert type(made) is type(counterpart) and made.backbone_scope == counterpart.backbone_scope
+    assert counterpart.scope == 'FeatureExtractor'

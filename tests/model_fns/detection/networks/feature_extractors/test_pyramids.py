@@ -46,7 +46,7 @@ def test_a_pyramid_equals_its_definition(use_depthwise, type_name):
     top = layer(coarse, values, 'fpn/projection_3')
     sum_2 = enlarged(top)[:, :5, :7] + layer(middle, values, 'fpn/projection_2')
     smoothed = relu6(layer(sum_2, values, 'fpn/smoothing_2'))
-    # The sum itself goes on downwards; of the networks of TensorFlow 2 its smoothed version.
+    # The sum itself is passed down; in the networks of TensorFlow 2 its smoothed version is.
     down = smoothed if type_name == 'net_keras' else sum_2
     sum_1 = enlarged(down)[:, :9, :14] + layer(fine, values, 'fpn/projection_1')
     up_1 = relu6(layer(top, values, 'fpn/up_1', stride=2))

@@ -44,7 +44,7 @@ def test_networks_of_tensorflow_2_stack_separable_convolutions_in_one_layer():
 
 
 def test_layout_names_taps_then_depths():
-    layout = stacks.layout_of(['x', 'y'], [64, 32])
+    layout = stacks.stack_layout(['x', 'y'], [64, 32])
     assert [(one.tap, one.depth, one.kernel_size) for one in layout] == [
         ('x', 0, 3),
         ('y', 0, 3),

@@ -1,4 +1,4 @@
-"""Small sound inputs of every kind, for `benchmarks.fuzz` to spoil."""
+"""Small valid inputs of every kind, which `tests.campaigns.fuzz` changes: texts and records."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.checkpoints import evaluated
-from estimator_lib.export import artifacts, static_graph
 from model_fns.datasets import codecs, id_pngs, records
 from model_fns.structures.images import image_header
-from model_fns.structures.label_map import LabelMap
-
-tf1 = tf.compat.v1
 
 SIZE = 32
 KINDS = ('classification', 'detection', 'segmentation')
@@ -131,14 +126,29 @@ nc: 2
 """
 YOLO_POSE = '0 0.5 0.5 0.25 0.25 0.5 0.5 2 0.4 0.4 1\n1 0.1 0.1 0.1 0.1 0 0 0 0.1 0.1 2\n'
 LIST = 'a\nb.png\nimages/a.png -1\n'
-STATE = {
-    'metric': 'accuracy',
-    'higher_is_better': True,
-    'value': 0.5,
-    'step': 7,
-    'path': '1700000000',
-    'sets': {'val': {'accuracy': 0.5, 'loss': 1.0}},
-}
+# Files of a run by name. A step of the checkpoints is 5, see `workspace`.
+STATES: Dict[str, Dict[str, Any]] = {
+    'export/best/best.json': {
+        'metric': 'accuracy', 'higher_is_better': True, 'value': 0.5, 'step': 5,
+        'path': '1700000000',
+    },
+    'early_stopping.json': {
+        'metric': 'accuracy', 'higher_is_better': True, 'best': 0.5, 'best_step': 3,
+        'steps': [4, 5],
+    },
+    'evaluations.json': {'begun': 5, 'done': 3, 'final': 0},
+    'metrics.json': {'global_step': 5, 'val': {'accuracy': 0.5, 'loss': 1.0}},
+    'cluster/finished.json': {'step': 5, 'reason': 'num_steps', 'goal': 'num_steps: 10'},
+    'cluster/failed.json': {'task': 'worker:1', 'message': 'no', 'identity': 'abc'},
+    'cluster/heartbeat_worker_1.json': {
+        'task': 'worker:1', 'identity': 'abc', 'host': 'x', 'pid': 7, 'state': 'training',
+        'step': 5, 'beat': 3, 'time': 1.7e9,
+    },
+    'run.lock': {
+        'host': 'x', 'pid': 7, 'started': '1', 'machine': 'y', 'since': '2026-01-01 00:00:00',
+        'token': 'abc', 'time': 1.7e9,
+    },
+}  # fmt: skip
 YOLO = '0 0.5 0.5 0.25 0.25\n1 0.1 0.1 0.4 0.2 0.3 0.6\n'
 COCO: Dict[str, List[Any]] = {
     'images': [
@@ -171,13 +181,13 @@ CLUSTER = {
 
 
 def config_text(folder: pathlib.Path, kind: str) -> str:
-    """Return the pipeline config of one kind of task."""
+    """Return the pipeline config of a kind of task."""
     rest = _REST.format(folder=folder, kind=kind, steps=_STEPS.get(kind, ''))
     return f'model {{{_MODELS[kind]}}}{rest}'
 
 
 def example(kind: str, index: int) -> bytes:
-    """Return a record of one kind of task."""
+    """Return a record of a kind of task."""
     noise = np.random.RandomState(index).randint(0, 256, [SIZE, SIZE, 3]).astype(np.uint8)
     encoded = codecs.encode_png(noise)
     features = records.image_features(encoded, image_header(encoded), f'{index}.png', str(index))
@@ -196,46 +206,19 @@ def example(kind: str, index: int) -> bytes:
     return records.serialize(features)
 
 
-def write_checkpoint(folder: pathlib.Path) -> None:
-    """`model.ckpt-3` and `model.ckpt-5`, of two variables and the global step."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tf.Graph().as_default(), tf1.Session() as session:
-        for name, shape in (('conv/weights', [3, 3, 3, 4]), ('conv/biases', [4])):
-            tf1.get_variable(name, shape)
-        step = tf1.train.create_global_step()
-        saver = tf1.train.Saver()
-        session.run(tf1.global_variables_initializer())
-        for number in (3, 5):
-            session.run(step.assign(number))
-            saver.save(session, str(folder / 'model.ckpt'), step)
-
-
-def write_exports(folder: pathlib.Path) -> None:
-    """Write a SavedModel, and `model.tflite` with its `export.json`."""
-    saved_model = folder / 'saved_model'
-    with tf.Graph().as_default(), tf1.Session() as session:
-        image = tf1.placeholder(tf.float32, [1, 8, 8, 3], static_graph.INPUT)
-        kernel = tf.constant(np.random.RandomState(0).rand(3, 3, 3, 4), tf.float32)
-        outputs = {'logits': tf.reduce_mean(tf.nn.conv2d(image, kernel, 1, 'SAME'), [1, 2])}
-        inputs = {static_graph.INPUT: image}
-        tf1.saved_model.simple_save(session, str(saved_model), inputs, outputs)
-    (folder / 'file').mkdir()
-    path = folder / 'file' / 'model.tflite'
-    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(saved_model)).convert())
-    about = evaluated.to_json(artifacts.describe_file(str(path)))
-    path.with_name(artifacts.EXPORT_FILE).write_text(about)
-
-
-def write_all(folder: pathlib.Path) -> None:
-    """Records, images, label map and a checkpoint."""
-    LabelMap.from_names(['cat', 'dog']).write(str(folder / 'label_map.pbtxt'))
-    for kind in KINDS:
-        with tf.io.TFRecordWriter(str(folder / f'{kind}.tfrecord')) as writer:
-            for index in range(3):
-                writer.write(example(kind, index))
-    (folder / 'images').mkdir()
-    for index, stem in enumerate('ab'):
-        pixels = np.full([SIZE, SIZE, 3], 50 * index, np.uint8)
-        (folder / 'images' / f'{stem}.png').write_bytes(codecs.encode_png(pixels))
-    write_checkpoint(folder / 'model')
-    write_exports(folder)
+def sequence() -> bytes:
+    """Return a `tf.train.SequenceExample` of three frames."""
+    message = tf.train.SequenceExample()
+    message.context.feature['image/format'].bytes_list.value.append(b'png')
+    lists = message.feature_lists.feature_list
+    encoded = codecs.encode_png(np.zeros([SIZE, SIZE, 3], np.uint8))
+    for index in range(3):
+        lists['image/encoded'].feature.add().bytes_list.value.append(encoded)
+        lists['image/source_id'].feature.add().bytes_list.value.append(b'frame %d' % index)
+        for place, side in enumerate(('ymin', 'xmin', 'ymax', 'xmax')):
+            value = 0.1 + 0.4 * (place > 1)
+            lists[f'region/bbox/{side}'].feature.add().float_list.value.append(value)
+        lists['region/label/string'].feature.add().bytes_list.value.append(b'cat')
+        lists['region/label/confidence'].feature.add().float_list.value.append(0.5)
+        lists['region/is_annotated'].feature.add().int64_list.value.append(1)
+    return message.SerializeToString()

@@ -1,4 +1,4 @@
-"""Ways to spoil what is sound: bytes, text, JSON and messages, by a seeded generator."""
+"""Mutations of valid bytes, text, JSON and messages, by a seeded generator."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ _VALUES = (
 _WORD = re.compile(r'[\w.+-]+')
 
 
-def spoil_bytes(generator: random.Random, content: bytes) -> bytes:
-    """Return some bytes changed, left out, repeated or put in."""
-    spoilt = bytearray(content)
+def mutate_bytes(generator: random.Random, content: bytes) -> bytes:
+    """Change, remove, repeat or insert some bytes."""
+    mutated = bytearray(content)
     for _ in range(generator.randint(1, 4)):
-        size = len(spoilt)
+        size = len(mutated)
         at = generator.randrange(size + 1)
         to = min(size, at + generator.choice((1, 2, 4, 16, 200)))
         kind = generator.randrange(6)
         if kind == 0 and at < size:
-            spoilt[at] ^= 1 << generator.randrange(8)
+            mutated[at] ^= 1 << generator.randrange(8)
         elif kind == 1:
-            spoilt[at:to] = bytes(generator.choice((0, 1, 127, 128, 255)) for _ in range(to - at))
+            mutated[at:to] = bytes(generator.choice((0, 1, 127, 128, 255)) for _ in range(to - at))
         elif kind == 2:
-            del spoilt[at:to]
+            del mutated[at:to]
         elif kind == 3:
-            spoilt[at:at] = spoilt[at:to]
+            mutated[at:at] = mutated[at:to]
         elif kind == 4:
-            spoilt[at:at] = generator.getrandbits(8 * 9).to_bytes(9, 'little')
+            mutated[at:at] = generator.getrandbits(8 * 9).to_bytes(9, 'little')
         elif generator.random() < 0.3:
-            del spoilt[at:]
-    return bytes(spoilt)
+            del mutated[at:]
+    return bytes(mutated)
 
 
-def spoil_text(generator: random.Random, text: str) -> bytes:
-    """Words or lines changed, left out, repeated; sometimes bytes that are no text."""
+def mutate_text(generator: random.Random, text: str) -> bytes:
+    """Change, remove or repeat words or lines; sometimes the bytes are no text afterwards."""
     if generator.random() < 0.15:
-        return spoil_bytes(generator, text.encode())
+        return mutate_bytes(generator, text.encode())
     for _ in range(generator.randint(1, 3)):
         words = list(_WORD.finditer(text))
         lines = text.splitlines(keepends=True)
@@ -74,10 +74,10 @@ def spoil_text(generator: random.Random, text: str) -> bytes:
     return text.encode()
 
 
-def spoil_json(generator: random.Random, value: Any) -> bytes:
-    """Return values of other kinds, keys left out, entries repeated; sometimes no JSON at all."""
+def mutate_json(generator: random.Random, value: Any) -> bytes:
+    """Change kinds of values, remove keys, repeat entries; sometimes the result is no JSON."""
     if generator.random() < 0.1:
-        return spoil_text(generator, json.dumps(value))
+        return mutate_text(generator, json.dumps(value))
     if generator.random() < 0.01:
         return b'[' * 100_000
     value = copy.deepcopy(value)
@@ -98,8 +98,8 @@ def spoil_json(generator: random.Random, value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def spoil_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
-    """Return a message with a few single fields at odd values, set ones and others."""
+def mutate_message(generator: random.Random, message: message_lib.Message) -> message_lib.Message:
+    """Return a message with odd values in a few fields, set ones and others."""
     message = copy.deepcopy(message)
     for _ in range(generator.randint(1, 3)):
         holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
@@ -150,7 +150,7 @@ def _messages(message: message_lib.Message) -> List[message_lib.Message]:
 
 
 def _places(value: Any) -> List[Tuple[Any, Any]]:
-    """(holder, key) of everything in lists and dicts."""
+    """Return (holder, key) of everything in lists and dicts."""
     if isinstance(value, dict):
         keys: Any = list(value)
     elif isinstance(value, list):

@@ -1,0 +1,37 @@
+from google.protobuf import descriptor_pb2 as _descriptor_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Optional as _Optional
+
+DESCRIPTOR: _descriptor.FileDescriptor
+RULE_FIELD_NUMBER: _ClassVar[int]
+rule: _descriptor.FieldDescriptor
+NEEDED_FIELD_NUMBER: _ClassVar[int]
+needed: _descriptor.FieldDescriptor
+
+class Rule(_message.Message):
+    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for")
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    MORE_THAN_FIELD_NUMBER: _ClassVar[int]
+    LESS_THAN_FIELD_NUMBER: _ClassVar[int]
+    NOT_ABOVE_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    REQUIRES_FIELD_NUMBER: _ClassVar[int]
+    IGNORED_FIELD_NUMBER: _ClassVar[int]
+    UNSUPPORTED_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FOR_FIELD_NUMBER: _ClassVar[int]
+    min: float
+    max: float
+    more_than: float
+    less_than: float
+    not_above: str
+    required: bool
+    requires: str
+    ignored: str
+    unsupported: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    only_for: str
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,185 @@
+"""Targets that read annotations, lists and images, for the converter and for prediction."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import json
+import random
+from typing import Callable, Dict, Optional
+
+import numpy as np
+
+from estimator_lib import errors
+from estimator_lib.drawing.tiling import Tiling
+from model_fns.datasets import (
+    coco,
+    codecs,
+    conversion,
+    dota,
+    folders,
+    hrsc,
+    image_sources,
+    instances,
+    masks,
+    sources,
+    voc,
+    yolo,
+)
+from model_fns.datasets.files import image_lists
+from tests.campaigns.fuzz import valid_inputs
+from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_json, mutate_text
+from tests.campaigns.fuzz.workspace import Workspace
+
+_TILING = Tiling(20, 4)
+_ENCODINGS = (b'', b'gb2312', b'utf-16', b'hex', b'idna', b'x')
+
+
+def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
+    """Return the targets by name."""
+    functions = (
+        read_coco, rotated_coco, rle, read_voc, rotated_voc, read_yolo, yolo_data, read_dota,
+        read_hrsc, read_masks, read_instances, read_list, image,
+    )  # fmt: skip
+    return {
+        one.__name__.replace('read_', ''): functools.partial(one, workspace) for one in functions
+    }
+
+
+def read_coco(workspace: Workspace, generator: random.Random) -> None:
+    """Convert an instances JSON."""
+    path = workspace.file('malformed.json', mutate_json(generator, valid_inputs.COCO))
+    _convert(workspace, generator, coco.Coco(str(workspace.images), path))
+
+
+def rotated_coco(workspace: Workspace, generator: random.Random) -> None:
+    """Convert an instances JSON to rotated boxes of tiles."""
+    path = workspace.file('malformed.json', mutate_json(generator, valid_inputs.COCO))
+    source = coco.Coco(str(workspace.images), path, False, True)
+    _convert(workspace, generator, source, _TILING)
+
+
+def rle(workspace: Workspace, generator: random.Random) -> None:
+    """Convert an instances JSON whose run-length encoded masks alone are malformed."""
+    content = copy.deepcopy(valid_inputs.COCO)
+    annotation = generator.choice(content['annotations'][1:])
+    mask = annotation['segmentation']
+    before = json.dumps(mask).encode()
+    malformed = mutate_json(generator, mask)
+    if isinstance(mask['counts'], str) and generator.random() < 0.5:
+        counts = mutate_text(generator, mask['counts']).decode(errors='replace')
+        malformed = json.dumps({**mask, 'counts': counts}).encode()
+    encoded = json.dumps(content).encode().replace(before, malformed)
+    path = workspace.file('malformed.json', encoded)
+    _convert(workspace, generator, coco.Coco(str(workspace.images), path))
+
+
+def read_voc(workspace: Workspace, generator: random.Random) -> None:
+    """Convert an XML file."""
+    folder = _annotations(workspace, 'a.xml', mutate_text(generator, valid_inputs.VOC))
+    _convert(workspace, generator, voc.PascalVoc(str(workspace.images), folder))
+
+
+def rotated_voc(workspace: Workspace, generator: random.Random) -> None:
+    """Convert an XML file of rotated boxes, in some encoding."""
+    content = mutate_text(generator, valid_inputs.ROTATED_VOC)
+    encoding = generator.choice(_ENCODINGS)
+    if encoding:
+        content = b'<?xml version="1.0" encoding="' + encoding + b'"?>' + content
+    folder = _annotations(workspace, 'a.xml', content)
+    _convert(workspace, generator, voc.PascalVoc(str(workspace.images), folder, True))
+
+
+def read_yolo(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a text file of boxes."""
+    folder = _annotations(workspace, 'a.txt', mutate_text(generator, valid_inputs.YOLO))
+    names = {0: 'cat', 1: 'dog'}
+    _convert(workspace, generator, yolo.Yolo(str(workspace.images), folder, names))
+
+
+def yolo_data(workspace: Workspace, generator: random.Random) -> None:
+    """Read a data file of YOLO, and convert labels with keypoints."""
+    path = workspace.file('data.yaml', mutate_text(generator, valid_inputs.YOLO_DATA))
+    names, shape = yolo.read_names(path), yolo.read_keypoint_shape(path)
+    folder = _annotations(workspace, 'a.txt', mutate_text(generator, valid_inputs.YOLO_POSE))
+    _convert(workspace, generator, yolo.Yolo(str(workspace.images), folder, names, shape))
+
+
+def read_dota(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a text file of quadrilaterals."""
+    folder = _annotations(workspace, 'a.txt', mutate_text(generator, valid_inputs.DOTA))
+    _convert(workspace, generator, dota.Dota(str(workspace.images), folder), _TILING)
+
+
+def read_hrsc(workspace: Workspace, generator: random.Random) -> None:
+    """Convert an XML file of ships."""
+    folder = _annotations(workspace, 'a.xml', mutate_text(generator, valid_inputs.HRSC))
+    _convert(workspace, generator, hrsc.Hrsc(str(workspace.images), folder))
+
+
+def read_masks(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a PNG of class ids or of colors."""
+    content = (workspace.images / 'a.png').read_bytes()
+    if generator.random() < 0.5:
+        content = codecs.encode_png(np.eye(valid_inputs.SIZE, dtype=np.uint8))
+    folder = _annotations(workspace, 'a.png', mutate_bytes(generator, content))
+    values, are_colors = generator.choice(((None, False), ({0: 'cat', 50: 'dog'}, True)))
+    source = masks.Masks(str(workspace.images), folder, 255, values, are_colors)
+    _convert(workspace, generator, source)
+
+
+def read_instances(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a PNG of instance ids, of 8 or 16 bits."""
+    kind = generator.choice((np.uint8, np.uint16))
+    content = codecs.encode_png(np.eye(valid_inputs.SIZE, dtype=kind))
+    folder = _annotations(workspace, 'a.png', mutate_bytes(generator, content))
+    _convert(workspace, generator, instances.Instances(str(workspace.images), folder))
+
+
+def read_list(workspace: Workspace, generator: random.Random) -> None:
+    """Read a list of images, for the converter and for prediction."""
+    path = workspace.file('list.txt', mutate_text(generator, valid_inputs.LIST))
+    items = [sources.Item(stem, str(workspace.images / f'{stem}.png'), stem) for stem in 'ab']
+    with contextlib.suppress(errors.UserError):
+        image_lists.select(items, image_lists.read(path))
+    _read_images(path)
+
+
+def image(workspace: Workspace, generator: random.Random) -> None:
+    """Convert and read an image."""
+    name = generator.choice(sorted(workspace.pictures))
+    content = mutate_bytes(generator, workspace.pictures[name])
+    classes = workspace.empty('classes')
+    (classes / 'cat').mkdir()
+    (classes / 'cat' / name).write_bytes(content)
+    with contextlib.suppress(errors.UserError):
+        _convert(workspace, generator, folders.Folders(str(classes)))
+    _read_images(str(classes))
+
+
+def _read_images(path: str) -> None:
+    found = image_sources.find_images(path)
+    image_sources.unique_stems(found.paths)
+    for one in found:
+        one.read()
+
+
+def _annotations(workspace: Workspace, name: str, content: bytes) -> str:
+    folder = workspace.empty('annotations')
+    (folder / name).write_bytes(content)
+    return str(folder)
+
+
+def _convert(
+    workspace: Workspace,
+    generator: random.Random,
+    source: sources.Source,
+    tiling: Optional[Tiling] = None,
+) -> None:
+    folder = workspace.empty('converted')
+    skips, clips = generator.random() < 0.5, generator.random() < 0.5
+    options = conversion.Options(1, skip_problems=skips, clips=clips, tiling=tiling)
+    known = workspace.folder / 'label_map.pbtxt'
+    label_map = known if generator.random() < 0.5 else folder / 'label_map.pbtxt'
+    conversion.convert(source, str(label_map), str(folder / 'train'), options)
