@@ -107,15 +107,15 @@ class Deployable(abc.ABC):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Return how far the outputs of a file agree with those of TensorFlow.
+        """Compare the outputs of a file with those of TensorFlow.
 
         Args:
             expected: outputs of `finish` in TensorFlow, of each image.
-            found: of the file, of the same images.
+            found: the outputs of the file for the same images.
             exact: whether the file computes in float32; else numbers may differ somewhat.
 
         Returns:
-            Parts of 1, by what they are of. All are held against a bound.
+            The matching parts, in [0, 1], by name. Each must reach a bound.
         """
         return agreement.compare(expected, found, exact)
 

@@ -136,11 +136,11 @@ def _import(model: InferenceGraph) -> Any:
 def _image_input(signature: Any, path: str) -> Tuple[str, str]:
     """Return the name of the input tensor, and the kind of placeholder that it is."""
     described = ', '.join(
-        f'{key} ({tf.dtypes.as_dtype(one.dtype).name})' for key, one in signature.inputs.items()
+        f'{key} ({tf.dtypes.as_dtype(info.dtype).name})' for key, info in signature.inputs.items()
     )
     # Inputs of numbers that have defaults may stand beside it.
     kinds = (tf.uint8.as_datatype_enum, tf.string.as_datatype_enum)
-    images = [(key, one) for key, one in signature.inputs.items() if one.dtype in kinds]
+    images = [(key, info) for key, info in signature.inputs.items() if info.dtype in kinds]
     if len(images) == 1 and (len(signature.inputs) == 1 or images[0][0] == serving.INPUT_KEY):
         ((key, only),) = images
         if only.dtype == tf.uint8.as_datatype_enum:
