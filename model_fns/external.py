@@ -10,7 +10,7 @@ import types
 from typing import Type
 
 from estimator_lib import errors
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, find_build_problems
 from estimator_lib.task import Task
 
 _FIELD = 'model.external.task'
@@ -59,7 +59,9 @@ def config_rules(config: PipelineConfig) -> ConfigRules:
     try:
         kind = load_task_class(config)
     except errors.ConfigError:
-        return _RULES + ConfigRules(problems=(lambda config: problems_of(load_task_class, config),))
+        return _RULES + ConfigRules(
+            problems=(lambda config: find_build_problems(load_task_class, config),)
+        )
     reason = f'neither the engine nor {config.model.external.task} reads it'
     return _RULES + (kind.config_rules(config) or ConfigRules()) + ConfigRules(unlisted=reason)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.backbones import registry
 from model_fns.classification import preprocessing
@@ -16,12 +16,12 @@ def _backbone(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('model.classification.num_classes', 'not set; expected at least 1.')
     field = 'model.classification.backbone.name'
     if model.backbone.name:
-        yield from problems_of(registry.get_network, model.backbone.name, field)
+        yield from find_build_problems(registry.get_network, model.backbone.name, field)
     else:
         yield Problem(field, 'not set; expected the name of a network, like "mobilenet_v1".')
     if model.preprocessing:
         families, field = preprocessing.FAMILIES, 'model.classification.preprocessing'
-        yield from problems_of(families.get, model.preprocessing, field)
+        yield from find_build_problems(families.get, model.preprocessing, field)
 
 
 def _class_weights(config: PipelineConfig) -> Iterator[Problem]:

@@ -112,13 +112,13 @@ def _best_checkpoint(model_dir: str) -> str:
 def _log_better(model_dir: str, latest: str) -> None:
     """Log a warning where the best checkpoint in evaluations is not the latest one."""
     best = export_policies.read_best(model_dir)
-    if best is None or best.step == checkpoint_files.step_of(latest):
+    if best is None or best.step == checkpoint_files.checkpoint_step(latest):
         return
     value = evaluated.first_set(evaluated.read(latest)).get(best.metric)
     log.warning(
         'step %d is the latest%s; step %d was the best in the evaluations of the run, with %s '
         '%.4g: --which=best chooses it',
-        checkpoint_files.step_of(latest),
+        checkpoint_files.checkpoint_step(latest),
         '' if value is None else f', with {best.metric} {value:.4g}',
         best.step,
         best.metric,

@@ -67,4 +67,4 @@ def test_the_first_lines_say_what_to_run_where_and_what_comes_of_it(path):
 def test_the_schedule_is_as_long_as_the_run(path):
     """A copy for a shorter run needs no other change."""
     config = load_pipeline_config(str(path), settings=['train_config.num_steps=150'])
-    assert list(schedule_checks.doubts(config.train_config)) == []
+    assert list(schedule_checks.find_warnings(config.train_config)) == []
