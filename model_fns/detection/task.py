@@ -102,7 +102,7 @@ class DetectionTask(Task):
         model = detector.build_detector(
             config.model, quantization.from_config(config.graph_rewriter)
         )
-        label_map = label_map_files.of_readers(config, model.num_classes)
+        label_map = label_map_files.read_label_maps(config, model.num_classes)
         options = config.train_config.data_augmentation_options
         return cls(
             model,

@@ -114,7 +114,7 @@ class SegmentationTask(Task):
             errors.ConfigError: an unknown backbone or data set, or an unsupported combination.
         """
         model = config.model.segmentation
-        label_map = label_map_files.of_readers(config)
+        label_map = label_map_files.read_label_maps(config)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
             model,

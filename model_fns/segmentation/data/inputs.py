@@ -111,7 +111,7 @@ def find_problem(serialized: bytes, with_instances: bool = False) -> Optional[st
 
 
 def _find_id_problem(encoded: bytes, image: images.ImageHeader) -> Optional[str]:
-    problem = id_images.problem_with(encoded)
+    problem = id_images.find_problem(encoded)
     if problem is None:
         header = images.image_header(encoded)
         if (header.height, header.width) != (image.height, image.width):

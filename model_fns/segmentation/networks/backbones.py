@@ -88,7 +88,7 @@ class SegmentationBackbone:
         options = options or registry.Options()
         self.check_options(options)
         options = self._complete(options).but(bounded=bounded_activation)
-        style = options.of_task(self.network.style(is_training, options))
+        style = options.apply_arithmetic(self.network.style(is_training, options))
         style = style if fine_tune_batch_norm else style.frozen()
         end_points = self.network.features(images, style, options)
         return end_points[self.last_end_point], end_points

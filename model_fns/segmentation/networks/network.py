@@ -308,7 +308,7 @@ class SegmentationNetwork:
             batch_norm_decay=self.batch_norm_decay,
             bounded_activation=self.bounded_activation,
         )
-        style = self.options.of_task(style)
+        style = self.options.apply_arithmetic(style)
         size = sizes.spatial_size(images)
         features = self._add_context(features, style)
         if self.refinement is not None:
