@@ -93,7 +93,7 @@ class SegmentationDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Compare the outputs, and the classes of pixels by the margin of their probabilities."""
+        """Compare the outputs, and the classes of the pixels."""
         classes = agreement.class_agreement(
             [outputs[fields.SEMANTIC_PROBABILITIES] for outputs in expected],
             [outputs[fields.SEMANTIC_PREDICTIONS] for outputs in found],

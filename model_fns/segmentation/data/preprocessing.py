@@ -114,8 +114,8 @@ class Preprocessing:
 
         Returns:
             The example: `IMAGE` float32 [crop height, crop width, 3], ids int32 [crop height, crop
-            width]. `TRUE_IMAGE_SHAPE` is that of the image without padding, which is on the left
-            of a mirrored image.
+            width]. `TRUE_IMAGE_SHAPE` is the size without padding, which a mirrored example has
+            on the left.
         """
         # `tf.random.stateless_uniform` adds fifty operations to the graph; the raw op adds one.
         draws = tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[11], seed=seed))
