@@ -24,8 +24,8 @@ def load_task_class(config: PipelineConfig) -> Type[Task]:
     """Import the class that `model.external.task` names.
 
     Raises:
-        errors.ConfigError: the name is malformed, nothing can be imported by it, or what it names
-            is no complete task.
+        errors.ConfigError: the name is malformed, the import fails, or the class is not a complete
+            task.
     """
     text = config.model.external.task
     match = _SYNTAX.fullmatch(text)
@@ -51,8 +51,8 @@ def load_task_class(config: PipelineConfig) -> Type[Task]:
 def config_rules(config: PipelineConfig) -> ConfigRules:
     """Return the rules of a config with `model.external`.
 
-    A field that neither the engine nor the rules of the task know is not supported. Where the task
-    cannot be loaded, the reason is the problem.
+    A field that neither the engine nor the rules of the task know is an error. Where the task
+    cannot be loaded, the reason is reported as the problem.
     """
     if not config.model.external.task:
         return _RULES

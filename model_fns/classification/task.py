@@ -314,7 +314,7 @@ class ClassificationTask(Task):
                 f'{errors.did_you_mean(checkpoint_type, checkpoint_scopes.PREFIXES)}'
             )
         outer = checkpoint_scopes.PREFIXES.get(checkpoint_type, '')
-        return checkpoint_scopes.names_in(outer, variables)
+        return checkpoint_scopes.add_scope(outer, variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """See `Task`."""

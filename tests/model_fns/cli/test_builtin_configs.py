@@ -39,7 +39,7 @@ def test_an_unknown_name_gets_the_nearest_and_all():
 
 
 def test_all_are_listed_with_what_they_are():
-    lines = builtin_configs.listed()
+    lines = builtin_configs.list_lines()
     assert len(lines) == len(CONFIGS)
     assert (
         'builtin:bccd_ssd  Blood cells (red, white, platelets), found by a narrow MobileNet with '

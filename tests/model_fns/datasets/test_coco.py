@@ -268,7 +268,7 @@ def test_files_are_checked(tmp_path, capsys, content, expected):
 
 
 def test_rotated_boxes_are_the_smallest_around_polygons(tmp_path):
-    # A square on its corner in two parts; the crowd has no polygons, and keeps its upright box.
+    # A square on its corner in two parts; the crowd has no polygons and keeps its axis-aligned box.
     parts = [[10, 5, 15, 10, 10, 10], [10, 10, 10, 15, 5, 10]]
     content = changed('annotations', 0, segmentation=parts)
     assert convert(tmp_path, content, '--boxes=rotated', '--no_masks') == 0
