@@ -97,8 +97,8 @@ def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
     paths = task.object_paths(_model_variables(), None)
     if not paths:
         raise errors.CheckpointError(
-            f'{prefix}: there are no object-based checkpoints of this model ({task.name}), whose '
-            'network is none of TensorFlow 2.'
+            f'{prefix}: this {task.name} model has no form of TensorFlow 2, so no object-based '
+            'checkpoint is of it; expected a checkpoint that names variables by scope.'
         )
     return session.run(dict(paths))
 

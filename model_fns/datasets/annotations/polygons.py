@@ -67,7 +67,7 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
         mask = np.asarray(coco_masks.decode(encoded), np.uint8)
         return codecs.encode_png(mask.reshape(header.height, header.width))
     except (RuntimeError, ValueError, TypeError) as error:
-        raise errors.DataError(f'the segmentation is no mask: {error}') from error
+        raise errors.DataError(f'the segmentation cannot be drawn as a mask: {error}') from error
 
 
 def check(shape: Any, header: images.ImageHeader) -> None:
