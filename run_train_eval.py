@@ -1,4 +1,4 @@
-"""The front door: trains, evaluates, exports and runs the model of a pipeline config.
+"""Front door: trains, evaluates, exports and runs the model of a pipeline config.
 
     run_train_eval.py --model_dir=DIR [--pipeline_config_path=FILE] [--mode=train_and_evaluate]
 
@@ -15,20 +15,20 @@ import sys
 import types
 from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
-# What is heavy, or missing in a Python that does not fit, is imported where it is needed.
+# Modules that are slow to import, or missing in an unsupported Python, are imported on use.
 if TYPE_CHECKING:
     from absl import flags
 
     from model_fns.cli.run_options import RunOptions
 
-# Read when TensorFlow is imported, whose build reports missing GPU libraries as errors.
+# TensorFlow reads it at import; its build would report missing GPU libraries as errors.
 _TENSORFLOW_LOG = 'TF_CPP_MIN_LOG_LEVEL'
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
 WHICH = ('best', 'latest')
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
-# The flags of each group of modes; `None`: of all. A flag that a mode does not read is refused.
+# The flags of each group of modes; `None`: all modes. Other flags are refused.
 _FLAGS_OF_MODES = (
     (
         None,
@@ -56,19 +56,19 @@ _FLAGS_OF_MODES = (
     ),
     (('check',), 'check_all'),
 )
-# What to write in place of a flag that a mode does not read.
+# Replacements for flags that a mode does not read.
 _INSTEAD = {
     'checkpoint_path': 'training starts from it with --set train_config.fine_tune_checkpoint={}',
 }
 
 
-def modes_of_flags() -> Dict[str, Optional[Sequence[str]]]:
-    """Return the modes that read each flag, by its name; None: all do."""
+def flag_modes() -> Dict[str, Optional[Sequence[str]]]:
+    """Return the modes that read each flag, by its name; None: all modes."""
     return {name: modes for modes, names in _FLAGS_OF_MODES for name in names.split()}
 
 
 def define_flags() -> flags.FlagValues:
-    """Define the flags of the front door, apart from any other library's."""
+    """Define the flags of the front door, separate from those of other libraries."""
     from absl import flags
 
     values = flags.FlagValues()
@@ -80,7 +80,7 @@ def define_flags() -> flags.FlagValues:
     _define_prediction_flags(values)
     _boolean(values, 'check_all', 'Every record, not a sample.')
     _define_logging_flags(values)
-    for name, modes in modes_of_flags().items():
+    for name, modes in flag_modes().items():
         if modes is not None:
             values[name].help = f'[{", ".join(modes)}] {values[name].help}'
     return values
@@ -115,7 +115,7 @@ def _choice(
 
 
 def _define_config_flags(values: flags.FlagValues) -> None:
-    """Define the flags of all modes: what to do, where, and with which config."""
+    """Define the flags of all modes: the mode, the folder and the config."""
     from absl import flags
 
     from estimator_lib.environment import MODES
@@ -187,8 +187,8 @@ def _define_evaluation_flags(values: flags.FlagValues) -> None:
     _integer(
         values,
         'max_eval_retries',
-        'With checkpoint_dir: how often the evaluation of a checkpoint that fails is tried again; '
-        '-1: always.',
+        'With checkpoint_dir: number of retries when the evaluation of a checkpoint fails; '
+        '-1: no limit.',
         0,
         -1,
     )
@@ -221,8 +221,8 @@ def _define_export_flags(values: flags.FlagValues) -> None:
     _choice(
         values,
         'format',
-        'What is written; other files than SavedModels are run beside the network before they '
-        'stay.',
+        'Format of the export; all but SavedModels are compared with the network before they '
+        'are kept.',
         FORMATS,
         FORMATS[0],
     )
@@ -236,7 +236,7 @@ def _define_export_flags(values: flags.FlagValues) -> None:
     _integer(
         values,
         'warmup_requests',
-        'How many requests TensorFlow Serving makes before it takes others (0 to 1000; needs '
+        'Number of requests that TensorFlow Serving makes before it takes others (0 to 1000; needs '
         'tensorflow-serving-api).',
         0,
         0,
@@ -256,8 +256,8 @@ def _define_device_flags(values: flags.FlagValues) -> None:
     _integer(
         values,
         'representative_examples',
-        'To tflite as int8: how many images (of the training, else of the evaluation) the ranges '
-        'of activations are measured on.',
+        'To tflite as int8: number of images (of the training, else of the evaluation) for '
+        'measuring the ranges of activations.',
         100,
         None,
     )
@@ -290,9 +290,9 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         ('json', 'coco', 'csv', 'submission'),
         'json',
     )
-    text = 'What a bad image does: it is listed at the end, or ends.'
+    text = 'For a bad image: list it at the end, or stop.'
     _choice(values, 'on_error', text, ('skip', 'fail'), 'skip')
-    text = 'Whether images are rotated as cameras say.'
+    text = 'Whether images are rotated as their EXIF orientation says.'
     _choice(values, 'exif', text, ('apply', 'ignore'), 'apply')
     _string(
         values,
@@ -301,28 +301,28 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         'DataflowRunner, SparkRunner ..',
     )
     _string(values, 'runner_options', "Flags of the runner, in quotes: '--direct_num_workers=2'.")
-    _boolean(values, 'raw', "The model's outputs too, as they are.")
+    _boolean(values, 'raw', "Also write the model's raw outputs.")
     flags.DEFINE_float(
         'score_threshold',
         None,
-        'The least score of what is written and drawn; left out: '
+        'Least score of results that are written and drawn; left out: '
         'eval_config.min_score_threshold, else the one with the best F1 in the evaluation of the '
         'model, else 0.5 (for coco: 0).',
         lower_bound=0.0,
         flag_values=values,
     )
-    text = 'Cut larger images into squares of this side, and put what is found together.'
+    text = 'Cut larger images into squares of this side, and merge the results.'
     _integer(values, 'tile', text, None, 32)
     text = 'Pixels that two tiles share; objects should not be longer.'
     _integer(values, 'overlap', text, 200, 0)
-    text = 'With --tile: look at the whole image too, for objects that fit in no tile.'
+    text = 'With --tile: predict on the whole image too, for objects that fit in no tile.'
     _boolean(values, 'whole_image', text)
-    text = 'So many detections of an image, or classes, are written and drawn at most.'
+    text = 'Largest number of detections of an image, or of classes, to write and draw.'
     _integer(values, 'top_k', text, None, 1)
 
 
 def _define_logging_flags(values: flags.FlagValues) -> None:
-    """Define absl's flags of help and of the log, which job scripts have."""
+    """Define absl's flags of help and logging, which existing job scripts pass."""
     from absl import flags
 
     for name in ('helpfull', 'helpshort'):
@@ -349,8 +349,8 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
     """Parse the flags of a command line.
 
     Raises:
-        errors.UserError: an unknown flag, a value of the wrong kind, something that is no flag, or
-            a flag that the mode does not read.
+        errors.UserError: an unknown flag, a value of the wrong kind, an argument that is not a
+            flag, or a flag that the mode does not read.
     """
     from absl import flags
 
@@ -381,7 +381,7 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
 def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
     from estimator_lib import errors
 
-    for name, modes in modes_of_flags().items():
+    for name, modes in flag_modes().items():
         if modes is None or values.mode in modes or not _is_set(values[name]):
             continue
         instead = _INSTEAD.get(name, '').format(values[name].value)
@@ -392,7 +392,7 @@ def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
 
 
 def _is_set(flag: flags.Flag) -> bool:
-    """Return whether a flag is present, but not to turn it off (`--run_once=false`)."""
+    """Return whether a flag is present, without turning it off (`--run_once=false`)."""
     is_off = flag.value == '' or (not flag.value and flag.value == flag.default)
     return bool(flag.present) and not is_off
 
@@ -402,7 +402,7 @@ def _unusable(error: flags.Error) -> str:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     from estimator_lib import environment, logs
 
     values = parse_flags(arguments)
@@ -412,7 +412,7 @@ def run(arguments: Sequence[str]) -> None:
     level = _log_level(values)
     logs.configure(level)
     os.environ.setdefault(_TENSORFLOW_LOG, '3' if level > logging.DEBUG else '0')
-    # Before TensorFlow is imported, which takes seconds.
+    # Logged before the import of TensorFlow, which takes seconds.
     command = f'{environment.front_door_command()} {shlex.join(arguments[1:])}'
     logging.getLogger('estimator_lib').info('%s (%s)', command, environment.versions())
     front_door = _import_front_door()
@@ -420,7 +420,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def run_options(values: flags.FlagValues) -> RunOptions:
-    """Return the parsed flags as the options of a run; imports TensorFlow."""
+    """Convert the parsed flags to the options of a run."""
     import dataclasses
 
     from model_fns.cli.run_options import RunOptions
@@ -434,7 +434,7 @@ def run_options(values: flags.FlagValues) -> RunOptions:
 def _import_front_door() -> types.ModuleType:
     """Import the front door, and TensorFlow with it.
 
-    The garbage collector would take a fifth of the time, and finds nothing.
+    The garbage collector would take a fifth of the import's time and free nothing.
     """
     from estimator_lib import environment
 
@@ -450,7 +450,7 @@ def _import_front_door() -> types.ModuleType:
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
-    """Run, and exit with 0, 2 (bad usage, config or data) or 143 (told to end: `Preempted`)."""
+    """Run; exit with 0, 2 (bad usage, config or data) or 143 (ended by a signal: `Preempted`)."""
     arguments = sys.argv if arguments is None else arguments
     try:
         from estimator_lib.errors import UserError

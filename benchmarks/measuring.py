@@ -1,4 +1,4 @@
-"""Parts that all measurements share: a quiet TensorFlow, stopwatches, processes, tables."""
+"""Shared parts of all measurements: logging, stopwatches, processes, tables."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def quiet() -> None:
-    """No lines of a run's progress."""
+    """Turn the progress lines of runs off."""
     from estimator_lib import logs
 
     logs.configure(logging.WARNING)
 
 
 class Clocks(NamedTuple):
-    """Seconds since some moment: by the clock, and of this process's threads."""
+    """Seconds since a fixed point: wall time, and processor time of this process's threads."""
 
     wall: float
     cpu: float
@@ -65,11 +65,11 @@ def seconds_per_run(session: Any, fetches: Any, runs: int) -> Clocks:
 
 
 def engine_rate(config: Any, steps: int) -> float:
-    """Steps/s of a training run, after as many steps to warm up.
+    """Measure steps/s of a training run, after as many steps to warm up.
 
     Args:
         config: `TrainEvalPipelineConfig`.
-        steps: that are timed.
+        steps: the number of timed steps.
     """
     from estimator_lib import training
     from model_fns import build_task
@@ -102,14 +102,14 @@ def create_timer(steps: int) -> Any:
 
 
 def set_threads(session_config: Any, threads: int) -> Any:
-    """Session options with a number of threads.
+    """Set the number of threads in session options.
 
-    What `tf.config.threading` says does not reach sessions that are given options. A process has
-    one pool, which is its first session's.
+    `tf.config.threading` has no effect on sessions that are created with options. A process has one
+    pool of threads, and its first session determines the size.
 
     Args:
         session_config: `tf.compat.v1.ConfigProto`; changed in place, and returned.
-        threads: that an op may use, of which then one runs at a time; 0: as TensorFlow chooses.
+        threads: of an op; ops then run one at a time. 0: as TensorFlow chooses.
     """
     if threads:
         session_config.intra_op_parallelism_threads = threads
@@ -121,13 +121,13 @@ def set_threads(session_config: Any, threads: int) -> Any:
 def training_session(
     task: Any, config: Any, threads: int = 0, input_fn: Optional[Callable[[], Any]] = None
 ) -> Iterator[Tuple[Any, Any]]:
-    """A task's training graph, initialized, in a plain session.
+    """Yield a plain session of a task's training graph, initialized.
 
     Args:
-        task: what is trained.
+        task: the task to train.
         config: `TrainEvalPipelineConfig`.
         threads: see `set_threads`.
-        input_fn: gives features and labels; None: those that the config's reader reads.
+        input_fn: returns features and labels; None: those of the config's reader.
 
     Yields:
         The session and the `EstimatorSpec`; its graph is the default one.
@@ -166,10 +166,10 @@ def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:
 
 
 def forward_and_backward(loss: Any) -> List[Any]:
-    """Fetches of the default graph that need a network's forward and backward pass.
+    """Return fetches of the default graph that need a network's forward and backward pass.
 
     Args:
-        loss: what gradients of all trained variables are of; a scalar.
+        loss: a scalar, whose gradients by all trained variables are needed.
 
     Returns:
         A number that needs all gradients, and the updates of moving statistics.
@@ -184,7 +184,7 @@ def forward_and_backward(loss: Any) -> List[Any]:
 
 
 class ProcessError(RuntimeError):
-    """A process of its own has not done what it was started for.
+    """Failure of a process that was started for a measurement.
 
     Args:
         what: became of it.
@@ -197,7 +197,7 @@ class ProcessError(RuntimeError):
 
 
 def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = None) -> Any:
-    """Run a module's command in a process of its own, whose memory nothing else has used.
+    """Run a module's command in a new process, whose memory nothing else has used.
 
     Args:
         module: name of a module within this package, such as 'training.memory'.
@@ -224,7 +224,7 @@ def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = 
 
 
 class Reached(NamedTuple):
-    """A step of a run as its report came.
+    """A reported step of a run.
 
     Attributes:
         seconds: since the process was started.
@@ -309,7 +309,7 @@ def measure_input(config_path: str, batches: int) -> Dict[str, float]:
 
 
 def peak_memory_mib(pid: Any = 'self') -> float:
-    """High-water mark of a living process's resident memory, in MiB."""
+    """Return the high-water mark of a running process's resident memory, in MiB."""
     with open(f'/proc/{pid}/status') as status:
         for line in status:
             if line.startswith('VmHWM'):
@@ -318,7 +318,7 @@ def peak_memory_mib(pid: Any = 'self') -> float:
 
 
 def forget_peak_memory() -> None:
-    """Let `peak_memory_mib` of this process start again from what it holds now."""
+    """Reset `peak_memory_mib` of this process to its current memory."""
     with open('/proc/self/clear_refs', 'w') as file:
         file.write('5')
 

@@ -1,4 +1,4 @@
-"""The pipeline configs that benchmarks run: published ones, on data that are here."""
+"""Pipeline configs of the benchmarks: published ones, on local data."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _add_loaded(feature: Any, config: Any) -> None:
 
 
 def _ellipse(box: Any, height: int, width: int) -> Any:
-    """uint8 [height, width], 1 inside of the ellipse in a normalized box."""
+    """Return a mask uint8 [height, width], 1 inside of the ellipse in a normalized box."""
     middle, half = (box[:2] + box[2:]) / 2, np.maximum(box[2:] - box[:2], 1e-6) / 2
     rows = ((np.arange(height) + 0.5) / height - middle[0]) / half[0]
     columns = ((np.arange(width) + 0.5) / width - middle[1]) / half[1]

@@ -1,4 +1,4 @@
-"""Measures a whole training step of several models, in float32 and with `use_bfloat16`.
+"""Measurement of a whole training step of several models, in float32 and with `use_bfloat16`.
 
     python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=2]
 
@@ -59,7 +59,7 @@ def _measure_apart(dtype: str, config_path: str) -> List[float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     recipes.add_arguments(parser, DEFAULT_MODELS)
     parser.add_argument('--turns', type=int, default=2, help='processes of each side')

@@ -1,7 +1,7 @@
-"""`create_model_fn`: any task as the `model_fn` of a `tf.estimator.Estimator`.
+"""`create_model_fn`: the `model_fn` of any task for a `tf.estimator.Estimator`.
 
-Reads as the recipe: predictions, losses, and then what the mode asks for. How gradients are
-clipped, how a checkpoint is mapped, how a hook reports, is written elsewhere.
+This module only puts the parts of a graph in order: predictions, losses, and then the parts of the
+mode. Gradients, checkpoints and hooks have modules of their own.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ ModelFn = Callable[..., tf.estimator.EstimatorSpec]
 
 @dataclasses.dataclass(frozen=True)
 class TrainStep:
-    """A training step, and what goes with it; the attributes are those of an `EstimatorSpec`.
+    """Training step with its hooks; the attributes are those of an `EstimatorSpec`.
 
-    That class itself asks for variables of a graph.
+    `EstimatorSpec` itself needs a graph: it cannot hold a step of eager variables.
 
     Attributes:
-        loss: float scalar; infinite in place of NaN.
-        train_op: what makes the step.
-        scaffold: has the Saver, and what variables begin with.
-        training_hooks: what watches the steps of this process.
-        training_chief_hooks: what writes to `model_dir`.
+        loss: float scalar; infinity replaces NaN.
+        train_op: the op that runs the step.
+        scaffold: the Saver and the initial values of variables.
+        training_hooks: the hooks that watch the steps of this process.
+        training_chief_hooks: the hooks that write to `model_dir`.
     """
 
     loss: tf.Tensor
@@ -74,7 +74,7 @@ class TrainStep:
     training_chief_hooks: List[tf1.train.SessionRunHook]
 
     def as_spec(self) -> tf.estimator.EstimatorSpec:
-        """For an Estimator."""
+        """Convert to an `EstimatorSpec`."""
         return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, **vars(self))
 
 
@@ -89,21 +89,21 @@ def create_model_fn(
     """Return a `model_fn` that builds a task's graph for training, evaluation or prediction.
 
     Args:
-        task: what the network is, and what it is trained for.
-        config: how it is trained and evaluated.
-        graph_hook_fn: called in each graph when the forward pass and the losses are built and
-            before gradients are; for rewrites of the forward graph.
+        task: the task.
+        config: the pipeline config of training and evaluation.
+        graph_hook_fn: rewrites the forward graph; called in each graph after the forward pass and
+            the losses are built, and before the gradients.
 
     Returns:
-        `model_fn(features, labels, mode, params, config)`, as `tf.estimator.Estimator` takes it.
-        `params` must be empty: everything comes from the pipeline config. Called without a
-        `RunConfig` or with one that has no `model_dir`, it builds the same step of one machine,
-        which saves and summarizes nothing by itself.
+        `model_fn(features, labels, mode, params, config)` for `tf.estimator.Estimator`. `params`
+        must be empty: everything comes from the pipeline config. Without a `RunConfig`, or with one
+        without `model_dir`, the `model_fn` builds the same step for one machine, and the step
+        writes no checkpoints and no summaries.
     """
     pipeline = config
 
-    # A strategy would have AutoGraph rewrite all Python code below, which takes longer than the
-    # rest of the start; no `if` and no loop there is about a tensor's value.
+    # Under a strategy AutoGraph would convert all Python code below. That takes longer than the
+    # rest of the start, and is not needed: no `if` and no loop there depends on a tensor's value.
     @tf.autograph.experimental.do_not_convert
     def build(
         features: Features,
@@ -189,18 +189,18 @@ def create_step_fn(
 
 @dataclasses.dataclass(frozen=True)
 class _Training:
-    """The forward pass of a training step, and the run that it is a step of.
+    """Forward pass of a training step, and the settings of its run.
 
     Attributes:
-        task: what is trained.
-        config: how.
+        task: the task.
+        config: the pipeline config.
         run_config: `model_dir` (None: nothing is written), cadence of checkpoints, cluster.
-        plan: on which devices.
-        losses: of this replica, by name, the sum under `losses.TOTAL_LOSS`.
+        plan: the distribution over devices.
+        losses: the losses of this replica by name, their sum under `losses.TOTAL_LOSS`.
         metrics: see `Task.training_metrics`.
-        features: of the batch.
-        labels: of the batch.
-        reader_state: of the input; None where it has none.
+        features: the features of the batch.
+        labels: the labels of the batch.
+        reader_state: the position of the input; None if it has none.
     """
 
     task: Task
@@ -215,12 +215,12 @@ class _Training:
 
     @property
     def metric_values(self) -> Tensors:
-        """What the progress line and TensorBoard show of `metrics`."""
+        """Values of `metrics`, for the progress line and TensorBoard."""
         return {name: value for name, (value, _) in self.metrics.items()}
 
 
 def _train_step(training: _Training) -> TrainStep:
-    """Return the training graph: gradients applied, weights restored, hooks that watch."""
+    """Build the rest of the training graph: gradients, updates, restore and hooks."""
     task, plan, train_config = training.task, training.plan, training.config.train_config
     exchange = sync_replicas.from_plan(plan)
     loss = training.losses[losses_lib.TOTAL_LOSS]
@@ -272,7 +272,7 @@ def _train_step(training: _Training) -> TrainStep:
 def _train_scaffold(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf.estimator.RunConfig
 ) -> tf1.train.Scaffold:
-    """Return the one Saver, and where the initial values come from."""
+    """Build the Scaffold of a training graph: its only Saver, and its initial values."""
     train_config = config.train_config
     start: Dict[str, Any] = {}
     if train_config.fine_tune_checkpoint:
@@ -290,11 +290,11 @@ def _train_scaffold(
     saver = savers.create_saver(
         run_config.keep_checkpoint_max, run_config.keep_checkpoint_every_n_hours
     )
-    # Where a user's hooks that save look for it.
+    # Saving hooks of a user look for the Saver in this collection.
     tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [saver]
     alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
     if alone and not run_config.num_ps_replicas:
-        # The fine-tuning's own, where there is one: it forgets what it has fed.
+        # Update the dictionary of fine-tuning in place: its `init_fn` clears it after use.
         fed = start.setdefault('init_feed_dict', {})
         fed.update({**initial_values.unfolded_feed_dict(), **fed})
         start.update(ready_ops.always_ready())
@@ -309,14 +309,14 @@ def _chief_hooks(
     scaffold: tf1.train.Scaffold,
     scale: Optional[LossScale],
 ) -> List[tf1.train.SessionRunHook]:
-    """What writes to `model_dir`."""
+    """Build the hooks that write to `model_dir`."""
     run_config = training.run_config
     if not run_config.model_dir:
         return []
     scalars = {
         'learning_rate': learning_rate,
         'loss': losses[losses_lib.TOTAL_LOSS],
-        **{f'Loss/{name}': one for name, one in losses.items()},
+        **{f'Loss/{name}': loss for name, loss in losses.items()},
         **{f'training/{name}': value for name, value in training.metric_values.items()},
         **({} if scale is None else {'loss_scale': scale.value}),
     }
@@ -330,7 +330,7 @@ def _chief_hooks(
                 training.task.draw, batch, run_config.model_dir, reports.pictures_every_n_steps
             )
         )
-    # Where updates that are not finite are left out, a step with such a loss has changed nothing.
+    # If non-finite updates are skipped, a step with a non-finite loss has changed no variable.
     stops = training.config.train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
     return [
         *non_finite.saver_hooks(run_config, losses if stops else {}, scaffold),
@@ -348,14 +348,14 @@ def _training_hooks(
     finite: Optional[FiniteUpdates],
     scale: Optional[LossScale],
 ) -> List[tf1.train.SessionRunHook]:
-    """What watches the steps of this process."""
+    """Build the hooks that watch the steps of this process."""
     train_config, reader_state = training.config.train_config, training.reader_state
     plan = training.plan
     # Only the chief of synchronous workers knows the gradients that make a step.
     is_waiting = plan.is_synchronous and plan.worker_index > 0
     is_finite = None if is_waiting else getattr(finite, 'is_finite', None)
     if scale is not None and is_finite is not None:
-        # A step that only says that the scale was too large is no reason for the policy.
+        # A step that overflowed only because of the loss scale must not trigger the policy.
         is_finite = scale.is_expected(is_finite)
     hooks: List[tf1.train.SessionRunHook] = [
         non_finite.NonFiniteLossHook(
@@ -378,7 +378,7 @@ def _training_hooks(
         ),
     ]
     if not training.run_config.cluster_spec:
-        # The trainers of a cluster agree on their last step, see `cluster/running.py`.
+        # In a cluster the trainers agree on their last step instead, see `cluster/running.py`.
         hooks.append(preemption.PreemptionHook())
     if train_config.use_bfloat16:
         hooks.append(mixed_precision.EnvironmentHook())
@@ -394,7 +394,7 @@ def _predict_spec(
     features: Features,
     graph_hook_fn: Optional[Callable[[], None]],
 ) -> tf.estimator.EstimatorSpec:
-    """Return the inference graph and its signature."""
+    """Build the inference graph and its signature."""
     predictions = task.predict(features, ModeKeys.PREDICT)
     task_checks.require_tensors(task, 'predict', predictions)
     if graph_hook_fn is not None:

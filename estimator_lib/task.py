@@ -1,15 +1,14 @@
-"""Contract between the engine and a task: what the engine asks of it, and nothing else.
+"""Interface between the engine and a task.
 
-`Task` has the methods of training and evaluation. Its bases add what some tasks have beside that:
+`Task` has the methods of training and evaluation. Its base classes add optional features:
 
     Presentation        pictures, tables and files of results
     Deployment          signatures of servers, files for small devices
     CheckpointMapping   checkpoints of other tasks and programs
     DataChecks          checks of records before training
 
-Their methods have defaults where a task can do without. `name` is what messages call the task, an
-attribute or a property of each. Everything that a task of another package
-needs is imported from here.
+Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
+messages. A task of another package can import everything that it needs from here.
 """
 
 from __future__ import annotations
@@ -66,11 +65,11 @@ __all__ = [
 
 
 class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
-    """One kind of vision model, as a set of functions without memory.
+    """One kind of vision model, as a set of functions without state.
 
-    A task is built from a pipeline config and never changes: methods get what they need as
-    arguments and return what they make. The graph-building methods may be called any number of
-    times, in any graph.
+    A task is built from a pipeline config and never changes. Methods take all inputs as arguments
+    and return their results. The graph-building methods may be called any number of times, in any
+    graph.
     """
 
     @classmethod
@@ -78,23 +77,24 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
         """Return the rules of the config's fields that this task reads, without building the task.
 
         Args:
-            config: a pipeline config as it was parsed; nothing of it has been checked.
+            config: a parsed pipeline config, which has not been validated.
 
         Returns:
-            None: no rules beyond the engine's.
+            The rules; None if there are none beyond the engine's.
         """
         del cls, config
         return None
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> Task:
-        """Build the task that a pipeline config describes; every task of a config defines it.
+        """Build the task of a pipeline config; every task that a config can name defines it.
 
         Args:
-            config: the pipeline config. Where a session only exports, parts of it may be missing.
+            config: the pipeline config. For an export, the training and evaluation parts may be
+                missing.
 
         Raises:
-            errors.ConfigError: a value that is not usable; the message begins with its path.
+            errors.ConfigError: a value is not usable; the message begins with its path.
         """
         raise NotImplementedError(f'{cls.__name__}.from_config')
 
@@ -106,32 +106,32 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
             serialized: string scalar, a `tf.train.Example`.
 
         Returns:
-            The example; it has `SOURCE_ID`. A record that is not valid (an image that does not
-            decode, a label out of range) fails with `tf.errors.InvalidArgumentError` when run, with
-            a message that says what is wrong; the engine adds file and record.
+            The example; it has `SOURCE_ID`. An invalid record (an image that does not decode, a
+            label out of range) raises `tf.errors.InvalidArgumentError` when run, with a message
+            that describes the problem. The engine adds the file and the number of the record.
         """
 
     def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
         """Split a sequence into the records of its frames, for `input_type: TF_SEQUENCE_EXAMPLE`.
 
         Args:
-            serialized: a `tf.train.SequenceExample`, or what stands in its place.
+            serialized: a serialized `tf.train.SequenceExample`, possibly malformed.
 
         Returns:
-            A serialized `tf.train.Example` for each frame that is to be read; a record that cannot
-            be split, alone: `check_example` says what is wrong with it.
+            A serialized `tf.train.Example` for each frame to read. A malformed record is returned
+            alone and unchanged; `check_example` describes its problem.
         """
         return [serialized]
 
     @abc.abstractmethod
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """Vary one example for training.
+        """Augment one example for training.
 
         Args:
             example: from `decode`.
-            seed: int64 [2]. All randomness is a function of it (`tf.random.stateless_*`,
-                `tf.image.stateless_*`): no two examples of a run get the same one, and a resumed
-                run gives each example the seed that it would have had.
+            seed: int64 [2], the only source of randomness (`tf.random.stateless_*`,
+                `tf.image.stateless_*`). Each example of a run gets another seed, and a resumed run
+                continues with the seeds of an uninterrupted one.
 
         Returns:
             The example, with the same keys.
@@ -139,7 +139,7 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
 
     @abc.abstractmethod
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """Turn one example into tensors that can be batched: of static shape, or `pads_batches`.
+        """Convert one example to tensors that can be batched: of static shape, or `pads_batches`.
 
         Args:
             example: from `augment` or `decode`.
@@ -151,18 +151,18 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
         """
 
     def largest_input(self) -> Optional[Tuple[int, int]]:
-        """Return a height and a width that no image of a batch exceeds; None: not known."""
+        """Return an upper bound of the height and width of images in a batch; None if unknown."""
         return None
 
     def pads_batches(self) -> bool:
-        """Return True where examples differ in size, and zeros bring them to the largest's."""
+        """Return True if the examples of a batch differ in size and are padded with zeros."""
         return False
 
     def batches_by_size(self) -> bool:
-        """Return True where each batch of an evaluation has images of one size only.
+        """Return True if each batch of an evaluation has images of one size only.
 
-        The metrics then do not depend on which images share a batch. Examples may differ in size,
-        and keep it. Labels have the height and width of their image, or static shapes.
+        The metrics then do not depend on the images that share a batch. Examples keep their size.
+        Labels have the height and width of their image, or static shapes.
         """
         return False
 
@@ -170,29 +170,29 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Build the network: raw outputs of a batch of features.
 
-        The global variables that this and `losses` create are those of the model, whatever
-        collections they are in: they are saved, averaged, restored and exported. Evaluation and
-        inference create no other ones than training: each has to be in the checkpoint. Variables
-        have names of their own (`tf.compat.v1.get_variable`), since several replicas on the devices
-        of a machine share them. Updates of batch norm go to `UPDATE_OPS`, regularization losses to
-        `REGULARIZATION_LOSSES`, as `get_variable(regularizer=...)` does it.
+        The global variables that this method and `losses` create are the variables of the model,
+        in whatever collections they are. They are saved, averaged, restored and exported.
+        Evaluation and inference must not create variables that training does not: each must be in
+        the checkpoint. Create variables with `tf.compat.v1.get_variable`, so that the replicas on
+        the devices of a machine share them by name. Add updates of batch norm to `UPDATE_OPS`, and
+        regularization losses to `REGULARIZATION_LOSSES`, as `get_variable(regularizer=...)` does.
 
         Args:
             features: of a batch.
             mode: a `tf.estimator.ModeKeys`.
-            labels: of the batch in training and evaluation, for networks that sample by them; None
-                in inference.
+            labels: of the batch in training and evaluation, for networks that sample by labels;
+                None in inference.
 
         Returns:
-            Tensors by name, at least one: what `losses` and `postprocess` need.
+            Tensors by name, at least one: the inputs of `losses` and `postprocess`.
         """
 
     @abc.abstractmethod
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
         """Build the losses to minimize: float scalars by the names of `loss_names`.
 
-        They are weighted, means over the batch, and without regularization losses. They do not
-        change variables by themselves.
+        The losses are weighted means over the batch, without regularization losses. They must not
+        change variables.
         """
 
     @abc.abstractmethod
@@ -201,42 +201,42 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
 
     @abc.abstractmethod
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
-        """Build what a user sees: outputs of a batch, each with a leading batch dimension.
+        """Build the outputs for a user, each with a leading batch dimension.
 
-        Creates no variables.
+        This method must not create variables.
         """
 
     @abc.abstractmethod
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """Build the metrics of the outputs: (value, update op) by name.
 
-        Values may be arrays (a confusion matrix) that `finish_metrics` makes scalars of. One graph
-        makes many evaluations, each of which starts with the initial values of all local variables:
-        all state is in these, or is cleared by what reads them. Where several devices evaluate,
-        this is called once, with the batches of all.
+        Values may be arrays (a confusion matrix), from which `finish_metrics` computes scalars.
+        One graph runs many evaluations, and each starts by initializing all local variables. So
+        keep all state in local variables, or clear it when it is read. If several devices evaluate,
+        this method is called once, with the batches of all.
         """
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """Return the scalars to report of an evaluation.
+        """Compute the scalars that an evaluation reports.
 
         Args:
-            values: of the value ops of `metrics`.
+            values: the results of the value ops of `metrics`.
 
         Returns:
-            Scalars by the names of `metric_names`. A metric that the data cannot tell (the accuracy
-            of a class without examples) is left out, or is NaN: `metrics.json` then has null.
+            Scalars by the names of `metric_names`. A metric without data (the accuracy of a class
+            without examples) is left out, or is NaN; `metrics.json` then has null.
         """
         return {name: float(value) for name, value in values.items() if np.ndim(value) == 0}
 
     def training_metrics(
         self, predictions: Tensors, features: Features, labels: Labels
     ) -> Dict[str, Metric]:
-        """Build what a training step reports beside its losses: (float32 scalar, update op).
+        """Build metrics that training reports beside its losses.
 
         Each step runs the update ops, and reads the values of the steps before it.
 
         Returns:
-            By name.
+            (float32 scalar, update op) by name.
         """
         del predictions, features, labels
         return {}
@@ -246,9 +246,9 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
         """Return the names that `finish_metrics` may return, without building a graph."""
 
     def across_replicas(self) -> Sequence[str]:
-        """Return config fields by which a training step computes over the batches of all replicas.
+        """Return the set config fields whose computation needs the batches of all replicas.
 
-        Where the replicas of a run cannot do that, the run is refused by these names.
+        A run whose replicas cannot share batches is refused, with the names of these fields.
         """
         return ()
 

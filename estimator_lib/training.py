@@ -467,7 +467,7 @@ class _Run:
     def finish(self, evaluator: Optional[evaluating.Evaluator]) -> Metrics:
         """Make the last evaluation and the final export."""
         checkpoint = checkpoint_files.resolve_checkpoint(self.model_dir)
-        step = checkpoint_files.step_of(checkpoint)
+        step = checkpoint_files.checkpoint_step(checkpoint)
         if evaluator is not None:
             with self.schedule().evaluating(step, is_final=True):
                 evaluator.evaluate(checkpoint, is_final=True)

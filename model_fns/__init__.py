@@ -1,4 +1,4 @@
-"""The tasks, and the factory that makes one out of a pipeline config."""
+"""The tasks, and the factory that builds one from a pipeline config."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
     from estimator_lib.task import Task
 
-# One line a task: the field of `model`, and the class that it describes. A task's module is
-# imported when a config asks for it.
+# By field of `model`: the module and the class of the task. A module is imported when a config asks
+# for its task.
 _TASKS = {
     'classification': ('model_fns.classification.task', 'ClassificationTask'),
     'segmentation': ('model_fns.segmentation.task', 'SegmentationTask'),
@@ -22,12 +22,12 @@ _TASKS = {
     'faster_rcnn': ('model_fns.detection.task', 'DetectionTask'),
     'center_net': ('model_fns.detection.task', 'DetectionTask'),
 }
-# The field of `model` that names the class of a task by itself.
+# The field of `model` with the name of a task's class.
 _EXTERNAL = 'external'
 
 
 def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
-    """Returns the class of the task that `config.model` describes; None where there is none.
+    """Return the class of the task that `config.model` describes; None where there is none.
 
     Raises:
         errors.ConfigError: `model.external` names no task, see `external.load_task_class`.
@@ -42,7 +42,7 @@ def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
 
 
 def validate(config: PipelineConfig, mode: Optional[str] = 'train_and_evaluate') -> List[str]:
-    """Checks a pipeline config against the rules of the engine and of its task.
+    """Check a pipeline config against the rules of the engine and of its task.
 
     Args:
         config: the config.
@@ -52,13 +52,13 @@ def validate(config: PipelineConfig, mode: Optional[str] = 'train_and_evaluate')
         Warnings, one sentence each.
 
     Raises:
-        errors.ConfigError: with every problem, a line each.
+        errors.ConfigError: the config has problems; the message has a line for each.
     """
     return config_lib.validate(config, mode, rules_of_task(config))
 
 
 def rules_of_task(config: PipelineConfig) -> ConfigRules:
-    """Returns the rules of a config's fields beyond those of the engine."""
+    """Return the rules of a config's fields beyond those of the engine."""
     if config.model.WhichOneof('model') == _EXTERNAL:
         from model_fns import external  # imports the engine
 
@@ -70,26 +70,26 @@ def rules_of_task(config: PipelineConfig) -> ConfigRules:
 
 
 def build_task(config: PipelineConfig, mode: Optional[str] = None) -> Task:
-    """The task that a pipeline config describes.
+    """Build the task that a pipeline config describes.
 
     Args:
         config: from `estimator_lib.config.load_pipeline_config`.
-        mode: what the task is for (a `--mode` of the front door): the parts of the config that
-            this does not use are not looked at. None: all that is there has to be right, and
-            nothing but the model has to be there.
+        mode: the use of the task (a `--mode` of the front door): parts of the config that it does
+            not use are not checked. None: all present parts are checked, and only the model is
+            required.
 
     Raises:
-        errors.ConfigError: what `validate` finds, or what the task finds when it is made.
+        errors.ConfigError: `validate` or the task finds a problem.
     """
     validate(config, mode)
     return make_task(config)
 
 
 def make_task(config: PipelineConfig) -> Task:
-    """The task of a config that `validate` has looked at, or that need not be valid as a whole.
+    """Build the task of a config without checking the whole config.
 
     Raises:
-        errors.ConfigError: the task cannot be made.
+        errors.ConfigError: the task cannot be built.
     """
     kind = task_class(config)
     if kind is None:
@@ -100,7 +100,7 @@ def make_task(config: PipelineConfig) -> Task:
 def create_model_fn(
     config: PipelineConfig, graph_hook_fn: Optional[Callable[[], None]] = None
 ) -> ModelFn:
-    """The `model_fn` of a pipeline config, for any `tf.estimator.Estimator`.
+    """Create the `model_fn` of a pipeline config, for any `tf.estimator.Estimator`.
 
     Args:
         config: see `build_task`.
@@ -109,19 +109,19 @@ def create_model_fn(
     Raises:
         errors.ConfigError: see `build_task`.
     """
-    # Here, so that a backbone or a converter is imported without the engine.
+    # Imported here, so that a backbone or a converter does not import the engine.
     from estimator_lib import model_fn
 
     return model_fn.create_model_fn(build_task(config), config, graph_hook_fn)
 
 
 def _no_task(config: PipelineConfig) -> List[Problem]:
-    """What is said of a config that no task is for."""
+    """Return the problem of a config without a task."""
     kind = config.model.WhichOneof('model')
     rule = field_rules.get_rule(config.model.DESCRIPTOR.fields_by_name[kind]) if kind else None
     known = f'expected one of: {", ".join(sorted([*_TASKS, _EXTERNAL]))}.'
     if rule is not None and rule.unsupported:
-        return []  # the reason is a problem already
+        return []  # Validation reports the reason.
     if kind:
         return [Problem(f'model.{kind}', f'there is no task for it; {known}')]
     held = 'is empty' if config.HasField('model') else 'is missing'

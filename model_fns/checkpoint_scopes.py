@@ -1,4 +1,4 @@
-"""Where the variables of a backbone stand in the checkpoints of each task."""
+"""Scopes of a backbone's variables in the checkpoints of each task."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from estimator_lib.optimization.partitioned import variable_name
 
-# The scope that a single-shot detector puts around its backbone.
+# The scope of the backbone in a single-shot detector.
 DETECTION = 'FeatureExtractor'
 
-# What stands before the name of a backbone's variable, by `fine_tune_checkpoint_type`.
+# Prefix of the names of a backbone's variables, by `fine_tune_checkpoint_type`.
 PREFIXES: Mapping[str, str] = {
     'classification': '',
     'detection': f'{DETECTION}/',
@@ -19,13 +19,13 @@ PREFIXES: Mapping[str, str] = {
 }
 
 
-def renamed(name: str, rename: Callable[[str], str]) -> str:
-    """The name that a variable has where a scope is called otherwise.
+def rename_scope(name: str, rename: Callable[[str], str]) -> str:
+    """Return the name of a variable under another scope.
 
     Args:
-        name: of the variable; averages of quantization ranges have their scope in it twice,
+        name: of the variable; averages of quantization ranges repeat their scope,
             `X/X/min/biased`.
-        rename: the new name of a name that has the scope once, at its start.
+        rename: old name -> new name, for names with the scope once, at the start.
     """
     stem, _, last = name.partition('/min/' if '/min/' in name else '/max/')
     half = len(stem) // 2
@@ -35,11 +35,14 @@ def renamed(name: str, rename: Callable[[str], str]) -> str:
     return rename(name)
 
 
-def names_in(scope: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:
-    """Variables by their names in a checkpoint that has them in an outer scope.
+def add_scope(scope: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:
+    """Index variables by their names in a checkpoint with an outer scope.
 
     Args:
-        scope: what stands before the names: empty, or with a slash at its end.
+        scope: prefix of the names: empty, or with a slash at its end.
         variables: of a model.
     """
-    return {renamed(variable_name(one), lambda name: scope + name): one for one in variables}
+    return {
+        rename_scope(variable_name(variable), lambda name: scope + name): variable
+        for variable in variables
+    }

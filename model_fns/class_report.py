@@ -1,4 +1,4 @@
-"""What `--mode=check` says of the classes of examples: histograms, and what is probably amiss."""
+"""Report of `--mode=check` on the classes of examples: histograms and warnings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Counter, Dict, Iterator, List, Mapping, Sequence, Tuple
 from estimator_lib import errors
 from estimator_lib.task import DataReport
 
-# How much of each class a record holds: objects, images or pixels, by class id.
+# Number of objects, images or pixels of a record, by class id.
 Counts = Mapping[int, int]
 
 _MOST_SHOWN = 30  # classes of a histogram
@@ -19,11 +19,11 @@ _TRAINING = 'train_input_reader'
 def class_report(
     readers: Mapping[str, Sequence[Counts]], names: Mapping[int, str], unit: str
 ) -> DataReport:
-    """Histograms of the classes of each reader, and the classes that lack examples.
+    """Report the histogram of the classes of each reader, and the classes without examples.
 
     Args:
         readers: the counts of each record, by reader.
-        names: of the classes that there should be; what else is counted is ignored in training.
+        names: of the expected classes; training ignores other classes.
         unit: of the counts: `objects`, `pixels`; `images` where each record is one.
     """
     lines: List[str] = []
@@ -47,7 +47,7 @@ def class_report(
 def _empty_readers(
     seen: Mapping[str, Counter[int]], names: Mapping[int, str], unit: str
 ) -> Iterator[Tuple[str, str]]:
-    """Yields readers whose records hold nothing of the classes that there should be."""
+    """Yield readers whose records have no example of the expected classes."""
     for reader, images in seen.items():
         if names and not any(images[class_id] for class_id in names):
             yield reader, f'there are no {unit} of any of the {len(names)} classes'
@@ -61,8 +61,8 @@ def _histogram(
     whole = max(sum(totals.values()), 1)
     lines = []
     for class_id in rows:
-        of_unit = f'{totals[class_id]:>13,} {unit} {totals[class_id] / whole:>6.1%}'
-        line = f'  {_name(class_id, names):<{width}}{of_unit}'
+        share = f'{totals[class_id]:>13,} {unit} {totals[class_id] / whole:>6.1%}'
+        line = f'  {_name(class_id, names):<{width}}{share}'
         if unit != 'images':
             line += f'  in {images[class_id]:,} of {count:,} images'
         lines.append(line)
@@ -74,22 +74,22 @@ def _histogram(
 
 
 def _missing(seen: Mapping[str, Counter[int]], names: Mapping[int, str]) -> List[str]:
-    """Sentences about classes without examples, or with examples in one split alone."""
+    """List the classes without examples, or with examples in one split alone, in sentences."""
     trained = set(seen.get(_TRAINING, ()))
     evaluated = {class_id for reader in seen if reader != _TRAINING for class_id in seen[reader]}
     classes = list(names)
     checks: List[Tuple[str, List[int]]] = []
     if seen:
-        nowhere = [one for one in classes if one not in trained | evaluated]
-        checks.append(('there is no example of', nowhere))
+        absent = [index for index in classes if index not in trained | evaluated]
+        checks.append(('there is no example of', absent))
     if _TRAINING in seen and len(seen) > 1:
-        untrained = [one for one in classes if one in evaluated - trained]
+        untrained = [index for index in classes if index in evaluated - trained]
         checks.append(('evaluation has examples of, and training has none of', untrained))
-        untested = [one for one in classes if one in trained - evaluated]
+        untested = [index for index in classes if index in trained - evaluated]
         checks.append(('training has examples of, and evaluation has none of', untested))
     return [
         f'{text} {len(missing)} of {len(classes)} classes: '
-        f'{errors.shortened([_name(one, names) for one in missing], _MOST_NAMED)}'
+        f'{errors.shortened([_name(index, names) for index in missing], _MOST_NAMED)}'
         for text, missing in checks
         if missing
     ]

@@ -1,4 +1,4 @@
-"""Rules of configs that several tasks have in common."""
+"""Config rules that several tasks share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protos import cluster_pb2
 
 
 def _quantized(config: PipelineConfig) -> Iterator[Problem]:
-    """Yield what does not go together with quantization-aware training."""
+    """Check for fields that exclude quantization-aware training."""
     if not config.graph_rewriter.HasField('quantization'):
         return
     train_config = config.train_config
@@ -25,7 +25,7 @@ def _quantized(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
-def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
+def _quantization_warnings(config: PipelineConfig) -> Iterator[str]:
     if not config.graph_rewriter.HasField('quantization'):
         return
     asked = config.graph_rewriter.quantization
@@ -49,4 +49,4 @@ def _doubts_of_quantized(config: PipelineConfig) -> Iterator[str]:
 
 
 # Quantization-aware training, for the tasks whose networks are quantized.
-QUANTIZED = ConfigRules(problems=(_quantized,), doubts=(_doubts_of_quantized,))
+QUANTIZED = ConfigRules(problems=(_quantized,), warnings=(_quantization_warnings,))

@@ -3,7 +3,7 @@
     python -m model_fns.convert_checkpoint --pipeline_config_path=pipeline.config \
         --checkpoint_path=checkpoint/ckpt-0 --output_dir=converted
 
-An object-based checkpoint becomes one that names variables by scope, and the other way about.
+It converts an object-based checkpoint to one with variables named by scope, and back.
 `convert-checkpoint` is the same command.
 """
 
@@ -15,7 +15,7 @@ from estimator_lib import logs
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; exit with 2 and one sentence where something is wrong."""
+    """Run the command; on a user's error exit with status 2 and one sentence."""
     logs.silence_tensorflow()
     from model_fns.cli import convert_checkpoint  # imports TensorFlow
 

@@ -10,7 +10,7 @@ import types
 from typing import Type
 
 from estimator_lib import errors
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, find_build_problems
 from estimator_lib.task import Task
 
 _FIELD = 'model.external.task'
@@ -24,8 +24,8 @@ def load_task_class(config: PipelineConfig) -> Type[Task]:
     """Import the class that `model.external.task` names.
 
     Raises:
-        errors.ConfigError: the name is malformed, nothing can be imported by it, or what it names
-            is no complete task.
+        errors.ConfigError: the name is malformed, the import fails, or the class is not a complete
+            task.
     """
     text = config.model.external.task
     match = _SYNTAX.fullmatch(text)
@@ -51,15 +51,17 @@ def load_task_class(config: PipelineConfig) -> Type[Task]:
 def config_rules(config: PipelineConfig) -> ConfigRules:
     """Return the rules of a config with `model.external`.
 
-    A field that neither the engine nor the rules of the task know is not supported. Where the task
-    cannot be loaded, the reason is the problem.
+    A field that neither the engine nor the rules of the task know is an error. Where the task
+    cannot be loaded, the reason is reported as the problem.
     """
     if not config.model.external.task:
         return _RULES
     try:
         kind = load_task_class(config)
     except errors.ConfigError:
-        return _RULES + ConfigRules(problems=(lambda config: problems_of(load_task_class, config),))
+        return _RULES + ConfigRules(
+            problems=(lambda config: find_build_problems(load_task_class, config),)
+        )
     reason = f'neither the engine nor {config.model.external.task} reads it'
     return _RULES + (kind.config_rules(config) or ConfigRules()) + ConfigRules(unlisted=reason)
 

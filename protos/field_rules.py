@@ -1,4 +1,4 @@
-"""The rules of single fields, as the options `(rule)` of the `.proto` files state them."""
+"""Rules of single fields: the options `(rule)` of the `.proto` files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from protos import rules_pb2
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """An interval.
+    """Interval of numbers.
 
     Attributes:
-        low: its lower end.
-        high: its upper end.
-        open_low: whether `low` itself is out.
-        open_high: whether `high` itself is out.
+        low: the lower end.
+        high: the upper end.
+        open_low: whether `low` itself is excluded.
+        open_high: whether `high` itself is excluded.
     """
 
     low: float = -math.inf
@@ -29,7 +29,7 @@ class Range:
     open_high: bool = False
 
     def holds(self, value: float) -> bool:
-        """Return whether a value is in it."""
+        """Return whether a value is in the interval."""
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
         return above and below
@@ -46,12 +46,12 @@ FRACTION = Range(0, 1)
 
 
 def format_number(value: float) -> str:
-    """Return a number for a message: all digits of a whole one that a person would write out."""
+    """Format a number for a message: integers below 1e12 with all digits."""
     return f'{value:.0f}' if float(value).is_integer() and abs(value) < 1e12 else f'{value:g}'
 
 
 def to_range(rule: rules_pb2.Rule) -> Optional[Range]:
-    """Return the interval of a rule; None where it has none."""
+    """Return the interval of a rule; None if it has none."""
     has = rule.HasField
     low = rule.more_than if has('more_than') else rule.min if has('min') else -math.inf
     high = rule.less_than if has('less_than') else rule.max if has('max') else math.inf
@@ -62,13 +62,13 @@ def to_range(rule: rules_pb2.Rule) -> Optional[Range]:
 
 @functools.cache
 def get_rule(field: descriptor_lib.FieldDescriptor) -> rules_pb2.Rule:
-    """Return the rule of a field; an empty one where the schema has none."""
+    """Return the rule of a field; an empty one if the schema has none."""
     return field.GetOptions().Extensions[rules_pb2.rule]
 
 
 @functools.cache
 def get_range(field: descriptor_lib.FieldDescriptor) -> Optional[Range]:
-    """Return the interval that the numbers of a field have to be in; None: any number will do."""
+    """Return the interval of a field's numbers; None if any number is allowed."""
     return to_range(get_rule(field))
 
 
@@ -82,5 +82,5 @@ def find_fields(
 
 @functools.cache
 def is_needed(oneof: descriptor_lib.OneofDescriptor) -> bool:
-    """Return whether a member of a oneof has to be set."""
+    """Return whether a oneof must have a member set."""
     return oneof.GetOptions().Extensions[rules_pb2.needed]

@@ -1,9 +1,8 @@
-"""Generates modules and documentation from the `.proto` files: `python -m protos.generate`.
+"""Generator of modules and documentation from the `.proto` files: `python -m protos.generate`.
 
-`protos/*_pb2.py`, their types `protos/*_pb2.pyi` and `docs/config.md` are written.
+The generator writes `protos/*_pb2.py`, their types `protos/*_pb2.pyi`, and `docs/config.md`.
 
-The generator's version is pinned, so that the modules in the repository are the same whoever makes
-them.
+The version of protoc is pinned, so that the generated modules are the same for all developers.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PAGE = _ROOT / 'docs' / 'config.md'
 
 
 def missing_generator() -> Optional[str]:
-    """Return what keeps the modules from being generated; None when nothing does."""
+    """Return the reason why modules cannot be generated; None if they can."""
     try:
         version = importlib.metadata.version('grpcio-tools')
     except importlib.metadata.PackageNotFoundError:
@@ -47,13 +46,13 @@ def generate(output: pathlib.Path) -> None:
 
     Raises:
         RuntimeError: the generator is missing or of another version, or a `.proto` file is wrong
-            (the generator has then said what, on standard error).
+            (the generator prints the reason on standard error).
     """
     _protoc([f'--python_out={output}', f'--pyi_out={output}'])
 
 
 def page() -> str:
-    """Return the text of `docs/config.md`.
+    """Generate the text of `docs/config.md`.
 
     Raises:
         RuntimeError: see `generate`.
@@ -69,7 +68,7 @@ def _protoc(options: Sequence[str]) -> None:
     reason = missing_generator()
     if reason:
         raise RuntimeError(reason)
-    # Its own package, needed for nothing else.
+    # Import here: only the generation needs this package.
     from grpc_tools import protoc
 
     # The published messages that `rules.proto` extends come with the generator.

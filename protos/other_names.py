@@ -1,19 +1,19 @@
-"""What other versions and neighbors of this schema call a setting, and the field it is here."""
+"""Field names of other schema versions and similar systems, with the fields of this schema."""
 
 from typing import NamedTuple, Tuple
 
 
 class Renamed(NamedTuple):
-    """What becomes of a field that another version has.
+    """Rule for a field of another version.
 
     Attributes:
         now: the name of the field here; empty: the field and its value are left out.
-        more: what its message gets besides.
-        why: why it is left out.
-        refused: what is said of it where its value is none of `values`; empty: any value will do.
-        values: see there.
-        becomes: what stands in place of each of `values`; empty: the value stays. Without `refused`
-            a value that is none of them is one of this schema's, and stays.
+        more: fields to add to its message.
+        why: the reason why the field is left out.
+        refused: the error text for a value that is not in `values`; empty: any value is allowed.
+        values: the allowed values.
+        becomes: the replacements of `values`; empty: the value stays. Without `refused` any other
+            value is one of this schema, and stays.
     """
 
     now: str = ''
@@ -29,7 +29,7 @@ _IMAGES_OF_8_BITS = Renamed(
     refused='images of 8 bits are read alone; expected "uint8", and 16-bit images converted.',
     values=('uint8',),
 )
-# As the first releases of the published schema had it too.
+# The first releases of the published schema also had this field.
 _FIRST_STAGE_ONLY = Renamed(
     'number_of_stages',
     refused='expected true or false.',
@@ -41,11 +41,11 @@ _RECORDS_AS_THEY_ARE = Renamed(
     'docs/config.md has them (--from=dota, --from=hrsc make some), and max_number_of_boxes in '
     'place of cutoff_max_gts.'
 )
-# As it was before it could be more than that.
+# `cache` was a boolean before it had several kinds.
 _RECORDS_OR_NONE = Renamed('cache', values=('true', 'false'), becomes=('RECORDS', 'NONE'))
 
-# By the field of the message that a name is in, and the name: what a published detector of rotated
-# boxes has, a branch of the schema that this one is.
+# Rules by `message field/field name`, for the schema of a published detector of rotated boxes, a
+# branch of the schema that this one follows.
 RENAMED = {
     'model/rssd': Renamed('ssd', 'box_type: ROTATED'),
     'model/rfaster_rcnn': Renamed('faster_rcnn', 'box_type: ROTATED'),

@@ -1,9 +1,9 @@
-"""The page that documents the config, `docs/config.md`, out of the `.proto` files.
+"""Generator of the reference page of the config, `docs/config.md`, from the `.proto` files.
 
     python -m protos.generate
 
-It has each field with its default, its rule (the option `(rule)`) and its comment, and the behavior
-that the config decides.
+The page lists each field with its default, its rule (the option `(rule)`) and its comment. It
+begins with the behavior that the config controls.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from protos import field_rules, rules_pb2
 FIRST_OF_OURS = 1000
 ROOT = 'TrainEvalPipelineConfig'
 
-# What a run does that users of such systems ask for: the messages (with all their fields) and
-# fields that decide it, and whose comments say it.
+# Behavior of a run that users often ask for, with the messages (and all their fields) and fields
+# that control it. Their comments describe it.
 BEHAVIORS: Sequence[Tuple[str, Sequence[str]]] = (
     ('Checkpoints and evaluations', ('CheckpointConfig', 'EvaluationSchedule')),
     ('The best model', ('BestExport',)),
@@ -60,7 +60,7 @@ _SCALARS = {
     _Field.TYPE_UINT32: 'uint32',
     _Field.TYPE_UINT64: 'uint64',
 }
-# Numbers of the fields of descriptor messages, of which the places of comments are made.
+# Field numbers of descriptor messages, which form the paths of comments.
 _MESSAGES, _ENUMS = 4, 5
 _FIELDS, _NESTED_MESSAGES, _NESTED_ENUMS, _VALUES = 2, 3, 4, 2
 
@@ -72,7 +72,7 @@ class Field:
     Attributes:
         name: of the field.
         number: in the schema.
-        comment: what the `.proto` file says of it.
+        comment: its comment in the `.proto` file.
         type_name: a scalar's name, or the name of a message or enum; of a map that of its values.
         kind: a word before the type: `list of`, `map to`; empty for a single value.
         default: as text; empty where none is written.
@@ -91,12 +91,12 @@ class Field:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether it is beyond the published schema."""
+        """True if the field is not in the published schema."""
         return self.number >= FIRST_OF_OURS
 
     @property
     def is_refused(self) -> bool:
-        """Return whether it is an error for all models."""
+        """True if the field is an error for all models."""
         return bool(self.rule.unsupported) and not (self.rule.only_for or self.rule.values)
 
 
@@ -105,7 +105,7 @@ class Message:
     """One message.
 
     Attributes:
-        comment: what the `.proto` file says of it.
+        comment: its comment in the `.proto` file.
         fields: in the order of the file.
     """
 
@@ -115,7 +115,7 @@ class Message:
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """The schema with its comments; names are without the package.
+    """Schema with its comments; names are without the package.
 
     Attributes:
         messages: by name: `Ssd.MaskHead`.
@@ -144,23 +144,23 @@ class Schema:
         return paths
 
     def own_messages(self) -> List[str]:
-        """Return the messages that are reached by fields of ours alone, by their paths."""
+        """Return the messages that can only be reached by fields outside the published schema."""
         published = self._published()
         return [name for name in self.paths() if name not in published]
 
     def _published(self) -> Set[str]:
-        found, waiting = {ROOT}, [ROOT]
+        reached, waiting = {ROOT}, [ROOT]
         while waiting:
             for field in self.messages[waiting.pop()].fields:
                 name = field.type_name
-                if not field.is_ours and name in self.messages and name not in found:
-                    found.add(name)
+                if not field.is_ours and name in self.messages and name not in reached:
+                    reached.add(name)
                     waiting.append(name)
-        return found
+        return reached
 
 
 def read_schema(files: descriptor_pb2.FileDescriptorSet) -> Schema:
-    """Return the schema out of descriptors that have their source's comments."""
+    """Read the schema from descriptors with source comments."""
     messages: Dict[str, Message] = {}
     enums: Dict[str, Sequence[Tuple[str, str]]] = {}
     for file in files.file:
@@ -187,7 +187,7 @@ def _add_message(
     place: _Place,
     comments: _Comments,
 ) -> None:
-    """Add a message and those that are declared in it."""
+    """Add a message and the messages declared in it."""
     fields = [
         _read_field(field, message, comments.get((*place, _FIELDS, index), ''))
         for index, field in enumerate(message.field)
@@ -231,7 +231,7 @@ def _enum_values(
 
 
 def render(schema: Schema) -> str:
-    """Return the page."""
+    """Render the page."""
     paths, supported = schema.paths(), schema.paths(with_refused=False)
     lines = [_TITLE, '## What a run does', '']
     for number, (title, names) in enumerate(BEHAVIORS, start=1):
@@ -248,7 +248,7 @@ def render(schema: Schema) -> str:
 
 
 def _behavior(schema: Schema, paths: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
-    """Yield what a run does, and the fields that decide it."""
+    """Yield the lines of one behavior and of the fields that control it."""
     decided: List[str] = []
     for name in names:
         message, _, last = name.rpartition('.')
@@ -293,7 +293,7 @@ def _type(field: Field) -> str:
 
 
 def _describe_rule(rule: rules_pb2.Rule) -> str:
-    """Return what a field may be set to and when it has an effect, in words."""
+    """Describe the allowed values of a field, and when it has an effect."""
     parts = ['required'] if rule.required else []
     allowed = field_rules.to_range(rule)
     if allowed is not None:
@@ -317,7 +317,7 @@ def _describe_rule(rule: rules_pb2.Rule) -> str:
 
 
 def _meaning(schema: Schema, field: Field) -> str:
-    """Return what is said of a field; of an enum also what is said of each value."""
+    """Return the comment of a field; for an enum also the comments of its values."""
     values: Optional[Sequence[Tuple[str, str]]] = schema.enums.get(field.type_name)
     if values is None:
         return field.comment

@@ -1,4 +1,4 @@
-"""What all tests share: the folder of recorded cases, and a quiet TensorFlow."""
+"""Fixtures of all tests: the folder of recorded cases, and TensorFlow without messages."""
 
 import gc
 import logging
@@ -26,13 +26,13 @@ hypothesis.settings.load_profile('repeats')
 
 
 def shared_folder() -> pathlib.Path:
-    """Where recorded cases, published configs and data are, when they are."""
+    """Return the folder of recorded cases, published configs and data, which may be missing."""
     return ROOT.parent / 'shared'
 
 
 @pytest.fixture(scope='session')
 def shared() -> pathlib.Path:
-    """The shared folder beside the project; tests that need it are skipped without it."""
+    """Return the shared folder beside the project; tests that need it are skipped without it."""
     folder = shared_folder()
     if not folder.is_dir():
         pytest.skip('the folder ../shared (recorded cases and data) is not here')
@@ -41,7 +41,7 @@ def shared() -> pathlib.Path:
 
 @pytest.fixture(autouse=True)
 def bfloat16_kernels(request):
-    """Skips tests marked `bfloat16` where oneDNN is told to use kernels of older processors.
+    """Skip tests marked `bfloat16` where oneDNN is told to use kernels of older processors.
 
     TensorFlow asks the processor, which has bfloat16, and then oneDNN, which may not use it.
     """
@@ -52,7 +52,7 @@ def bfloat16_kernels(request):
 
 
 def pytest_collection_modifyitems(items):
-    """Whole runs come first, so that one of two processes gets them, and small tests at the end.
+    """Order tests: whole runs first, so that one of two processes gets them, small tests last.
 
     While a run waits for its processes, the other process computes. At the end the two take small
     tests from each other, whose fixtures cost little, and end at the same time.
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def process_as_before():
-    """After a test, environment and loggers are as before it: later tests see nothing of it."""
+    """Restore environment and loggers after a test, so that later tests see nothing of it."""
     environment = dict(os.environ)
     loggers = [logging.getLogger(name) for name in ('estimator_lib', 'model_fns', 'tensorflow')]
     states = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
@@ -77,7 +77,7 @@ def process_as_before():
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection():
-    """Garbage is looked for less often: the many objects of a graph live as long as the graph."""
+    """Collect garbage less often: the many objects of a graph live as long as the graph."""
     gc.disable()  # what imports make is no garbage
     yield
     gc.freeze()
@@ -87,10 +87,10 @@ def pytest_collection():
 
 @pytest.fixture(scope='session', autouse=True)
 def graphs_run_as_they_are_built():
-    """Most graphs here run once: to rewrite them takes a quarter of the suite's time.
+    """Switch graph rewriting off: most graphs run once, and it takes a quarter of the suite's time.
 
-    Nor do the Estimators of this process, but where a test asks for it: one run of each kind of
-    model does. Processes that tests start rewrite as they do for users.
+    The Estimators of this process do not rewrite either, except for one run of each kind of model.
+    Processes that tests start rewrite as they do for users.
     """
     import tensorflow as tf
 
@@ -103,9 +103,9 @@ def graphs_run_as_they_are_built():
 
 @pytest.fixture(scope='session', autouse=True)
 def operations_do_not_know_their_lines():
-    """TensorFlow keeps the lines that made an operation: a twelfth of the time of making it.
+    """Record no stack traces of operations: they take a twelfth of the time to make one.
 
-    It shows them beside some of its errors. Processes that tests start keep them as for users.
+    TensorFlow prints them with some errors. Processes that tests start keep them.
     """
     from tensorflow.python.util import tf_stack
 
@@ -133,7 +133,7 @@ def graphs_end_with_their_module():
 
 @pytest.fixture(scope='session', autouse=True)
 def processes_compute_on_one_thread():
-    """What tests start shares the cores with other processes: threads would wait for each other.
+    """Limit threads of started processes: they share the cores, and would wait for each other.
 
     This process has a thread for each core, with which recorded cases have been compared.
     """
@@ -149,7 +149,7 @@ def processes_compute_on_one_thread():
 
 @pytest.fixture(scope='session')
 def fork_server(processes_compute_on_one_thread):
-    """What forks processes that need not import TensorFlow; begun when a test asks for it."""
+    """Start, on first use, the server that forks processes without the import of TensorFlow."""
     from tests import processes
 
     server = processes.Server()
@@ -159,7 +159,7 @@ def fork_server(processes_compute_on_one_thread):
 
 @pytest.fixture(scope='module')
 def forked_processes(fork_server):
-    """The processes that a module starts are forked where that is alike, see `tests.processes`."""
+    """Fork the processes that a module starts, where that is equivalent, see `tests.processes`."""
     from tests import processes
 
     with mock.patch.object(subprocess, 'Popen', processes.make_popen(fork_server)):
@@ -168,14 +168,14 @@ def forked_processes(fork_server):
 
 @pytest.fixture
 def started_processes():
-    """In a module with forked processes: those of one test have a start of their own."""
+    """Start the processes of one test without a fork, in a module with forked processes."""
     with mock.patch.object(subprocess, 'Popen', _STARTED):
         yield
 
 
 @pytest.fixture(scope='module')
 def no_initial_values():
-    """The graphs of a module have weights without initial values, see `tests.initial_values`."""
+    """Build the graphs of a module without initial values, see `tests.initial_values`."""
     from tests import initial_values
 
     with initial_values.left_out():
@@ -184,7 +184,7 @@ def no_initial_values():
 
 @pytest.fixture
 def initial_values():
-    """In a module without initial values: a test that looks at them has them after all."""
+    """Restore initial values for one test, in a module without them."""
     from tests import initial_values
 
     with initial_values.drawn():

@@ -1,4 +1,4 @@
-"""Graphs whose variables have no initial values: for who reads names and shapes, or sets values."""
+"""Graphs without initial values, for tests that read names and shapes or set all values."""
 
 import contextlib
 import math
@@ -20,10 +20,10 @@ def _draw_nothing(self, shape, seed):
 
 @contextlib.contextmanager
 def left_out():
-    """Weights of variables that are made inside are drawn by no operations: they are NaN.
+    """Create variables inside with NaN instead of random weights.
 
-    The operations that draw them take a fifth of the time in which a network is built. Whoever asks
-    for the initial values inside is refused: what is compared there would all be NaN.
+    The random operations take a fifth of the time in which a network is built. To initialize
+    variables inside is an error: all compared values would be NaN.
     """
     refusal = AssertionError('graphs are built without initial values here')
     with _built_with(_draw_nothing, mock.Mock(side_effect=refusal)):
@@ -31,7 +31,7 @@ def left_out():
 
 
 def drawn():
-    """Inside of `left_out`: as for users after all."""
+    """Restore the initial values of users, inside of `left_out`."""
     return _built_with(_draw, _initialize_all)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def nearest_rows(found, expected):
-    """Finds the row of `found` that belongs to each row of `expected`.
+    """Find the row of `found` that belongs to each row of `expected`.
 
     Args:
         found: [n, K], what tells rows apart, for example a box and a score.

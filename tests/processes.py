@@ -1,10 +1,9 @@
 """Processes of tests that are forked from one that has imported TensorFlow.
 
-Python and TensorFlow take 2 s of processor time before a program begins. `ForkedPopen` stands in
-for `subprocess.Popen` and leaves them out: a server, which has imported what programs of this
-project import and has neither a session nor a thread, forks the process and has it adopted by the
-caller, whose child it then is like any other. Whatever it cannot do alike it leaves to a start of
-its own. Linux only.
+Python and TensorFlow take 2 s of processor time before a program begins. `ForkedPopen` replaces
+`subprocess.Popen` and avoids them. A server has imported the modules of this project's programs,
+and has neither a session nor a thread. It forks the process, which the caller adopts as its child.
+Programs for which a fork is not equivalent are started as usual. Linux only.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Program(NamedTuple):
-    """What a process is to run, and where.
+    """Program of a process, with its folder and variables.
 
     Attributes:
         kind: `-c`, `-m`, or '' for a script.
@@ -91,7 +90,7 @@ class Server:
             self._begin()
 
     def _begin(self) -> None:
-        """Starts the process, and waits until it has imported everything."""
+        """Start the process, and wait until it has imported everything."""
         self._connection, other = socket.socketpair()
         code = f'from tests import processes; processes.serve({other.fileno()})'
         # A pool of threads would be there from NumPy's import on.
@@ -109,13 +108,13 @@ class Server:
             self.usable = False
 
     def close(self) -> None:
-        """Ends the server; what it has forked stays."""
+        """End the server; forked processes keep running."""
         if self.usable:
             self._connection.close()
             self._process.wait()
 
     def knows(self, environment: Dict[str, str]) -> bool:
-        """Whether it forks processes, and one with these variables would have started as it has."""
+        """Return True if it forks processes and was started with equivalent variables."""
 
         def relevant(variables: Dict[str, str]) -> Dict[str, str]:
             return {
@@ -127,7 +126,7 @@ class Server:
         return self.usable and relevant(environment) == relevant(self._environment)
 
     def start(self, program: Program, files: Sequence[int]) -> int:
-        """Starts a process, which is a child of this one; returns its identifier.
+        """Start a process as a child of this one, and return its identifier.
 
         Args:
             program: what it runs.
@@ -173,7 +172,7 @@ _PIPES = ('p2cread', 'p2cwrite', 'c2pread', 'c2pwrite', 'errread', 'errwrite')
 
 
 def _find_program(started: Dict[str, Any]) -> Optional[Program]:
-    """What is to run by the arguments of `Popen._execute_child`; None for what no server forks."""
+    """Return the program of `Popen._execute_child` arguments; None if no server can fork it."""
     command, folder = started['args'], os.fspath(started['cwd'] or os.getcwd())
     if isinstance(command, (str, bytes, os.PathLike)) or not os.path.isdir(folder):
         return None
@@ -205,9 +204,9 @@ def _find_program(started: Dict[str, Any]) -> Optional[Program]:
 
 
 def serve(handle: int) -> None:
-    """Forks processes until the other side closes the connection.
+    """Fork processes until the other side closes the connection.
 
-    Returns in a process that has been forked, when its program has ended.
+    It returns in a process that has been forked, when its program has ended.
 
     Args:
         handle: descriptor of the connection.
@@ -237,7 +236,7 @@ def serve(handle: int) -> None:
 
 
 def _next_program(connection: socket.socket) -> Tuple[Program, List[int]]:
-    """What is to be forked next; ends the process when nothing comes any more."""
+    """Return the next program to fork; end the process when the connection is closed."""
     header, files, _, _ = socket.recv_fds(connection, 8, 3)
     if not header:
         os._exit(0)
@@ -246,18 +245,18 @@ def _next_program(connection: socket.socket) -> Tuple[Program, List[int]]:
 
 
 def _receive(connection: socket.socket, length: int) -> bytes:
-    """So many bytes."""
-    found = b''
-    while len(found) < length:
-        part = connection.recv(length - len(found))
+    """Receive that many bytes."""
+    content = b''
+    while len(content) < length:
+        part = connection.recv(length - len(content))
         if not part:
             raise ConnectionError('the server of forked processes has ended')
-        found += part
-    return found
+        content += part
+    return content
 
 
 def _take_over(program: Program, files: Sequence[int], parent: int) -> None:
-    """Makes a forked process like one that has just started.
+    """Make a forked process like one that has just started.
 
     Args:
         program: what will run.
@@ -284,7 +283,7 @@ def _take_over(program: Program, files: Sequence[int], parent: int) -> None:
 
 
 def _open_output() -> io.TextIOWrapper:
-    """The standard output, as Python opens it."""
+    """Open the standard output as Python does."""
     unbuffered = bool(os.environ.get('PYTHONUNBUFFERED'))
     return io.TextIOWrapper(
         open(1, 'wb', buffering=0 if unbuffered else -1, closefd=False),
@@ -296,7 +295,7 @@ def _open_output() -> io.TextIOWrapper:
 
 
 def _run(program: Program) -> None:
-    """Runs a program as `__main__`."""
+    """Run a program as `__main__`."""
     if program.kind == '-m':
         sys.path[0] = os.getcwd()
         sys.argv = ['-m', *program.arguments]
@@ -314,5 +313,5 @@ def _run(program: Program) -> None:
 
 
 def _adopt_orphans(adopts: bool) -> bool:
-    """Sets whether this process adopts descendants who lose their parent; False if it cannot."""
+    """Set whether this process adopts orphaned descendants; return False if it cannot."""
     return ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0) == 0

@@ -17,7 +17,7 @@ def _create(use_bfloat16=False):
 
 @contextlib.contextmanager
 def without_rewrites():
-    """Estimators that are made inside run their graphs as they are built.
+    """Let Estimators that are created inside run their graphs as they are built.
 
     A tiny graph of a few steps costs more to rewrite than to run.
     """
@@ -27,6 +27,6 @@ def without_rewrites():
 
 @contextlib.contextmanager
 def with_rewrites():
-    """Inside of `without_rewrites`: as for users after all."""
+    """Restore the rewrites of users, inside of `without_rewrites`."""
     with mock.patch.object(training, 'create_session_config', create_as_for_users):
         yield

@@ -1,4 +1,4 @@
-"""A run that is killed goes on as the uninterrupted one would have: with real processes."""
+"""A killed run resumes as if it had never been interrupted: with real processes."""
 
 import pathlib
 import re

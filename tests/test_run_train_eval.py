@@ -265,7 +265,7 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
     assert set(run_train_eval.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
     assert set(run_train_eval.INPUT_TYPES) == set(serving.SERVING_INPUTS)
-    modes = run_train_eval.modes_of_flags()
+    modes = run_train_eval.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
 
 
@@ -634,7 +634,7 @@ def test_every_flag_has_its_modes():
     listed = [given.partition('=')[0] for given, *_ in VALUES_AND_MODES]
     flags = run_train_eval.define_flags()
     assert sorted(listed) == sorted({flags[name].name for name in flags})
-    assert set(run_train_eval.modes_of_flags()) == set(listed)
+    assert set(run_train_eval.flag_modes()) == set(listed)
 
 
 @pytest.mark.parametrize('mode', MODES)

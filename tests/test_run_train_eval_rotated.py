@@ -133,10 +133,10 @@ def test_predict_writes_corners_and_pictures(trained, tmp_path):
     of_first = next(iter(predictions.values()))['detections'][0]
     box = [of_first[name] for name in ('cy', 'cx', 'h', 'w', 'angle')]
     written = [of_first[f'{axis}{place}'] for place in range(1, 5) for axis in 'xy']
-    around = rotated_rectangles.from_quadrilaterals([written])
+    around = rotated_rectangles.smallest_around(np.reshape(written, [4, 2])[:, ::-1])
     np.testing.assert_allclose(
         rotated_overlaps.iou(
-            rotated_rectangles.corners(np.array([box])), rotated_rectangles.corners(around)
+            rotated_rectangles.corners(np.array([box])), rotated_rectangles.corners(around[None])
         ),
         [[1]],
         atol=0.02,

@@ -208,7 +208,7 @@ def test_options_of_training_and_evaluation(data, tmp_path, capfd):
 # Fine-tuning.
 
 
-def first_values(config, folder):
+def initial_values(config, folder):
     """A checkpoint of the values that the variables of a config's model start from."""
     config = config_lib.load_pipeline_config(str(config))
     task = build_task(config)
@@ -224,7 +224,7 @@ def classifier(tmp_path_factory):
     folder = tmp_path_factory.mktemp('classifier')
     path = tiny_data.write_all(folder)
     path.write_text(path.read_text().replace('mobilenet_v1', 'mobilenet_v2'))
-    return first_values(path, folder)
+    return initial_values(path, folder)
 
 
 @pytest.fixture(scope='module')
@@ -232,7 +232,7 @@ def detector(tmp_path_factory):
     folder = tmp_path_factory.mktemp('detector')
     path = tiny_detection.write_all(folder)
     path.write_text(path.read_text().replace('ssd_mobilenet_v1_fpn', 'ssd_mobilenet_v2_fpn'))
-    return first_values(path, folder)
+    return initial_values(path, folder)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def config_text(folder):
 
 
 def write_all(folder):
-    """Records, label map and pipeline config in a folder; the path of the config."""
+    """Write records, label map and pipeline config to a folder; return the config's path."""
     path = tiny_detection.write_all(folder)
     path.write_text(config_text(folder))
     return path

@@ -31,7 +31,7 @@ def example(label, encoded, source_id):
 
 
 def write_records(path, count, seed=0, labels=None):
-    """Writes a TFRecord file; `labels` replaces the labels of the first records."""
+    """Write a TFRecord file; `labels` replaces the labels of the first records."""
     encoded = []
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         image = tf.compat.v1.placeholder(tf.uint8, [None, None, 3])
@@ -92,7 +92,7 @@ LENET_CONFIG = CONFIG.replace(
 
 
 def write_all(folder):
-    """Records, label map and pipeline config in a folder; the path of the config."""
+    """Write records, label map and pipeline config to a folder; return the config's path."""
     write_records(folder / 'train.tfrecord', 24)
     write_records(folder / 'val.tfrecord', 12, seed=1)
     write_label_map(folder / 'label_map.pbtxt')

@@ -11,7 +11,7 @@ tf1 = tf.compat.v1
 
 
 def save(task, prefix, lively=True, steps=0):
-    """A checkpoint of a task's network.
+    """Write a checkpoint of a task's network.
 
     Args:
         task: of the network.
@@ -38,7 +38,7 @@ def save(task, prefix, lively=True, steps=0):
 
 
 def images(count, height=40, width=44, seed=0):
-    """uint8 [height, width, 3] each: patches on noise."""
+    """Return images uint8 [height, width, 3] of patches on noise."""
     random = np.random.RandomState(seed)
     found = []
     for _ in range(count):

@@ -11,7 +11,7 @@ SIZE = 64
 
 
 def scene(random):
-    """(uint8 image, boxes [n, 4] as shares, ids from 1): green squares are 1, blue ones 2."""
+    """Return (uint8 image, normalized boxes [n, 4], ids): green squares are 1, blue ones 2."""
     image = random.randint(0, 60, [SIZE, SIZE, 3]).astype(np.uint8)
     boxes, ids = [], []
     for column in range(random.randint(1, 3)):
@@ -26,7 +26,7 @@ def scene(random):
 
 
 def mask_of(box):
-    """uint8 [SIZE, SIZE]: 1 in the left half of a box [4]."""
+    """Return a mask uint8 [SIZE, SIZE]: 1 in the left half of a box [4]."""
     top, left, bottom, right = np.round(box * SIZE).astype(int)
     mask = np.zeros([SIZE, SIZE], np.uint8)
     mask[top:bottom, left : (left + right) // 2] = 1
@@ -135,7 +135,7 @@ def config_text(folder):
 
 
 def write_all(folder):
-    """Records, label map and pipeline config in a folder; the path of the config."""
+    """Write records, label map and pipeline config to a folder; return the config's path."""
     write_records(folder / 'train.tfrecord', 64, seed=0)
     write_records(folder / 'val.tfrecord', 12, seed=1)
     LabelMap.from_names(['green', 'blue']).write(str(folder / 'label_map.pbtxt'))

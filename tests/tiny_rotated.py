@@ -1,4 +1,4 @@
-"""Turned bars on dark noise, and a network small enough to find them in tests."""
+"""Rotated bars on dark noise, and a network small enough to detect them in tests."""
 
 import math
 
@@ -15,7 +15,7 @@ HEIGHT, WIDTH = 64, 96
 
 
 def scene(random):
-    """(uint8 image, boxes [n, 5] in pixels, ids from 1): green bars are 1, blue ones 2."""
+    """Return (uint8 image, boxes [n, 5] in pixels, ids): green bars are 1, blue ones 2."""
     image = random.randint(0, 60, [HEIGHT, WIDTH, 3]).astype(np.uint8)
     boxes, ids = [], []
     rows, columns = np.mgrid[:HEIGHT, :WIDTH] + 0.5
@@ -37,7 +37,7 @@ def scene(random):
 
 
 def inside(box, rows, columns):
-    """Bool: which places are in a box [5]."""
+    """Return a bool mask of the points in a box [5]."""
     cy, cx, height, width, angle = box
     along = (columns - cx) * math.cos(angle) + (rows - cy) * math.sin(angle)
     across = (rows - cy) * math.cos(angle) - (columns - cx) * math.sin(angle)
@@ -90,7 +90,7 @@ REST = tiny_detection.REST.replace(
 
 
 def config_text(folder, stages=0):
-    """The config of a single-shot detector, or of one of so many stages."""
+    """Return the config of a single-shot detector, or of one of so many stages."""
     model = MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
     if stages:
         model = TWO_STAGES.format(stages=stages, hyperparams=tiny_detection.HYPERPARAMS)
@@ -98,7 +98,7 @@ def config_text(folder, stages=0):
 
 
 def write_all(folder, stages=0):
-    """Records, label map and pipeline config in a folder; the path of the config."""
+    """Write records, label map and pipeline config to a folder; return the config's path."""
     write_records(folder / 'train.tfrecord', 64, seed=0)
     write_records(folder / 'val.tfrecord', 12, seed=1)
     LabelMap.from_names(['green', 'blue']).write(str(folder / 'label_map.pbtxt'))

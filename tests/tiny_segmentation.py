@@ -11,7 +11,7 @@ SIZE = 48
 
 
 def scene(random):
-    """(uint8 image, classes, instances) of pixels: green squares are 1, blue ones 2."""
+    """Return (uint8 image, classes, instances) of pixels: green squares are 1, blue ones 2."""
     image = random.randint(0, 60, [SIZE, SIZE, 3]).astype(np.uint8)
     classes = np.zeros([SIZE, SIZE], int)
     instances = np.zeros([SIZE, SIZE], int)
@@ -27,7 +27,7 @@ def scene(random):
 
 
 def record(image, classes, instances, name, **changes):
-    """A serialized example; `changes` are features by the ends of their keys, None: without."""
+    """Return a serialized example; `changes` are features by the end of their key, None: none."""
     encoded = codecs.encode_png(image)
     features = records.image_features(encoded, image_header(encoded), name, name)
     features.update(id_pngs.class_features(classes))
@@ -95,7 +95,7 @@ ALL_HEADS = """
 
 
 def write_all(folder, heads=''):
-    """Records, label map and pipeline config in a folder; the path of the config."""
+    """Write records, label map and pipeline config to a folder; return the config's path."""
     write_records(folder / 'train.tfrecord', 24, seed=0)
     write_records(folder / 'val.tfrecord', 6, seed=1)
     LabelMap.from_names(['green', 'blue']).write(str(folder / 'label_map.pbtxt'))

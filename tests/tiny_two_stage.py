@@ -124,7 +124,7 @@ def config_text(folder, stages=2):
 
 
 def write_all(folder, stages=2):
-    """Records, label map and pipeline config in a folder; the path of the config."""
+    """Write records, label map and pipeline config to a folder; return the config's path."""
     path = tiny_detection.write_all(folder)
     path.write_text(config_text(folder, stages))
     return path

@@ -1,4 +1,4 @@
-"""Rooms, floors and paths of the code, read off its imports.
+"""Rooms, floors and paths of the code, from its imports.
 
     python -m tools.architecture              # writes docs/architecture.svg
     python -m tools.architecture --longest    # prints the longest path of imports, file by file
@@ -36,7 +36,7 @@ Graph = Mapping[str, Set[str]]
 
 
 class CircleError(ValueError):
-    """Rooms import each other in a circle."""
+    """Error: rooms import each other in a circle."""
 
 
 def imported_modules(path: pathlib.Path) -> Iterator[str]:
@@ -137,18 +137,18 @@ def floors(graph: Graph) -> Dict[str, int]:
     Raises:
         CircleError: rooms import each other in a circle; the message shows it.
     """
-    found: Dict[str, int] = {}
+    known: Dict[str, int] = {}
 
     def floor(room: str, path: Sequence[str]) -> int:
         if room in path:
             raise CircleError(' -> '.join([*path[path.index(room) :], room]))
-        if room not in found:
-            found[room] = 1 + max((floor(each, [*path, room]) for each in graph[room]), default=0)
-        return found[room]
+        if room not in known:
+            known[room] = 1 + max((floor(each, [*path, room]) for each in graph[room]), default=0)
+        return known[room]
 
     for room in graph:
         floor(room, [])
-    return found
+    return known
 
 
 def draw() -> str:

@@ -1,1 +1,1 @@
-"""Results beside what they should equal, or what is promised of them."""
+"""Results compared with their expected values or documented limits."""

@@ -1,4 +1,4 @@
-"""Compares our COCO metrics with faster-coco-eval and pycocotools on the same random detections.
+"""Comparison of our COCO metrics with faster-coco-eval and pycocotools on random detections.
 
     python -m benchmarks.accuracy.coco_metrics [--images=1000,5000] [--turns=1]
 
@@ -261,7 +261,7 @@ def _print(num_images: int, results: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--images', default='1000,5000', help='with commas between')
     parser.add_argument('--others', default='faster-coco-eval,pycocotools', help='to compare with')

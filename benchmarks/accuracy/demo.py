@@ -1,12 +1,11 @@
-"""Runs the embedded demo as a newcomer does, and holds it to what it promises.
+"""Run of the embedded demo as a new user does it, compared with its documented limits.
 
     python -m benchmarks.accuracy.demo [--picture=docs/demo_detections.jpg]
 
-The demo is drawn, trained, evaluated and exported by the front door in a process of its own, into
-an empty folder. Its export then finds the shapes in the images of the `val` split, with nothing
-said about thresholds, and what `predictions.json` shows is compared with the records here. The exit
-status is 1 where a limit is missed. With `--picture` the first images are drawn side by side: the
-README's picture.
+The front door generates the demo's images, trains, evaluates and exports, in a new process and an
+empty folder. Its export then detects the shapes in the images of the `val` split with default
+thresholds, and `predictions.json` is compared with the records. The exit status is 1 where a limit
+is missed. With `--picture` the first images are drawn side by side: the README's picture.
 
 CPU seconds are those of all threads: two minutes on two cores are 240.
 """
@@ -34,7 +33,7 @@ _COLUMNS, _ROWS, _SIDE = 4, 2, 300  # of the picture, and pixels of an image in 
 
 
 class Limit(NamedTuple):
-    """Promise of the demo: `value` at least, or at most."""
+    """Documented limit of the demo: `value` at least, or at most."""
 
     value: float
     at_least: bool = True
@@ -167,7 +166,7 @@ def measure(folder: str) -> Dict[str, float]:
 
 
 def draw(folder: str, path: str) -> None:
-    """The pictures of the first images, as the front door drew them, in a grid."""
+    """Draw a grid of the predicted pictures of the first images."""
     from PIL import Image
 
     from estimator_lib.drawing import visualization
@@ -182,7 +181,7 @@ def draw(folder: str, path: str) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--picture', help='where to draw the first images')
     parser.add_argument('--output', default='benchmark_demo.json', help='the JSON')

@@ -1,13 +1,13 @@
-"""Trains in float32 and in bfloat16 from the same seed, and compares the losses.
+"""Comparison of the losses of training in float32 and in bfloat16 from the same seed.
 
     python -m benchmarks.accuracy.loss_curves [--steps=200] [--window=20] [--architectures=detector]
 
 A small single-shot detector on MobileNet V1, a classifier on ResNet-50 and DeepLab on MobileNet V2,
 on the embedded demo's pictures; both runs see the same examples in the same order. Losses are
-averaged over windows of steps; a difference is a share of float32's loss of the same window, and
-the largest of all windows counts, beside the mean. How much it means, two more runs in float32 with
-other seeds say: what they differ from the first by is what chance alone does. Whether the processor
-computes in bfloat16 by itself (`avx512_bf16`) makes a difference in time, not in what is compared.
+averaged over windows of steps. A difference is relative to float32's loss of the same window; the
+largest of all windows and the mean are reported. Two more runs in float32 with other seeds show the
+random differences. Native bfloat16 in the processor (`avx512_bf16`) changes the time, not the
+losses.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ def losses(config: Any, use_bfloat16: bool, steps: int, seed: int) -> List[float
 
 
 def smoothed(curve: List[float], window: int) -> np.ndarray:
-    """Means over windows of steps; what is left over at the end is left out."""
+    """Average over windows of steps; an incomplete last window is dropped."""
     whole = len(curve) // window
     return np.reshape(curve[: whole * window], [whole, window]).mean(axis=1)
 
 
 class Difference(NamedTuple):
-    """Return how far a smoothed curve is from another, relative to the other."""
+    """Relative differences of a smoothed curve from another."""
 
     largest: float
     mean: float
@@ -149,7 +149,7 @@ def lines(name: str, found: Mapping[str, Any]) -> List[str]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--steps', type=int, default=200)
     parser.add_argument('--window', type=int, default=20, help='steps that are averaged')

@@ -1,4 +1,4 @@
-"""Measures the geometry of rotated boxes: how right it is, its time and its memory.
+"""Measurement of the geometry of rotated boxes: accuracy, time and memory.
 
     python -m benchmarks.accuracy.rotated [--pairs=100000] [--output=benchmark_rotated.json]
 
@@ -115,7 +115,7 @@ def clipped_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def measure(name: str, function: Callable[..., tf.Tensor], arrays: Any, runs: int) -> Dict:
-    """CPU seconds of a call (the median), and MiB by which the peak of memory grew."""
+    """Measure CPU seconds of a call (the median), and MiB by which the peak of memory grew."""
     with tf.Graph().as_default(), tf1.Session() as session:
         fed = [tf1.placeholder(tf.float32, array.shape) for array in arrays]
         fetched, feeds = function(*fed), dict(zip(fed, arrays))
@@ -152,7 +152,7 @@ def grid_of_anchors(rows: int = 38, columns: int = 50, stride: float = 16.0) -> 
 
 
 def suppressed(boxes: tf.Tensor) -> tf.Tensor:
-    """Places that suppression of boxes [n, 5] with falling scores leaves."""
+    """Return the indices that suppression of boxes [n, 5] with falling scores keeps."""
     count = boxes.shape[0]
     scores = tf.linspace(1.0, 0.1, count)
     places, _ = overlap_suppression.suppress(
@@ -186,7 +186,7 @@ def measurements(runs: int, seed: int) -> List[Dict[str, Any]]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--pairs', type=int, default=100_000, help='that are checked')
     parser.add_argument('--runs', type=int, default=10, help='of each measurement')

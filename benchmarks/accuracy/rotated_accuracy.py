@@ -76,7 +76,7 @@ def evaluate(model: str, pictures: Sequence[Picture], classes: int) -> Dict[str,
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('models', nargs='+', help='folders of exported models')
     parser.add_argument('--records', required=True, help='pattern of TFRecords')

@@ -1,4 +1,4 @@
-"""Measures the prediction of a large picture in tiles: what merging does to what tiles have found.
+"""Measurement of the prediction of a large picture in tiles: the effect of merging on detections.
 
     python -m benchmarks.accuracy.rotated_tiles --records='data/demo/scenes/val-*.tfrecord' MODEL
 
@@ -9,8 +9,8 @@ them that the merged ones have (the same class, more than half in common), merge
 tile has, and pairs of merged ones of a class that have more than half in common: doubles. Memory is
 by how much the process's peak grew over a model that has run once, the mosaic itself included.
 
-Other numbers come out where a model is run on the pictures themselves: a network answers otherwise
-when an object is at another place of its input, and beside other things.
+A model that is run on the pictures themselves gives other numbers: the outputs of a network depend
+on the position of an object in its input and on what is next to it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Boxes(NamedTuple):
 
 
 def mosaic(pictures: Sequence[rotated_accuracy.Picture], side: int) -> Tuple[np.ndarray, Boxes]:
-    """Pictures of one size side by side, cut at the last row and column, and the whole objects."""
+    """Build a mosaic of pictures of one size; return it with the objects that are whole in it."""
     height, width, channels = pictures[0].pixels.shape
     canvas = np.zeros([side, side, channels], np.uint8)
     outlines, classes, number = [], [], 0
@@ -72,7 +72,7 @@ def run(
 
 
 def _nearest(centers: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
-    """The number of the tile that sees most around each place [n, 2]: its middle is nearest."""
+    """Return the index of the tile whose middle is nearest to each point [n, 2]."""
     middles = np.array([[one.top + one.height / 2, one.left + one.width / 2] for one in windows])
     rows = np.abs(centers[:, np.newaxis, 0] - middles[:, 0])
     columns = np.abs(centers[:, np.newaxis, 1] - middles[:, 1])
@@ -80,7 +80,7 @@ def _nearest(centers: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
 
 
 class OwnTiles:
-    """Collects, of tiles that pass by, the detections of which they are the own tile.
+    """Collection of the detections of tiles, each only from its own tile.
 
     Args:
         windows: all tiles.
@@ -175,7 +175,7 @@ def measure(
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('model', help='the folder of an export')
     parser.add_argument('--records', required=True, help='pattern of TFRecords')

@@ -1,4 +1,4 @@
-"""Compares our suppression with a loop over classes of `tf.image.non_max_suppression`.
+"""Comparison of our suppression with a loop over classes of `tf.image.non_max_suppression`.
 
     python -m benchmarks.accuracy.suppression [--runs=10]
 
@@ -60,7 +60,7 @@ CASES = tuple(
 
 
 def random_predictions(case: Case, seed: int) -> Tuple[np.ndarray, np.ndarray]:
-    """Boxes float32 [B, A, 4] inside the image and scores float32 [B, A, C], no two equal."""
+    """Return random boxes float32 [B, A, 4] and distinct scores float32 [B, A, C]."""
     random = np.random.RandomState(seed)
     sides = np.exp(random.uniform(np.log(0.03), np.log(0.6), [case.batch, case.anchors, 2]))
     low = random.rand(case.batch, case.anchors, 2) * (1.0 - sides)
@@ -148,7 +148,7 @@ def measure(case: Case, runs: int, seed: int) -> Dict[str, Any]:
 
 
 def count_nodes(graph: tf.Graph) -> int:
-    """Nodes of a graph and of the functions (bodies of loops) that it calls."""
+    """Count the nodes of a graph and of the functions (bodies of loops) that it calls."""
     definition = graph.as_graph_def()
     of_functions = [len(function.node_def) for function in definition.library.function]
     return len(definition.node) + sum(of_functions)
@@ -159,7 +159,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--runs', type=int, default=10, help='of each side')
     parser.add_argument('--seed', type=int, default=1)

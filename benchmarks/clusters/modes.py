@@ -1,4 +1,4 @@
-"""Measures the modes of training with real processes: steps/s, and bytes between tasks.
+"""Measurement of the modes of training with real processes: steps/s, and bytes between tasks.
 
     python -m benchmarks.clusters.modes [--steps=300] [--turns=1]
 
@@ -61,7 +61,7 @@ eval_config {{ schedule {{ enabled: false }} }}
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A way to share the work.
+    """A mode of training.
 
     Attributes:
         name: of the row.
@@ -105,7 +105,7 @@ class Marks:
                 self.lines.append((time.perf_counter(), int(found.group(1)), loopback_bytes()))
 
     def rates(self, first_step: int) -> Dict[str, float]:
-        """Steps/s and bytes a step between the first line from a step on, and the last."""
+        """Compute steps/s and bytes a step from the first line at or after a step to the last."""
         lines = [line for line in self.lines if line[1] >= first_step]
         if len(lines) < 2:
             raise RuntimeError(f'too few lines of progress: {self.lines}')
@@ -241,7 +241,7 @@ def measure(arguments: argparse.Namespace) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--steps', type=int, default=300, help='of each run')
     parser.add_argument('--turns', type=int, default=1, help='how often each way is measured')

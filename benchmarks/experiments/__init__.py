@@ -1,1 +1,1 @@
-"""Measurements that decided how something is built; to be repeated when TensorFlow changes."""
+"""Measurements behind design decisions; repeat them when TensorFlow changes."""

@@ -1,4 +1,4 @@
-"""Measures every backbone in float32 and with `use_bfloat16`, training and inference.
+"""Measurement of every backbone in float32 and with `use_bfloat16`, training and inference.
 
     python -m benchmarks.experiments.bfloat16 [--networks=resnet_v1_50,mobilenet_v2]
         [--size=224] [--turns=5]
@@ -6,7 +6,7 @@
 
 Training is the forward and backward pass with the updates of batch norm, on a constant input and
 without an optimizer; inference is the forward pass, here with the rewrite of training, which
-evaluation does without: the column says why. Both types are measured alternately in one process, a
+evaluation does without: the column shows why. Both types are measured alternately in one process, a
 process for each network; a network that is in the output file already, measured the same way, is
 not measured again. What counts is the least CPU time of all threads: other programs on the machine
 lengthen steps and never shorten them. A network that stays float32 (see `mixed_precision.balance`)
@@ -63,7 +63,7 @@ class Side(NamedTuple):
 
 
 def measure(name: str, how: How) -> Dict[str, Any]:
-    """Seconds of a step of a network in both types, their ratios, and what training computes in."""
+    """Measure seconds of a step in both types, their ratios, and the type of training."""
     results: Dict[str, Any] = {'how': how._asdict()}
     for one_pass in PASSES:
         seconds: Dict[str, List[measuring.Clocks]] = {dtype: [] for dtype in DTYPES}
@@ -118,7 +118,7 @@ def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Tuple[
     tf1 = tf.compat.v1
     network = registry.get_network(name, task='detection')
     options = registry.Options()
-    style = options.of_task(network.style(is_training, options))
+    style = options.apply_arithmetic(network.style(is_training, options))
     side = how.size or min(224, network.image_size)
     shape = [how.batch_size, side, side, network.image_channels]
     images = tf.random.stateless_uniform(shape, [1, 2], -1.0, 1.0)
@@ -208,7 +208,7 @@ def _write(results: Mapping[str, Any], path: str) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--networks', default='', help='by commas; left out: all')
     parser.add_argument('--size', type=int, default=0, help='of images; 0: as published, to 224')

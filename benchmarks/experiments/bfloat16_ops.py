@@ -1,11 +1,11 @@
-"""Measures single ops of the networks in float32 and in bfloat16.
+"""Measurement of single ops of the networks in float32 and in bfloat16.
 
     python -m benchmarks.experiments.bfloat16_ops [--kinds=Conv2D,Relu] [--turns=10] [--threads=1,2]
 
-Each op is a graph of its own on inputs that are held in variables. Both types are measured in
-turns in one process, which is started once for each number of threads: a process has one pool.
-What is compared is the CPU time of all threads, and of that the minimum: other programs on the
-machine lengthen runs and never shorten them. The medians beside it say how far to trust it.
+Each op is a graph of its own on inputs that are held in variables. Both types are measured
+alternately in one process, which is started once for each number of threads: a process has one
+pool. The minimal CPU time of all threads is compared: other programs on the machine lengthen runs
+and never shorten them. The medians show how reliable it is.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def cases() -> List[Case]:
 def _convolution(
     kernel: int, stride: int, side: int, channels: int, outputs: Optional[int] = None
 ) -> Sequence[Case]:
-    """A convolution and its two gradients; depthwise where it is not said how many outputs."""
+    """Return a convolution and its two gradients; depthwise where `outputs` is None."""
     image = (_BATCH, side, side, channels)
     weights = (kernel, kernel, channels, outputs or 1)
     smaller = (_BATCH, -(-side // stride), -(-side // stride), outputs or channels)
@@ -298,7 +298,7 @@ def _build(case: Case, dtype: str) -> Any:
 
 
 def table(results: Sequence[Dict[str, Any]]) -> str:
-    """Lines of CPU milliseconds, minimum and median, and bfloat16's share of float32's minimum."""
+    """Format CPU milliseconds, minimum and median, and the ratio of bfloat16's to float32's."""
     lines = [
         f'{"op (CPU ms, min/median)":36s} {"layer":34s} {"float32":>17s} {"bfloat16":>17s} '
         f'{"ratio":>6s}'
@@ -319,7 +319,7 @@ def measure_here(kinds: Sequence[str], turns: int, threads: int) -> List[Dict[st
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--kinds', default='', help='ops, by commas; left out: all')
     parser.add_argument('--turns', type=int, default=10, help='how often each type is measured')

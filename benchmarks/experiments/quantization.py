@@ -1,4 +1,4 @@
-"""Measures what quantization-aware training costs: a step with it against a float step.
+"""Measurement of quantization-aware training: a step with it against a float step.
 
     python -m benchmarks.experiments.quantization [--networks mobilenet_v1 mobilenet_v2] \
         [--size=224] [--batch_size=8] [--steps=8] [--delay=0]
@@ -44,7 +44,7 @@ class Training:
             step = tf1.train.create_global_step()
             images = tf.Variable(tf.random.uniform([batch_size, size, size, 3], -1.0, 1.0))
             labels = tf.one_hot(tf.range(batch_size), _CLASSES)
-            style = options.of_task(described.style(True, options))
+            style = options.apply_arithmetic(described.style(True, options))
             ends = described.build(tf.convert_to_tensor(images), _CLASSES, style, options)
             logits = ends[registry.LOGITS]
             loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels, logits))

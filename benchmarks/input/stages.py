@@ -1,8 +1,8 @@
-"""Measures the training input: where the processor time of an image goes, and images a second.
+"""Measurement of the training input: processor time of its stages, and images a second.
 
     python -m benchmarks.input.stages [--model=ssd_mobilenet_v1_coco] [--batch_size=32] [--cache]
 
-The images are drawn, 320 x 240 JPEG, and varied as the published config has it. Each stage is a
+The images are synthetic, 320 x 240 JPEG, and varied as the published config has it. Each stage is a
 dataset of its own that ends there, so its cost is what it takes more than the stage before it;
 stages are measured alternately, and the least processor time of the turns counts, which other
 programs of the machine disturb least. Images a second are those of `session.run` on whole batches,
@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, Iterator, List
 from benchmarks import measuring, scenes
 
 IMAGE_KEY = 'image/encoded'
-RECORDS = 256  # that are drawn
+RECORDS = 256  # synthetic images
 CALLS = (1, 2, 4)
 CACHES = ('NONE', 'MEMORY', 'FILE')
 
@@ -100,7 +100,7 @@ def stage_dataset(reading: Any, function: Callable[[Any, Any], Any]) -> Any:
 
 @contextlib.contextmanager
 def drain(create: Callable[[], Any], count: int) -> Iterator[Callable[[], None]]:
-    """Inside, a function that takes `count` elements of a dataset within TensorFlow.
+    """Yield a function that takes `count` elements of a dataset within TensorFlow.
 
     Args:
         create: makes the dataset in the current graph.
@@ -126,7 +126,7 @@ def drain(create: Callable[[], Any], count: int) -> Iterator[Callable[[], None]]
 
 
 def least_seconds(sides: Dict[str, Callable[[], None]], turns: int) -> Dict[str, measuring.Clocks]:
-    """The least times of each side, by the clock and of the processor, measured alternately."""
+    """Measure the least times of each side, wall and processor, alternately."""
     times: Dict[str, List[measuring.Clocks]] = {name: [] for name in sides}
     for turn in range(turns + 1):
         for name, run in sides.items():
@@ -143,7 +143,7 @@ def least_seconds(sides: Dict[str, Callable[[], None]], turns: int) -> Dict[str,
 
 
 def measure_stages(config: Any, count: int, turns: int) -> Dict[str, float]:
-    """Microseconds of processor time an image: of each stage alone, and of all."""
+    """Measure microseconds of processor time an image: of each stage alone, and of all."""
     from estimator_lib.data import reading as reading_lib
 
     planned = plan(config)
@@ -169,7 +169,7 @@ def measure_stages(config: Any, count: int, turns: int) -> Dict[str, float]:
 
 
 def measure_rates(config: Any, batches: int, turns: int) -> Dict[str, float]:
-    """Images/s, and microseconds of processor time an image, by how many are decoded at a time."""
+    """Measure images/s and processor microseconds an image, by the number of parallel calls."""
     import tensorflow as tf
 
     from estimator_lib.data import reading as reading_lib
@@ -271,7 +271,7 @@ def measure(
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--batch_size', type=int, default=32, help='images of a batch')

@@ -1,4 +1,4 @@
-"""Measures for how much of a training step's time the step waits for its input.
+"""Measurement of the share of a training step's time that it waits for its input.
 
     python -m benchmarks.input.waiting [--model=ssd_mobilenet_v1_coco] [--batch_size=32]
         [--calls=1,2,4] [--cache=NONE,MEMORY]
@@ -115,7 +115,7 @@ def table(results: Dict[str, float], calls: List[int], caches: List[str]) -> str
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--batch_size', type=int, default=32, help='images of a batch')

@@ -1,4 +1,4 @@
-"""Measures what a classifier loses and gains as a file for small devices.
+"""Measurement of a classifier as a file for small devices: accuracy, size and latency.
 
     python -m benchmarks.serving.deployment [--data=../shared/data/sign_digits] [--work=FOLDER] \
         [--steps=1500] [--quantized_steps=400] [--output=benchmark_deployment.json]
@@ -252,7 +252,7 @@ def run(work: str, arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--data', default=_DATA, help='a folder of images for each class')
     parser.add_argument('--work', help='where records, models and exports are kept')

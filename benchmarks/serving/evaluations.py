@@ -1,4 +1,4 @@
-"""Measures evaluations that follow each other in one process: seconds, numbers, memory.
+"""Measurement of evaluations that follow each other in one process: seconds, numbers, memory.
 
     python -m benchmarks.serving.evaluations [--model=ssd_mobilenet_v1_coco] [--evaluations=20]
 
@@ -31,7 +31,7 @@ def resident_bytes() -> int:
 
 
 def rebuilt(estimator: Any, input_fn: Any, checkpoint: str) -> Dict[str, Any]:
-    """The metrics of an evaluation with a graph of its own, and the seconds to its first batch."""
+    """Evaluate with a new graph; return the metrics and the seconds to the first batch."""
     import tensorflow as tf
 
     class FirstBatch(tf.compat.v1.train.SessionRunHook):
@@ -93,7 +93,7 @@ def measure(config: Any, model_dir: str, evaluations: int) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--images', type=int, default=16, help='of an evaluation')

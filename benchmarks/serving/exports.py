@@ -1,18 +1,22 @@
-"""Measures an exported detector as a server runs it: latency, throughput, clients, memory.
+"""Measurement of an exported detector as a server runs it: latency, throughput, clients, memory.
 
     python -m benchmarks.serving.exports [--model=ssd_mobilenet_v1_coco] [--trace]
 
-The model has random weights and 3 classes; images are drawn, 320 x 240. Each export is loaded in a
-process of its own by plain TensorFlow, with nothing of this project: by `tf.compat.v1.saved_model`
-into a session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it
-(constants, batch norm folded into weights), with constants but not folded, with variables; of
-encoded images; of examples. Latency is the least of the median milliseconds of one image over some
-rounds, and beside it the least mean of the processor's; throughput is of batches of 8, and of 1, 2
-and 4 clients, a thread each, that send one image after the other, with the median that a client
-waits. Suppression's share is what a run takes more than one whose raw outputs alone are fetched, by
-the clock and of the processor. Memory is what the process holds beyond what it held when TensorFlow
-was imported, in MiB. Last come the latencies of exports as multiples of others'. `--trace` prints
-instead what kinds of ops a request of one image takes its time for, on one thread.
+The model has random weights and 3 classes; images are synthetic, 320 x 240. Each export is loaded
+in a new process by plain TensorFlow, without this project: by `tf.compat.v1.saved_model` into a
+session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it (constants,
+batch norm folded into weights), with constants but not folded, with variables; of encoded images;
+of examples.
+
+- Latency is the least median over some rounds of the milliseconds of one image, and the least mean
+  of the processor's.
+- Throughput is of batches of 8, and of 1, 2 and 4 clients, a thread each, that send one image after
+  the other, with the median that a client waits.
+- Suppression's share is the difference to a run that fetches raw outputs only, by both clocks.
+- Memory is that of the process beyond its memory after the import of TensorFlow, in MiB.
+- Last come the ratios of latencies.
+
+`--trace` prints instead the times of the kinds of ops of a request of one image, on one thread.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ TAG = 'serve'
 
 
 def write_exports(model: str, folder: str) -> Dict[str, str]:
-    """Exports of one network in all forms; their folders by name."""
+    """Write exports of one network in all forms, and return their folders by name."""
     from benchmarks import scenes
     from estimator_lib.export import exporting, saved_model, serving
     from model_fns import build_task
@@ -80,7 +84,7 @@ def write_exports(model: str, folder: str) -> Dict[str, str]:
 
 
 def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
-    """An export without folded batch norm: with constants, or with variables beside the graph."""
+    """Write an export without folded batch norm: with constants, or with variables."""
     import tensorflow as tf
 
     from estimator_lib.export import freezing, inference_graph, saved_model, serving
@@ -114,7 +118,7 @@ def requests(kind: str) -> Any:
 
 
 def load_in_session(path: str) -> Dict[str, Callable[[Any], Any]]:
-    """Functions of a batch by what they compute: `all`, and `raw` where the export has that."""
+    """Return functions of a batch by name: `all`, and `raw` where the export has raw outputs."""
     import tensorflow as tf
 
     tf1 = tf.compat.v1
@@ -132,7 +136,7 @@ def load_in_session(path: str) -> Dict[str, Callable[[Any], Any]]:
 
 
 def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
-    """As `load_in_session`, by the loader of TensorFlow 2; without `raw`."""
+    """Return the functions of `load_in_session`, by the loader of TensorFlow 2; without `raw`."""
     import tensorflow as tf
 
     function = tf.saved_model.load(path, [TAG]).signatures[SIGNATURE]
@@ -145,11 +149,11 @@ def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
 
 
 def ops_here(path: str, batch: np.ndarray) -> Dict[str, Tuple[float, int]]:
-    """Milliseconds of the kinds of ops of a request, and how many there are, costliest first.
+    """Measure milliseconds of each kind of ops of a request, and count them, costliest first.
 
     Args:
         path: of an export.
-        batch: the request; this process has run nothing before, for one thread is to run it.
+        batch: the request. This process must not have run anything before: one thread runs it.
     """
     import tensorflow as tf
 
@@ -214,7 +218,7 @@ def latencies(calls: Mapping[str, Callable[[], Any]], runs: int) -> Dict[str, La
 
 
 class Clients(NamedTuple):
-    """Several clients at once: what all get, and the median that one waits."""
+    """Several clients at once: their total throughput, and the median latency of one."""
 
     images_per_second: float
     median_ms: float
@@ -306,7 +310,7 @@ def measure(model: str, runs: int) -> Dict[str, float]:
 
 
 def ratios(results: Mapping[str, float]) -> Dict[str, float]:
-    """Latencies of exports as multiples of those of others, by both clocks; see `RATIOS`."""
+    """Compute the ratios of latencies of exports, by both clocks; see `RATIOS`."""
     return {
         f'{one}_over_{other}/one_image_{clock}': (
             results[f'{one}/session/one_image_{clock}']
@@ -318,7 +322,7 @@ def ratios(results: Mapping[str, float]) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--runs', type=int, default=200, help='of one image')

@@ -1,8 +1,8 @@
-"""Measures evaluation, serving and the input pipeline of single-shot detection.
+"""Measurement of evaluation, serving and the input pipeline of single-shot detection.
 
     python -m benchmarks.serving.inference [--model=ssd_mobilenet_v1_coco] [--images=200]
 
-The images are drawn, 320 x 240 JPEG. Evaluation is timed with 3 and with 90 classes, whole
+The images are synthetic, 320 x 240 JPEG. Evaluation is timed with 3 and with 90 classes, whole
 (building, restoring, pictures and metrics included) and for each image beyond the first batch;
 serving, with 90 classes, as the latency of one image, of raw pixels and of PNG; the input pipeline
 with the augmentations of the published config, alone.
@@ -93,7 +93,7 @@ def measure(model: str, num_images: int, turns: int) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--images', type=int, default=200, help='of the evaluation')

@@ -1,9 +1,9 @@
-"""Measures `--mode=predict`: images a second in batches, read ahead, against one at a time.
+"""Measurement of `--mode=predict`: images a second in batches, read ahead, against one at a time.
 
     python -m benchmarks.serving.predicting [--model=ssd_mobilenet_v1_coco] [--images=200]
 
-The images are drawn, 320 x 240 JPEG, in TFRecords and as files; the model has random weights, and
-draws a picture of each image. One at a time is: read, decode, run, describe, write, next.
+The images are synthetic, 320 x 240 JPEG, in TFRecords and as files. The model has random weights,
+and draws a picture of each image. One at a time is: read, decode, run, describe, write, next.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def measure(model: str, num_images: int, turns: int) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--images', type=int, default=200, help='that are predicted')

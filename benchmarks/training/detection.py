@@ -1,4 +1,4 @@
-"""Measures single-shot detection: start-up, and training steps against the bare network.
+"""Measurement of single-shot detection: start-up, and training steps against the bare network.
 
     python -m benchmarks.training.detection [--model=ssd_mobilenet_v1_coco]
         [--records=GLOB --label_map=FILE]
@@ -42,7 +42,7 @@ def write_config(arguments: argparse.Namespace) -> str:
 
 
 def engine_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
-    """Steps/s of a training run, see `measuring.engine_rate`."""
+    """Measure steps/s of a training run, see `measuring.engine_rate`."""
     from estimator_lib import config as config_lib
 
     config = config_lib.load_pipeline_config(config_path)
@@ -52,7 +52,7 @@ def engine_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
 
 
 def bare_rate(config_path: str, steps: int, use_bfloat16: bool) -> float:
-    """Steps/s of the network's forward and backward pass alone."""
+    """Measure steps/s of the network's forward and backward pass alone."""
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
@@ -105,7 +105,7 @@ def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--records', help='glob of TFRecords; left out: the embedded demo')

@@ -1,4 +1,4 @@
-"""Measures both training loops: process start to first step, steps/s, memory.
+"""Measurement of both training loops: process start to first step, steps/s, memory.
 
     python -m benchmarks.training.loops [--steps=60] [--turns=3] \
         [--tasks=classification,detection] [--replicas=1] [--output=benchmark_loops.json]

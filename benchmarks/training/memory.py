@@ -1,14 +1,14 @@
-"""Measures the peak memory of training against that of the bare network at the same batch.
+"""Measurement of the peak memory of training against that of the bare network at the same batch.
 
     python -m benchmarks.training.memory [--models=ssd_mobilenet_v1,resnet_v1_50] [--bfloat16]
 
-"Bare" is the forward and the backward pass of the same network on a constant batch, with what the
-task's losses are computed from summed up as squares: no reading, no targets, no losses, no
-optimizer. Between it and training stand "step", the training step on a constant batch in a plain
-session, and "reading", the same on what is read. "Evaluated" is a run that evaluates and exports
-what it has trained, in one process. Each number is the high-water mark of the resident memory of a
-process of its own, in MiB; "imports" is one that imports all and builds nothing. The median of the
-turns counts. Initial values are given to the bare network as to the others: without what is folded.
+"Bare" is the forward and the backward pass of the same network on a constant batch; its loss is
+the sum of the squared inputs of the task's losses: no reading, no targets, no losses, no optimizer.
+"Step" is the training step on a constant batch in a plain session, and "reading" the same on
+batches that are read. "Evaluated" is a run that trains, evaluates and exports in one process. Each
+number is the high-water mark of the resident memory of a new process, in MiB; "imports" is one that
+imports all and builds nothing. The median of the turns counts. The bare network gets its initial
+values as the others do: without constant folding.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def imports(config: Any) -> None:
 
 
 def bare(config: Any) -> None:
-    """The network's forward and backward pass alone."""
+    """Run the network's forward and backward pass alone."""
     import tensorflow as tf
 
     from estimator_lib import training
@@ -75,7 +75,7 @@ def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
 
 
 def constant_batch(config: Any) -> Any:
-    """Features and labels as an input function gives them, made in the graph: nothing is read."""
+    """Return features and labels as of an input function, made in the graph without reading."""
     import tensorflow as tf
 
     from estimator_lib import training
@@ -101,12 +101,12 @@ def constant_batch(config: Any) -> Any:
 
 
 def step(config: Any) -> None:
-    """Losses, gradients and updates, of a batch that nobody reads."""
+    """Run training steps on a constant batch."""
     _steps(config, lambda: constant_batch(config))
 
 
 def reading(config: Any) -> None:
-    """The same with what is read."""
+    """Run training steps on batches that are read."""
     _steps(config, None)
 
 
@@ -121,12 +121,12 @@ def _steps(config: Any, input_fn: Optional[Callable[[], Any]]) -> None:
 
 
 def train(config: Any) -> None:
-    """Training alone."""
+    """Train, without evaluation."""
     _train(config, evaluate=False)
 
 
 def evaluated(config: Any) -> None:
-    """Training, evaluation and export."""
+    """Train, evaluate and export."""
     _train(config, evaluate=True)
 
 
@@ -154,7 +154,7 @@ SIDES: Dict[str, Callable[[Any], None]] = {
 
 
 def measure_side(side: str, config_path: str, use_bfloat16: bool) -> float:
-    """Peak memory of a process of its own, in MiB."""
+    """Measure the peak memory of a side in a new process, in MiB."""
     arguments = [f'--side={side}', f'--pipeline_config_path={config_path}']
     arguments += ['--bfloat16'] if use_bfloat16 else []
     return measuring.run_apart('training.memory', arguments)
@@ -176,7 +176,7 @@ def measure(names: List[str], turns: int, use_bfloat16: bool) -> Dict[str, float
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     recipes.add_arguments(parser, DEFAULT_MODELS)
     parser.add_argument('--bfloat16', action='store_true', help='with use_bfloat16')

@@ -1,11 +1,11 @@
-"""Measures the start of a run: seconds of each phase from the process's start to its first result.
+"""Measurement of the start of a run: seconds of its phases up to the first result.
 
     python -m benchmarks.training.run --phases [--models=ssd_mobilenet_v1,resnet_v1_50]
 
-Each run is a process of its own, which says at the end of each phase what time it is. Beside it
-stands a bare one: the same graph, built by the same functions, in a plain session that gives the
-variables their initial values and runs a step; no Estimator, no hooks, no checkpoint. Seconds are
-by the clock, and of the processor in the columns called `cpu`; the least of the turns counts.
+Each run is a new process, which records the time at the end of each phase. It is compared with a
+bare one: the same graph, built by the same functions, in a plain session that initializes the
+variables and runs a step; no Estimator, no hooks, no checkpoint. Seconds are by the clock, and of
+the processor in the columns called `cpu`; the least of the turns counts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Stopwatch:
         self.phases: Dict[str, measuring.Clocks] = {}
 
     def ends(self, phase: str) -> None:
-        """A phase ends now, and the next one begins."""
+        """End a phase now, and begin the next one."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         now = measuring.Clocks(time.monotonic(), usage.ru_utime + usage.ru_stime)
         before = self.phases.get(phase, measuring.Clocks(0.0, 0.0))
@@ -50,7 +50,7 @@ class Stopwatch:
 
 
 def train(watch: Stopwatch, config_path: str) -> None:
-    """A run of the engine, as the front door makes it, until its first step is done."""
+    """Train by the engine, as the front door does, until the first step is done."""
     import run_train_eval
 
     run_train_eval._import_front_door()
@@ -93,7 +93,7 @@ def train(watch: Stopwatch, config_path: str) -> None:
 
 
 def train_bare(watch: Stopwatch, config_path: str) -> None:
-    """The same graph in a plain session."""
+    """Train the same graph in a plain session."""
     import run_train_eval
 
     run_train_eval._import_front_door()
@@ -124,7 +124,7 @@ def train_bare(watch: Stopwatch, config_path: str) -> None:
 
 
 def import_tensorflow(watch: Stopwatch, config_path: str) -> None:
-    """Nothing but TensorFlow."""
+    """Import TensorFlow alone."""
     del config_path
     import tensorflow
 
@@ -140,7 +140,7 @@ _SIDES: Dict[str, Callable[[Stopwatch, str], None]] = {
 
 
 def measure_side(side: str, config_path: str) -> Dict[str, List[float]]:
-    """Phases of a process of its own: (seconds by the clock, of the processor) by their names."""
+    """Measure the phases of a new process: (wall seconds, processor seconds) by name."""
     return measuring.run_apart('training.phases', [side, config_path, str(time.monotonic())])
 
 
@@ -154,7 +154,7 @@ def measure(names: List[str], turns: int) -> Dict[str, float]:
 
 
 def _summary(name: str, found: Dict[str, List[Dict[str, List[float]]]]) -> Dict[str, float]:
-    """Least seconds of all phases, of their sums, and the ratio of both sides."""
+    """Compute the least seconds of the phases and of their sum, and the ratio of both sides."""
     results: Dict[str, float] = {}
     for side, runs in found.items():
         phases = [phase for phase in TRAINING if phase in runs[0]]
@@ -217,7 +217,7 @@ def _write_image(folder: str) -> None:
 
 
 def main() -> None:
-    """One side, in this process; see `measure_side`."""
+    """Run one side in this process; see `measure_side`."""
     side, config_path, started = sys.argv[1:]
     watch = Stopwatch(float(started))
     from estimator_lib import logs

@@ -1,17 +1,19 @@
-"""Takes a training step, an evaluation and an export of every published detection config.
+"""A training step, an evaluation and an export of every published detection config.
 
     python -m benchmarks.training.published [NAME ...] [--memory=14] [--step_side=512] \
         [--output=benchmark_published.json]
 
-Each config of ../shared/configs is read in a process of its own with bounded memory, and each part
-of what follows runs in another, as a user's commands would: what a step leaves allocated is not an
-export's to bear. The config's paths are replaced by the embedded demo's records, with masks,
-keypoints and features of other images where its readers load them. One step is taken as training
-takes it, with its augmentations, targets, losses, gradients and optimizer, at the published input
-size (or at `--step_side`, where that takes more memory than there is); what it leaves is evaluated
-on one image, exported, and asked for what is in an image; those that are trained to be quantized
-become int8 files too. Models of kinds that are not available must be refused in a sentence that
-names the kind. Prints a line a config, and ends with status 1 when one has failed.
+Each config of ../shared/configs is read in a new process with bounded memory. Each part runs in
+another process, as a user's commands would, so that memory of the step does not count for the
+export. The config's paths are replaced by the embedded demo's records, with masks, keypoints and
+features of other images where its readers load them.
+
+The step is one of training, with augmentations, targets, losses, gradients and optimizer, at the
+published input size, or at `--step_side` where that takes more memory than there is. Its checkpoint
+is evaluated on one image and exported, and the export predicts one image. Models with
+quantization-aware training become int8 files too. Models of kinds that are not available must be
+refused in a sentence that names the kind. The command prints a line for each config, and its exit
+status is 1 when one has failed.
 """
 
 from __future__ import annotations
@@ -305,7 +307,7 @@ def _limit_memory(gib: float) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('names', nargs='*', help='of configs; left out: all')
     parser.add_argument('--memory', type=float, default=14, help='GiB that a process may allocate')

@@ -1,10 +1,10 @@
-"""Measures the engine: start-up, steps, input, memory. Prints a table and writes JSON.
+"""Measurement of the engine: start-up, steps, input, memory; as a table and as JSON.
 
     python -m benchmarks.training.run [--pipeline_config_path=FILE] [--output=benchmark.json]
     python -m benchmarks.training.run --phases [--models=ssd_mobilenet_v1,resnet_v1_50]
 
-Without a config it measures the embedded demo. Machines are noisy: what is compared is measured in
-turns within one process, and medians over the turns are given.
+Without a config it measures the embedded demo. Machines are noisy: compared sides are measured
+alternately within one process, and medians over the turns are given.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.training import phases
 
 
 def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
-    """Steps/s of the Estimator, and of a bare `session.run` loop on the same graph and input."""
+    """Measure steps/s of the Estimator, and of a plain `session.run` loop on the same graph."""
     from estimator_lib import config as config_lib
     from model_fns import build_task
 

@@ -1,4 +1,4 @@
-"""Measures segmentation: start-up, and training steps against the bare network.
+"""Measurement of segmentation: start-up, and training steps against the bare network.
 
     python -m benchmarks.training.segmentation [--backbone=mobilenet_v2] [--batch_size=2]
 
@@ -19,7 +19,7 @@ from benchmarks import measuring, recipes
 
 
 def engine_rate(config_path: str, steps: int) -> float:
-    """Steps/s of a training run, see `measuring.engine_rate`."""
+    """Measure steps/s of a training run, see `measuring.engine_rate`."""
     from estimator_lib import config as config_lib
 
     config = config_lib.load_pipeline_config(config_path)
@@ -28,7 +28,7 @@ def engine_rate(config_path: str, steps: int) -> float:
 
 
 def bare_rate(config_path: str, steps: int) -> float:
-    """Steps/s of the forward and backward pass alone."""
+    """Measure steps/s of the forward and backward pass alone."""
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
@@ -51,7 +51,7 @@ def bare_rate(config_path: str, steps: int) -> float:
 
 
 def _constant_batch(batch_size: int) -> Any:
-    """Features and labels that are held in variables, so that nothing about them is folded."""
+    """Build features and labels in variables, so that constant folding does not touch them."""
     import tensorflow as tf
 
     from model_fns.segmentation import fields
@@ -86,7 +86,7 @@ def measure(config_path: str, steps: int, turns: int) -> Dict[str, float]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--backbone', default='mobilenet_v2', help='a segmentation backbone')
     parser.add_argument('--batch_size', type=int, default=2, help='images of a step')

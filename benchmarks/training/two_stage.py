@@ -1,4 +1,4 @@
-"""Measures two-stage detection: start-up, steps, stages of an inference, evaluation, memory.
+"""Measurement of two-stage detection: start-up, steps, stages of an inference, evaluation, memory.
 
     python -m benchmarks.training.two_stage [--model=faster_rcnn_resnet50_coco]
         [--sizes=256x320,600x1024]
@@ -92,7 +92,7 @@ def build_bare(config: Any) -> Any:
 
 
 def bare_rate(config_path: str, steps: int) -> float:
-    """Steps/s of the network's forward and backward pass alone."""
+    """Measure steps/s of the network's forward and backward pass alone."""
     import tensorflow as tf
 
     from estimator_lib import config as config_lib
@@ -106,12 +106,12 @@ def bare_rate(config_path: str, steps: int) -> float:
 
 
 def bare_memory_mib(config_path: str) -> float:
-    """Peak memory of a process that takes two bare steps."""
+    """Measure the peak memory of a process that takes two bare steps."""
     return measuring.run_apart('training.two_stage', [f'--bare={config_path}'])
 
 
 def measure_training(config_path: str, steps: int, turns: int) -> Dict[str, float]:
-    """Start-up, memory, and rates of both sides, measured alternately."""
+    """Measure start-up, memory, and rates of both sides, alternately."""
     started = measuring.measure_start(config_path, 1)
     bare_memory = bare_memory_mib(config_path)
     engine: List[float] = []
@@ -232,7 +232,7 @@ def measure(arguments: argparse.Namespace) -> Dict[str, Any]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument(
         '--model', default='faster_rcnn_resnet50_coco', help='a config of ../shared/configs/tf1'

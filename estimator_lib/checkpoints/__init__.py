@@ -1,1 +1,1 @@
-"""Checkpoints: which variables come from where, and how a restore is reported."""
+"""Checkpoints: their files, the mapping of variables, restores, and reports of restores."""

@@ -1,4 +1,4 @@
-"""The files of checkpoints: finding them, and keeping the folder that they are in in order."""
+"""Checkpoint files: search, and maintenance of the folder that holds them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = logging.getLogger('estimator_lib')
 _PARTS = re.compile(r'(\.index|\.meta|\.data-\d{5}-of-\d{5}|-\d{5}-of-\d{5})$')
 _SHARD = re.compile(r'-(\d{5})-of-(\d{5})$')
 _STEP = re.compile(r'-(\d+)$')
-# What TensorFlow 2's programs call a checkpoint, before its number.
+# The name of a checkpoint of TensorFlow 2 programs, before its number.
 _COUNTED = 'ckpt-'
-# The key of the number of trained steps in their checkpoints.
+# The key of the step in such checkpoints.
 OBJECT_STEP = 'step/.ATTRIBUTES/VARIABLE_VALUE'
-# The scope of the positions of readers in ours.
+# The scope of the reader positions in checkpoints of this package.
 READER_SCOPE = 'input_reader'
-# What a save leaves behind when its process is killed: a folder for a sharded save, single files
-# for one that is not, and the list of checkpoints before it is moved to its place.
+# Files that a save leaves behind when its process is killed: a folder for a sharded save, single
+# files for another save, and the temporary list of checkpoints.
 _LEFTOVERS = re.compile(
     r'(model\.ckpt-\d+_temp'
     r'|model\.ckpt-\d+\.(index|data-\d{5}-of-\d{5})\.tempstate\d+'
@@ -37,9 +37,9 @@ _LEFTOVERS = re.compile(
     r'|run\.lock\.[0-9a-f]{32}(\.partial)?)$'
 )
 
-# Of what is not there, or is there with a wrong checksum; a reader also raises a bare `OpError`.
+# Errors of missing data and of wrong checksums; a reader also raises a bare `OpError`.
 _OF_CORRUPT_DATA = (tf.errors.DataLossError, tf.errors.OutOfRangeError, IndexError)
-# What a session also raises that has lost a parameter server.
+# Errors that a session also raises when it has lost a parameter server.
 _NOT_OF_FILES = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -51,16 +51,16 @@ _ERRNOS = (*_FULL, errno.EACCES, errno.EIO)
 
 
 def resolve_checkpoint(path: str, where: str = '') -> str:
-    """Return the prefix of the checkpoint that a path means.
+    """Return the prefix of the checkpoint at a path.
 
     Args:
         path: a prefix (`model.ckpt-100`), a folder (its latest checkpoint), or one of the files of
             a checkpoint. Also a checkpoint of the older one-file format.
-        where: the flag or config field that the path is from, for the message.
+        where: the flag or config field of the path, for the message.
 
     Raises:
-        errors.CheckpointError: there is no checkpoint, or a part of it is missing; the message
-            names those that are near.
+        errors.CheckpointError: there is no checkpoint, or a part of it is missing. The message
+            suggests similar names.
     """
     place = f'{where}: ' if where else ''
     path = plain_paths.plain_path(path)
@@ -77,10 +77,10 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
 
 
 def latest_checkpoint(folder: str) -> Optional[str]:
-    """Return the prefix of the latest checkpoint that `folder/checkpoint` lists; None: none is.
+    """Return the prefix of the latest checkpoint in `folder/checkpoint`; None without a list.
 
     Raises:
-        errors.CheckpointError: the latest one that is listed is not there.
+        errors.CheckpointError: the latest listed checkpoint does not exist.
     """
     state = _read_list(folder)
     if state is None:
@@ -97,16 +97,16 @@ def latest_checkpoint(folder: str) -> Optional[str]:
 
 
 def list_by_name(folder: str) -> None:
-    """Correct the list of a folder that was moved or copied, which has paths of where it was.
+    """Correct the list of checkpoints in a moved or copied folder, which has the old paths.
 
-    `latest_checkpoint` needs no correction. TensorFlow's sessions look into the list themselves.
-    Only for the process that saves.
+    `latest_checkpoint` works without the correction, but TensorFlow's sessions read the list
+    themselves. Only the process that saves may call this.
     """
     before, state = _read_list(folder, as_written=True), _read_list(folder)
     if state == before or not _exists(state.model_checkpoint_path):
         return
     latest = state.model_checkpoint_path
-    # Not those of the other folder: a run deletes the oldest ones that are listed.
+    # Leave out checkpoints of the old folder: a run deletes the oldest listed ones.
     own = [
         os.path.join(folder, os.path.basename(path)) for path in before.all_model_checkpoint_paths
     ]
@@ -120,10 +120,10 @@ def list_by_name(folder: str) -> None:
     )
 
 
-def step_of(prefix: str) -> int:
-    """Return the global step of a checkpoint, by its name or, failing that, by its content.
+def checkpoint_step(prefix: str) -> int:
+    """Return the global step of a checkpoint, from its name or else from its content.
 
-    The numbers of object-based checkpoints count them: their step is in their content.
+    The number in the name of an object-based checkpoint is not its step: it counts the saves.
     """
     match = _STEP.search(prefix)
     if match and not os.path.basename(prefix).startswith(_COUNTED):
@@ -142,20 +142,20 @@ def step_of(prefix: str) -> int:
 
 
 def latest_step(model_dir: str) -> int:
-    """Return the global step of the latest checkpoint of a folder; 0 when there is none."""
+    """Return the global step of the latest checkpoint of a folder; 0 if there is none."""
     prefix = latest_checkpoint(model_dir)
-    return 0 if prefix is None else step_of(prefix)
+    return 0 if prefix is None else checkpoint_step(prefix)
 
 
 def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
-    """Return a reader of a checkpoint.
+    """Open a checkpoint for reading.
 
     Raises:
-        errors.CheckpointError: it is not one, or it is corrupt.
+        errors.CheckpointError: the file is not a checkpoint, or is corrupt.
     """
     try:
         return tf.train.load_checkpoint(prefix)
-    # The reader turns some statuses of TensorFlow into errors of Python: out of range, not found.
+    # The reader converts some statuses of TensorFlow to Python errors: out of range, not found.
     except (tf.errors.OpError, ValueError, RuntimeError, LookupError) as error:
         raise errors.CheckpointError(
             f'{prefix} cannot be read as a checkpoint: {errors.first_line(error)}'
@@ -163,28 +163,29 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
 
 
 def checkpoint_shapes(prefix: str) -> Dict[str, List[int]]:
-    """Return shape by name, of all that a checkpoint holds."""
+    """Return the shapes of all tensors of a checkpoint by name."""
     return open_checkpoint(prefix).get_variable_to_shape_map()
 
 
 @contextlib.contextmanager
 def explained_read(prefix: str) -> Iterator[None]:
-    """Turn the error of a checkpoint whose values cannot be read into one plain sentence.
+    """Convert the error of an unreadable checkpoint to one plain sentence.
 
     Raises:
-        errors.CheckpointError: the message names the newest other one, and how to resume from it.
+        errors.CheckpointError: the checkpoint is corrupt. The message names the newest other
+            checkpoint, and how to resume from it.
     """
     try:
         yield
     except (tf.errors.OpError, IndexError) as error:
         if not isinstance(error, _OF_CORRUPT_DATA) and type(error) is not tf.errors.OpError:
             raise
-        others = [path for path in _prefixes_in(os.path.dirname(prefix)) if path != prefix]
+        others = [path for path in _list_prefixes(os.path.dirname(prefix)) if path != prefix]
         others = [path for path in others if _is_whole(path)]
         advice = 'there is no other checkpoint beside it.'
         if others:
             advice = (
-                f'the newest other one is {others[-1]}; to go on from it, delete '
+                f'the newest other one is {others[-1]}; to resume from it, delete '
                 f'{os.path.basename(prefix)}.* and the file named checkpoint.'
             )
         is_op_error = isinstance(error, tf.errors.OpError)
@@ -194,14 +195,14 @@ def explained_read(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained_write(model_dir: str) -> Iterator[None]:
-    """Turn the error of a checkpoint that cannot be written into one plain sentence.
+    """Convert the error of a failed write of a checkpoint to one plain sentence.
 
     Args:
-        model_dir: where it was to be written.
+        model_dir: the folder of the checkpoint.
 
     Raises:
-        errors.CheckpointError: the disk is full, the folder is not writable any more, and so on;
-            the message names the last good checkpoint, which stays.
+        errors.CheckpointError: the disk is full, the folder is not writable any more, or the like.
+            The message names the last good checkpoint, which stays.
     """
     try:
         yield
@@ -217,15 +218,15 @@ def explained_write(model_dir: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained_full_disk(model_dir: str) -> Iterator[None]:
-    """Turn any error that says that nothing more can be written into one plain sentence.
+    """Convert the error of a full disk to one plain sentence.
 
-    For all that a run writes beside checkpoints: events, metrics, exports.
+    This is for all other files of a run: events, metrics, exports.
 
     Args:
-        model_dir: of the run.
+        model_dir: the folder of the run.
 
     Raises:
-        errors.UserError: in place of such an error.
+        errors.UserError: the disk is full or read-only.
     """
     try:
         yield
@@ -239,7 +240,7 @@ def explained_full_disk(model_dir: str) -> Iterator[None]:
 
 
 def _file_system_reason(error: Exception, numbers: Sequence[int] = _ERRNOS) -> Optional[str]:
-    """Return the file system's part of a message about nodes of a graph; None: it has none."""
+    """Return the file system's reason in an error message of TensorFlow; None without one."""
     return next((text for text in map(os.strerror, numbers) if text in str(error)), None)
 
 
@@ -250,17 +251,17 @@ def _last_good(model_dir: str) -> str:
         last = None
     if last is None:
         return 'there is no earlier checkpoint.'
-    return f'the last good one is {last}, from which the run goes on when it is started again.'
+    return f'the last good one is {last}, from which the run resumes when it is started again.'
 
 
 def clean_temporary(model_dir: str) -> List[str]:
-    """Remove what saves left behind whose process was killed.
+    """Remove the files that killed saves left behind, and repair the list of checkpoints.
 
-    A checkpoint that was whole by then, but not listed yet, is listed; so are all whole ones where
-    the list is missing or cannot be read. Only for the process that saves, before it does.
+    A complete checkpoint that is not listed yet is listed. If the list is missing or unreadable,
+    all complete checkpoints are listed. Only the process that saves may call this, before it saves.
 
     Returns:
-        The names of what was removed.
+        The names of the removed files.
     """
     if not tf.io.gfile.isdir(model_dir):
         return []
@@ -280,13 +281,14 @@ def clean_temporary(model_dir: str) -> List[str]:
 
 
 def _list_newest(model_dir: str) -> None:
-    """Make the newest whole checkpoint the latest one, when it is not but should be.
+    """List the newest complete checkpoint as the latest one if a killed save did not.
 
-    Either its save was killed before it was listed: its index is then newer than the list; not so
-    where somebody has changed the list by hand, to go back to an earlier checkpoint. Or there is no
-    list that can be read: a run would silently start from scratch.
+    There are two cases. Its save was killed before the list was written: the index is then newer
+    than the list. (If the list is newer, a user may have edited it to return to an earlier
+    checkpoint: it stays.) Or the list is missing or unreadable: a run would silently start from
+    scratch.
     """
-    whole = [path for path in _prefixes_in(model_dir) if _STEP.search(path) and _is_whole(path)]
+    whole = [path for path in _list_prefixes(model_dir) if _STEP.search(path) and _is_whole(path)]
     if not whole:
         return
     list_file = os.path.join(model_dir, 'checkpoint')
@@ -294,14 +296,13 @@ def _list_newest(model_dir: str) -> None:
     if state is None:
         _write_list(model_dir, whole)
         log.warning(
-            '%s is missing or cannot be read; %s is the newest whole checkpoint, and is gone on '
-            'from',
+            '%s is missing or cannot be read; %s is the newest whole checkpoint: resuming from it',
             list_file,
             whole[-1],
         )
         return
     newest = whole[-1]
-    if step_of(newest) <= step_of(latest_checkpoint(model_dir)):
+    if checkpoint_step(newest) <= checkpoint_step(latest_checkpoint(model_dir)):
         return
     if tf.io.gfile.stat(newest + '.index').mtime_nsec < tf.io.gfile.stat(list_file).mtime_nsec:
         return
@@ -310,17 +311,17 @@ def _list_newest(model_dir: str) -> None:
 
 
 def _read_list(folder: str, as_written: bool = False) -> Optional[Any]:
-    """Return the `CheckpointState` in `folder/checkpoint`; None where it is missing or empty.
+    """Return the `CheckpointState` in `folder/checkpoint`; None if it is missing or empty.
 
     Args:
         folder: the folder.
-        as_written: whether paths of other folders stay where a checkpoint of the same name is here.
-            Folders that were moved, and published ones, list paths of the machine they are from. A
-            copy must not continue from the original.
+        as_written: whether to keep paths of other folders. Else a checkpoint of the same name in
+            this folder replaces them: moved and published folders list paths of another machine,
+            and a copied run must not resume from the original.
     """
     try:
         state = tf.train.get_checkpoint_state(folder)
-    except ValueError:  # an empty or a binary file; of other nonsense TensorFlow itself warns
+    except ValueError:  # An empty or binary file. TensorFlow itself warns of other malformed ones.
         return None
     if state is not None and not as_written:
         paths = state.all_model_checkpoint_paths
@@ -335,7 +336,7 @@ def _prefer_own(folder: str, prefix: str) -> str:
 
 
 def _write_list(folder: str, prefixes: Sequence[str]) -> None:
-    """List checkpoints in a folder, by their names in it, the latest one last."""
+    """Write the list of checkpoints of a folder, with relative paths, the latest one last."""
     names = [os.path.relpath(prefix, folder) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
@@ -351,25 +352,25 @@ def _is_whole(prefix: str) -> bool:
 
 
 def keep_copy(prefix: str, folder: str) -> str:
-    """Make a copy of a checkpoint the only one of a folder.
+    """Copy a checkpoint to a folder, and remove all other files there.
 
-    Whoever reads the folder meanwhile, or after a kill at any moment, finds the one that was there
-    before or this one, whole.
+    At any time, also after a kill, a reader of the folder finds the old or the new checkpoint
+    complete.
 
     Args:
         prefix: the checkpoint.
-        folder: made when it is not there.
+        folder: created if it does not exist.
 
     Returns:
         The prefix of the copy.
     """
     tf.io.gfile.makedirs(folder)
     source, name = os.path.split(prefix)
-    files = [one for one in tf.io.gfile.listdir(source or '.') if one.startswith(f'{name}.')]
-    # The index last: who finds it finds the others.
-    for one in sorted(files, key=lambda file: file.endswith('.index')):
-        copy = os.path.join(folder, one)
-        tf.io.gfile.copy(os.path.join(source, one), f'{copy}.partial', overwrite=True)
+    files = [file for file in tf.io.gfile.listdir(source or '.') if file.startswith(f'{name}.')]
+    # Copy the index last: a reader that finds it then finds the other files too.
+    for file in sorted(files, key=lambda file: file.endswith('.index')):
+        copy = os.path.join(folder, file)
+        tf.io.gfile.copy(os.path.join(source, file), f'{copy}.partial', overwrite=True)
         tf.io.gfile.rename(f'{copy}.partial', copy, overwrite=True)
     _write_list(folder, [os.path.join(folder, name)])
     for other in tf.io.gfile.listdir(folder):
@@ -379,10 +380,10 @@ def keep_copy(prefix: str, folder: str) -> str:
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Write a file so that whoever opens it finds the old text or the new one, whole.
+    """Write a file so that a reader sees either the old text or the new one, complete.
 
     Raises:
-        errors.UserError: there is a folder of that name.
+        errors.UserError: the path is a folder.
     """
     if tf.io.gfile.isdir(path):
         raise errors.UserError(f'{path} is a folder, where a file is to be written; remove it.')
@@ -393,10 +394,10 @@ def write_atomically(path: str, text: str) -> None:
 
 
 def read_json(path: str) -> Optional[Dict[str, Any]]:
-    """Return the object in a JSON file; None when there is no such file.
+    """Read the object in a JSON file; None if the file does not exist.
 
     Raises:
-        errors.DataError: there is something else in it.
+        errors.DataError: the file is unreadable, malformed, or holds no object.
     """
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
@@ -414,7 +415,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
 
 
 def read_state(path: str) -> Dict[str, Any]:
-    """Return the content of a state file; empty where the file is missing or corrupt."""
+    """Read a state file; the result is empty if the file is missing or corrupt."""
     try:
         return read_json(path) or {}
     except errors.DataError as error:
@@ -427,13 +428,13 @@ def _exists(prefix: str) -> bool:
         return False
     if tf.io.gfile.exists(prefix + '.index'):
         return True
-    # The older format is one file without an ending, or numbered files.
+    # The older format is one file without an extension, or numbered files.
     whole = tf.io.gfile.exists(prefix) and not tf.io.gfile.isdir(prefix)
     return whole or bool(tf.io.gfile.glob(prefix + '-?????-of-?????'))
 
 
-def _prefixes_in(folder: str) -> List[str]:
-    """Return the checkpoints whose index is in a folder, in the order of their steps."""
+def _list_prefixes(folder: str) -> List[str]:
+    """List the prefixes of the checkpoints in a folder, by their index files, sorted by step."""
     names = [path[: -len('.index')] for path in tf.io.gfile.glob(os.path.join(folder, '*.index'))]
 
     def order(prefix: str) -> Tuple[int, str]:
@@ -444,23 +445,23 @@ def _prefixes_in(folder: str) -> List[str]:
 
 
 def _newest_unlisted(folder: str) -> Optional[str]:
-    found = _prefixes_in(folder)
-    return found[-1] if found else None
+    prefixes = _list_prefixes(folder)
+    return prefixes[-1] if prefixes else None
 
 
 def _near(path: str) -> str:
-    """Return the end of a message about a checkpoint that is not there."""
+    """Return the end of a message about a missing checkpoint, with similar names."""
     folder = os.path.dirname(path) or '.'
     if not tf.io.gfile.isdir(folder):
         return f'; the folder {folder} does not exist.'
-    names = [os.path.basename(prefix) for prefix in _prefixes_in(folder)]
+    names = [os.path.basename(prefix) for prefix in _list_prefixes(folder)]
     if not names:
         return f'; the folder {folder} holds none.'
     return errors.did_you_mean(os.path.basename(path), names)
 
 
 def _check_shards(prefix: str, place: str) -> None:
-    """Name the data file that an incompletely copied checkpoint lacks."""
+    """Check that no data file of a checkpoint is missing, as after an incomplete copy."""
     index_exists = tf.io.gfile.exists(prefix + '.index')
     start = prefix + '.data' if index_exists else prefix
     shards = [_SHARD.search(path) for path in tf.io.gfile.glob(start + '-?????-of-?????')]
@@ -469,7 +470,7 @@ def _check_shards(prefix: str, place: str) -> None:
         if index_exists:
             raise errors.CheckpointError(f'{place}{prefix}.index is there without its .data files.')
         return
-    total = max(int(one[-5:]) for one in present)
+    total = max(int(shard[-5:]) for shard in present)
     for index in range(total):
         name = f'-{index:05d}-of-{total:05d}'
         if name not in present:

@@ -1,7 +1,8 @@
-"""Names of a model's variables in checkpoints of either kind.
+"""Mapping from names in a checkpoint to variables of a model.
 
-A checkpoint names variables by their scope, as ours do and those of TensorFlow 1, or by the objects
-that held them, see `object_graphs`. The task knows both names; the file says which are needed.
+A name-based checkpoint, of this package or TensorFlow 1, names variables by scope. An object-based
+checkpoint names them by the objects that held them, see `object_graphs`. The task knows both names,
+and the file decides between them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FIELD = 'train_config.fine_tune_checkpoint'
 
 
 def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
-    """Return the task that `fine_tune_checkpoint` was trained for; empty: unknown."""
+    """Return the task that `fine_tune_checkpoint` was trained for; empty if unknown."""
     if train_config.fine_tune_checkpoint_type:
         return train_config.fine_tune_checkpoint_type
     return 'detection' if train_config.from_detection_checkpoint else ''
@@ -38,20 +39,20 @@ def fine_tuning_map(
     train_config: train_pb2.TrainConfig,
     model_dir: Optional[str] = None,
 ) -> Mapping[str, tf.Variable]:
-    """Return the variables that `train_config.fine_tune_checkpoint` is to set, by their name in it.
+    """Return the variables to restore from `fine_tune_checkpoint`, by their names in it.
 
     Args:
-        task: whose model it is.
-        variables: of the model.
-        train_config: names the checkpoint, and says of which type and version it is.
-        model_dir: a checkpoint in it wins: the other one is not looked at.
+        task: the task of the model.
+        variables: the variables of the model.
+        train_config: the checkpoint, its type and its version.
+        model_dir: the folder of the run. If it holds a checkpoint, the run resumes from that one.
 
     Returns:
-        Variables for `fine_tuning.fine_tune_start`; empty where the run resumes.
+        Variables for `fine_tuning.fine_tune_start`; empty if the run resumes.
 
     Raises:
-        errors.CheckpointError: there is no such checkpoint; it is of another version than the
-            config says; or it is of another model whose variables have names alike.
+        errors.CheckpointError: the checkpoint does not exist; it is of another version than in
+            the config; or it is of another model with similar variable names.
         errors.ConfigError: the task does not restore from that type.
     """
     if model_dir and latest_checkpoint(model_dir) is not None:
@@ -72,13 +73,13 @@ def inference_map(
     prefix: str,
     use_moving_averages: bool = False,
 ) -> Dict[str, tf.Variable]:
-    """Return all variables of a model by their name in a checkpoint of the same model.
+    """Return all variables of a model by their names in a checkpoint of the same model.
 
     Args:
-        task: whose model it is; None: one whose checkpoints all name variables by scope.
-        variables: of the model.
+        task: the task of the model; None if it has only name-based checkpoints.
+        variables: the variables of the model.
         prefix: the checkpoint.
-        use_moving_averages: where there is an average of a variable, that.
+        use_moving_averages: whether to restore averages in place of variables that have one.
 
     Raises:
         errors.CheckpointError: the checkpoint cannot be read, or is of another kind of model.
@@ -86,10 +87,10 @@ def inference_map(
     graph = object_graphs.read(prefix)
     if graph is not None and task is not None:
         slot = object_graphs.AVERAGE if use_moving_averages else None
-        found = graph.keyed(_paths(task, variables, None, prefix), slot)
-        known = {variable.ref() for variable in found.values()}
+        mapped = graph.keyed(_paths(task, variables, None, prefix), slot)
+        known = {variable.ref() for variable in mapped.values()}
         others = [variable for variable in variables if variable.ref() not in known]
-        return {**found, **{variable_name(one): one for one in others}}
+        return {**mapped, **{variable_name(variable): variable for variable in others}}
     if task is not None:
         _refuse_foreign(task, prefix)
     if use_moving_averages:
@@ -118,15 +119,15 @@ def _refuse_foreign(task: CheckpointMapping, prefix: str) -> None:
 def _require_version(
     train_config: train_pb2.TrainConfig, prefix: str, is_object_based: bool
 ) -> None:
-    """Refuse a checkpoint of another version than the one that the config has, if it has one."""
+    """Refuse a checkpoint of another version than that of the config, if it has one."""
     field = 'fine_tune_checkpoint_version'
     actual = train_pb2.V2 if is_object_based else train_pb2.V1
     if train_config.HasField(field) and train_config.fine_tune_checkpoint_version != actual:
-        given, expected = map(
+        configured, expected = map(
             train_pb2.CheckpointVersion.Name, (train_config.fine_tune_checkpoint_version, actual)
         )
         named = 'by the objects that held them' if is_object_based else 'by scope'
         raise errors.CheckpointError(
-            f'train_config.{field} is {given}, and {prefix} names variables {named}; expected '
+            f'train_config.{field} is {configured}, and {prefix} names variables {named}; expected '
             f'{expected}, or nothing: the file tells.'
         )

@@ -16,12 +16,12 @@ _STEP = 'global_step'
 def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
     """Write `metrics.json`.
 
-    A metric that is NaN, of an evaluation with nothing to find, or infinite is null in the file.
+    NaN (a metric without data) and infinity become null in the file.
 
     Args:
-        folder: of the checkpoint.
+        folder: the folder of the checkpoint.
         step: the global step of the checkpoint.
-        metrics: by evaluation set; the first one comes first in the file too.
+        metrics: the metrics by evaluation set; the file keeps the order of the sets.
     """
     by_set = {name: dict(sorted(values.items())) for name, values in metrics.items()}
     checkpoint_files.write_atomically(
@@ -30,26 +30,26 @@ def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) ->
 
 
 def read(checkpoint: str) -> Dict[str, Any]:
-    """Return what `read_file` returns of `metrics.json` beside a checkpoint.
+    """Read the `metrics.json` beside a checkpoint.
 
     Args:
-        checkpoint: its prefix.
+        checkpoint: the prefix of the checkpoint.
 
     Returns:
-        Empty also where the file is of another step.
+        See `read_file`; also empty if the file is of another step.
     """
     content = read_file(os.path.join(os.path.dirname(checkpoint), METRICS_FILE))
-    return content if content.get(_STEP) == checkpoint_files.step_of(checkpoint) else {}
+    return content if content.get(_STEP) == checkpoint_files.checkpoint_step(checkpoint) else {}
 
 
 def read_file(path: str) -> Dict[str, Any]:
-    """Return the content of a `metrics.json`.
+    """Read a `metrics.json`.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Returns:
-        Its JSON, without metrics that are no number; empty where there is no file.
+        Its JSON, without metrics that are not numbers; empty if there is no file.
     """
     content = checkpoint_files.read_state(path)
     return {
@@ -59,7 +59,7 @@ def read_file(path: str) -> Dict[str, Any]:
 
 
 def copy(checkpoint: str, folder: str) -> None:
-    """Write what `read` returns to another folder; nothing where it is empty."""
+    """Copy the `metrics.json` of a checkpoint to another folder, if there is one."""
     content = read(checkpoint)
     if content:
         checkpoint_files.write_atomically(os.path.join(folder, METRICS_FILE), to_json(content))
@@ -69,16 +69,16 @@ def first_set(content: Mapping[str, Any]) -> Dict[str, float]:
     """Return the metrics of the first evaluation set.
 
     Args:
-        content: from `read` or `read_file`.
+        content: the result of `read` or `read_file`.
     """
     sets = [values for values in content.values() if isinstance(values, Mapping)]
     return dict(sets[0]) if sets else {}
 
 
 def to_json(values: Mapping[str, Any]) -> str:
-    """Return values as the text of a JSON file.
+    """Format values as the text of a JSON file.
 
-    JSON has no NaN and no infinity: these numbers become null.
+    JSON has no NaN and no infinity: both become null.
     """
     return json.dumps(_replace_nan(values), indent=2, allow_nan=False) + '\n'
 

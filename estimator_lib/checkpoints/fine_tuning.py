@@ -34,22 +34,22 @@ def fine_tune_report(
     restore_map: Mapping[str, tf.Variable],
     last_layer_scopes: Sequence[str] = (),
 ) -> RestoreReport:
-    """Report which of the wanted variables `train_config.fine_tune_checkpoint` sets.
+    """Compare the wanted variables with those of `train_config.fine_tune_checkpoint`.
 
-    A variable of another shape than the checkpoint's keeps its initial value, and the report lists
-    it with both shapes. That is an error only where `ignore_missing_variables` is off, and not in
-    the last layers even then: their shapes follow the classes. An object-based checkpoint has to
-    give all wanted variables, those of the last layers too, unless that field says otherwise: so
-    the programs have it that write these.
+    A variable with another shape in the checkpoint keeps its initial value, and the report lists it
+    with both shapes. That is an error only if `ignore_missing_variables` is off. Even then it is
+    allowed in the last layers, whose shapes depend on the classes. An object-based checkpoint must
+    hold all wanted variables, also those of the last layers, unless `ignore_missing_variables` is
+    set: this is the rule of the programs that write such checkpoints.
 
     Args:
-        train_config: names the checkpoint, and what is not to be taken from it.
-        restore_map: the wanted variables by their name in the checkpoint.
+        train_config: the checkpoint, and the variables that are excluded from it.
+        restore_map: the wanted variables by their names in the checkpoint.
         last_layer_scopes: name parts of the task's last layers.
 
     Raises:
-        errors.CheckpointError: there is no such checkpoint; nothing of it fits; or not everything
-            does, and `ignore_missing_variables` is off.
+        errors.CheckpointError: the checkpoint does not exist; no variable fits; or some variable
+            does not fit, and `ignore_missing_variables` is off.
     """
     field = checkpoint_maps.FIELD
     prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, field)
@@ -89,21 +89,21 @@ def fine_tune_start(
     last_layer_scopes: Sequence[str] = (),
     model_dir: Optional[str] = None,
 ) -> Dict[str, Any]:
-    """Return arguments for a `Scaffold` that start a run from `fine_tune_checkpoint`.
+    """Return arguments of a `Scaffold` that start a run from `fine_tune_checkpoint`.
 
-    Call it when the whole graph is built, so that moving averages start from the restored values
-    as well; they would otherwise remember random ones.
+    Call it after the whole graph is built. Then moving averages also start from the restored
+    values; otherwise they would start from random ones.
 
     Args:
         train_config: as in `fine_tune_report`.
         restore_map: as in `fine_tune_report`.
         last_layer_scopes: as in `fine_tune_report`.
-        model_dir: a checkpoint in it wins: the run resumes.
+        model_dir: the folder of the run. If it holds a checkpoint, the run resumes from that one.
 
     Returns:
-        `init_fn` and, where it can be used, `init_feed_dict`, after logging the report. Empty where
-        there is nothing to restore: no checkpoint is named, the run resumes, or this is not the
-        first of several replicas of one graph (whose `init_fn` sets the variables of all).
+        `init_fn` and, if possible, `init_feed_dict`. Empty if there is nothing to restore: the
+        config names no checkpoint, the run resumes, or this is not the first of several replicas
+        in one graph, whose `init_fn` sets the variables of all.
 
     Raises:
         errors.CheckpointError: see `fine_tune_report`.
@@ -124,7 +124,8 @@ def fine_tune_start(
     def init_fn(scaffold: tf1.train.Scaffold, session: tf1.Session) -> None:
         del scaffold
         if fed:
-            fed.clear()  # Just used; a second session before the first save reads the file.
+            # The values are set now. A second session before the first save reads the file.
+            fed.clear()
         else:
             load_values(session, report.source, wanted, with_moving_averages=True)
 
@@ -135,10 +136,10 @@ def fine_tune_start(
 def _renamed(
     restore_map: Mapping[str, tf.Variable], names: Sequence[train_pb2.CheckpointName]
 ) -> Dict[str, tf.Variable]:
-    """Return variables by their name in the checkpoint, as `checkpoint_names` maps it.
+    """Replace names in the checkpoint by those of `checkpoint_names`.
 
     Raises:
-        errors.ConfigError: an entry is about no variable, or two variables get one name.
+        errors.ConfigError: an entry matches no variable, or two variables get one name.
     """
     field = 'train_config.checkpoint_names'
     used = set()
@@ -164,7 +165,7 @@ def _renamed(
         renamed[new] = variable
     for index, item in enumerate(names):
         if index not in used:
-            known = [variable_name(one) for one in restore_map.values()]
+            known = [variable_name(each) for each in restore_map.values()]
             raise errors.ConfigError(
                 f'{field}[{index}]: nothing that would be restored is called {item.variable!r}'
                 f'{errors.did_you_mean(item.variable, known)}'
@@ -173,7 +174,7 @@ def _renamed(
 
 
 def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Variable]) -> None:
-    names = [variable_name(one) for one in restore_map.values()]
+    names = [variable_name(variable) for variable in restore_map.values()]
     for scope in scopes:
         if not any(name.startswith(scope) for name in names):
             raise errors.ConfigError(
@@ -185,7 +186,8 @@ def _require_used_scopes(scopes: Sequence[str], restore_map: Mapping[str, tf.Var
 def _warn_of_idle_scopes(
     scopes: Sequence[str], excluded: Sequence[str], restore_map: Mapping[str, tf.Variable]
 ) -> None:
-    known = {variable_name(one).rpartition('/')[0] for one in restore_map.values()}
+    names = map(variable_name, restore_map.values())
+    known = {name.rpartition('/')[0] for name in names}
     for scope in scopes:
         if not any(name.startswith(scope) for name in excluded):
             log.warning(
@@ -214,27 +216,27 @@ def _require_complete(
 
 
 def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return the message about a checkpoint of which nothing is restored."""
+    """Return the error message for a checkpoint without any variable that fits."""
     wanted = [entry.checkpoint_name for entry in report.missing + report.mismatched]
     if not wanted:
         return (
             f'nothing is left to restore from {report.source}: all {len(report.excluded)} '
             'variables are excluded (checkpoint_exclude_scopes, initialize_last_layer).'
         )
-    found = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
+    held = [name for name in sorted(shapes) if not restore_report.is_of_the_run(name, shapes)]
     lines = [
         f'nothing in {report.source} fits the model.{object_graphs.hint(shapes)}'
         f'{restore_report.averages_hint(report, shapes)}',
         f'  looked for: {errors.shortened(wanted, 3)}',
-        f'  it holds:   {errors.shortened(found or sorted(shapes), 3)}',
+        f'  it holds:   {errors.shortened(held or sorted(shapes), 3)}',
     ]
     if object_graphs.is_object_based(shapes):
-        roots = sorted({name.partition('/')[0] for name in found})
+        roots = sorted({name.partition('/')[0] for name in held})
         lines.append(
             f'  its objects begin with: {", ".join(roots)}; '
             'is train_config.fine_tune_checkpoint_type right?'
         )
-    prefixes = restore_report.common_prefixes(wanted, found)
+    prefixes = restore_report.common_prefixes(wanted, held)
     if prefixes is not None:
         off, on, count = prefixes
         lines.append(

@@ -1,9 +1,9 @@
-"""Handing a checkpoint's values to variables.
+"""Restore of variables from the values of a checkpoint.
 
-Variables of a graph are set by running the initializers that it has anyway with the values fed in
-place of their own. So a restore adds no operation to the graph, works in a finalized one, and for
-every kind of variable: local, on a parameter server, mirrored. Variables that live outside of
-graphs are assigned.
+Variables of a graph are set by their existing initializers: the values of the checkpoint are fed
+in place of the initial values. So a restore adds no operation to the graph, works in a finalized
+graph, and works for every kind of variable: local, on a parameter server, mirrored. Eager variables
+are assigned.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
 
 tf1 = tf.compat.v1
 
-# A remote session takes what is fed as one message, of at most 2 GiB.
+# A remote session receives all fed values in one message, of at most 2 GiB.
 MAX_FED_BYTES = 1 << 30
 
-# A value, and the variables, or their initializers, that are to take it.
+# A value with the variables, or the initializers, that it is for.
 Setting = Tuple[np.ndarray, List[tf.Variable]]
 Feeding = Tuple[np.ndarray, List[tf.Operation]]
 
@@ -41,13 +41,13 @@ def load_values(
     """Set variables from a checkpoint.
 
     Args:
-        session: where the variables live (or what stands in for one, see `function_loop`); its
-            graph may be finalized.
+        session: the session of the variables (or its replacement in `function_loop`); its graph
+            may be finalized.
         prefix: the checkpoint.
-        restore_map: variables by their name in it; shapes agree.
-        with_moving_averages: let the moving averages of these variables, where the graph has any,
-            start from the same values. They would otherwise remember random ones.
-        max_bytes: how much is fed at once.
+        restore_map: variables by their names in it, with equal shapes.
+        with_moving_averages: whether moving averages of these variables start from the same
+            values. Otherwise they keep averages of random values.
+        max_bytes: the largest number of bytes to feed at once.
     """
     graph = session.graph if with_moving_averages else None
     settings = _settings(prefix, restore_map, graph)
@@ -89,16 +89,16 @@ def require_types(
 def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[tf.Tensor, Any]:
     """Return values to feed to the current graph's init op, to set variables from a checkpoint.
 
-    That costs no run of its own, nor the drawing of random values that are then replaced. Moving
-    averages that the graph keeps of these variables start from the same values.
+    This needs no run of its own, and no random initial values are computed in vain. Moving averages
+    of these variables start from the same values.
 
     Args:
         prefix: the checkpoint.
-        restore_map: variables by their name in it; shapes agree.
+        restore_map: variables by their names in it, with equal shapes.
 
     Returns:
-        Values by initial value tensor. Empty where feeding does not do: a variable that is to have
-        another value has the same initial value tensor, or all is too much for one run.
+        Values by initial value tensor. Empty if feeding is not possible: another variable shares an
+        initial value tensor, or the values are too large for one run.
     """
     graph = tf1.get_default_graph()
     if any(map(partitioned.is_eager, restore_map.values())):
@@ -121,16 +121,16 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
 def with_warm_started_averages(
     init_fn: Optional[InitFn] = None,
 ) -> Optional[InitFn]:
-    """Return an `init_fn` that lets averages of warm-started variables start from their values.
+    """Return an `init_fn` that starts averages of warm-started variables from their values.
 
-    `tf.estimator.WarmStartSettings` replace the initializers of variables after the `model_fn`.
-    Moving averages, which were created with the former ones, would remember random values.
+    `tf.estimator.WarmStartSettings` replaces the initializers of variables after the `model_fn`.
+    Moving averages were created with the original initializers, and would start from random values.
 
     Args:
-        init_fn: is called first; None: nothing is.
+        init_fn: a function to call first; None for none.
 
     Returns:
-        `init_fn(scaffold, session)`; `init_fn` itself where the graph keeps no averages.
+        `init_fn(scaffold, session)`; the argument itself if the graph has no averages.
     """
     graph = tf1.get_default_graph()
     averages = _moving_averages(graph)
@@ -161,15 +161,15 @@ def with_warm_started_averages(
 def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
     """Return values to feed to the init op, so that no initial value stays in memory twice.
 
-    Left alone, TensorFlow computes what depends on constants alone once, when it optimizes the init
-    op's graph, and a session keeps that graph with its constants. That holds for tensors of one
-    number, as which an optimizer's slots begin, and for numbers that are drawn by a constant seed:
-    together as much as the weights and all slots until the run ends; and variables, which share
-    that memory, would be copied by their first update.
+    Without this, TensorFlow folds everything that depends only on constants when it optimizes the
+    init op's graph, and the session keeps that graph until the run ends. This concerns filled
+    tensors, the initial values of optimizer slots, and random values with a constant seed. Together
+    they need as much memory as the weights and all slots. And variables share this memory, so that
+    their first update copies them.
 
     Returns:
-        The numbers and seeds that initial values are made of, by the constants that they are; empty
-        where variables are eager.
+        The fill values and seeds of initial values, by the tensors of these constants; empty if
+        variables are eager.
     """
     feed: Dict[tf.Tensor, np.ndarray] = {}
     for variable in tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
@@ -180,22 +180,22 @@ def unfolded_feed_dict() -> Dict[tf.Tensor, np.ndarray]:
 
 
 def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
-    """Return the numbers that a tensor is filled with, and the seeds that it is drawn by."""
-    found: Dict[tf.Tensor, np.ndarray] = {}
+    """Return the constant fill values and seeds that a tensor is computed from."""
+    constants: Dict[tf.Tensor, np.ndarray] = {}
     for op in gradients.ancestors([start]):
         wanted = 'value' if op.type == 'Fill' else 'seed' if op.type.startswith('Stateless') else ''
         for argument, tensor in zip(op.op_def.input_arg, op.inputs):
             is_wanted = argument.name == wanted and tensor.op.type == 'Const'
             if is_wanted and tensor.graph.is_feedable(tensor):
-                # `tf.get_static_value` would forbid to feed it.
-                found[tensor] = tf.make_ndarray(tensor.op.get_attr('value'))
-    return found
+                # `tf.get_static_value` would make the tensor unfeedable.
+                constants[tensor] = tf.make_ndarray(tensor.op.get_attr('value'))
+    return constants
 
 
 def _settings(
     prefix: str, restore_map: Mapping[str, tf.Variable], graph: Optional[tf.Graph]
 ) -> Iterator[Setting]:
-    """Yield the values to set; with a graph, those of its moving averages as well."""
+    """Yield the values to set; with a graph, also for its moving averages."""
     averages = {} if graph is None else _moving_averages(graph)
     reader = open_checkpoint(prefix)
     require_types(prefix, restore_map, converts=True)
@@ -207,7 +207,7 @@ def _settings(
             variables = [part]
             if variable_name(part) in averages:
                 variables.append(averages[variable_name(part)])
-            targets = [target for one in variables for target in partitioned.components(one)]
+            targets = [target for each in variables for target in partitioned.components(each)]
             yield partitioned.take_slice(value, part), targets
 
 
@@ -217,7 +217,7 @@ def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:
 
 
 def _portions(settings: Iterable[Feeding], max_bytes: int) -> Iterator[List[Feeding]]:
-    """Yield settings that fit into one run: of limited size, and no tensor fed two values."""
+    """Yield groups of settings for one run each: of limited size, one value for each tensor."""
     portion: List[Feeding] = []
     fed, size = set(), 0
     for value, targets in settings:
@@ -242,7 +242,7 @@ def _start(initializer: tf.Operation) -> tf.Tensor:
 
 
 def _moving_averages(graph: tf.Graph) -> Dict[str, tf.Variable]:
-    """Return the moving averages that a graph keeps, by the name of their variable."""
+    """Return the moving averages of a graph, by the names of their variables."""
     ending = f'/{MOVING_AVERAGE}'
     variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     by_name = {variable_name(variable): variable for variable in variables}

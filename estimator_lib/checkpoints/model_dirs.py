@@ -1,4 +1,4 @@
-"""Checks of a `model_dir` before a run: can be written, is of this model, is listed as it is."""
+"""Checks of a `model_dir` before a run: it is writable, of this model, and listed correctly."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ log = logging.getLogger('estimator_lib')
 
 
 def ensure_writable(model_dir: str) -> None:
-    """Make a folder, and make sure that files can be written to it.
+    """Create a folder if needed, and check that it is writable.
 
     Raises:
-        errors.UserError: they cannot.
+        errors.UserError: it is not.
     """
     probe = os.path.join(model_dir, f'.writable-{uuid.uuid4().hex}')
     try:
@@ -44,7 +44,7 @@ def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
     """Refuse a `fine_tune_checkpoint` inside `model_dir`.
 
     Raises:
-        errors.CheckpointError: it is: the run would find it, and resume from it instead.
+        errors.CheckpointError: it is inside: the run would resume from it instead.
     """
     if not fine_tune_checkpoint:
         return
@@ -61,11 +61,11 @@ def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
 def require_listed(folder: str) -> None:
     """Refuse a moved folder in which TensorFlow, unlike `latest_checkpoint`, finds nothing.
 
-    An Estimator has then decided to evaluate or predict with initial values. The list is corrected
-    for the next call.
+    An Estimator would evaluate or predict with initial values. The list is corrected for the next
+    call.
 
     Raises:
-        errors.CheckpointError: the folder is such a one.
+        errors.CheckpointError: the folder was moved.
     """
     prefix = latest_checkpoint(folder)
     if prefix is None or tf.train.latest_checkpoint(folder) is not None:
@@ -83,18 +83,18 @@ def check_model_dir(
 ) -> None:
     """Refuse to resume from the checkpoint of another model or another optimizer.
 
-    What the checkpoint holds beside the variables of the model is no sign of another model: session
-    hooks create theirs after the `model_fn`.
+    Further variables in the checkpoint are allowed: session hooks create theirs after the
+    `model_fn`.
 
     Args:
-        model_dir: need not exist, or hold a checkpoint.
-        variables: of the graph that is to resume.
-        complete: whether these are all that the graph has; False for those of the model alone,
-            without optimizer slots and the global step.
-        hint: what the caller knows of the model that the folder belongs to; ends the message.
+        model_dir: the folder; it may be missing or empty.
+        variables: the variables of the graph that resumes.
+        complete: whether these are all variables of the graph; False for the variables of the
+            model alone, without optimizer slots and the global step.
+        hint: a sentence about the model of the folder, for the end of the message.
 
     Raises:
-        errors.CheckpointError: the message has a table of what differs.
+        errors.CheckpointError: the checkpoint does not fit; the message has a table of differences.
     """
     prefix = latest_checkpoint(model_dir)
     if prefix is None:

@@ -1,4 +1,4 @@
-"""The variables of a model: those that a task's forward pass creates, whatever it says of them."""
+"""Variables of a model: all that a task's forward pass creates, in any collection."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ tf1 = tf.compat.v1
 
 @contextlib.contextmanager
 def collected() -> Iterator[None]:
-    """Add the global variables that are created inside to the graph's `MODEL_VARIABLES`.
+    """Add the global variables created in this context to the graph's `MODEL_VARIABLES`.
 
-    So a task need not add them itself. Not the global step, nor companions of the model.
+    So a task does not have to add them. The global step and companions of the model are left out.
     """
     before = {variable.ref() for variable in tf1.global_variables()}
     yield
@@ -32,7 +32,7 @@ def collected() -> Iterator[None]:
 
 
 def with_companions(graph: tf.Graph) -> List[tf.Variable]:
-    """Return the variables of the model in a graph, then its companions."""
+    """Return the variables of the model in a graph, followed by its companions."""
     names = graph_state.companion_names(graph)
     known = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     return [
@@ -42,9 +42,9 @@ def with_companions(graph: tf.Graph) -> List[tf.Variable]:
 
 
 def restorable(graph: tf.Graph) -> List[tf.Variable]:
-    """Return the variables of a graph without a train op that a checkpoint has to give.
+    """Return the variables of an inference graph that a checkpoint must have.
 
-    All of its global variables but the global step, which published checkpoints need not have.
+    These are all global variables except the global step, which published checkpoints may lack.
     """
     return [
         variable
@@ -57,8 +57,8 @@ def saved_names(prefix: str, default: FrozenSet[str]) -> FrozenSet[str]:
     """Return the names of the `MODEL_VARIABLES` of the graph that wrote a checkpoint.
 
     Args:
-        prefix: of the checkpoint.
-        default: what is returned where the graph is not beside it (`.meta`), or has none.
+        prefix: the checkpoint.
+        default: the result if there is no graph (`.meta`) beside it, or the graph has none.
     """
     path = f'{prefix}.meta'
     if not tf.io.gfile.exists(path):

@@ -1,11 +1,11 @@
-"""Object-based checkpoints, which TensorFlow 2 writes: variables by the objects that held them.
+"""Object-based checkpoints of TensorFlow 2, which name variables by the objects that held them.
 
-Such a file holds the graph of the objects that were saved. A variable's key in the file is one path
-to it, of names of edges from the root: the shortest that the writer found. Others may lead to the
-same variable, so it is looked for by walking a path, never by its key.
+Such a file holds the graph of the saved objects. The key of a variable is one path of edge names
+from the root to it, the shortest that the writer found. Other paths may lead to the same variable.
+So this module finds a variable by following a path, never by its key.
 
-A path here is written as keys are, without their ending: `model/backbone/layer-0/kernel`, with `.S`
-in place of a slash and `..` in place of a dot in the name of an edge.
+Paths are written like keys without their ending: `model/backbone/layer-0/kernel`, with `.S` for a
+slash and `..` for a dot in the name of an edge.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from estimator_lib.checkpoints.checkpoint_files import OBJECT_STEP, explained_re
 GRAPH_KEY = '_CHECKPOINTABLE_OBJECT_GRAPH'
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
 STEP = OBJECT_STEP[: -len(ENDING)]
-# What their optimizers call the moving average of a variable.
+# The slot name of a variable's moving average in these checkpoints.
 AVERAGE = 'average'
 
 _VALUE = 'VARIABLE_VALUE'
@@ -33,14 +33,14 @@ Held = TypeVar('Held')
 
 
 class ObjectGraph:
-    """The objects of a checkpoint, and the keys of their values.
+    """Graph of the objects of a checkpoint, with the keys of their values.
 
     Args:
         graph: a `TrackableObjectGraph`.
-        source: what the checkpoint is called in messages.
+        source: the name of the checkpoint in messages.
 
     Raises:
-        errors.CheckpointError: an edge leads to no object.
+        errors.CheckpointError: an edge leads to a missing object.
     """
 
     def __init__(self, graph: Any, source: str):
@@ -52,14 +52,14 @@ class ObjectGraph:
             edges = {escaped(child.local_name): child.node_id for child in node.children}
             self._edges.append(edges)
             self._keys.append(
-                next((one.checkpoint_key for one in node.attributes if one.name == _VALUE), None)
+                next((item.checkpoint_key for item in node.attributes if item.name == _VALUE), None)
             )
             for slot in node.slot_variables:
                 slots = self._slots.setdefault(slot.original_variable_node_id, {})
                 slots[slot.slot_name] = slot.slot_variable_node_id
         slots_of = [slots.values() for slots in self._slots.values()]
-        reached = [one for edges in (*map(dict.values, self._edges), *slots_of) for one in edges]
-        if not count or any(not 0 <= one < count for one in (*reached, *self._slots)):
+        targets = [node for edges in (*map(dict.values, self._edges), *slots_of) for node in edges]
+        if not count or any(not 0 <= node < count for node in (*targets, *self._slots)):
             raise errors.CheckpointError(
                 f'{source} is corrupt: its graph of objects has edges to what is not in it.'
             )
@@ -68,12 +68,12 @@ class ObjectGraph:
         """Return the names of the edges from the root, sorted."""
         return sorted(self._edges[_ROOT])
 
-    def key_of(self, path: str, slot: Optional[str] = None) -> Optional[str]:
-        """Return the key of a variable's value; None where no such path leads to a variable.
+    def find_key(self, path: str, slot: Optional[str] = None) -> Optional[str]:
+        """Find the key of a variable's value; None if the path leads to no variable.
 
         Args:
-            path: see the module.
-            slot: of an optimizer's variable that belongs to it, in its place.
+            path: the path of the variable, as in the module docstring.
+            slot: the name of an optimizer slot of the variable, whose key is returned instead.
         """
         node: Optional[int] = _ROOT
         for name in path.split('/'):
@@ -85,14 +85,14 @@ class ObjectGraph:
         return None if node is None else self._keys[node]
 
     def keyed(self, paths: Mapping[str, Held], slot: Optional[str] = None) -> Dict[str, Held]:
-        """Return what is held by path by its key; by path where that leads to nothing.
+        """Replace paths by keys; a path that leads to nothing stays.
 
         Args:
-            paths: variables, say, by path.
-            slot: see `key_of`; where a variable has none, its own key stands.
+            paths: variables or other values, by path.
+            slot: see `find_key`; a variable without such a slot gets its own key.
         """
-        keys = {path: slot and self.key_of(path, slot) for path in paths}
-        return {keys[path] or self.key_of(path) or path: held for path, held in paths.items()}
+        keys = {path: slot and self.find_key(path, slot) for path in paths}
+        return {keys[path] or self.find_key(path) or path: held for path, held in paths.items()}
 
 
 def is_object_based(names: Iterable[str]) -> bool:
@@ -101,10 +101,10 @@ def is_object_based(names: Iterable[str]) -> bool:
 
 
 def hint(names: Iterable[str]) -> str:
-    """Return a sentence about an object-based checkpoint for a message; empty for any other.
+    """Return a sentence about an object-based checkpoint for a message; empty for others.
 
     Args:
-        names: of all that the checkpoint holds.
+        names: the names of all tensors of the checkpoint.
     """
     if any(name.endswith(ENDING) for name in names):
         return (
@@ -115,10 +115,10 @@ def hint(names: Iterable[str]) -> str:
 
 
 def read(prefix: str) -> Optional[ObjectGraph]:
-    """Return the graph of a checkpoint's objects; None for one that names variables by scope.
+    """Read the object graph of a checkpoint; None for a name-based checkpoint.
 
     Raises:
-        errors.CheckpointError: it is corrupt.
+        errors.CheckpointError: the checkpoint is corrupt.
     """
     reader = open_checkpoint(prefix)
     if not is_object_based(reader.get_variable_to_shape_map()):
@@ -138,16 +138,16 @@ def read(prefix: str) -> Optional[ObjectGraph]:
 def write(values: Mapping[str, Any], folder: str, number: int = 0) -> str:
     """Write an object-based checkpoint `folder/ckpt-<number>`, and list it as the latest.
 
-    Not to be called while a graph is the default one.
+    This must run eagerly, outside of any graph.
 
     Args:
-        values: arrays by path. Each part of a path becomes an object, and the same parts the same
-            object.
-        folder: made when it is not there.
-        number: of the checkpoint.
+        values: arrays by path. Each part of a path becomes an object; paths with equal parts share
+            objects.
+        folder: created if it does not exist.
+        number: the number of the checkpoint.
 
     Returns:
-        Its prefix.
+        The prefix of the checkpoint.
     """
     tree: Dict[str, Any] = {}
     for path, value in values.items():
@@ -160,10 +160,10 @@ def write(values: Mapping[str, Any], folder: str, number: int = 0) -> str:
 
 
 def escaped(name: str) -> str:
-    """Return the name of an edge as it stands in keys."""
+    """Escape the name of an edge for a key."""
     return name.replace('.', '..').replace('/', '.S')
 
 
 def unescaped(name: str) -> str:
-    """Return the name of an edge from what stands in keys."""
+    """Unescape the name of an edge from a key."""
     return '.'.join(part.replace('.S', '/') for part in name.split('..'))

@@ -1,8 +1,8 @@
-"""Paths without the characters of patterns, as TensorFlow needs them for checkpoints.
+"""Paths without glob characters, which TensorFlow needs for checkpoints.
 
-TensorFlow takes the path of a checkpoint for a pattern, both when it looks for its files and when
-it deletes an old one: it finds nothing in a folder `run[1]`, and a run in `run*` would delete the
-checkpoints of `run2`.
+TensorFlow reads the path of a checkpoint as a glob pattern, both when it searches for files and
+when it deletes an old checkpoint. It would find nothing in a folder `run[1]`, and a run in `run*`
+would delete the checkpoints of `run2`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _OF_PATTERNS = re.compile(r'[*?\[\]\\]')
 
 
 def plain_path(path: str, create: bool = False) -> str:
-    """Another path to the same place, of this machine, that TensorFlow takes as it is.
+    """Return a path to the same place without glob characters, valid on this machine.
 
     Args:
-        path: of a folder, or of something in one. Double slashes are taken out; where a folder's
-            name has a character of patterns, a link to that folder takes its place, which is in the
-            folder for temporary files and the same in each process of a user.
-        create: whether to make such a folder when it is not there.
+        path: the path of a folder, or of a file in one. Double slashes are removed. If the name of
+            a folder has a glob character, a symbolic link replaces the path of that folder. The
+            link is in the folder for temporary files, and is the same in all processes of a user.
+        create: whether to create such a folder if it does not exist.
     """
     if '://' in path or not path:
         return path
@@ -36,16 +36,16 @@ def plain_path(path: str, create: bool = False) -> str:
     if create and folder:
         try:
             os.makedirs(folder, exist_ok=True)
-        except OSError:  # which is reported where it is written to
+        except OSError:  # The code that writes to the folder reports it.
             return path
-    return os.path.join(_link_to(folder), *parts[count:]) if os.path.isdir(folder) else path
+    return os.path.join(_make_link(folder), *parts[count:]) if os.path.isdir(folder) else path
 
 
-def _link_to(folder: str) -> str:
+def _make_link(folder: str) -> str:
     target = os.path.realpath(folder)
     links = os.path.join(tempfile.gettempdir(), f'model_dirs-{os.getuid()}')
     os.makedirs(links, mode=0o700, exist_ok=True)
-    # Another user's links could lead anywhere.
+    # Do not trust links of another user: they could lead anywhere.
     if os.path.islink(links) or os.stat(links).st_uid != os.getuid():
         raise errors.UserError(
             f'{folder}: its name has characters of patterns, and a link without them cannot be in '

@@ -1,4 +1,4 @@
-"""Ops by which a session knows whether its variables have values."""
+"""Ops that tell a session whether its variables have values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ tf1 = tf.compat.v1
 def always_ready() -> Dict[str, tf.Tensor]:
     """Return ops for a `Scaffold` that declare all variables ready.
 
-    A process on its own has set or restored all of them itself, and a checkpoint that lacks one
-    is refused when it is restored. The default, an op for each variable to ask and a preparation of
-    the graph for each of two questions, takes half a second of each start of a detector.
+    A single process has initialized or restored all variables itself, and the restore refuses a
+    checkpoint that lacks one. The default ops check each variable, and the session prepares the
+    graph for two such runs. That takes half a second of each start of a detector.
 
     Returns:
         `ready_op` and `ready_for_local_init_op`: string [0], the names of variables without value.
-        Nothing under a strategy: an Estimator's `if` on these tensors fails in its replicas, where
-        AutoGraph takes it for a condition on their values.
+        Empty under a strategy: there AutoGraph would convert an Estimator's `if` on these tensors
+        to a condition on their values, which fails in replicas.
     """
     if tf.distribute.has_strategy():
         return {}
@@ -28,10 +28,10 @@ def always_ready() -> Dict[str, tf.Tensor]:
 
 
 def live_step(session: tf1.Session) -> Optional[int]:
-    """Return the global step of parameter servers whose variables all have values; else None."""
+    """Return the global step on parameter servers if all variables have values; else None."""
     graph = session.graph
     step = tf1.train.get_global_step(graph)
-    questions = graph.get_collection(tf1.GraphKeys.READY_OP)
-    if step is None or '/job:ps' not in step.device or not questions:
+    ready_ops = graph.get_collection(tf1.GraphKeys.READY_OP)
+    if step is None or '/job:ps' not in step.device or not ready_ops:
         return None
-    return None if len(session.run(questions[0])) else int(session.run(step))
+    return None if len(session.run(ready_ops[0])) else int(session.run(step))

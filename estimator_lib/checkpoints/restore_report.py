@@ -1,6 +1,6 @@
-"""Comparing a checkpoint with a model: what fits, what does not, as one readable table.
+"""Comparison of a checkpoint with a model, as one readable table.
 
-Nothing here opens a file or builds a graph: names and shapes go in, a report comes out.
+Nothing in this module opens a file or builds a graph: it compares names and shapes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Shape = Tuple[int, ...]
 
 MAX_ROWS = 20
 
-# Variables that a training run keeps beside those of the model. TensorFlow names an optimizer's
-# slot after the variable that it belongs to, with the optimizer's name as the last part.
+# Variables of a training run that are not variables of the model. TensorFlow names an optimizer
+# slot after its variable, with the name of the optimizer as the last part.
 _OF_THE_RUN = re.compile(
     r'(^|.*/)(global_step|beta[12]_power|_CHECKPOINTABLE_OBJECT_GRAPH|save_counter'
     r'|input_reader/.*'
@@ -45,13 +45,13 @@ _OF_THE_RUN = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A variable of the model, of the checkpoint, or of both.
+    """Variable of the model, of the checkpoint, or of both.
 
     Attributes:
-        name: in the model; for what only the checkpoint has, there.
-        shape: in the same place as `name`.
-        checkpoint_name: what it is called in the checkpoint.
-        checkpoint_shape: its shape there; None where it is not there.
+        name: its name in the model, or in the checkpoint if only the checkpoint has it.
+        shape: its shape there.
+        checkpoint_name: its name in the checkpoint.
+        checkpoint_shape: its shape in the checkpoint; None if the checkpoint does not have it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Entry:
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters."""
+        """Number of parameters."""
         return math.prod(self.shape)
 
 
@@ -71,13 +71,13 @@ class RestoreReport:
 
     Attributes:
         source: the checkpoint.
-        loaded: set from the checkpoint.
-        missing: wanted, and not in the checkpoint.
-        mismatched: wanted, and of another shape there.
-        excluded: not wanted by the user's choice.
-        unused: in the checkpoint, wanted by no variable.
-        fresh: the number of companion variables that are not in the checkpoint and keep their
-            initial values, by their kind; see `graph_state.add_companion`.
+        loaded: restored from the checkpoint.
+        missing: wanted, but not in the checkpoint.
+        mismatched: wanted, but of another shape in the checkpoint.
+        excluded: excluded by the user.
+        unused: in the checkpoint, but not wanted.
+        fresh: the number of companion variables, by their kind, that are not in the checkpoint and
+            keep their initial values; see `graph_state.add_companion`.
     """
 
     source: str
@@ -90,11 +90,11 @@ class RestoreReport:
 
     @property
     def is_complete(self) -> bool:
-        """Return True where every wanted variable was loaded."""
+        """True if every wanted variable was loaded."""
         return not self.missing and not self.mismatched
 
     def only(self, chosen: Callable[[str], bool]) -> RestoreReport:
-        """Return the same of some variables alone, chosen by their names."""
+        """Return a copy of the report, restricted to variables chosen by name."""
         groups: Dict[str, Any] = {
             name: tuple(entry for entry in getattr(self, name) if chosen(entry.name))
             for name in _TITLES
@@ -103,13 +103,13 @@ class RestoreReport:
 
     @property
     def restored_fraction(self) -> float:
-        """Return the part of the wanted parameters that was loaded, in [0, 1]."""
+        """Loaded part of the wanted parameters, in [0, 1]."""
         loaded = sum(entry.parameters for entry in self.loaded)
         lost = sum(entry.parameters for entry in self.missing + self.mismatched)
         return loaded / max(1, loaded + lost)
 
     def table(self, max_rows: int = MAX_ROWS) -> str:
-        """Totals, then the names in each group that was not loaded, at most `max_rows` of each."""
+        """Format the totals, then the names in each group that was not loaded, up to `max_rows`."""
         totals = [('', 'variables', 'parameters')]
         totals += [(title, *_totals(getattr(self, name))) for name, title in _TITLES.items()]
         lines = [f'Restore from {self.source}', *_aligned(totals, right=(1, 2))]
@@ -117,7 +117,7 @@ class RestoreReport:
         return '\n'.join([*lines, self.sections(max_rows)]).rstrip()
 
     def sections(self, max_rows: int = MAX_ROWS) -> str:
-        """Return the names in each group that was not loaded, at most `max_rows` of each."""
+        """Format the names in each group that was not loaded, up to `max_rows` of each."""
         lines: List[str] = []
         for name, title in list(_TITLES.items())[1:]:
             lines += _section(title, getattr(self, name), max_rows)
@@ -134,12 +134,12 @@ _TITLES = {
 
 
 def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
-    """Return True for a variable of a training run that is not one of the model.
+    """Return True for a variable of a training run that is not a variable of the model.
 
     Args:
-        name: of the variable, without `:0`.
-        known: all names beside it (a set or dict): what is named below another variable is a slot
-            of it, whatever the optimizer is called.
+        name: the name of the variable, without `:0`.
+        known: the names of all variables (a set or dict). A name below that of another variable is
+            a slot of that variable, with any name of the optimizer.
     """
     of_step = bool(_OF_THE_RUN.match(name)) or loss_scale.is_of_loss_scale(name)
     return of_step or name.rpartition('/')[0] in known
@@ -158,16 +158,16 @@ def match(
     list_run: bool = False,
     companions: Mapping[str, Collection[str]] = types.MappingProxyType({}),
 ) -> RestoreReport:
-    """Sort variables by whether a checkpoint can set them.
+    """Compare wanted variables with a checkpoint, and group them by the result.
 
     Args:
-        shapes: shape by name, of all that the checkpoint holds.
-        restore_map: the wanted variables by their name in the checkpoint.
-        source: what the checkpoint is called in the report.
-        excluded: whether a variable, by its name in the model, keeps its initial value.
-        list_run: list as unused also what belongs to the run that wrote the checkpoint: optimizer
+        shapes: the shapes of all tensors of the checkpoint, by name.
+        restore_map: the wanted variables by their names in the checkpoint.
+        source: the name of the checkpoint in the report.
+        excluded: returns whether a variable, by its name in the model, keeps its initial value.
+        list_run: whether to list unused variables of the run that wrote the checkpoint: optimizer
             slots, moving averages, the global step.
-        companions: names of variables that the checkpoint need not have, by what they are called.
+        companions: names of variables that the checkpoint may lack, by their kind.
 
     Returns:
         The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,
@@ -177,14 +177,14 @@ def match(
     fresh: Dict[str, int] = collections.Counter()
     groups: Dict[str, List[Entry]] = collections.defaultdict(list)
     for checkpoint_name, variable in restore_map.items():
-        found = shapes.get(checkpoint_name)
+        shape = shapes.get(checkpoint_name)
         entry = Entry(
             partitioned.variable_name(variable),
             tuple(variable.shape.as_list()),
             checkpoint_name,
-            None if found is None else tuple(found),
+            None if shape is None else tuple(shape),
         )
-        group = _group_of(entry, excluded)
+        group = _choose_group(entry, excluded)
         if group == 'missing' and entry.name in kinds:
             fresh[kinds[entry.name]] += 1
         else:
@@ -194,21 +194,21 @@ def match(
         for name, shape in sorted(shapes.items())
         if name not in restore_map and (list_run or not is_of_the_run(name, shapes))
     ]
-    entries = {name: tuple(found) for name, found in groups.items()}
+    entries = {name: tuple(group) for name, group in groups.items()}
     return RestoreReport(source, **entries, fresh=dict(fresh))
 
 
 def differences(
     shapes: Mapping[str, Sequence[int]], variables: Mapping[str, tf.Variable]
 ) -> Tuple[RestoreReport, RestoreReport]:
-    """Compare a checkpoint with a graph that is to resume from it.
+    """Compare a checkpoint with a graph that resumes from it.
 
     Args:
-        shapes: shape by name, of all that the checkpoint holds.
-        variables: the graph's, by their name in the checkpoint.
+        shapes: the shapes of all tensors of the checkpoint, by name.
+        variables: the variables of the graph by their names in the checkpoint.
 
     Returns:
-        The report on the model, and that on the rest: optimizer slots, moving averages, steps.
+        The report on the model, and one on the rest: optimizer slots, moving averages, steps.
     """
     known = shapes.keys() | variables.keys()
     report = match(shapes, variables, list_run=True)
@@ -218,21 +218,21 @@ def differences(
     )
 
 
-def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tuple[str, str, int]]:
-    """Return the prefixes by which most wanted names differ from names that are there.
+def common_prefixes(wanted: Iterable[str], held: Iterable[str]) -> Optional[Tuple[str, str, int]]:
+    """Return the prefixes in which most wanted names differ from those of the checkpoint.
 
-    For wanted `Net/conv/weights` and found `Extractor/Net/conv/weights`: `('', 'Extractor/', 1)`.
+    For wanted `Net/conv/weights` and held `Extractor/Net/conv/weights`: `('', 'Extractor/', 1)`.
 
     Args:
-        wanted: names that were looked for.
-        found: names that are there.
+        wanted: the wanted names.
+        held: the names in the checkpoint.
 
     Returns:
-        The prefix to take off a wanted name, the one to put before it instead, and how many wanted
-        names are then found. None when no name agrees in its last two parts.
+        The prefix to remove from a wanted name, the prefix to add instead, and the number of wanted
+        names that then match. None if no two names agree in their last two parts.
     """
     by_tail: Dict[str, List[str]] = collections.defaultdict(list)
-    for name in found:
+    for name in held:
         by_tail[_tail(name)].append(name)
     votes: Dict[Tuple[str, str], int] = collections.Counter()
     for name in wanted:
@@ -245,14 +245,14 @@ def common_prefixes(wanted: Iterable[str], found: Iterable[str]) -> Optional[Tup
 
 
 def averages_hint(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return advice on a checkpoint that has averages in place of the missing variables.
+    """Return advice for a checkpoint that has averages in place of the missing variables.
 
     Args:
-        report: of the restore.
-        shapes: shape by name, of all that the checkpoint holds.
+        report: the report of the restore.
+        shapes: the shapes of all tensors of the checkpoint, by name.
 
     Returns:
-        A sentence; empty where the checkpoint has no such averages.
+        A sentence; empty if the checkpoint has no such averages.
     """
     ending = f'/{partitioned.MOVING_AVERAGE}'
     count = sum(entry.checkpoint_name + ending in shapes for entry in report.missing)
@@ -265,7 +265,7 @@ def averages_hint(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) ->
     )
 
 
-def _group_of(entry: Entry, excluded: Callable[[str], bool]) -> str:
+def _choose_group(entry: Entry, excluded: Callable[[str], bool]) -> str:
     if excluded(entry.name):
         return 'excluded'
     if entry.checkpoint_shape is None:
@@ -277,9 +277,9 @@ def _tail(name: str) -> str:
     return '/'.join(name.split('/')[-2:])
 
 
-def _prefixes(wanted: str, found: str) -> Tuple[str, str]:
-    """Return what remains of two names before the longest part that ends both."""
-    ours, theirs = wanted.split('/'), found.split('/')
+def _prefixes(wanted: str, held: str) -> Tuple[str, str]:
+    """Return the prefixes of two names before their longest common ending."""
+    ours, theirs = wanted.split('/'), held.split('/')
     while ours and theirs and ours[-1] == theirs[-1]:
         ours.pop()
         theirs.pop()
@@ -291,7 +291,7 @@ def _totals(entries: Sequence[Entry]) -> Tuple[str, str]:
 
 
 def _section(title: str, entries: Sequence[Entry], max_rows: int) -> List[str]:
-    """Return a heading and a row for each entry; nothing when there are none."""
+    """Format a heading and a row for each entry; nothing without entries."""
     if not entries:
         return []
     variables, parameters = _totals(entries)
@@ -311,7 +311,7 @@ def _row(entry: Entry) -> Tuple[str, ...]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> List[str]:
-    """Return rows as lines with columns of one width, two spaces in."""
+    """Format rows as indented lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         '  '

@@ -1,4 +1,4 @@
-"""Folder of a run that somebody deletes or moves while the run writes to it."""
+"""Detection of a run folder that is deleted or moved while the run writes to it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LOCK_FILE = 'run.lock'  # of the run that trains in the folder
 
 
 class RunFolder:
-    """Folder that is to stay where it is.
+    """Folder of a run, whose removal is detected.
 
-    It is kept open: the system then gives its number to no other folder. So a folder that has been
-    deleted is told from a new one at the same path, which a writer of events or of checkpoints has
-    made. Folders that are not there at first, and those that are not local, count as staying.
+    The folder is kept open, so that the system does not give its inode number to another folder.
+    Then a deleted folder differs from a new one at the same path, which a writer of events or
+    checkpoints has created. A folder that is missing at first, or not local, never counts as gone.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
     """
 
     def __init__(self, path: str):
@@ -32,7 +32,7 @@ class RunFolder:
 
     @property
     def is_same(self) -> bool:
-        """Return whether the path leads to it."""
+        """True if the path still leads to the folder."""
         if self._file is None:
             return True
         try:
@@ -44,16 +44,16 @@ class RunFolder:
 
     @property
     def is_gone(self) -> bool:
-        """Return whether it was deleted or moved: the path leads to nothing or to a new folder.
+        """True if the folder was deleted or moved: its path is missing or a new folder.
 
-        A new folder has no lock of the run. Where numbers of folders change by themselves, as on
-        some network file systems, the lock tells that the folder is still the same.
+        A new folder does not have the lock file of the run. Some network file systems change inode
+        numbers; there the lock shows that the folder is still the same.
         """
         return not self.is_same and not os.path.exists(os.path.join(self._path, LOCK_FILE))
 
 
 def removal_error(path: str) -> errors.UserError:
-    """Return what to raise where the folder of a run is gone."""
+    """Return the error for a run folder that is gone."""
     return errors.UserError(
         f'the folder {path} is gone: it was deleted or moved while this run used it; restore it to '
         'continue from its last checkpoint, or start the run again.'
@@ -62,13 +62,13 @@ def removal_error(path: str) -> errors.UserError:
 
 @contextlib.contextmanager
 def explained_removal(path: str) -> Iterator[None]:
-    """Turn any error inside into one plain sentence where the folder of the run is gone.
+    """Convert any error inside to one plain sentence if the folder of the run is gone.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
 
     Raises:
-        errors.UserError: in place of such an error.
+        errors.UserError: the folder is gone.
     """
     folder = RunFolder(path)
     try:

@@ -1,4 +1,4 @@
-"""The `Saver`s of training and of inference, for the `Scaffold` of an `EstimatorSpec`."""
+"""`Saver`s of training and inference, for the `Scaffold` of an `EstimatorSpec`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from estimator_lib.checkpoints import (
 from estimator_lib.checkpoints.checkpoint_files import (
     OBJECT_STEP,
     checkpoint_shapes,
+    checkpoint_step,
     explained_read,
     explained_write,
     resolve_checkpoint,
-    step_of,
 )
 from estimator_lib.checkpoints.initial_values import load_values, require_types
 from estimator_lib.optimization import moving_averages, partitioned
@@ -33,23 +33,23 @@ from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-# Between two checkpoints, where the config names neither seconds nor steps.
+# Time between two checkpoints if the config sets neither seconds nor steps.
 DEFAULT_SAVE_SECONDS = 600
 
 
 def create_saver(
     keep_max: Optional[int] = None, keep_every_n_hours: float = 10000.0
 ) -> tf1.train.Saver:
-    """Create the one `Saver` of a training graph: of all its variables, sharded over its devices.
+    """Create the `Saver` of a training graph: of all its variables, sharded over its devices.
 
-    Call it at the end of the `model_fn`: a variable that is created later, by a session hook, keeps
-    its initial value where a checkpoint does not have it.
+    Call it at the end of the `model_fn`. Only variables that are created later, by session hooks,
+    may be missing in a checkpoint: they then keep their initial values.
 
     Args:
-        keep_max: how many of the latest checkpoints stay; 0 or None for all.
-        keep_every_n_hours: beyond those, one for each such time stays.
+        keep_max: the number of latest checkpoints to keep; 0 or None for all.
+        keep_every_n_hours: the interval at which one more checkpoint is kept forever.
     """
-    # Variables outside of graphs are no part of a graph's save: they are named here.
+    # A Saver does not find eager variables in a graph: they are passed to it.
     eager = {
         variable_name(variable): partitioned.components(variable)[0]
         for variable in tf1.global_variables()
@@ -73,13 +73,13 @@ def create_inference_saver(
 ) -> tf1.train.Saver:
     """Create the `Saver` of an evaluation or inference graph.
 
-    It reads all global variables of the graph, each of which the checkpoint must have; the global
-    step only where the checkpoint has one: those of other programs need not, nor have optimizer
-    slots. What it saves, for a SavedModel with variables, has the names that it has read.
+    It restores all global variables of the graph, and the checkpoint must have each of them. The
+    global step and optimizer slots may be missing, as in checkpoints of other programs. When it
+    saves, for a SavedModel with variables, it uses the names that it has restored.
 
     Args:
-        use_moving_averages: read the averages of the variables that have one.
-        task: whose model it is, for checkpoints that do not name variables by scope.
+        use_moving_averages: whether to restore averages in place of variables that have one.
+        task: the task of the model, for object-based checkpoints.
     """
     saver = _InferenceSaver(defer_build=True)
     saver.use_moving_averages = use_moving_averages
@@ -90,37 +90,36 @@ def create_inference_saver(
 def require_fit(prefix: str, variables: Mapping[str, tf.Variable]) -> None:
     """Refuse a checkpoint that lacks variables, or has them in another shape.
 
-    What else it holds does not matter.
-
     Args:
-        prefix: the checkpoint.
-        variables: what is needed, by its name in the checkpoint.
+        prefix: the checkpoint, which may have further variables.
+        variables: the required variables by their names in the checkpoint.
 
     Raises:
-        errors.CheckpointError: the message has a table of what differs.
+        errors.CheckpointError: the checkpoint does not fit; the message has a table of differences.
     """
     shapes = checkpoint_shapes(prefix)
-    found = restore_report.match(shapes, variables, prefix)
-    if not found.is_complete:
+    report = restore_report.match(shapes, variables, prefix)
+    if not report.is_complete:
         raise errors.CheckpointError(
             f'{prefix} is not a checkpoint of this model.{object_graphs.hint(shapes)}'
-            f'{restore_report.averages_hint(found, shapes)}\n{found.table()}'
+            f'{restore_report.averages_hint(report, shapes)}\n{report.table()}'
         )
 
 
 class _InferenceSaver(tf1.train.Saver):
-    """A `Saver` that reads checkpoints by `checkpoint_maps`; see `create_inference_saver`."""
+    """`Saver` that restores by `checkpoint_maps`; see `create_inference_saver`."""
 
     use_moving_averages = False
     task: Optional[CheckpointMapping] = None
     _averages: Mapping[Any, str] = {}
 
     def build(self) -> None:
-        """Add the ops that save to the graph, which a restore does not need."""
+        """Add the ops that save to the graph; a restore does not need them."""
         if self.saver_def is None:
             variables: Any = tf1.global_variables()
             if self._averages:
-                # By name only where names differ: a strategy's variables are taken in lists alone.
+                # A strategy's variables can only be passed as a list, so names are given only for
+                # averages.
                 variables = {
                     self._averages.get(variable.ref(), variable_name(variable)): variable
                     for variable in variables
@@ -158,15 +157,15 @@ class _InferenceSaver(tf1.train.Saver):
 
 
 class _ResumingSaver(tf1.train.Saver):
-    """A `Saver` that resumes also where other readers wrote the checkpoint.
+    """`Saver` that resumes from checkpoints that lack variables which may start fresh.
 
-    With another number of workers or of inputs, the positions of readers have other names or
-    shapes; those readers then start from the beginning. So does the loss scale of a run that
-    continues in float16, and a variable that is not among `known`: a session hook made it.
+    With another number of workers or inputs, the positions of readers have other names or shapes.
+    Such readers start from the beginning. So does the loss scale of a run that continues in
+    float16, and a variable that is not among `known`, because a session hook created it.
 
-    Nothing is restored into parameter servers that are ahead of the checkpoint: a chief that was
-    started again takes over what the workers have done meanwhile. And a checkpoint that cannot be
-    written is a `CheckpointError`, not a node's.
+    Parameter servers that are ahead of the checkpoint are not restored: a restarted chief takes
+    over the steps that the workers made meanwhile. A checkpoint that cannot be written raises a
+    `CheckpointError` instead of an error of an op.
     """
 
     known: FrozenSet[str] = frozenset()
@@ -176,7 +175,7 @@ class _ResumingSaver(tf1.train.Saver):
             return super().save(sess, save_path, *args, **options)
 
     def restore(self, sess: tf1.Session, save_path: str) -> None:
-        live, step = ready_ops.live_step(sess), step_of(save_path)
+        live, step = ready_ops.live_step(sess), checkpoint_step(save_path)
         if live is not None and live >= step:
             log.info('the parameter servers are at step %d: nothing to restore', live)
             return
@@ -194,7 +193,7 @@ class _ResumingSaver(tf1.train.Saver):
             self._restore_all(sess, save_path)
             return
         log.warning('%s does not have all that this run keeps: %s start fresh', save_path, fresh)
-        if not eager:  # Else they have just been made.
+        if not eager:  # Eager variables are initialized when they are created.
             sess.run([by_name[name].initializer for name in fresh])
         loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
         load_values(sess, save_path, loaded)
@@ -210,7 +209,7 @@ class _ResumingSaver(tf1.train.Saver):
 
 
 def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:
-    """Refuse a checkpoint of the same model that was trained without its companions."""
+    """Refuse a checkpoint of the same model that was trained without companion variables."""
     for kind, names in graph_state.companions_by_kind(graph).items():
         missing = sorted(names - shapes.keys())
         if missing:

@@ -53,7 +53,7 @@ def evaluate_until_finished(
         checkpoint = watching.latest(job.model_dir)
         if finished is not None and checkpoint is not None:
             return _evaluate_last(evaluator, pending, checkpoint)
-        step = 0 if checkpoint is None else checkpoint_files.step_of(checkpoint)
+        step = 0 if checkpoint is None else checkpoint_files.checkpoint_step(checkpoint)
         if checkpoint is not None and pending.is_due(step):
             supervisor.heart.note_step(step)
             _evaluate(job, evaluator, pending, checkpoint)
@@ -71,7 +71,7 @@ def _evaluate(
     job: Job, evaluator: evaluating.Evaluator, schedule: scheduling.Schedule, checkpoint: str
 ) -> None:
     """Evaluate a checkpoint; warn and skip it when it is deleted in the meantime."""
-    step = checkpoint_files.step_of(checkpoint)
+    step = checkpoint_files.checkpoint_step(checkpoint)
     try:
         with _held(checkpoint, _held_folder(job)) as held, schedule.evaluating(step):
             evaluator.evaluate(held)
@@ -117,7 +117,7 @@ def _evaluate_last(
     evaluator: evaluating.Evaluator, schedule: scheduling.Schedule, checkpoint: str
 ) -> Dict[str, Dict[str, float]]:
     """Make the last evaluation and the final export, unless an earlier start has made them."""
-    step = checkpoint_files.step_of(checkpoint)
+    step = checkpoint_files.checkpoint_step(checkpoint)
     if schedule.was_final(step):
         log.info('the last checkpoint, step %d, has been evaluated before', step)
         return {}

@@ -1,1 +1,1 @@
-"""What the modes `check` and `predict` of the front door do."""
+"""Commands beside training: `--mode=check`, `--mode=predict` and `convert-checkpoint`."""

@@ -1,4 +1,4 @@
-"""`--mode=check`: what a run would do, and everything that is wrong with what it was given."""
+"""`--mode=check`: a preview of a run, with all problems of its config, data and checkpoint."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ from protos import input_reader_pb2, pipeline_pb2
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-# Copies of every trained parameter that a training step holds beside it: the gradient, and what
-# optimizers remember.
+# Slots that an optimizer keeps for each trained parameter.
 _SLOTS = {
     'rms_prop_optimizer': 2,
     'momentum_optimizer': 1,
@@ -43,17 +42,15 @@ _SLOTS = {
     'adadelta_optimizer': 2,
     'ftrl_optimizer': 2,
 }
-_SAMPLE = 64  # records of each source that are looked at without `check_all`
-
-
-_SHOWN = 3  # places of each kind of problem
+_SAMPLE = 64  # records of each source that are inspected without `check_all`
+_SHOWN = 3  # places that are listed for each kind of problem
 _SMALL_BATCH = 8  # below it the statistics of batch normalization are mostly noise
-# What differs between two problems of one kind: numbers, and what is quoted.
+# Numbers and quoted texts, which may differ between two problems of one kind.
 _VARYING = re.compile(r"b?'[^']*'|-?\d[\d.,]*(e[+-]?\d+)?|-?\b(nan|inf)\b")
 
 
 class _Problems:
-    """Collects what is wrong, so that one look finds all of it."""
+    """Collection of problems, so that one check reports all of them."""
 
     def __init__(self) -> None:
         self.messages: List[str] = []
@@ -63,20 +60,20 @@ class _Problems:
         try:
             yield
         except errors.UserError as error:
-            # What validation lists is said again by what is made of the config.
+            # Functions that build from the config repeat what validation has listed.
             text = f'{where}: {error}' if where else str(error)
             if not any(text in message for message in self.messages):
                 self.messages.append(text)
 
-    def add_records(self, reader: str, found: Sequence[RecordProblem]) -> None:
+    def add_records(self, reader: str, problems: Sequence[RecordProblem]) -> None:
         """Add a line for each kind of problem."""
         kinds: Dict[str, List[RecordProblem]] = {}
-        for one in found:
-            kinds.setdefault(_VARYING.sub('#', one.problem), []).append(one)
+        for each in problems:
+            kinds.setdefault(_VARYING.sub('#', each.problem), []).append(each)
         for alike in kinds.values():
             message = f'{reader}: {alike[0]}'
             if len(alike) > 1:
-                places = [f'{one.path}, record {one.index}' for one in alike]
+                places = [f'{each.path}, record {each.index}' for each in alike]
                 message = (
                     f'{reader}: {len(alike)} records like this: {alike[0].problem} '
                     f'({"; ".join(places[:_SHOWN])}'
@@ -92,17 +89,17 @@ def check(
     check_all: bool = False,
     validate: Callable[[pipeline_pb2.TrainEvalPipelineConfig], List[str]] = config_lib.validate,
 ) -> None:
-    """Look at config, data, label map and checkpoint; prints what a run would do.
+    """Check config, data, label map and checkpoint, and print what a run would do.
 
     Args:
-        make_task: makes the task of a config that need not be valid.
-        config: what would be run.
-        model_dir: where it would be run; None when that is open.
-        check_all: look at every record, not a sample.
-        validate: checks the config, by its task's rules too.
+        make_task: builds the task of a config, which may be invalid.
+        config: the config of the run.
+        model_dir: the folder of the run; None if it is not known.
+        check_all: check every record, not a sample.
+        validate: validates the config, also by the rules of its task.
 
     Raises:
-        errors.UserError: with every problem that was found, a line each.
+        errors.UserError: there are problems; the message lists all, a line each.
     """
     problems = _Problems()
     task = None
@@ -133,14 +130,14 @@ def check(
 def _readers(
     config: pipeline_pb2.TrainEvalPipelineConfig,
 ) -> List[Tuple[str, input_reader_pb2.InputReader]]:
-    """Return the readers of a config by their names in messages."""
+    """Return the readers of a config with their names in messages."""
     evaluation = enumerate(config.eval_input_reader)
     named = [(f'eval_input_reader[{index}]', reader) for index, reader in evaluation]
     return [('train_input_reader', config.train_input_reader), *named]
 
 
 def _check_paths(config: pipeline_pb2.TrainEvalPipelineConfig, problems: _Problems) -> None:
-    """Look for the files that the config names, before anything that ends at the first one."""
+    """Look for all files of the config; later checks stop at the first missing one."""
     for name, reader in _readers(config):
         with problems.collecting(name):
             inputs.input_files(reader)
@@ -156,7 +153,7 @@ def _check_data(
     check_all: bool,
     problems: _Problems,
 ) -> None:
-    """Count and inspects the records of each reader; says what the examples are like."""
+    """Count and inspect the records of each reader, and print a report of the examples."""
     readers = _readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
     sampled = False
@@ -167,27 +164,27 @@ def _check_data(
             looked_at = count if check_all else min(count, _SAMPLE * len(paths))
             print(f'{name}: {count} examples in {len(paths)} files, {looked_at} looked at')
             sampled |= looked_at < count
-            found = inputs.inspect_records(
+            record_problems = inputs.inspect_records(
                 task,
                 reader,
                 check_all=check_all,
                 examine=lambda record, kept=examined[name]: kept.append(task.examine(record)),
             )
-            problems.add_records(name, found)
+            problems.add_records(name, record_problems)
     with problems.collecting():
         report = task.data_report(examined)
         _print_lines(report.lines)
         augmentations = ', '.join(task.augmentations())
         print(f'augmentation in training: {augmentations or "none"}')
         rest = ', of the records that were looked at (--check_all looks at all)' if sampled else ''
-        # What holds for a sample need not hold for all.
+        # A problem of a sample may not be a problem of all records: it is only a warning.
         problems.messages += [] if sampled else report.problems
-        doubts = [*report.problems, *report.doubts] if sampled else report.doubts
-        _warn(f'{doubt}{rest}' for doubt in doubts)
+        warnings = [*report.problems, *report.warnings] if sampled else report.warnings
+        _warn(f'{warning}{rest}' for warning in warnings)
 
 
 def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
-    """Who shares the work, as this process would as a task of the cluster of `TF_CONFIG`."""
+    """Describe how training is distributed, by the config and `TF_CONFIG`."""
     plan = distribution.create_plan(config, distribution.read_tf_config())
     distribution.require_own_batches(plan, task.across_replicas())
     shares = max(plan.num_workers, plan.num_replicas)
@@ -203,7 +200,7 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
 def _model_lines(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: Optional[str]
 ) -> List[str]:
-    """Parameters, memory, what is restored and what is frozen, from the training graph."""
+    """Build the training graph; describe its parameters, its memory and its restore."""
     with tf.Graph().as_default():
         tf1.train.create_global_step()
         features, labels = training.train_input_fn(task, config)()
@@ -217,8 +214,8 @@ def _model_lines(
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
         trained = optimize_loss.select_variables(None, policy)
-        given = [*features.values(), *labels.values()]
-        activations = _activation_bytes(given, config.train_config.batch_size)
+        batch = [*features.values(), *labels.values()]
+        activations = _activation_bytes(batch, config.train_config.batch_size)
         memory = _memory_bytes(config, variables, trained, activations)
         available = environment.memory_bytes()
         of_size = f', for inputs of {size[0]} x {size[1]}' if size else ''
@@ -231,7 +228,7 @@ def _model_lines(
         ]
         if config.train_config.use_bfloat16:
             lines.append(mixed_precision.description(tf1.get_default_graph()))
-        _warn(_training_doubts(task, config, memory, available))
+        _warn(_training_warnings(task, config, memory, available))
         restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
             model_dirs.check_model_dir(model_dir, restored, complete=False)
@@ -247,10 +244,10 @@ def _model_lines(
         return lines
 
 
-def _training_doubts(
+def _training_warnings(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, memory: int, available: int
 ) -> Iterator[str]:
-    """What is possible, and probably not meant, of the training graph that has been built."""
+    """Yield warnings about memory, batch norm and averages of the training graph."""
     train_config = config.train_config
     if memory > available:
         yield (
@@ -274,7 +271,7 @@ def _training_doubts(
             yield (
                 f'train_config.optimizer.moving_average_decay is {averages.decay:g}: the averages '
                 f'are of about {span:,.0f} steps, and the run has {train_config.num_steps:,}; they '
-                'will mostly hold the first values'
+                'will mostly hold the initial values'
             )
 
 
@@ -284,26 +281,26 @@ def _memory_bytes(
     trained: List[tf.Variable],
     activations: int,
 ) -> int:
-    """Return weights, gradients, optimizer slots, and the activations that gradients need."""
+    """Return the bytes of weights, gradients, optimizer slots and activations."""
     slots = _SLOTS.get(config.train_config.optimizer.WhichOneof('optimizer'), 1)
     slots += config.train_config.optimizer.use_moving_average
     return 4 * (_parameters(variables) + (1 + slots) * _parameters(trained)) + activations
 
 
-def _activation_bytes(given: Sequence[tf.Tensor], batch_size: int) -> int:
-    """Return bytes of everything of known size that the forward pass computes of one batch.
+def _activation_bytes(batch: Sequence[tf.Tensor], batch_size: int) -> int:
+    """Return the bytes of all activations of known size that depend on a batch.
 
     Args:
-        given: features and labels; what is computed without them (weights, say) does not count.
-        batch_size: stands for a number of rows that is not static.
+        batch: features and labels. Tensors that do not depend on them, like weights, do not count.
+        batch_size: the number of rows of tensors whose first dimension is not static.
     """
-    todo = [operation for one in given for operation in one.consumers()]
-    found = set(todo)
+    todo = [operation for tensor in batch for operation in tensor.consumers()]
+    seen = set(todo)
     total = 0
     while todo:
         for output in todo.pop().outputs:
-            new = set(output.consumers()) - found
-            found |= new
+            new = set(output.consumers()) - seen
+            seen |= new
             todo.extend(new)
             shape = output.shape
             if shape.rank is None or shape.rank < 2 or not output.dtype.is_floating:
@@ -323,5 +320,5 @@ def _print_lines(lines: Sequence[str]) -> None:
         print(line)
 
 
-def _warn(doubts: Iterable[str]) -> None:
-    _print_lines([f'warning: {doubt}.' for doubt in doubts])
+def _warn(warnings: Iterable[str]) -> None:
+    _print_lines([f'warning: {warning}.' for warning in warnings])

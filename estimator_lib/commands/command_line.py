@@ -1,4 +1,4 @@
-"""What the commands beside the front door share of their command lines."""
+"""Argument parser of the commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from estimator_lib import errors
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors in one sentence, without the usage above them."""
+    """Argument parser that reports errors in one sentence, without the usage text."""
 
     def error(self, message: str) -> None:
-        """See the class.
+        """Raise an error instead of printing the usage and exiting.
 
         Raises:
             errors.UserError: always.

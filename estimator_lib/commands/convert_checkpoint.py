@@ -1,7 +1,7 @@
-"""`convert-checkpoint`: a model's checkpoint by objects from one by scopes, and back.
+"""`convert-checkpoint`: conversion between object-based and name-based checkpoints.
 
-Programs of TensorFlow 2 read and write object-based checkpoints, see `object_graphs`; what is
-trained here names variables by scope. The values are the same, to the last bit.
+Programs of TensorFlow 2 read and write object-based checkpoints, see `object_graphs`. Checkpoints
+of this package name variables by scope. The conversion keeps the values bit by bit.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ def convert(
     checkpoint: str,
     output_dir: str,
 ) -> str:
-    """Write the model of a checkpoint in the other of the two ways to name variables.
+    """Convert an object-based checkpoint to a name-based one, or the other way round.
 
-    The weights and the global step are written; what a run keeps beside them, slots of optimizers
-    above all, is not.
+    Only the weights and the global step are written, not the other variables of a run, such as the
+    slots of optimizers.
 
     Args:
-        task: whose model it is.
-        config: tells whether the moving averages are taken in place of the variables.
-        checkpoint: its prefix, or its folder.
-        output_dir: made when it is not there; it must not hold a checkpoint.
+        task: the task of the model.
+        config: decides whether moving averages replace the variables.
+        checkpoint: the prefix of the checkpoint, or its folder.
+        output_dir: created if it does not exist; it must not hold a checkpoint.
 
     Returns:
-        The prefix of what was written: `ckpt-0` of objects, `model.ckpt-<step>` of scopes.
+        The prefix of the new checkpoint: `ckpt-0` if it is object-based, else `model.ckpt-<step>`.
 
     Raises:
-        errors.CheckpointError: there is no such checkpoint, or not of this model.
+        errors.CheckpointError: the checkpoint does not exist, or is not of this model.
         errors.UserError: `output_dir` holds a checkpoint, or cannot be written to.
     """
     prefix = checkpoint_files.resolve_checkpoint(checkpoint, '--checkpoint_path')
@@ -61,7 +61,7 @@ def convert(
             f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
         )
     model_dirs.ensure_writable(output_dir)
-    step = np.int64(checkpoint_files.step_of(prefix))
+    step = np.int64(checkpoint_files.checkpoint_step(prefix))
     with tf.Graph().as_default():
         _build(task)
         _log_report(task, prefix, config)
@@ -74,7 +74,7 @@ def convert(
 
 
 def _build(task: Task) -> None:
-    """The variables of a model in the current graph."""
+    """Build the inference graph of a model in the current graph, for its variables."""
     tf1.train.create_global_step()
     receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
     inference_graph.build_outputs(task, receiver.features)
@@ -93,12 +93,12 @@ def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineC
 
 
 def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
-    """Return the values of the variables by path."""
+    """Return the values of the variables by their object path."""
     paths = task.object_paths(_model_variables(), None)
     if not paths:
         raise errors.CheckpointError(
-            f'{prefix}: there are no object-based checkpoints of this model ({task.name}), whose '
-            'network is none of TensorFlow 2.'
+            f'{prefix}: this {task.name} model has no form of TensorFlow 2, so no object-based '
+            'checkpoint is of it; expected a checkpoint that names variables by scope.'
         )
     return session.run(dict(paths))
 

@@ -1,4 +1,4 @@
-"""The outline of a run: what it will do, and at its end what has come of it."""
+"""Summary lines of a run: its plan before training, and its results after it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from estimator_lib.optimization import learning_rates, optimizers
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2, train_pb2
 
-_CLASSES = 8  # names that are told
-_SAMPLES = 1000  # steps at which the highest rate is looked for
+_CLASSES = 8  # class names that are listed
+_SAMPLES = 1000  # steps among which the highest rate is searched
 
 
 def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
-    """Return what `--mode=check` says of steps, epochs, rates, checkpoints and evaluations."""
+    """Return the lines of `--mode=check` on steps, epochs, rates, checkpoints and evaluations."""
     train_config = config.train_config
     steps = train_config.num_steps
     lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
@@ -52,10 +52,10 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
 
 
 def describe_rates(train_config: train_pb2.TrainConfig) -> str:
-    """Return the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
+    """Describe the learning rates of a run: `0.001 -> 0.04 (step 100) -> 0.0002 over 1200 steps`.
 
     Args:
-        train_config: has the schedule and the number of steps.
+        train_config: the schedule and the number of steps.
 
     Raises:
         errors.ConfigError: the schedule is not valid.
@@ -69,21 +69,21 @@ def describe_rates(train_config: train_pb2.TrainConfig) -> str:
     steps = sorted(steps | {step for step in (span.warmup, span.length) if step <= last})
     rates = learning_rates.compute_rates(config, steps, train_config.num_steps)
     highest = int(rates.argmax())
-    told = [f'{rates[0]:.4g}']
+    parts = [f'{rates[0]:.4g}']
     if rates[highest] > max(rates[0], rates[-1]):
-        told.append(f'{rates[highest]:.4g} (step {steps[highest]})')
-    return f'{" -> ".join([*told, f"{rates[-1]:.4g}"])} over {train_config.num_steps} steps'
+        parts.append(f'{rates[highest]:.4g} (step {steps[highest]})')
+    return f'{" -> ".join([*parts, f"{rates[-1]:.4g}"])} over {train_config.num_steps} steps'
 
 
 def first_lines(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, network: str
 ) -> List[str]:
-    """Return what is logged before training starts: model, classes, data, steps, devices.
+    """Return the log lines before training starts: model, classes, data, steps, devices.
 
     Args:
-        task: what is trained.
-        config: of the run.
-        network: its name.
+        task: the task that is trained.
+        config: the config of the run.
+        network: the name of the network.
     """
     train_config = config.train_config
     names = task.class_names()
@@ -103,7 +103,7 @@ def first_lines(
 
 
 def _data(reader: input_reader_pb2.InputReader) -> str:
-    """Return how many examples a reader has; a run that cannot read them says so by itself."""
+    """Describe the number of examples of a reader; the run itself reports unreadable files."""
     try:
         files = inputs.input_files(reader)
         if any('://' in file.path for file in files):  # opening each would take long
@@ -114,11 +114,11 @@ def _data(reader: input_reader_pb2.InputReader) -> str:
 
 
 def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
-    """Return what is printed when training has ended.
+    """Return the lines that are printed after training: the folders and exports of the run.
 
     Args:
-        model_dir: of the run.
-        metrics: of the last checkpoint, on the first evaluation set; empty where there are none.
+        model_dir: the folder of the run.
+        metrics: the metrics of the last checkpoint on the first evaluation set; may be empty.
     """
     best = export_policies.read_best(model_dir)
     step = checkpoint_files.latest_step(plain_paths.plain_path(model_dir))
@@ -129,11 +129,12 @@ def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
         f'curves and pictures: tensorboard --logdir={shlex.quote(model_dir)}',
     ]
     if best_export:
-        told = _told(best.step, best.metric, best.value)
-        lines.append(f'exported model, the best: {best_export} ({told})')
+        result = _describe(best.step, best.metric, best.value)
+        lines.append(f'exported model, the best: {best_export} ({result})')
     if last_export and not (best_export and best.step == step):
-        told = _told(step, best.metric, metrics.get(best.metric)) if best else f'step {step}'
-        lines.append(f'exported model, the last: {last_export} ({told})')
+        value = metrics.get(best.metric) if best else None
+        result = _describe(step, best.metric if best else '', value)
+        lines.append(f'exported model, the last: {last_export} ({result})')
     if best_export or last_export:
         lines.append(
             f'next: {environment.front_door_command()} --mode=predict '
@@ -143,12 +144,12 @@ def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
     return lines
 
 
-def _told(step: int, metric: str, value: Optional[float]) -> str:
+def _describe(step: int, metric: str, value: Optional[float]) -> str:
     return f'step {step}' if value is None else f'step {step}, {metric} {value:.4g}'
 
 
 def _last_export(model_dir: str, step: int) -> str:
-    """Return the newest export, where it is of a given step; '' where there is none."""
+    """Return the path of the newest export if it is of a step; else an empty string."""
     for name in (export_folders.FINAL, export_folders.LATEST):
         path = export_folders.latest_export(export_folders.run_folder(model_dir, name))
         if path and artifacts.read_step(path) == step:

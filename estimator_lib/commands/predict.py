@@ -1,4 +1,4 @@
-"""`--mode=predict`: a model run over images, in batches, while others are read and written."""
+"""`--mode=predict`: batched inference on images, with threads that read and write files."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Shown, Task
 log = logging.getLogger('estimator_lib')
 
 BATCH_SIZE = 8
-_BATCH_PIXELS = 8_000_000  # of all images of a batch: what is larger is run in smaller batches
-_THREADS = 2 * (os.cpu_count() or 1)  # reading and writing wait for disks too
+_BATCH_PIXELS = 8_000_000  # of all images of a batch; larger images get smaller batches
+_THREADS = 2 * (os.cpu_count() or 1)  # more than cores, since they also wait for disks
 _AHEAD = BATCH_SIZE + _THREADS  # images that are read before they are needed
 
 
 class Image(NamedTuple):
-    """An image that a model is to be run on.
+    """Image for prediction.
 
     Attributes:
-        name: of its entry in the predictions, like no other's: the path of its file.
-        stem: what the names of its picture and files begin with, like no other's.
-        id: its number in COCO's files.
-        read: its pixels, uint8 [height, width, 3]; raises `errors.DataError` with its name where
-            there are none.
+        name: the unique name of its entry in the predictions: the path of its file.
+        stem: the unique start of the names of its picture and files.
+        id: its number in COCO files.
+        read: returns its pixels, uint8 [height, width, 3]; raises `errors.DataError` with its name
+            if the image cannot be read.
     """
 
     name: str
@@ -61,17 +61,17 @@ class Image(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How predictions are made and written.
+    """Options of prediction and of its output files.
 
     Attributes:
-        shown: how much of what is found.
-        worth_showing: how much of it where `shown` does not say; not for COCO's results, from which
-            others choose.
+        shown: the user's limits on the results.
+        worth_showing: the limits where `shown` has none. They do not apply to COCO results, which
+            need all scores.
         output_format: one of `prediction_files.FORMATS`.
-        raw: write the model's outputs as they are, too.
-        skips: report a bad image and go on; False: end with it.
-        batch_size: images of equal size that are run at a time, at most.
-        tiling: how larger images are cut, run by parts and put together again; None: they are not.
+        raw: also write the raw outputs of the model.
+        skips: report a bad image and continue; False: stop at it.
+        batch_size: the largest number of images, of equal size, in a batch.
+        tiling: the tiles that larger images are cut into; None: images are not cut.
     """
 
     shown: Shown = AS_CONFIGURED
@@ -91,18 +91,18 @@ def predict_images(
     options: Options = Options(),
     count: Optional[int] = None,
 ) -> List[str]:
-    """Run a model on images; writes what it finds, and a picture of each image.
+    """Run a model on images; write its predictions, and a picture of each image.
 
     Args:
         predictor: the model.
-        task: says what outputs mean, and draws; None: outputs are written as they are.
-        images: read in order, some of them ahead of their turn.
-        output_dir: made when it is not there.
-        options: how.
-        count: of `images`, for the progress bar.
+        task: describes and draws the outputs; None: the raw outputs are written.
+        images: the images; some are read ahead.
+        output_dir: created if it does not exist.
+        options: the options.
+        count: the number of `images`, for the progress bar.
 
     Returns:
-        What is wrong with each image that was skipped, a sentence each.
+        A sentence about each image that was skipped.
 
     Raises:
         errors.DataError: no image can be read, or one cannot and `options.skips` is False.
@@ -128,19 +128,19 @@ def predict_into(
     count: Optional[int] = None,
     shows_progress: bool = True,
 ) -> List[str]:
-    """Run a model on images; adds what it finds to files, and write those of single images.
+    """Run a model on images; collect its predictions, and write the files of single images.
 
     Args:
-        files: what is found is added to.
+        files: collects the predictions.
         predictor: see `predict_images`.
-        task: see there.
-        images: see there.
-        options: see there.
-        count: see there.
-        shows_progress: whether there is a progress bar.
+        task: see `predict_images`.
+        images: see `predict_images`.
+        options: see `predict_images`.
+        count: see `predict_images`.
+        shows_progress: whether to show a progress bar.
 
     Returns:
-        What is wrong with each image that was skipped.
+        A sentence about each image that was skipped.
     """
     if options.tiling is not None and task is None:
         raise errors.UserError(
@@ -156,22 +156,22 @@ def predict_into(
 
     bar_of_images = _bar(count, shows_progress)
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool, bar_of_images as bar:
-        # Images that are cut are large: memory holds few of them.
+        # Images that are cut into tiles are large, so only one is read ahead.
         ahead = _AHEAD if options.tiling is None else 1
         loaded = _read_ahead(pool, images, bar, report, ahead)
         if options.tiling is None:
-            found = _run(predictor, _batches(loaded, predictor, options.batch_size), report)
+            results = _run(predictor, _batches(loaded, predictor, options.batch_size), report)
         else:
-            found = _run_in_tiles(predictor, task, loaded, options, report)
-        writing = _Describer(task, options, files)
+            results = _run_in_tiles(predictor, task, loaded, options, report)
+        describe = _Describer(task, options, files)
         written: Deque[concurrent.futures.Future] = collections.deque()
         try:
-            for image, pixels, outputs in found:
-                written.append(pool.submit(writing, image, pixels, outputs))
+            for image, pixels, outputs in results:
+                written.append(pool.submit(describe, image, pixels, outputs))
                 while len(written) > ahead:
                     written.popleft().result()
-            for one in written:
-                one.result()
+            for future in written:
+                future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -179,14 +179,14 @@ def predict_into(
 
 
 def refuse_nothing(count: int, skipped: Sequence[str]) -> None:
-    """Raise `errors.DataError` where the number of images that could be read is 0."""
+    """Raise `errors.DataError` if no image could be read."""
     if not count:
         shown = errors.shortened(skipped, 3)
         raise errors.DataError(f'--images: none of the images can be read: {shown}')
 
 
 class _Describer:
-    """Describes an image's outputs, and writes its picture and files."""
+    """Function that describes the outputs of an image, and writes its picture and files."""
 
     def __init__(
         self, task: Optional[Task], options: Options, files: prediction_files.PredictionFiles
@@ -259,10 +259,10 @@ def _read_ahead(
     report: _Report,
     ahead: int,
 ) -> Iterator[_Loaded]:
-    """Yield the images that can be read, in order; the next ones are being read meanwhile."""
+    """Yield the readable images in order, while threads read the next ones."""
     waiting: Deque[Tuple[Image, concurrent.futures.Future]] = collections.deque()
 
-    def next_one() -> Iterator[_Loaded]:
+    def finish_first() -> Iterator[_Loaded]:
         image, reading = waiting.popleft()
         try:
             yield image, reading.result()
@@ -273,15 +273,15 @@ def _read_ahead(
     for image in images:
         waiting.append((image, pool.submit(image.read)))
         if len(waiting) > ahead:
-            yield from next_one()
+            yield from finish_first()
     while waiting:
-        yield from next_one()
+        yield from finish_first()
 
 
 def _batches(
     loaded: Iterable[_Loaded], predictor: exported_model.Predictor, batch_size: int
 ) -> Iterator[List[_Loaded]]:
-    """Images of equal size, together; one waits until as many others have passed as are read."""
+    """Yield batches of images of equal size; a partial batch waits at most for `_AHEAD` images."""
     limit = min(batch_size, predictor.max_batch_size or batch_size)
     groups: Dict[Tuple[int, ...], List[_Loaded]] = {}
     for image, pixels in loaded:
@@ -298,13 +298,13 @@ def _batches(
 def _run(
     predictor: exported_model.Predictor, batches: Iterable[List[_Loaded]], report: _Report
 ) -> Iterator[Tuple[Image, np.ndarray, Dict[str, Any]]]:
-    """Each image with its pixels and outputs; of a batch that fails each image is run alone."""
+    """Yield each image with its pixels and outputs; run a failed batch again image by image."""
     for batch in batches:
         try:
             outputs = predictor.predict(np.stack([pixels for _, pixels in batch]))
         except tf.errors.OpError as error:
             if len(batch) > 1:
-                yield from _run(predictor, [[one] for one in batch], report)
+                yield from _run(predictor, [[item] for item in batch], report)
             else:
                 reason = errors.first_line(error)
                 report(errors.DataError(f'{batch[0][0].name}: the model fails on it: {reason}'))
@@ -314,7 +314,7 @@ def _run(
 
 
 def _stop(problem: errors.DataError) -> None:
-    """An image is not predicted where one of its tiles cannot be."""
+    """Raise the problem of a tile: without one of its tiles an image has no prediction."""
     raise problem
 
 
@@ -325,7 +325,7 @@ def _run_in_tiles(
     options: Options,
     report: _Report,
 ) -> Iterator[Tuple[Image, np.ndarray, Arrays]]:
-    """As `_run`: each image in tiles, whose outputs the task puts together."""
+    """Yield each image with its pixels and the merged outputs of its tiles."""
     for image, pixels in loaded:
         height, width = pixels.shape[:2]
         windows = options.tiling.windows(height, width)
@@ -343,8 +343,8 @@ def _run_in_tiles(
         if options.tiling.whole and len(windows) > 1:
             windows.append(Window(0, 0, height, width))
             ran = itertools.chain(ran, _run(predictor, [[(image, pixels)]], _stop))
-        # Tiles are of one size, so their order is that of the windows.
-        outputs = (one for _, _, one in ran)
+        # All tiles have one size, so `_batches` keeps their order: that of the windows.
+        outputs = (output for _, _, output in ran)
         try:
             merged = task.merge_tiles(zip(windows, outputs), pixels.shape[:2])
         except errors.DataError as problem:

@@ -1,4 +1,4 @@
-"""What `--mode=predict` writes: predictions as JSON, CSV or COCO's results, and files of images."""
+"""Output files of `--mode=predict`: JSON, CSV, COCO results, and files of single images."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ import tensorflow as tf
 
 from estimator_lib import errors
 
-# Text files as a benchmark of the task takes them.
+# The text files that a benchmark of the task accepts.
 SUBMISSION = 'submission'
 FORMATS = ('json', 'coco', 'csv', SUBMISSION)
 PREDICTIONS_FILE = 'predictions.json'
 TABLE_FILE = 'predictions.csv'
-COCO_IMAGES_FILE = 'images.json'  # the numbers that COCO's results call images by
+COCO_IMAGES_FILE = 'images.json'  # the image ids of COCO results
 IMAGE_COLUMN = 'image'
 
 
 class Entry(NamedTuple):
-    """The predictions of one image.
+    """Predictions of one image.
 
     Attributes:
-        name: of the image.
-        id: its number in COCO's files.
+        name: the name of the image.
+        id: its number in COCO files.
         size: height and width in pixels.
-        values: by name, for JSON.
-        rows: for CSV.
-        results: for COCO, without `image_id`.
-        lines: for a submission, by the name of the file that they go to.
+        values: the values for JSON, by name.
+        rows: the rows for CSV.
+        results: the results for COCO, without `image_id`.
+        lines: the lines of a submission, by the name of their file.
     """
 
     name: str
@@ -46,17 +46,17 @@ class Entry(NamedTuple):
 
 
 class PredictionFiles:
-    """Collects the predictions of images, in any order and from any thread.
+    """Collection of predictions, which images may join in any order and from any thread.
 
     Args:
-        output_dir: made when it is not there.
+        output_dir: created if it does not exist.
         output_format: one of `FORMATS`.
-        atomically: files appear under their names when they are whole, whoever else writes them
-            too.
+        atomically: whether files appear under their names only when they are complete, even if
+            several processes write them.
 
     Attributes:
-        entries: what has been added.
-        found_any: whether one of these had rows.
+        entries: the entries so far.
+        found_any: whether any entry had rows.
 
     Raises:
         errors.UserError: `output_dir` is not a folder that can be written to.
@@ -76,20 +76,20 @@ class PredictionFiles:
             raise errors.UserError(f'--output_dir: {output_dir}: {error.message}.') from None
 
     def add(self, entry: Entry) -> None:
-        """Keep what the format needs of the predictions of an image."""
+        """Add the predictions of an image, reduced to the needs of the format."""
         kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}[
             self._format
         ]
         if entry.rows:
             self.found_any = True
-        own = _listed(getattr(entry, kept))
+        own = _to_json(getattr(entry, kept))
         self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file of one image.
 
         Raises:
-            errors.UserError: it cannot be written.
+            errors.UserError: the file cannot be written.
         """
         path = os.path.join(self._dir, name)
         try:
@@ -102,7 +102,7 @@ class PredictionFiles:
             raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
 
     def write(self) -> None:
-        """Write the predictions of all images, by name."""
+        """Write the predictions of all images, sorted by name."""
         entries = sorted(self.entries, key=lambda entry: entry.name)
         write = {
             'json': self._write_json,
@@ -129,11 +129,18 @@ class PredictionFiles:
 
     def _write_coco(self, entries: Sequence[Entry]) -> None:
         entries = sorted(entries, key=lambda entry: entry.id)
-        found = [{'image_id': one.id, **result} for one in entries for result in one.results]
-        self._save(PREDICTIONS_FILE, found)
+        results = [
+            {'image_id': entry.id, **result} for entry in entries for result in entry.results
+        ]
+        self._save(PREDICTIONS_FILE, results)
         images = [
-            {'id': one.id, 'file_name': one.name, 'height': one.size[0], 'width': one.size[1]}
-            for one in entries
+            {
+                'id': entry.id,
+                'file_name': entry.name,
+                'height': entry.size[0],
+                'width': entry.size[1],
+            }
+            for entry in entries
         ]
         self._save(COCO_IMAGES_FILE, {'images': images})
 
@@ -148,16 +155,16 @@ class PredictionFiles:
         self.write_file(name, f'{text}\n'.encode())
 
 
-def _listed(value: Any) -> Any:
-    """Return a value, of NumPy's types too, as JSON has it."""
+def _to_json(value: Any) -> Any:
+    """Convert a value, which may have NumPy types, to types of JSON."""
     if isinstance(value, Mapping):
-        return {name: _listed(one) for name, one in value.items()}
+        return {name: _to_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_listed(one) for one in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, bytes):
         return value.decode('utf-8', 'replace')
     if isinstance(value, np.generic):
-        return _listed(value.item())
+        return _to_json(value.item())
     if isinstance(value, np.ndarray):
-        return _listed(value.tolist())
+        return _to_json(value.tolist())
     return value

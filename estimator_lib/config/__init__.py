@@ -1,11 +1,11 @@
-"""Pipeline configs: read, overridden, validated and saved.
+"""Functions that read, override, validate and save pipeline configs.
 
     config = load_pipeline_config('pipeline.config', settings=['train_config.batch_size=8'])
-    for warning in validate(config):  # of the engine's fields; see model_fns.validate
+    for warning in validate(config):  # checks the engine's fields; see model_fns.validate
         ...
     save_pipeline_config(config, model_dir)
 
-Nothing here builds a graph.
+Nothing in this package builds a graph.
 """
 
 from estimator_lib.config.loading import (

@@ -1,4 +1,4 @@
-"""Files of pipeline configs, on any file system that TensorFlow reads."""
+"""Readers and writers of config files, on any file system that TensorFlow supports."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _CANDIDATES = 5
 
 
 def exists(path: str) -> bool:
-    """Return True where there is a file."""
+    """Return True if the file exists."""
     return tf.io.gfile.exists(path)
 
 
 def write_text(text: str, path: str) -> None:
-    """Write a file, whole or not at all; its folder is created.
+    """Write a file atomically, and create its folder if needed.
 
     Raises:
-        errors.ConfigError: it cannot be written there.
+        errors.ConfigError: the file cannot be written.
     """
-    # Another name first: a reader meanwhile, or after a crash, sees the old file or the new one.
+    # Write to a temporary name first. A concurrent reader, or one after a crash, then sees either
+    # the old file or the new one, never a part of it.
     temporary = f'{path}.{uuid.uuid4().hex}.tmp'
     try:
         tf.io.gfile.makedirs(os.path.dirname(path))
@@ -43,7 +44,7 @@ def read_text(path: str) -> str:
         path: anywhere that `tf.io.gfile` reads.
 
     Raises:
-        errors.ConfigError: there is none, or it is not text.
+        errors.ConfigError: the file does not exist, or is not text.
     """
     if not path:
         raise errors.ConfigError('the path of the pipeline config is empty.')
@@ -60,10 +61,10 @@ def read_text(path: str) -> str:
 
 
 def _decode(content: bytes, path: str) -> str:
-    """Return the text in a file's bytes with plain line ends and without a byte order mark.
+    """Decode a file's bytes to text with plain line ends and without a byte order mark.
 
     Raises:
-        errors.ConfigError: there is no text in it.
+        errors.ConfigError: the bytes are empty or not UTF-8 text.
     """
     if not content.strip():
         raise errors.ConfigError(f'{path}: the file is empty.')
@@ -83,7 +84,7 @@ def _decode(content: bytes, path: str) -> str:
 
 
 def _not_found(path: str) -> str:
-    """Return a sentence about a file that is not there, with the nearest one that is."""
+    """Describe a missing file in one sentence that suggests the nearest existing file."""
     folder, name = os.path.split(path)
     names = _list_folder(folder or '.')
     if names is None:
@@ -99,14 +100,14 @@ def _not_found(path: str) -> str:
 
 
 def _is_a_folder(path: str) -> str:
-    """Return a sentence about a folder given as the file, with the configs that are in it."""
+    """Describe a folder passed as a config file, in one sentence that suggests a config in it."""
     inside = [name for name in _list_folder(path) or () if name.endswith('.config')]
     hint = f'; did you mean {os.path.join(path, sorted(inside)[0])}?' if inside else '.'
     return f'{path}: this is a folder; expected the file of a pipeline config{hint}'
 
 
 def _list_folder(folder: str) -> Optional[List[str]]:
-    """Return the names in a folder; None where there is no such folder."""
+    """Return the names in a folder; None if it does not exist."""
     try:
         return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
     except tf.errors.OpError:

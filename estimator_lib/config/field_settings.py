@@ -1,4 +1,4 @@
-"""Settings: one field of a config set by its dotted path, `train_config.batch_size=8`."""
+"""Settings, which set one field of a config by its dotted path: `train_config.batch_size=8`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Field = descriptor_lib.FieldDescriptor
 def apply_setting(config: message_lib.Message, setting: str) -> None:
     """Set one field of a config.
 
-    A path is made of field names, of indices after repeated fields (an index equal to the length
-    appends) and of keys after maps. What the path names is replaced: `model.classification={...}`
-    by a new message, `train_config.freeze_variables=["a", "b"]` by a new list. A member of a oneof
-    takes the place of another one. Strings may have quotes around them; nothing in them is an
-    escape.
+    A path consists of field names, of indices after repeated fields (an index equal to the length
+    appends) and of keys after maps. The setting replaces the whole value at the path:
+    `model.classification={...}` sets a new message, `train_config.freeze_variables=["a", "b"]` a
+    new list. A member of a oneof replaces another member. Strings may be quoted; escapes in them
+    are not interpreted.
 
     Args:
         config: changed in place.
         setting: `path=value`.
 
     Raises:
-        errors.ConfigError: there is no such field, or the value does not fit it.
+        errors.ConfigError: the field does not exist, or the value does not fit it.
     """
     path, equals, value = setting.partition('=')
     if not equals:
@@ -38,7 +38,7 @@ def apply_setting(config: message_lib.Message, setting: str) -> None:
 
 
 class _Setting:
-    """A setting that is being applied; holds what its error messages name."""
+    """A setting being applied, with the texts that its error messages quote."""
 
     def __init__(self, setting: str, path: str, value: str):
         self._setting = setting
@@ -81,7 +81,7 @@ class _Setting:
         return field
 
     def _set_whole(self, message: message_lib.Message, field: Field) -> None:
-        """Replace everything that a field holds."""
+        """Replace the whole value of a field."""
         if schema.is_map(field):
             self._fail(len(self._parts), f'{field.name!r} is a map; set {self._path}.KEY=VALUE.')
         if schema.is_repeated(field):
@@ -96,7 +96,7 @@ class _Setting:
             setattr(message, field.name, self._scalar(field, self._value))
 
     def _into_list(self, message: message_lib.Message, field: Field, done: int) -> Tuple[Any, int]:
-        """Follow an index; sets the element when the path ends there."""
+        """Follow an index, and set the element if the path ends there."""
         values = getattr(message, field.name)
         index = self._index(field, len(values), done)
         last = done + 1 == len(self._parts)
@@ -127,7 +127,7 @@ class _Setting:
         )
 
     def _into_map(self, message: message_lib.Message, field: Field, done: int) -> Tuple[Any, int]:
-        """Follow a key; sets the value when it is a scalar."""
+        """Follow a map key, and set the value if the path ends there or the value is a scalar."""
         entry = field.message_type.fields_by_name
         key = self._scalar(entry['key'], self._parts[done])
         values = getattr(message, field.name)
@@ -143,7 +143,7 @@ class _Setting:
         return values[key], done + 1
 
     def _values(self, message: message_lib.Message, field: Field) -> List[Any]:
-        """Return the values of a whole list: `[a, b]`, or one value."""
+        """Parse the values of a whole list: `[a, b]`, or one value."""
         text = self._value
         if not text.startswith('['):
             text = f'[{text}]' if schema.is_message(field) else text
@@ -154,7 +154,7 @@ class _Setting:
         return list(getattr(parsed, field.name))
 
     def _parse_message(self, like: message_lib.Message) -> message_lib.Message:
-        """Return the message that the value is the text of, with or without braces around it."""
+        """Parse the value as a message, with or without braces around it."""
         text = self._value
         if text.startswith('{') and text.endswith('}'):
             text = text[1:-1]
@@ -163,7 +163,7 @@ class _Setting:
         return parsed
 
     def _scalar(self, field: Field, text: str) -> Any:
-        """Return a value of a field that is not a message."""
+        """Parse a value of a field that is not a message."""
         if len(text) > 1 and text[0] in '"\'' and text[-1] == text[0]:
             text = text[1:-1]
         if field.cpp_type == Field.CPPTYPE_STRING:
@@ -178,7 +178,7 @@ class _Setting:
         return value
 
     def _fail(self, part: int, text: str, *more: str) -> NoReturn:
-        """Raise the error about one part of the path, or about the value behind them all."""
+        """Raise an error with a caret under one part of the path, or under the value."""
         before = '.'.join(self._parts[:part])
         margin = ' ' * (len(before) + bool(before))
         lines = [f'setting {self._path}: {text}', self._setting, f'{margin}^', *more]

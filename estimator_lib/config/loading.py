@@ -1,11 +1,11 @@
-"""Pipeline configs: read, overridden, validated and saved.
+"""Functions that read, override and save pipeline configs.
 
     config = load_pipeline_config('pipeline.config', settings=['train_config.batch_size=8'])
     for warning in validate(config):
         ...
     save_pipeline_config(config, model_dir)
 
-Nothing here builds a graph.
+Nothing in this module builds a graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PipelineConfig = pipeline_pb2.TrainEvalPipelineConfig
 def load_pipeline_config(
     path: str, overrides: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> PipelineConfig:
-    """Read a pipeline config and apply what overrides it.
+    """Read a pipeline config and apply its overrides and settings.
 
     Args:
         path: a file of protobuf text, anywhere that `tf.io.gfile` reads.
@@ -42,7 +42,7 @@ def load_pipeline_config(
             `field_settings.apply_setting`.
 
     Returns:
-        The config. It is parsed, not validated: see `validate`.
+        The parsed config. It is not validated: see `validate`.
 
     Raises:
         errors.ConfigError: the file, an override or a setting cannot be used; the message says
@@ -57,11 +57,11 @@ def load_pipeline_config(
 def parse_pipeline_config(
     text: str, name: str, overrides: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> PipelineConfig:
-    """Parse the text of a pipeline config and apply what overrides it.
+    """Parse the text of a pipeline config and apply its overrides and settings.
 
     Args:
         text: protobuf text.
-        name: what error messages call it: a file name.
+        name: the name of the text in error messages: a file name.
         overrides: see `load_pipeline_config`.
         settings: see `load_pipeline_config`.
 
@@ -73,7 +73,7 @@ def parse_pipeline_config(
     try:
         parsing.parse(text, config, name)
     except errors.ConfigError:
-        # Names of other versions do not parse, so a text that does has none.
+        # Field names of other versions do not parse. So only a text that fails to parse has any.
         renamed, notes = renaming.apply(text, name)
         if not notes:
             raise
@@ -113,7 +113,7 @@ def apply_settings(config: PipelineConfig, settings: Sequence[str]) -> PipelineC
 
 
 def saved_pipeline_config(model_dir: str) -> str:
-    """Return the path of the config that was saved in a `model_dir`; empty where there is none."""
+    """Return the path of the config saved in a `model_dir`; empty if there is none."""
     path = os.path.join(model_dir, PIPELINE_CONFIG_NAME) if model_dir else ''
     return path if path and _config_files().exists(path) else ''
 
@@ -123,7 +123,7 @@ def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
 
     Args:
         config: the config after overrides.
-        model_dir: made when it is not there; anywhere that `tf.io.gfile` writes.
+        model_dir: created if it does not exist; anywhere that `tf.io.gfile` writes.
 
     Returns:
         The path of the file.
@@ -138,7 +138,7 @@ def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
 
 
 def _config_files() -> types.ModuleType:
-    """Import what reads and writes files: with TensorFlow, which a list of flags does without."""
+    """Import `config_files` on first use: it needs TensorFlow, which `--help` does not."""
     from estimator_lib.config import config_files
 
     return config_files

@@ -1,8 +1,8 @@
-"""Explanations of texts that do not parse as a config: where, in which message, and why.
+"""Parser of config texts with error messages that say where, in which message, and why.
 
-The protobuf parser decides what is valid. Only a text that it refuses is walked beside the schema,
-to say what a person needs to know to fix it; and a text with backslashes, which it accepts although
-a Windows path does not mean what it says there.
+The protobuf parser decides what is valid. `schema_walk` compares only two kinds of text with the
+schema: a text that the parser refuses, to tell the user how to fix it; and a text with backslashes,
+because the parser accepts a Windows path but reads its backslashes as escapes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def parse(text: str, message: message_lib.Message, name: str) -> None:
     Args:
         text: the text.
         message: an empty message of the kind that the text should hold.
-        name: what error messages call the text: a file name.
+        name: the name of the text in error messages: a file name.
 
     Raises:
-        errors.ConfigError: it does not parse; the message gives `name:line:column`, the message
-            path, what was expected, the line with a caret, and the nearest valid names.
+        errors.ConfigError: the text does not parse. The error shows `name:line:column`, the message
+            path, the expectation, the line with a caret, and the nearest valid names.
     """
     source = Source(text, name)
     try:
@@ -60,11 +60,11 @@ def parse(text: str, message: message_lib.Message, name: str) -> None:
 
 
 def _explain(source: Source, root: descriptor_lib.Descriptor, error: text_format.ParseError) -> str:
-    """Return the whole error message for a text that the protobuf parser refused."""
+    """Build the whole error message for a text that the protobuf parser refused."""
     tokens = tokenize(source.text)
     walk = schema_walk.Walk(tokens, root)
     problem = walk.run()
-    if problem is None:  # what the walk does not know of: the parser's own words
+    if problem is None:  # The walk found nothing: fall back to the parser's own message.
         return f'{source.name}:{error.GetLine() or 1}:{error.GetColumn() or 1}: {error}'
     if _HTML_FILE.match(source.text) or _HTML_TAG.search(source.line(problem.token.offset)):
         return _render(source, problem, _HTML_TEXT)
@@ -80,7 +80,7 @@ def _explain(source: Source, root: descriptor_lib.Descriptor, error: text_format
 
 
 def _render(source: Source, problem: schema_walk.Problem, text: str, *more: str) -> str:
-    """Return place, message path, explanation, the line with its caret, and further lines."""
+    """Format place, message path, explanation, the line with a caret, and further lines."""
     path = f'in {problem.path}: ' if problem.path else ''
     offset = problem.token.offset
     return '\n'.join([f'{source.place(offset)}: {path}{text}', source.picture(offset), *more])
@@ -93,7 +93,7 @@ _HTML_TEXT = (
 
 
 def _cause(source: Source, token: Token) -> str:
-    """Return what stands there instead, when that is one of the mistakes that people make."""
+    """Explain the token at the error if it is a common mistake; else return an empty string."""
     rest = source.text[token.offset : token.offset + 2]
     if token.kind != STRING and any(quote in token.text for quote in _SMART_QUOTES):
         return (
@@ -122,18 +122,18 @@ def _cause(source: Source, token: Token) -> str:
 def _explain_braces(
     source: Source, tokens: Sequence[Token], problem: schema_walk.Problem
 ) -> Optional[str]:
-    """Return the explanation of a problem that comes from a missing brace or an extra one."""
+    """Explain a problem that a missing or extra brace causes; None for other problems."""
     fault = find_brace_fault(source, tokens) if problem.brace else None
     if fault is None or fault.token.offset > problem.token.offset:
         return None
     if fault.is_unclosed != (problem.brace == schema_walk.MISSING):
         return None
-    where = source.line_number(fault.token.offset)
+    number = source.line_number(fault.token.offset)
     line = source.line(fault.token.offset).strip()
     if not fault.is_unclosed:
-        return f'there is one closing brace too many, most likely {line!r} on line {where}.'
+        return f'there is one closing brace too many, most likely {line!r} on line {number}.'
     column = source.column(fault.token.offset)
-    text = f'the brace opened on line {where}, column {column} ({line!r}) is not closed'
+    text = f'the brace opened on line {number}, column {column} ({line!r}) is not closed'
     if fault.closed_by is not None:
         closer = source.line_number(fault.closed_by.offset)
         text += f": the '{fault.closed_by.text}' on line {closer} stands left of it"
@@ -145,7 +145,7 @@ def _explain_braces(
 def _explain_unknown_field(
     source: Source, walk: schema_walk.Walk, problem: schema_walk.Problem
 ) -> str:
-    """Return where the field is, if it is elsewhere; else that it may be of another version."""
+    """Explain an unknown field: list the known ones, and the paths where such a field exists."""
     name, message = problem.token.text, problem.message
     lines = [schema.known_fields(name, message)]
     elsewhere = schema.fields_elsewhere(name, walk.root)

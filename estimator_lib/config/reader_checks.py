@@ -1,4 +1,4 @@
-"""What is wrong with input readers: each by itself, and what they have to have in common."""
+"""Checks of the input readers of a config, of each one and of their agreement."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ _TRAINING = 'train_input_reader'
 
 
 def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterator[Problem]:
-    """Yield what is wrong with the sources of one input reader.
+    """Check the input files and the cache of one input reader.
 
     Args:
-        path: of the reader in the config.
+        path: the path of the reader in the config.
         reader: the message.
-        needed: whether it has to name files.
+        needed: whether the reader must name files.
+
+    Yields:
+        The problems.
     """
     inputs = reader.tf_record_input_reader.input_path
     if not any(inputs):
@@ -50,7 +53,7 @@ def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterato
 
 
 def _check_cache(path: str, reader: InputReader) -> Iterator[Problem]:
-    """Yield fields of a cache that `cache` does not ask for, and a folder that cannot hold one."""
+    """Check that fields of the cache fit its kind, and that its folder is on a local disk."""
     in_file = reader.cache == InputReader.FILE
     if reader.cache_max_megabytes and not (in_file or reader.cache == InputReader.MEMORY):
         yield Problem(
@@ -71,7 +74,7 @@ def _check_cache(path: str, reader: InputReader) -> Iterator[Problem]:
 
 
 def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem]:
-    """Yield counts of examples that do not add up to the batch size."""
+    """Check that the counts of examples add up to the batch size."""
     counts = reader.examples_per_batch
     if counts and sum(counts) != batch_size:
         yield Problem(
@@ -82,11 +85,14 @@ def check_batch_counts(reader: InputReader, batch_size: int) -> Iterator[Problem
 
 
 def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield fields that readers disagree on, though examples are decoded in one way.
+    """Check that readers agree on fields that decide how examples are decoded.
 
     Args:
         config: the whole config.
         fields: `ConfigRules.same_in_readers`.
+
+    Yields:
+        A problem for each reader that differs.
     """
     readers = _readers(config)
     for field, decider in fields.items():
@@ -94,23 +100,25 @@ def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterat
             yield from _differing(field, readers)
             continue
         section, _, name = decider.partition('.')
-        yield from _differing(field, [one for one in readers if one[0] != _TRAINING])
+        yield from _differing(field, [item for item in readers if item[0] != _TRAINING])
         if getattr(config, section).HasField(name):
             value = getattr(getattr(config, section), name)
-            training = [one for one in readers if one[0] == _TRAINING]
+            training = [item for item in readers if item[0] == _TRAINING]
             yield from _differences(field, training, decider, value)
 
 
 def _readers(config: PipelineConfig) -> List[Tuple[str, InputReader]]:
-    """Return all readers with their paths; the first decides."""
-    readers = [(f'eval_input_reader.{k}', one) for k, one in enumerate(config.eval_input_reader)]
+    """Return all readers with their paths. The first one decides where readers must agree."""
+    readers = [
+        (f'eval_input_reader.{k}', reader) for k, reader in enumerate(config.eval_input_reader)
+    ]
     if config.HasField(_TRAINING):
         readers.insert(0, (_TRAINING, config.train_input_reader))
     return readers
 
 
 def _differing(field: str, readers: List[Tuple[str, InputReader]]) -> Iterator[Problem]:
-    """Yield what a reader says otherwise than the first one."""
+    """Check that all readers have the value of the first one."""
     for first, reader in readers[:1]:
         decider = f'{first}.{field}'
         yield from _differences(field, readers[1:], decider, getattr(reader, field))

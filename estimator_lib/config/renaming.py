@@ -1,7 +1,7 @@
-"""Names that another version has for fields that are here, read as what they are here.
+"""Translation of field names of other schema versions to those of this schema.
 
-The table is `protos.other_names.RENAMED`: none of its names parses here. A text that does not parse
-is changed in place: lines stay lines, so that an error in it still names the line of the file.
+The table is `protos.other_names.RENAMED`; none of its names parses here. A text that does not parse
+is edited without changing its line breaks. So an error in it still names the line of the file.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Change(NamedTuple):
 
     Attributes:
         start: offset of its first character.
-        end: offset behind its last one.
-        text: what takes its place.
+        end: offset after its last one.
+        text: the replacement.
     """
 
     start: int
@@ -28,18 +28,18 @@ class Change(NamedTuple):
 
 
 def apply(text: str, name: str, renamed: Mapping[str, Renamed] = RENAMED) -> Tuple[str, List[str]]:
-    """Return a text in the names of this schema.
+    """Translate the field names of a text to those of this schema.
 
     Args:
         text: protobuf text.
-        name: what messages call it: a file name.
-        renamed: what becomes of `message field/field`; see `Renamed`.
+        name: the name of the text in messages: a file name.
+        renamed: the rules by `message field/field`; see `Renamed`.
 
     Returns:
-        The text, and a sentence for each name that it had.
+        The translated text, and a sentence for each translated name.
 
     Raises:
-        errors.ConfigError: it has a name whose meaning is not available here.
+        errors.ConfigError: the text has a name whose meaning is not available here.
     """
     source, tokens = Source(text, name), tokenize(text)
     changes: List[Change] = []
@@ -62,12 +62,12 @@ def apply(text: str, name: str, renamed: Mapping[str, Renamed] = RENAMED) -> Tup
         if rule.becomes and (value is None or _unquoted(value) not in rule.values):
             continue
         changes += _changes(text, tokens, index, rule)
-        notes.append(f'{source.place(token.offset)}: {token.text} is {_said(rule, value)}.')
+        notes.append(f'{source.place(token.offset)}: {token.text} is {_describe(rule, value)}.')
     return _changed(text, changes), notes
 
 
-def _said(rule: Renamed, value: Optional[Token]) -> str:
-    """Return what became of a field with a value."""
+def _describe(rule: Renamed, value: Optional[Token]) -> str:
+    """Describe the translation of a field."""
     if not rule.now:
         return f'left out: {rule.why}' if rule.why else 'left out'
     if rule.becomes:
@@ -76,7 +76,7 @@ def _said(rule: Renamed, value: Optional[Token]) -> str:
 
 
 def _became(rule: Renamed, value: Token) -> str:
-    """Return the value that one of another version has here."""
+    """Translate a value of another version."""
     return rule.becomes[rule.values.index(_unquoted(value))]
 
 
@@ -85,13 +85,13 @@ def _unquoted(value: Token) -> str:
 
 
 def _is_field(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a word is the name of a field: a value or a message follows it."""
+    """Return whether a word is a field name: a value or a message follows it."""
     following = tokens[index + 1].text
     return following == ':' or following in OPENERS
 
 
 def _name_before(tokens: Sequence[Token], index: int) -> str:
-    """Return the field whose message an opening brace begins."""
+    """Return the name of the field whose message an opening brace begins."""
     before = index - 1
     if before >= 0 and tokens[before].text == ':':
         before -= 1
@@ -99,7 +99,7 @@ def _name_before(tokens: Sequence[Token], index: int) -> str:
 
 
 def _value(tokens: Sequence[Token], index: int) -> Optional[Token]:
-    """Return the value behind a field's name; None of a message."""
+    """Return the value after a field name; None for a message."""
     if tokens[index + 1].text != ':' or tokens[index + 2].text in OPENERS:
         return None
     return tokens[index + 2]
@@ -118,7 +118,7 @@ def _changes(text: str, tokens: Sequence[Token], index: int, rule: Renamed) -> L
         value = tokens[index + 2]
         changes.append(Change(value.offset, value.offset + len(value.text), _became(rule, value)))
     if rule.more:
-        opener = next(one for one in tokens[index:] if one.text in OPENERS)
+        opener = next(token for token in tokens[index:] if token.text in OPENERS)
         changes.append(Change(opener.offset + 1, opener.offset + 1, f' {rule.more} '))
     return changes
 

@@ -1,4 +1,4 @@
-"""What the messages of a config must have, and which of their numbers may not be above another."""
+"""Checks for required fields, for required choices, and for pairs of numbers in order."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from protos import field_rules
 def check_parts(
     rules: ConfigRules, config: message_lib.Message, where: str = ''
 ) -> Iterator[Problem]:
-    """Yield what is missing, not chosen or out of order in the messages that a config has set.
+    """Check the messages that are set in a config for missing fields and numbers out of order.
 
     Args:
-        rules: those of the task.
+        rules: the rules of the task.
         config: a pipeline config, or a part of one.
-        where: where in a pipeline config the part is.
+        where: the path of the part in the pipeline config.
+
+    Yields:
+        The problems.
     """
     for path, message in support.set_messages(rules, config, where):
         descriptor = message.DESCRIPTOR
@@ -44,7 +47,7 @@ def _missing(rules: ConfigRules, path: str, message: message_lib.Message) -> Ite
 
 
 def _expected(rules: ConfigRules, field: descriptor_lib.FieldDescriptor) -> str:
-    """Return what is said of a field that is not set."""
+    """Return the error text for a required field that is not set."""
     if schema.is_repeated(field):
         return 'empty; expected at least one.'
     if schema.is_message(field):
@@ -56,7 +59,7 @@ def _expected(rules: ConfigRules, field: descriptor_lib.FieldDescriptor) -> str:
 
 
 def _members(rules: ConfigRules, oneof: descriptor_lib.OneofDescriptor) -> str:
-    """Return the supported members of a oneof, for an error message."""
+    """List the supported members of a oneof for an error message."""
     return ', '.join(field.name for field in oneof.fields if rules.is_supported(field))
 
 

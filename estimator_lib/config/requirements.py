@@ -1,9 +1,9 @@
-"""Fields that have an effect only together with another one: `requires` of their rule.
+"""Checks of `requires` rules: fields that have an effect only together with another field.
 
-A condition names a field: one of the same message, or a path in the whole config, and what it has
-to be.
+A condition names a field, either of the same message or by its path in the whole config, and the
+value that it must have.
 
-    `fine_tune_checkpoint`            set, and neither 0, false nor empty
+    `fine_tune_checkpoint`            set, and not 0, false or empty
     `cache: MEMORY|FILE`              one of these values
     `top_k_percent_pixels < 1`        a smaller (`>`: larger) number; of a list, of entries
     `sync_replicas or mode: CLONES`   one of several conditions
@@ -30,10 +30,10 @@ class _Condition(NamedTuple):
     """One condition.
 
     Attributes:
-        path: of the needed field.
-        values: that it may have; empty: any that is set.
+        path: the path of the required field.
+        values: its allowed values; empty: any value that is set.
         sign: `<`, `>` or empty.
-        bound: of its number, with a sign.
+        bound: the bound of its number, if there is a sign.
     """
 
     path: str
@@ -43,10 +43,10 @@ class _Condition(NamedTuple):
 
 
 def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
-    """Yield a sentence for each field that is set to change something, but lacks what it needs.
+    """Yield a sentence for each field that is set without the field that it requires.
 
     Args:
-        rules: those of the task.
+        rules: the rules of the task.
         config: a pipeline config.
     """
     for path, message in support.set_messages(rules, config):
@@ -80,10 +80,10 @@ def check_names(requires: str, message: message_lib.Message, config: PipelineCon
 
 
 def _parse(text: str) -> _Condition:
-    found = _CONDITION.fullmatch(text)
-    if found is None:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
         raise ValueError(f'{text!r} is no condition on a field.')
-    path, values, sign, bound = found.groups()
+    path, values, sign, bound = match.groups()
     alternatives = tuple(values.split('|')) if values else ()
     return _Condition(path, alternatives, sign or '', float(bound or 0))
 
@@ -91,7 +91,7 @@ def _parse(text: str) -> _Condition:
 def _owner(
     path: str, message: message_lib.Message, config: PipelineConfig
 ) -> Tuple[message_lib.Message, str]:
-    """Return the message that a condition's field is in, and the name of the field."""
+    """Return the message that has the field of a condition, and the name of the field."""
     *parents, name = path.split('.')
     first = (*parents, name)[0]
     owner = message if first in message.DESCRIPTOR.fields_by_name else config

@@ -1,7 +1,7 @@
-"""What is known of the fields of a config.
+"""Rules of config fields: support, ranges, required fields and checks.
 
-A field's own rule is an option in the `.proto` file (`protos.field_rules`). `ConfigRules` holds
-what a task says besides: what depends on the task, and checks across fields.
+The rule of a single field is an option in the `.proto` file (`protos.field_rules`). `ConfigRules`
+adds the rules that depend on the task, and checks across fields.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from estimator_lib.config import schema
 from protos import field_rules, pipeline_pb2, rules_pb2
 from protos.field_rules import Range
 
-# Stands for every field of a message.
+# All fields of a message.
 ALL = frozenset({'*'})
 
 # The three kinds of field support.
-SUPPORTED = 'supported'  # what the field says is done
-IGNORED = 'ignored'  # accepted with a warning: nothing can depend on it
+SUPPORTED = 'supported'  # the field has its effect
+IGNORED = 'ignored'  # accepted with a warning; it has no effect
 UNSUPPORTED = 'unsupported'  # an error when it is set to anything but its default
-# That of a field of tasks, where there are no rules of a task.
+# The support of a task's field when the rules of the task are not known.
 UNKNOWN = 'unknown'
 
 PipelineConfig = pipeline_pb2.TrainEvalPipelineConfig
@@ -33,12 +33,12 @@ Field = descriptor_lib.FieldDescriptor
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """A problem of a config.
 
     Attributes:
-        path: the field, as a setting would name it: `eval_input_reader.0.label_map_path`; empty
-            where the text names it.
-        text: its value and what was expected, or why it is unsupported.
+        path: the path of the field as in a setting: `eval_input_reader.0.label_map_path`; empty if
+            the text names the field.
+        text: the value and the expectation, or the reason why the field is unsupported.
     """
 
     path: str
@@ -56,25 +56,24 @@ Reasons = Mapping[str, Mapping[str, str]]
 class ConfigRules:
     """Rules of config fields beyond those of the schema.
 
-    The tables override what the schema says. `Message.field` is by short name,
+    The tables override the rules of the schema. `Message.field` uses short names:
     `TrainConfig.num_steps`.
 
     Attributes:
-        models: the words of `only_for` in the schema whose fields are supported.
-        unlisted: without `models`: why a field that the schema has `only_for` some of them, and
-            that no table lists, is an error. Empty: it is not looked at.
-        supported: fields that are supported, or `ALL`, by message.
-        ignored: why a field has no effect, by message and field.
-        unsupported: why a field is an error, by message and field.
-        ranges: of numbers, by `Message.field`. Values that are not set are not looked at.
-        required: the fields that a message is of no use without, by message. A list must have
-            something in it.
-        same_in_readers: fields on which all input readers have to agree, and the path of the field
-            that decides where it is set ('': the first reader does).
-        checkpoint_types: the values of `train_config.fine_tune_checkpoint_type`, and what an empty
-            one stands for.
-        problems: checks of a whole config, of which only the parts that a mode uses are set.
-        doubts: yield sentences about what is allowed, and probably not meant.
+        models: the `only_for` words of the schema whose fields are supported.
+        unlisted: used without `models`: the reason why a field is an error that the schema has
+            `only_for` some models and that no table lists. Empty: such fields are not checked.
+        supported: the supported fields, or `ALL`, by message.
+        ignored: the reasons why fields have no effect, by message and field.
+        unsupported: the reasons why fields are errors, by message and field.
+        ranges: the ranges of numbers, by `Message.field`. Values that are not set are not checked.
+        required: the required fields, by message. A required list must not be empty.
+        same_in_readers: fields that must be equal in all input readers, each with the path of the
+            field that decides if it is set ('': the first reader decides).
+        checkpoint_types: the values of `train_config.fine_tune_checkpoint_type`, by the type that
+            an empty value means.
+        problems: checks of a whole config, in which only the parts that a mode uses are set.
+        warnings: checks that yield sentences about values that are allowed but probably mistakes.
     """
 
     models: FrozenSet[str] = frozenset()
@@ -87,10 +86,10 @@ class ConfigRules:
     same_in_readers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     checkpoint_types: Mapping[str, Tuple[str, ...]] = dataclasses.field(default_factory=dict)
     problems: Checks = ()
-    doubts: Tuple[Callable[[PipelineConfig], Iterable[str]], ...] = ()
+    warnings: Tuple[Callable[[PipelineConfig], Iterable[str]], ...] = ()
 
     def __add__(self, other: ConfigRules) -> ConfigRules:
-        """Return both rules: of a message that is in both, the fields of both."""
+        """Merge two sets of rules; for a message in both, the fields of both apply."""
         return ConfigRules(
             **{
                 field.name: _joined(getattr(self, field.name), getattr(other, field.name))
@@ -100,11 +99,11 @@ class ConfigRules:
 
     def support(self, field: Field) -> Tuple[str, str]:
         """Return `SUPPORTED`, `IGNORED`, `UNSUPPORTED` or `UNKNOWN`, and the reason why."""
-        # Each check of a config asks this of each of its fields.
-        found = self._supports.get(field)
-        if found is None:
-            found = self._supports[field] = self._find_support(field)
-        return found
+        # Cached because each check of a config asks for each of its fields.
+        support = self._supports.get(field)
+        if support is None:
+            support = self._supports[field] = self._find_support(field)
+        return support
 
     @functools.cached_property
     def _supports(self) -> Dict[Field, Tuple[str, str]]:
@@ -132,11 +131,11 @@ class ConfigRules:
         return (UNKNOWN if for_some else SUPPORTED), ''
 
     def is_supported(self, field: Field) -> bool:
-        """Return whether what a field says is done."""
+        """Return whether a field is supported."""
         return self.support(field)[0] == SUPPORTED
 
     def value_problem(self, field: Field, value: Any) -> str:
-        """Return why a value of a field is not one of the supported ones; empty when it is."""
+        """Return the reason why a value of a field is unsupported; empty if it is supported."""
         rule = field_rules.get_rule(field)
         if rule.HasField('only_for') and (not self.models or self._is_listed(rule)):
             return ''
@@ -144,14 +143,14 @@ class ConfigRules:
         return '' if is_in else rule.unsupported
 
     def range(self, field: Field) -> Optional[Range]:
-        """Return the interval that a field's numbers have to be in; None: any number will do."""
+        """Return the interval of a field's numbers; None if any number is allowed."""
         if not self.is_supported(field):
             return None
         name = f'{schema.short_name(field.containing_type)}.{field.name}'
         return self.ranges.get(name) or field_rules.get_range(field)
 
     def required_fields(self, message: descriptor_lib.Descriptor) -> Iterator[Field]:
-        """Yield the fields that a message is of no use without."""
+        """Yield the required fields of a message."""
         yield from field_rules.find_fields(message, 'required')
         for name in self.required.get(schema.short_name(message), ()):
             yield message.fields_by_name[name]
@@ -171,8 +170,8 @@ def _joined(ours: Any, others: Any) -> Any:
     return {**ours, **others, **both}
 
 
-def problems_of(build: Callable[..., Any], *arguments: Any) -> Iterator[Problem]:
-    """Yield what a function that makes something of a config says when it cannot."""
+def find_build_problems(build: Callable[..., Any], *arguments: Any) -> Iterator[Problem]:
+    """Call a function that builds something from a config; yield its `ConfigError` as a problem."""
     try:
         build(*arguments)
     except errors.ConfigError as error:

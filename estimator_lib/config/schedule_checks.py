@@ -1,4 +1,4 @@
-"""What is wrong with an optimizer's config: what is missing, and schedules that cannot be."""
+"""Checks of the optimizer's config and of its learning rate schedule."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from protos import optimizer_pb2, train_pb2
 
 
 def check_optimizer(optimizer: optimizer_pb2.Optimizer, num_steps: int) -> Iterator[Problem]:
-    """What is wrong with `train_config.optimizer`, beside single values out of range.
+    """Check `train_config.optimizer` beyond the ranges of single fields.
 
     Args:
         optimizer: the message.
         num_steps: `train_config.num_steps`.
+
+    Yields:
+        The problems.
     """
     path = 'train_config.optimizer'
     kind = optimizer.WhichOneof('optimizer')
@@ -52,7 +55,7 @@ def _manual_step(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
 
 
 def _growing(path: str, steps: Sequence[int]) -> Iterator[Problem]:
-    """Yield the steps at which a rate changes."""
+    """Check that the steps at which a rate changes grow from 1."""
     if not steps:
         yield Problem(path, 'empty; expected at least one step at which the rate changes.')
     elif steps[0] == 0:
@@ -87,7 +90,7 @@ def _polynomial(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
 
 
 def _length(path: str, steps: int, num_steps: int) -> Iterator[Problem]:
-    """Yield a schedule that may take its length from the run's."""
+    """Check that a schedule without a length can use the length of the run."""
     if not steps and not num_steps:
         yield Problem(path, '0 stands for train_config.num_steps, which is 0 too; set one.')
 
@@ -125,13 +128,13 @@ _SCHEDULES: Dict[str, Callable[[str, Any, int], Iterator[Problem]]] = {
 
 
 class Span(NamedTuple):
-    """Steps that a schedule names.
+    """Lengths of a schedule and of its warm-up.
 
     Attributes:
-        warmup_field: of the schedule; it says how long the warm-up is.
-        warmup: its steps; 0: there is none.
-        length_field: of the schedule; it says how long the whole schedule is.
-        length: the steps until the rate is the last one; 0: as many as the run has, or no end.
+        warmup_field: the field of the schedule that sets the length of the warm-up.
+        warmup: the steps of the warm-up; 0: there is none.
+        length_field: the field of the schedule that sets its whole length.
+        length: the steps until the final rate; 0: the length of the run, or no end.
     """
 
     warmup_field: str = ''
@@ -141,7 +144,7 @@ class Span(NamedTuple):
 
 
 def span(rate: optimizer_pb2.LearningRate) -> Span:
-    """Return the steps that a schedule of the learning rate names."""
+    """Return the lengths of a learning rate schedule and of its warm-up."""
     schedule = rate.WhichOneof('learning_rate')
     return _SPANS[schedule](getattr(rate, schedule)) if schedule in _SPANS else Span()
 
@@ -171,30 +174,30 @@ def _span_of_deeplab(schedule: Any) -> Span:
 
 
 _SPANS: Dict[str, Callable[[Any], Span]] = {
-    'exponential_decay_learning_rate': lambda one: Span('burnin_steps', one.burnin_steps),
+    'exponential_decay_learning_rate': lambda schedule: Span('burnin_steps', schedule.burnin_steps),
     'manual_step_learning_rate': _span_of_manual_steps,
     'cosine_decay_learning_rate': _span_of_cosine,
-    'polynomial_decay_learning_rate': lambda one: Span(
-        length_field='decay_steps', length=one.decay_steps
+    'polynomial_decay_learning_rate': lambda schedule: Span(
+        length_field='decay_steps', length=schedule.decay_steps
     ),
     'deeplab_learning_rate': _span_of_deeplab,
-    'exponential_decay_with_warmup_learning_rate': lambda one: Span(
-        'warmup_steps', one.warmup_steps
+    'exponential_decay_with_warmup_learning_rate': lambda schedule: Span(
+        'warmup_steps', schedule.warmup_steps
     ),
 }
 
 
-def doubts(train_config: train_pb2.TrainConfig) -> Iterator[str]:
-    """Yield what is allowed in a schedule, and probably not meant."""
+def find_warnings(train_config: train_pb2.TrainConfig) -> Iterator[str]:
+    """Yield warnings about schedules that do not fit the length of the run."""
     optimizer = train_config.optimizer.WhichOneof('optimizer')
     if not optimizer:
         return
     rate = getattr(train_config.optimizer, optimizer).learning_rate
-    yield from _doubts_of_length(rate, train_config.num_steps)
+    yield from _length_warnings(rate, train_config.num_steps)
 
 
-def _doubts_of_length(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterator[str]:
-    """Yield how the length of the run and that of the schedule differ."""
+def _length_warnings(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterator[str]:
+    """Yield warnings about a run that is shorter or longer than its schedule."""
     schedule, steps = rate.WhichOneof('learning_rate'), span(rate)
     run = f'train_config.num_steps is {num_steps}'
     if not num_steps:

@@ -1,4 +1,4 @@
-"""Questions about the config's schema: names, paths to fields, the messages that it reaches."""
+"""Queries of the config's schema: names, paths to fields, and reachable messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def short_name(message: descriptor_lib.Descriptor) -> str:
 
 
 def is_map(field: descriptor_lib.FieldDescriptor) -> bool:
-    """Return whether a field is a map from a scalar to something."""
+    """Return whether a field is a map."""
     return is_message(field) and field.message_type.GetOptions().map_entry
 
 
@@ -36,7 +36,7 @@ def is_message(field: descriptor_lib.FieldDescriptor) -> bool:
 
 
 def is_repeated(field: descriptor_lib.FieldDescriptor) -> bool:
-    """Return whether a field takes any number of values."""
+    """Return whether a field is repeated."""
     return field.label == field.LABEL_REPEATED
 
 
@@ -46,8 +46,7 @@ def reachable_messages(
 ) -> Dict[descriptor_lib.Descriptor, str]:
     """Return every message that a message can hold, itself included, with a shortest path.
 
-    The entries of maps are not messages of their own: a map's field stands for them, and the path
-    to its values ends with that field.
+    The entry messages of maps are left out: the path to a map's values ends with the map's field.
     """
     paths = {root: ''}
     queue = collections.deque([root])
@@ -66,14 +65,14 @@ def reachable_messages(
 
 
 def schema_fields(root: descriptor_lib.Descriptor) -> Iterator[Tuple[str, str]]:
-    """(message, field) by short name for each field that a message can hold, at any depth."""
+    """Yield (message, field), by short name, for each field of a message at any depth."""
     for message in reachable_messages(root):
         for field in message.fields:
             yield short_name(message), field.name
 
 
 def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
-    """Return paths to fields of that name, shortest first, or to what it is called here."""
+    """Return the paths of fields of a name, shortest first, or the field that it has become."""
     paths = [
         join(path, name)
         for message, path in reachable_messages(root).items()
@@ -87,13 +86,13 @@ def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:
 
 
 def unknown_field(name: str, message: descriptor_lib.Descriptor) -> str:
-    """Return one sentence about a field that a message does not have."""
+    """Describe a field that a message does not have, in one sentence."""
     hint = errors.nearest_hint(name, message.fields_by_name)
     return f'{short_name(message)} has no field {name!r}{hint}'
 
 
 def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
-    """Return one sentence that lists the fields of a message, those most like `name` first."""
+    """List the fields of a message in one sentence, those most similar to `name` first."""
     known = errors.nearest_first(name, message.fields_by_name)
     listed = ', '.join(known) if known else '(none)'
     return textwrap.fill(
@@ -106,7 +105,7 @@ def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
 
 
 def value_text(field: descriptor_lib.FieldDescriptor, value: Any) -> str:
-    """Return a scalar as it is written in a config, without quotes."""
+    """Format a scalar as in a config, without quotes."""
     if field.enum_type is not None:
         return field.enum_type.values_by_number[value].name
     return str(value).lower() if isinstance(value, bool) else str(value)

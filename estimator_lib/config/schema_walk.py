@@ -1,4 +1,4 @@
-"""A walk over a config's text beside its schema, up to the first thing that cannot be."""
+"""Comparison of a config's text with its schema, up to the first problem."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from estimator_lib import errors
 from estimator_lib.config import schema
 from estimator_lib.config.tokens import CLOSERS, END, OPENERS, STRING, UNCLOSED_STRING, WORD, Token
 
-# Kinds of problems that are explained in their own way.
+# Kinds of problems that need their own explanation.
 UNKNOWN_FIELD = 'unknown field'
 DUPLICATE = 'duplicate'
 UNBALANCED = 'unbalanced'
 ESCAPE = 'escape'
 
-# What may be wrong with the closing braces before a problem.
+# Faults of closing braces that may cause a later problem.
 MISSING = 'missing'
 EXTRA = 'extra'
 
@@ -35,7 +35,7 @@ _BOOLEANS = {
     **dict.fromkeys(('true', 'True', 't', '1'), True),
     **dict.fromkeys(('false', 'False', 'f', '0'), False),
 }
-# Backslashes: before a letter in a path; what makes a control character elsewhere.
+# A backslash before a letter in a path, and an escape of a control character elsewhere.
 _DRIVE = re.compile(r'.[A-Za-z]:\\(?!\\)')
 _PATH_ESCAPE = re.compile(r'(?<!\\)(\\\\)*\\[A-Za-z]')
 _CONTROL_ESCAPE = re.compile(r'(?<!\\)(\\\\)*\\(?P<letter>[abfnrtv])')
@@ -48,12 +48,12 @@ class Problem:
 
     Attributes:
         kind: `UNKNOWN_FIELD`, `DUPLICATE`, `UNBALANCED`, `ESCAPE`, or '' for any other.
-        text: one sentence that says what was expected and what is there.
-        token: where.
+        text: one sentence with the expectation and the actual token.
+        token: the place of the problem.
         path: the message path: `model.classification`.
         message: the message that the walk was in.
-        other: the token that this one contradicts: the first of two.
-        brace: what would explain it: `MISSING` or `EXTRA`, a closing brace further up; else ''.
+        other: the earlier token that this one contradicts.
+        brace: `MISSING` or `EXTRA` if such a closing brace further up may be the cause; else ''.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Problem:
 
 
 class _StopError(Exception):
-    """Ends a walk at its first problem."""
+    """Signal that ends a walk at its first problem."""
 
     def __init__(self, problem: Problem):
         super().__init__(problem.text)
@@ -86,7 +86,7 @@ class _Frame:
 
 
 class Walk:
-    """One walk.
+    """Walk over the tokens of a text.
 
     Args:
         tokens: from `tokens.tokenize`.
@@ -100,7 +100,7 @@ class Walk:
         self._frames = [_Frame(root, '', None)]
 
     def run(self) -> Optional[Problem]:
-        """Walk to the end, or to the first problem, which is returned."""
+        """Walk to the first problem and return it; return None if there is none."""
         try:
             self._message_body()
         except _StopError as stop:
@@ -175,14 +175,14 @@ class Walk:
             self._values(frame, field, self._scalar)
 
     def _brace_before(self, frame: _Frame, name: str) -> str:
-        """Which wrong brace would explain a field that does not fit where it stands."""
+        """Return the brace fault that may be the cause of a misplaced field."""
         if any(name in each.message.fields_by_name for each in self._frames[:-1]):
             return MISSING
         closed = frame.closed
         return EXTRA if closed is not None and name in closed.fields_by_name else ''
 
     def _check_first(self, frame: _Frame, field: Field, token: Token) -> None:
-        """That a field with one value, or a oneof, has none yet."""
+        """Check that a singular field, or its oneof, is not set yet."""
         if schema.is_repeated(field):
             return
         brace = self._brace_before(frame, field.name)
@@ -199,7 +199,7 @@ class Walk:
         frame.first[field.name] = token
 
     def _values(self, frame: _Frame, field: Field, read: Callable[[_Frame, Field], None]) -> None:
-        """One value, or a list of them in brackets where the field is repeated."""
+        """Read one value, or a list in brackets for a repeated field."""
         if self._token.text != '[':
             read(frame, field)
             return
@@ -245,7 +245,7 @@ class Walk:
         self._take()
 
     def _check_escapes(self, field: Field, token: Token) -> None:
-        """That no backslash of a path is read as an escape."""
+        """Check that no backslash of a path is read as an escape."""
         raw = token.text
         if _DRIVE.match(raw) or (_PATH_FIELD.search(field.name) and _PATH_ESCAPE.search(raw)):
             self._fail(
@@ -267,7 +267,7 @@ class Walk:
 
 
 def expectation(field: Field) -> str:
-    """What a field's value may be, in words."""
+    """Describe the values that a field allows."""
     if field.cpp_type in _INTEGER_RANGES:
         low, high = _INTEGER_RANGES[field.cpp_type]
         return f'a whole number from {low} to {high}'
@@ -281,10 +281,10 @@ def expectation(field: Field) -> str:
 
 
 def scalar_value(field: Field, text: str) -> Union[int, float, bool, None]:
-    """Return the value that a word is, for a field that is neither a message nor a string.
+    """Parse a word as the value of a field that is neither a message nor a string.
 
     Returns:
-        The value (an enum's as its number); None where the word is none of the field's values.
+        The value (the number of an enum value); None if the word is not a value of the field.
     """
     number = _integer(text)
     if field.cpp_type in _INTEGER_RANGES:
@@ -303,7 +303,7 @@ def scalar_value(field: Field, text: str) -> Union[int, float, bool, None]:
 
 
 def _integer(text: str) -> Optional[int]:
-    """The value of a whole number in any of the ways that protobuf text has; None for another."""
+    """Parse an integer in any notation of protobuf text; None for another word."""
     try:
         return int(_OCTAL.sub(r'\g<1>0o\2', text), 0)
     except ValueError:
@@ -311,7 +311,7 @@ def _integer(text: str) -> Optional[int]:
 
 
 def _number(text: str) -> Optional[float]:
-    """Return the value of a number; None for another word."""
+    """Parse a number; None for another word."""
     for candidate in (text, text[:-1] if text[-1:] in ('f', 'F') else text):
         try:
             return float(candidate)
@@ -321,7 +321,7 @@ def _number(text: str) -> Optional[float]:
 
 
 def _value_hint(field: Field, token: Token) -> str:
-    """How a value that is almost right would be written."""
+    """Return the correct spelling of an almost valid value, as the end of a sentence."""
     if token.kind == STRING and scalar_value(field, token.text[1:-1]) is not None:
         return f': write {token.text[1:-1]} without quotes.'
     if field.cpp_type == Field.CPPTYPE_STRING and token.kind == WORD:
@@ -330,7 +330,7 @@ def _value_hint(field: Field, token: Token) -> str:
 
 
 def enum_hint(field: Field, text: str) -> str:
-    """The end of a sentence about a wrong value: the nearest one, where the field is an enum."""
+    """Return the end of a sentence about a wrong value, with the nearest value of an enum."""
     if field.cpp_type == Field.CPPTYPE_ENUM:
         near = errors.nearest(text, field.enum_type.values_by_name)
         return f'; did you mean {near}?' if near else '.'
@@ -338,7 +338,7 @@ def enum_hint(field: Field, text: str) -> str:
 
 
 def _shown(token: Token) -> str:
-    """Return a token as a message quotes it."""
+    """Quote a token for a message."""
     if token.kind == END:
         return 'the end of the text'
     if token.kind in (STRING, UNCLOSED_STRING):

@@ -1,4 +1,4 @@
-"""Field support: which fields of a config are supported, ignored or unsupported, by its rules."""
+"""Search for supported, ignored and unsupported fields that are set in a config."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def set_fields(
     """Yield the fields that are set in a config, inside repeated fields, oneofs and maps too.
 
     Yields:
-        (path, the field's descriptor, value), a message before its fields. What is inside a message
-        that is not supported is left out: it falls with the whole.
+        (path, the field's descriptor, value), a message before its fields. Fields inside an
+        unsupported message are left out: the message itself is the problem.
     """
     for above, each in set_messages(rules, message, path):
         for field, value in each.ListFields():
@@ -28,7 +28,7 @@ def set_fields(
 def set_messages(
     rules: ConfigRules, message: message_lib.Message, path: str = ''
 ) -> Iterator[Tuple[str, message_lib.Message]]:
-    """Yield the supported messages that are set in a config, with their paths; itself first."""
+    """Yield the config itself, then the supported messages set in it, with their paths."""
     yield path, message
     for field, value in message.ListFields():
         if not schema.is_message(field) or not rules.is_supported(field):
@@ -53,12 +53,12 @@ def unsupported(
 ) -> Iterator[Problem]:
     """Yield each set field of a config that is not supported.
 
-    An unsupported field that is set to its default asks for nothing, and is let pass.
+    An unsupported field that is set to its default changes nothing, and is allowed.
 
     Args:
-        rules: those of the task.
+        rules: the rules of the task.
         config: a pipeline config, or a part of one.
-        path: where in a pipeline config the part is.
+        path: the path of the part in the pipeline config.
     """
     for here, field, value in set_fields(rules, config, path):
         kind, reason = rules.support(field)
@@ -69,10 +69,10 @@ def unsupported(
 
 
 def refuse(rules: ConfigRules, config: message_lib.Message, path: str) -> None:
-    """Raise an error when a part of a config asks for what is not supported; see `unsupported`.
+    """Refuse a part of a config that sets unsupported fields; see `unsupported`.
 
     Raises:
-        errors.ConfigError: it does; the message names every such field.
+        errors.ConfigError: there are such fields; the message names all of them.
     """
     problems = list(unsupported(rules, config, path))
     if problems:
@@ -80,7 +80,7 @@ def refuse(rules: ConfigRules, config: message_lib.Message, path: str) -> None:
 
 
 def ignored(rules: ConfigRules, config: message_lib.Message) -> Iterator[str]:
-    """Yield a sentence about each field that is set to change something, and does not."""
+    """Yield a sentence about each ignored field that is set to a value other than its default."""
     for path, field, value in set_fields(rules, config):
         kind, reason = rules.support(field)
         if kind == IGNORED and not is_default(field, value):
@@ -88,7 +88,7 @@ def ignored(rules: ConfigRules, config: message_lib.Message) -> Iterator[str]:
 
 
 def listed(problems: Sequence[Problem]) -> str:
-    """Return problems as one message: a line each, below a headline where there are several."""
+    """Format problems as one message: several problems get a line each below a headline."""
     if len(problems) == 1:
         return str(problems[0])
     lines: List[str] = [f'\n  {problem}' for problem in problems]
@@ -96,7 +96,7 @@ def listed(problems: Sequence[Problem]) -> str:
 
 
 def is_default(field: Any, value: Any) -> bool:
-    """Return whether a field is set to what it would be unset."""
+    """Return whether a value of a scalar field is its default."""
     if schema.is_message(field) or schema.is_repeated(field):
         return False
     return value == field.default_value

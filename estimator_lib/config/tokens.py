@@ -1,4 +1,4 @@
-"""The text of a pipeline config as tokens that know where they stand, for error messages."""
+"""Tokens of a config's text with their positions, for error messages."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Token:
 
     Attributes:
         kind: `WORD`, `STRING` (with its quotes), `UNCLOSED_STRING` (to the end of its line),
-            `SYMBOL` (one character) or `END` (empty, behind the last one).
+            `SYMBOL` (one character) or `END` (empty, after the last token).
         text: the characters, as written.
-        offset: index of the first of them.
+        offset: the index of the first character.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Token:
 
 
 def tokenize(text: str) -> List[Token]:
-    """Return the tokens of a text without blanks and comments, and an `END` after the last one."""
+    """Split a text into tokens, without blanks and comments, and append an `END`."""
     tokens = []
     end = 0
     for match in _TOKEN.finditer(text):
@@ -55,11 +55,11 @@ def tokenize(text: str) -> List[Token]:
 
 
 class Source:
-    """A named text, and the places in it.
+    """A named text, with positions by offset.
 
     Args:
         text: the whole text.
-        name: what messages call it: a file name.
+        name: the name of the text in messages: a file name.
     """
 
     def __init__(self, text: str, name: str):
@@ -81,26 +81,26 @@ class Source:
         return self.text[start : len(self.text) if end < 0 else end].rstrip('\r')
 
     def indentation(self, offset: int) -> int:
-        """How far the line around an offset is indented; a tab counts as eight."""
+        """Return the indentation of the line around an offset; a tab counts as eight."""
         line = self.line(offset).expandtabs(8)
         return len(line) - len(line.lstrip())
 
     def starts_line(self, token: Token) -> bool:
-        """Return whether nothing but blanks stands before a token in its line."""
+        """Return whether a token is the first one of its line."""
         return not self.text[self._line_start(token.offset) : token.offset].strip()
 
     def place(self, offset: int) -> str:
-        """`file:line:column`."""
+        """Format an offset as `file:line:column`."""
         return f'{self.name}:{self.line_number(offset)}:{self.column(offset)}'
 
     def picture(self, offset: int) -> str:
-        """Return the line around an offset, and a caret under the offset."""
+        """Return the line around an offset, with a caret under the offset."""
         line = self.line(offset)
         position = min(offset - self._line_start(offset), len(line))
         if len(line) > _LONGEST_LINE:
             first = max(0, position - _LONGEST_LINE // 2)
             line, position = line[first : first + _LONGEST_LINE], position - first
-        # Tabs stay tabs, so that the caret stands under its character whatever their width.
+        # The margin keeps tabs, so that the caret is under its character at any tab width.
         margin = ''.join('\t' if character == '\t' else ' ' for character in line[:position])
         return f'{line}\n{margin}^'
 
@@ -113,8 +113,8 @@ class BraceFault:
     """The brace that is most likely the cause of unbalanced braces.
 
     Attributes:
-        token: an opening brace that nothing closes, or a closing one that closes nothing.
-        closed_by: the closing brace that stands too far left to belong to `token`, if one does.
+        token: an opening brace that nothing closes, or a closing brace that closes nothing.
+        closed_by: the closing brace that is too far left to belong to `token`, if there is one.
     """
 
     token: Token
@@ -122,23 +122,22 @@ class BraceFault:
 
     @property
     def is_unclosed(self) -> bool:
-        """Whether a closing brace is missing, rather than one too many."""
+        """True if a closing brace is missing, False if there is one too many."""
         return self.token.text in OPENERS
 
 
 def find_brace_fault(source: Source, tokens: Sequence[Token]) -> Optional[BraceFault]:
-    """Where braces stop to balance, as the indentation tells it.
+    """Find the most likely cause of unbalanced braces by the indentation.
 
-    Only the count of braces says for sure that one is missing; which one, the author's indentation
-    knows best: the first closing brace that stands left of the line of the brace that it closes
-    was meant for one further out.
+    The count of braces only shows that one is missing. The indentation shows which one: the first
+    closing brace that is left of the line of its opening brace was meant for an outer one.
 
     Args:
         source: the text.
         tokens: its tokens.
 
     Returns:
-        The most likely fault; None where braces balance.
+        The most likely fault; None if the braces are balanced.
     """
     opened: List[Token] = []
     too_far_left: Optional[BraceFault] = None
@@ -169,7 +168,7 @@ def _braces(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _shift(source: Source, opener: Token, closer: Token) -> int:
-    """How far right of its opener's line a closer stands; 0 where that says nothing."""
+    """Return how far a closing brace is right of its opener's line; 0 inside a line."""
     same_line = source.line_number(opener.offset) == source.line_number(closer.offset)
     if same_line or not source.starts_line(closer):
         return 0

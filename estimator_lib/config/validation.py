@@ -1,6 +1,6 @@
-"""What is wrong with a config that parses: fields not supported, bad values, contradictions.
+"""Validation of a parsed config: unsupported fields, bad values, contradictions.
 
-Every check yields `Problem`s instead of raising, so that a user sees all of them at once.
+Each check yields `Problem`s instead of raising, so that a user sees all of them at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from protos import field_rules
 
 log = logging.getLogger('estimator_lib')
 
-# What all tasks have in common beside the rules of single fields.
+# Rules of all tasks beyond those of single fields.
 _ENGINE = ConfigRules(same_in_readers={'max_image_pixels': ''})
 
-# The parts of a config that a mode of the front door does not use.
+# The parts of a config that a mode of the command does not use.
 _TRAINING = ('train_config', 'train_input_reader')
 _EVALUATION = ('eval_config', 'eval_input_reader')
 _UNUSED: Mapping[str, Sequence[str]] = {
@@ -41,23 +41,23 @@ def validate(
     mode: Optional[str] = 'train_and_evaluate',
     rules: Optional[ConfigRules] = None,
 ) -> List[str]:
-    """Check that a config asks for what there is, with values that can be.
+    """Check that a config is complete, supported and consistent.
 
     Args:
         config: the config.
-        mode: what it is to be used for (a `--mode` of the front door); only the parts that this
-            uses are looked at: an export does not mind how the model was trained. None: all parts
-            that are there are looked at, and none has to be there.
-        rules: those of the task (`Task.config_rules`; `model_fns.validate` finds them). None: only
-            what the engine reads is checked; `model`, and what tasks alone read, is not.
+        mode: the `--mode` that the config is used for. Only the parts that this mode uses are
+            checked: an export does not use `train_config`. None: all parts that are present are
+            checked, and none is required.
+        rules: the rules of the task (`Task.config_rules`; `model_fns.validate` finds them). None:
+            only the fields of the engine are checked, not `model` or other fields of tasks.
 
     Returns:
-        Warnings, one sentence each: fields that are set and change nothing, and values that are
-        allowed and probably not meant.
+        Warnings, one sentence each: fields that are set without effect, and values that are allowed
+        but probably mistakes.
 
     Raises:
-        errors.ConfigError: something is missing, contradictory, out of range, or not available;
-            the message lists every such thing, a line each, with its path.
+        errors.ConfigError: something is missing, contradictory, out of range, or not supported. The
+            message lists all problems, a line each, with their paths.
     """
     used, rules = _sections(config, mode), _ENGINE + (rules or ConfigRules())
     trains, evaluates = _uses(mode, 'train_config'), _uses(mode, 'eval_config')
@@ -78,9 +78,9 @@ def validate(
     warnings = [
         *support.ignored(rules, used),
         *requirements.unmet(rules, used),
-        *_doubts(used, mode),
+        *_find_warnings(used, mode),
     ]
-    warnings += [doubt for doubts in rules.doubts for doubt in doubts(used)]
+    warnings += [warning for check in rules.warnings for warning in check(used)]
     for warning in warnings:
         log.warning('config: %s', warning)
     return warnings
@@ -92,13 +92,13 @@ def check_message(
     where: str,
     further: Iterable[Problem] = (),
 ) -> None:
-    """Raise an error for what is wrong with one message that is built without its config.
+    """Check one message that is used without its config.
 
     Args:
-        rules: of the task that the message is of.
+        rules: the rules of the task that reads the message.
         message: a part of a config.
         where: its path in the config.
-        further: other problems of the message.
+        further: more problems of the message.
 
     Raises:
         errors.ConfigError: a field is not supported, missing, out of range or out of order.
@@ -129,7 +129,7 @@ def _sections(config: PipelineConfig, mode: Optional[str]) -> PipelineConfig:
 
 
 def _values(rules: ConfigRules, message: message_lib.Message, where: str = '') -> Iterator[Problem]:
-    """Yield values that are out of range, no numbers, placeholders or malformed patterns."""
+    """Check for values out of range, NaN, infinity, placeholders and malformed patterns."""
     for path, field, value in support.set_fields(rules, message, where):
         if schema.is_message(field):
             continue
@@ -141,10 +141,10 @@ def _values(rules: ConfigRules, message: message_lib.Message, where: str = '') -
 
 
 def _value_problem(rules: ConfigRules, field: Field, value: Any) -> str:
-    """Return what is wrong with one value; empty when nothing is."""
+    """Return the problem of one value; empty if there is none."""
     if isinstance(value, str):
-        of_pattern = _pattern_problem(value) if _name(field) in _PATTERNS else ''
-        return errors.placeholder_problem(value) or of_pattern
+        malformed = _pattern_problem(value) if _name(field) in _PATTERNS else ''
+        return errors.placeholder_problem(value) or malformed
     if isinstance(value, float) and not math.isfinite(value):
         return f'{value}; expected a finite number.'
     allowed = rules.range(field)
@@ -157,7 +157,7 @@ def _name(field: Field) -> str:
     return f'{schema.short_name(field.containing_type)}.{field.name}'
 
 
-# Fields with regular expressions.
+# Fields that hold regular expressions.
 _PATTERNS = (
     'TrainConfig.freeze_variables',
     'TrainConfig.update_trainable_variables',
@@ -176,7 +176,7 @@ def _pattern_problem(pattern: str) -> str:
 
 
 def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Iterator[Problem]:
-    """Yield what is wrong with training, and, where it is `needed`, what is missing."""
+    """Check the training parts of a config; if they are `needed`, also for missing ones."""
     if not config.HasField('train_config'):
         if needed:
             yield Problem('train_config', 'is missing; training needs it.')
@@ -218,7 +218,7 @@ def _evaluation(config: PipelineConfig, needed: bool) -> Iterator[Problem]:
 
 
 def _evaluation_in_training(config: PipelineConfig) -> Iterator[Problem]:
-    """Yield what decides by evaluations, in a run without evaluations."""
+    """Check for fields that need evaluations in a run without evaluations."""
     reason = ''
     if not config.eval_config.schedule.enabled:
         reason = 'eval_config.schedule.enabled is false'
@@ -245,11 +245,11 @@ def _export(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem('export_config.best.metric', 'not set; expected a metric or "loss".')
 
 
-def _doubts(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]:
-    """Yield what is allowed, and probably not meant."""
+def _find_warnings(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]:
+    """Yield warnings about values that are allowed but probably mistakes."""
     if mode == 'train_and_evaluate' and not config.eval_input_reader:
         yield 'there is no eval_input_reader: the run does not evaluate.'
     train_config = config.train_config
     if mode == 'train' and train_config.HasField('early_stopping'):
         yield 'train_config.early_stopping has no effect: --mode=train does not evaluate.'
-    yield from schedule_checks.doubts(train_config)
+    yield from schedule_checks.find_warnings(train_config)

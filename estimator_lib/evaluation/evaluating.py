@@ -87,7 +87,7 @@ class Evaluator:
         Returns:
             Whether training should stop.
         """
-        step = checkpoint_files.step_of(checkpoint_path)
+        step = checkpoint_files.checkpoint_step(checkpoint_path)
         if step != self.last_step:
             self.last_metrics = {
                 each.name: self._evaluate_set(each, checkpoint_path) for each in self._sets

@@ -58,7 +58,7 @@ def watch(
                 raise run_folder.removal_error(checkpoint_dir) from error
             cause = errors.first_line(error)
             log.warning('%s was deleted before it was evaluated: %s', path, cause)
-        if last_step and checkpoint_files.step_of(path) >= last_step:
+        if last_step and checkpoint_files.checkpoint_step(path) >= last_step:
             return
         folder.restart()
     log.warning('no new checkpoint in %s for %g s', checkpoint_dir, idle_seconds)

@@ -1,4 +1,4 @@
-"""Agreement of an exported file with its model: the parts of its outputs that are as expected."""
+"""Agreement of an exported file with its model: the matching part of its outputs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _AS_PROBABLE = 0.02
 
 
 def compare(
-    expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool = True
+    expected: Sequence[Arrays], actual: Sequence[Arrays], exact: bool = True
 ) -> Dict[str, float]:
-    """Return how much of each output is as expected, in [0, 1].
+    """Return the matching part of each output, in [0, 1].
 
     Args:
         expected: outputs of each image, by name.
-        found: those that are compared with them.
+        actual: the outputs that are compared with them.
         exact: whether floats must be equal but for rounding; else they may be a tenth of the
             output's range apart.
 
@@ -37,8 +37,8 @@ def compare(
     """
     parts: Dict[str, float] = {}
     for name in expected[0]:
-        tolerance = _EXACT if exact else _near([one[name] for one in expected])
-        same = [_close(want[name], got[name], tolerance) for want, got in zip(expected, found)]
+        tolerance = _EXACT if exact else _near([outputs[name] for outputs in expected])
+        same = [_close(want[name], got[name], tolerance) for want, got in zip(expected, actual)]
         parts[name] = float(np.mean(np.concatenate(same))) if same else 0.0
     return parts
 
@@ -48,24 +48,24 @@ def class_agreement(probabilities: Sequence[np.ndarray], classes: Sequence[np.nd
 
     Args:
         probabilities: [.., C], of each image.
-        classes: ints [..], those that were found for it.
+        classes: ints [..], the classes that the file returned.
     """
     same = []
-    for expected, found in zip(probabilities, classes):
-        of_found = np.take_along_axis(expected, np.asarray(found)[..., np.newaxis], -1)[..., 0]
-        same.append(np.ravel(of_found >= expected.max(-1) - _AS_PROBABLE))
+    for expected, actual in zip(probabilities, classes):
+        probability = np.take_along_axis(expected, np.asarray(actual)[..., np.newaxis], -1)[..., 0]
+        same.append(np.ravel(probability >= expected.max(-1) - _AS_PROBABLE))
     return float(np.mean(np.concatenate(same)))
 
 
-def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:
+def largest_differences(expected: Sequence[Arrays], actual: Sequence[Arrays]) -> Dict[str, float]:
     """Return the largest difference of two numbers of each float output, by name."""
     return {
         name: max(
             float(np.abs(want[name] - got[name]).max(initial=0.0))
-            for want, got in zip(expected, found)
+            for want, got in zip(expected, actual)
         )
         for name, value in expected[0].items()
-        if value.dtype.kind == 'f' and value.shape == found[0][name].shape
+        if value.dtype.kind == 'f' and value.shape == actual[0][name].shape
     }
 
 
@@ -92,18 +92,18 @@ def require(parts: Mapping[str, float], least: float, path: str, images: str) ->
         )
 
 
-def require_change(expected: Sequence[Arrays], found: Sequence[Arrays], path: str) -> None:
+def require_change(expected: Sequence[Arrays], actual: Sequence[Arrays], path: str) -> None:
     """Refuse a file whose outputs are the same for all images, where the model's are not.
 
     Args:
         expected: outputs of the model, of each image.
-        found: of the file.
+        actual: of the file.
         path: of the file.
 
     Raises:
         errors.UserError: they are.
     """
-    if _changes(expected) and not _changes(found):
+    if _changes(expected) and not _changes(actual):
         raise errors.UserError(
             f'{os.path.basename(path)} was written and answers every image with the same outputs. '
             'No export is left.'
@@ -112,19 +112,19 @@ def require_change(expected: Sequence[Arrays], found: Sequence[Arrays], path: st
 
 def _changes(outputs: Sequence[Arrays]) -> bool:
     first = outputs[0]
-    return any(not np.array_equal(one[name], first[name]) for one in outputs for name in first)
+    return any(not np.array_equal(each[name], first[name]) for each in outputs for name in first)
 
 
 def _near(values: Sequence[np.ndarray]) -> Mapping[str, float]:
     if values[0].dtype.kind != 'f' or not values[0].size:
         return _EXACT
-    extent = max(float(one.max()) for one in values) - min(float(one.min()) for one in values)
+    extent = max(float(each.max()) for each in values) - min(float(each.min()) for each in values)
     return {'rtol': 0.0, 'atol': max(_NEAR * extent, _EXACT['atol'])}
 
 
-def _close(expected: np.ndarray, found: np.ndarray, tolerance: Mapping[str, float]) -> np.ndarray:
-    if expected.shape != found.shape:
+def _close(expected: np.ndarray, actual: np.ndarray, tolerance: Mapping[str, float]) -> np.ndarray:
+    if expected.shape != actual.shape:
         return np.zeros([1], bool)
     if expected.dtype.kind != 'f':
-        return np.ravel(expected == found)
-    return np.ravel(np.isclose(found, expected, **tolerance))
+        return np.ravel(expected == actual)
+    return np.ravel(np.isclose(actual, expected, **tolerance))

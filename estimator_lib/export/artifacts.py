@@ -1,4 +1,4 @@
-"""Files beside an exported model, so that it needs nothing of the training.
+"""Files beside an exported model, so that it can be used without the training run.
 
 They are the same for all formats: `pipeline.config`, `labels.txt`, the files of `Task.asset_files`
 (the label map), `metrics.json` where the checkpoint was evaluated, and `export.json`.
@@ -59,7 +59,7 @@ def write(
 
 
 def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dict[str, Any]:
-    """Return where an export is from: equal for equal models.
+    """Return the origin of an export, which is equal for equal models.
 
     Args:
         config: of the export.
@@ -74,7 +74,7 @@ def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dic
         with tf.io.gfile.GFile(checkpoint + '.index', 'rb') as file:
             content.update(file.read())
     return {
-        'global_step': checkpoint_files.step_of(checkpoint),
+        'global_step': checkpoint_files.checkpoint_step(checkpoint),
         'checkpoint': os.path.basename(checkpoint),
         'fingerprint': content.hexdigest(),
     }
@@ -110,7 +110,7 @@ def read_metrics(export: str) -> Dict[str, Any]:
 
 
 def read_origin(export: str) -> Mapping[str, Any]:
-    """Return the `origin` of an export; empty where another program has written it."""
+    """Return the `origin` of an export; empty for an export of another program."""
     folder = find_folder(export)
     about = checkpoint_files.read_state(os.path.join(folder, EXPORT_FILE))
     if isinstance(about.get(_ORIGIN), dict):

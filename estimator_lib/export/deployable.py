@@ -1,8 +1,7 @@
 """Interface of a task for small devices: a static graph, which TFLite and ONNX share.
 
-A device has no decoder, no images of any size, no loops and no resizing worth having. So a
-`Deployable` splits what a SavedModel does in one graph into what the file computes and what the
-program around it does:
+A device has no decoder, no dynamic image sizes, no loops, and no good resizing. So a `Deployable`
+splits the graph of a SavedModel into the part of the file and the parts of the host program:
 
     features -> `pixels` -> [ `network` -> `finish` ] -> `outputs`
     host        host          file         file          host
@@ -65,7 +64,7 @@ class Deployable(abc.ABC):
 
     @abc.abstractmethod
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """Build the network in inference, without what chooses among its outputs.
+        """Build the inference network without the selection of its outputs.
 
         Args:
             pixels: float32 [1, *input_shape] in [0, 255]; normalization is the network's.
@@ -108,15 +107,15 @@ class Deployable(abc.ABC):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Return how far the outputs of a file agree with those of TensorFlow.
+        """Compare the outputs of a file with those of TensorFlow.
 
         Args:
             expected: outputs of `finish` in TensorFlow, of each image.
-            found: of the file, of the same images.
+            found: the outputs of the file for the same images.
             exact: whether the file computes in float32; else numbers may differ somewhat.
 
         Returns:
-            Parts of 1, by what they are of. All are held against a bound.
+            The matching parts, in [0, 1], by name. Each must reach a bound.
         """
         return agreement.compare(expected, found, exact)
 

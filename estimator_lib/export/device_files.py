@@ -1,6 +1,6 @@
-"""Files for devices: one image of a fixed size in, named outputs out.
+"""Files for devices, whose input is one image of a fixed size and whose outputs have names.
 
-Another format is one more `DeviceWriter`, in a module of its own, and one more line in `formats`.
+A new format needs a `DeviceWriter` in a module of its own, and a line in `formats`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NONE, DYNAMIC, FLOAT16, INT8 = 'none', 'dynamic', 'float16', 'int8'
 
 _EXAMPLES = 100
 _IMAGES = 20  # that the file is run on
-# What must agree of what a file computes, by its arithmetic. The bound for 8 bits finds conversions
-# that have gone wrong, not those that have lost a little.
+# The part of the outputs that must agree, by the arithmetic of the file. The bound for 8 bits finds
+# failed conversions, not small losses of accuracy.
 _LEAST_AGREEMENT: Mapping[str, float] = {NONE: 0.97, FLOAT16: 0.95, DYNAMIC: 0.8, INT8: 0.8}
 
 
@@ -86,10 +86,10 @@ class DeviceWriter(Writer[DeviceModel]):
     ends_process: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Look for what is needed to write the format, before anything is built.
+        """Check for the packages that the format needs, before anything is built.
 
         Raises:
-            errors.UserError: a package is missing; the message says what to install.
+            errors.UserError: a package is missing; the message tells how to install it.
         """
         del self
 
@@ -122,7 +122,7 @@ class DeviceWriter(Writer[DeviceModel]):
         """
 
     def build(self, source: Source) -> DeviceModel:
-        """Build the network of constants, and the images of a quantization."""
+        """Build the network of constants, and the images for quantization."""
         task, config = source.task, source.config
         quantize = self._resolve_arithmetic(config)
         deployable = task.deployable(self.ops, self.task_options)

@@ -1,6 +1,6 @@
-"""Folders of exports: `<timestamp>/` each, in a run below `model_dir/export/{best,latest,final}`.
+"""Folders `<timestamp>/` of exports; those of a run are in `model_dir/export/{best,latest,final}`.
 
-A folder appears under its name when it is complete, so that a server never loads a part of a model.
+A folder gets its name when it is complete, so that a server never loads an incomplete model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def run_folder(model_dir: str, name: str) -> str:
 
 
 def enabled_policies(config: export_pb2.ExportConfig) -> List[str]:
-    """Return which of `BEST`, `LATEST` and `FINAL` a config asks for."""
+    """Return those of `BEST`, `LATEST` and `FINAL` that a config enables."""
     enabled = {
         BEST: config.HasField('best'),
         LATEST: config.HasField('latest'),
@@ -37,11 +37,11 @@ def enabled_policies(config: export_pb2.ExportConfig) -> List[str]:
 
 
 def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
-    """Have a function write a folder under another name, and then give it its name.
+    """Write a folder under a temporary name, and rename it when it is complete.
 
     Args:
-        export_dir: the folder of the new folder.
-        write: takes the other name. Where it fails, no folder is left.
+        export_dir: the parent of the new folder.
+        write: writes the folder whose path it gets. If it fails, the folder is removed.
 
     Returns:
         The path of `export_dir/<timestamp>`.
@@ -50,7 +50,7 @@ def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
         errors.UserError: the folder cannot be written.
     """
     path = _new_path(export_dir)
-    # The name is no integer: to a server the folder is no version of a model.
+    # The name is not an integer, so a server does not take the folder for a version of a model.
     unfinished = os.path.join(export_dir, f'temp-{os.path.basename(path)}')
     try:
         write(unfinished)
@@ -104,17 +104,17 @@ def keep_newest(folder: str, count: int) -> None:
 
 
 def _list_names(folder: str) -> List[str]:
-    """Return what is in a folder, whose name is no pattern; nothing where there is none."""
+    """List the names in a folder, also if its path has glob characters; empty if it is missing."""
     if not tf.io.gfile.isdir(folder):
         return []
     return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
 
 
 def _new_path(export_dir: str) -> str:
-    """Return a folder that is not there yet, named by the time in seconds.
+    """Return the path of a new folder, named by the time in seconds.
 
-    The name is above those of all earlier exports of the run, also after the clock has gone back:
-    the newest export is the one of the largest number.
+    The number is larger than those of all earlier exports of the run, even if the clock was set
+    back: the newest export is the one with the largest number.
     """
     parent, name = os.path.split(export_dir.rstrip('/'))
     siblings = _POLICIES if name in _POLICIES else ()

@@ -1,4 +1,4 @@
-"""Exports that follow evaluations: of the best model, of each model, of the last one."""
+"""Exporters, which export the best, each or the last evaluated model."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ Write = Callable[[str, str], str]
 
 
 class Exporter(abc.ABC):
-    """Part of a run that is told of each evaluation, and exports the model where it sees fit."""
+    """Exporter of a run, which is called after each evaluation and may export the model."""
 
     @abc.abstractmethod
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """Export the model, or not.
+        """Export the model if the policy of the exporter says so.
 
         Args:
             step: the global step of the evaluated checkpoint.
             checkpoint_path: its prefix.
-            metrics: what the evaluation found.
-            is_final: whether training has ended with it.
+            metrics: the metrics of the evaluation.
+            is_final: whether this is the last evaluation of the run.
 
         Returns:
-            The path of the SavedModel; None when this evaluation is no reason to export.
+            The path of the SavedModel; None without an export.
         """
 
 
 class BestExporter(Exporter):
     """Exporter of a model that was better than all before it.
 
-    What was best is kept in `folder/best.json`, so it survives restarts. NaN and infinity are never
-    best, and of equals the first is.
+    The best value is stored in `folder/best.json`, so it survives restarts. NaN and infinity are
+    never best; of equal values the first is the best.
 
     Args:
         folder: of the exports.
@@ -87,7 +87,7 @@ class BestExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """Export the model where a metric is better than before."""
+        """Export the model if its metric is better than before."""
         if self._metric not in metrics:
             log.warning(
                 'best export: the evaluation at step %d has no %r%s',
@@ -213,7 +213,7 @@ class FinalExporter(Exporter):
     def export(
         self, step: int, checkpoint_path: str, metrics: Mapping[str, float], is_final: bool
     ) -> Optional[str]:
-        """Export the model where training has ended."""
+        """Export the model if training has ended."""
         return self._write(checkpoint_path, self._folder) if is_final else None
 
 
@@ -302,10 +302,10 @@ def create_exporters(
 def exporters_from_config(
     config: export_pb2.ExportConfig, model_dir: str, write: Write, texts: Mapping[str, str] = {}
 ) -> List[Exporter]:
-    """Return the exporters that a config asks for.
+    """Build the exporters that a config enables.
 
     Args:
-        config: says which.
+        config: the pipeline config.
         model_dir: of the exports; the best checkpoint is kept there too.
         write: writes one.
         texts: of files beside the best checkpoint, by name.

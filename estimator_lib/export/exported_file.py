@@ -1,4 +1,4 @@
-"""Files for devices with the host around them: images in, outputs of a task out."""
+"""Predictor and evaluation of files for devices, with the host's part of the computation."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ except errors.UserError as error:
 
 
 class ExportedFile:
-    """File with the graph functions of its task on either side of it.
+    """File for devices with the host's functions of its task before and after it.
 
     Args:
-        task: of the model that the file is of.
-        path: of the file; its format is told by the end of its name.
+        task: the task of the model.
+        path: the path of the file; the end of its name gives the format.
 
     Attributes:
         path: of the file.
@@ -60,7 +60,7 @@ class ExportedFile:
         self._check_fit()
 
     def outputs(self, features: Features) -> Tensors:
-        """Return what `Task.postprocess` returns where the network computes what the file does.
+        """Build the outputs of `Task.postprocess`, computed by the file instead of the network.
 
         Args:
             features: from `Task.prepare` in evaluation or from `Task.serving_features`.
@@ -74,7 +74,7 @@ class ExportedFile:
         return self._deployable.outputs(dict(zip(names, computed)), features)
 
     def _run(self, pixels: np.ndarray) -> Any:
-        """Return the outputs of a batch, which the file takes image by image."""
+        """Run the file on each image of a batch, and return the outputs of the batch."""
         rows = [self._model.run(pixels[index : index + 1]) for index in range(len(pixels))]
         return [np.concatenate([row[name] for row in rows]) for name in self._outputs]
 
@@ -95,7 +95,7 @@ class ExportedFile:
 
 
 class FilePredictor(exported_model.Predictor):
-    """Predictor of a file: its answers have the names and sizes of those of a SavedModel.
+    """Predictor of a file, whose outputs have the names and sizes of those of a SavedModel.
 
     Args:
         task: see `ExportedFile`.
@@ -124,7 +124,7 @@ def check(path: str) -> None:
     """Check that a path is that of a file for devices.
 
     Raises:
-        errors.UserError: there is nothing at the path, a folder, or a file of no known format.
+        errors.UserError: the path is missing, a folder, or a file of an unknown format.
     """
     listed = ' or '.join(formats.endings())
     if tf.io.gfile.isdir(path):
@@ -137,15 +137,15 @@ def check(path: str) -> None:
 def check_content(path: str, ends_process: bool) -> None:
     """Check a file before it is loaded.
 
-    One with an `export.json` beside it must be what was exported. Any other one is tried in a
-    process of its own, where a corrupt one would end this process.
+    A file with an `export.json` beside it must have the size and checksum in there. Any other file
+    is first run in another process if a corrupt one would end this process.
 
     Args:
         path: of the file.
         ends_process: whether the interpreter ends its process where a file is corrupt.
 
     Raises:
-        errors.UserError: it is not what was exported, or the other process cannot run it.
+        errors.UserError: the file has changed since its export, or another process cannot run it.
     """
     about = checkpoint_files.read_state(
         os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE)

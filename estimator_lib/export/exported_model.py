@@ -1,4 +1,4 @@
-"""Exported models that are run: ours, or published ones with a signature of the same kind."""
+"""Predictors of SavedModels, from this package or published ones with a similar signature."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Predictor:
     """Loaded SavedModel.
 
     Args:
-        saved_model_dir: a SavedModel, or a folder of exports, of which the latest is taken.
-        signature_name: of what it is asked.
+        saved_model_dir: a SavedModel, or a folder of exports, whose latest one is used.
+        signature_name: the name of the signature.
 
     Attributes:
-        path: of the SavedModel.
-        max_batch_size: how many images it takes at a time; None: any number.
+        path: the path of the SavedModel.
+        max_batch_size: the largest batch of images; None: any number.
 
     Raises:
         errors.UserError: there is no SavedModel, or it has no signature that takes images.
@@ -39,7 +39,7 @@ class Predictor:
         self._open(lambda session: _load(session, self.path, signature_name))
 
     def _open(self, load: Callable[[tf1.Session], Any]) -> None:
-        """Have a model added to a new graph; `load` returns its `SignatureDef`."""
+        """Open a session of a new graph, where `load` adds the model and returns its signature."""
         with tf.Graph().as_default() as graph:
             self._session = tf1.Session(graph=graph)
             signature = load(self._session)
@@ -50,7 +50,7 @@ class Predictor:
 
     @property
     def config_path(self) -> Optional[str]:
-        """Path of the pipeline config that was saved with the model; None where there is none."""
+        """Path of the pipeline config that was saved with the model; None if there is none."""
         return artifacts.config_path(self.path)
 
     @property
@@ -64,7 +64,7 @@ class Predictor:
         return sorted(self._outputs)
 
     def predict(self, images: np.ndarray) -> Dict[str, np.ndarray]:
-        """Return the model's outputs for a batch of images, in whatever form it takes them.
+        """Return the model's outputs for a batch of images, converted to the form of its input.
 
         Args:
             images: uint8 [batch, height, width, 3].
@@ -78,7 +78,7 @@ class Predictor:
 
 
 class CheckpointPredictor(Predictor):
-    """Model of a checkpoint, as an export of it would be; `path` is the checkpoint's.
+    """Predictor of a checkpoint's model; `path` is the checkpoint.
 
     Args:
         task: builds the network.
@@ -136,11 +136,11 @@ def _import(model: InferenceGraph) -> Any:
 def _image_input(signature: Any, path: str) -> Tuple[str, str]:
     """Return the name of the input tensor, and the kind of placeholder that it is."""
     described = ', '.join(
-        f'{key} ({tf.dtypes.as_dtype(one.dtype).name})' for key, one in signature.inputs.items()
+        f'{key} ({tf.dtypes.as_dtype(info.dtype).name})' for key, info in signature.inputs.items()
     )
     # Inputs of numbers that have defaults may stand beside it.
     kinds = (tf.uint8.as_datatype_enum, tf.string.as_datatype_enum)
-    images = [(key, one) for key, one in signature.inputs.items() if one.dtype in kinds]
+    images = [(key, info) for key, info in signature.inputs.items() if info.dtype in kinds]
     if len(images) == 1 and (len(signature.inputs) == 1 or images[0][0] == serving.INPUT_KEY):
         ((key, only),) = images
         if only.dtype == tf.uint8.as_datatype_enum:

@@ -56,7 +56,7 @@ class OnnxWriter(DeviceWriter):
     quantizes = (NONE,)
 
     def check(self) -> None:
-        """Look for the packages of the extra [onnx]."""
+        """Check that the packages of the extra [onnx] are installed."""
         if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
             raise errors.UserError(
                 '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '
@@ -176,7 +176,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
 
     names = {image.name: static_graph.INPUT, **{one.name: key for key, one in outputs.items()}}
     try:
-        # The converter's remarks are on its own work.
+        # The log of the converter is about itself, not about the model.
         with logs.silenced(('tensorflow', 'absl', 'tf2onnx'), logging.CRITICAL):
             model, _ = tf2onnx.convert.from_graph_def(
                 graph_def,
@@ -186,7 +186,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
                 custom_op_handlers={name: (_resize, []) for name in _RESIZES},
                 tensors_to_rename=names,
             )
-    except Exception as error:  # the converter raises what it likes
+    except Exception as error:  # the converter raises errors of any type
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
     unknown = sorted({node.op_type for node in model.graph.node if _is_unknown(node)})

@@ -1,4 +1,4 @@
-"""Images that an exported file is run on, and that its ranges are measured on."""
+"""Images for tests of exported files, and for measuring their quantization ranges."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def serving_input_receiver_fn(
 
 
 def as_requests(images: np.ndarray, kind: str) -> Any:
-    """Return images in the form in which a model takes them.
+    """Convert images to the input form of a model.
 
     Args:
         images: uint8 [batch, height, width, 3].
@@ -129,7 +129,7 @@ def _features_of_one_size(
     encoded: tf.Tensor,
     signature: Dict[str, tf.TensorSpec],
 ) -> Features:
-    """Do as `tf.map_fn`, but refuse images of several sizes with a sentence."""
+    """Map images like `tf.map_fn`, but refuse images of different sizes with a clear error."""
     count = tf.shape(encoded)[0]
     arrays = {
         name: tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=spec.shape)

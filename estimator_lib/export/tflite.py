@@ -1,8 +1,8 @@
 """Files for TFLite: written by TensorFlow's converter, run by its interpreter.
 
-All are made of a SavedModel with a signature, the one way on which inputs and outputs keep their
-names and on which custom ops arrive. A file takes pixels from 0 to 255: float32, or uint8 where its
-arithmetic is int8. Outputs are float32 (and int64 classes).
+All are converted from a SavedModel with a signature: only this way keeps the names of inputs and
+outputs, and custom ops. The input is pixels from 0 to 255: float32, or uint8 if the arithmetic is
+int8. Outputs are float32 (and int64 classes).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _described(details: Any, meaning: str = '') -> Dict[str, Any]:
 
 
 def _check_representative(images: Sequence[np.ndarray], shape: Sequence[int]) -> None:
-    """Refuse examples of which the converter complains late, and not clearly."""
+    """Refuse examples for which the converter would raise a late and unclear error."""
     if not len(images):
         raise errors.UserError(
             'int8: there are no representative examples; expected at least one image.'
@@ -159,13 +159,13 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
 def _converted(
     path: str, quantize: str, representative: Sequence[np.ndarray], custom_ops: bool
 ) -> bytes:
-    """Return the content of the file.
+    """Convert the SavedModel, and return the content of the file.
 
     Raises:
         errors.UserError: the network has an op that TFLite does not.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(path)
-    # What TFLite does not have would become a custom op that nothing runs.
+    # Without this, an unknown op would become a custom op that no interpreter can run.
     converter.allow_custom_ops = custom_ops
     if quantize != NONE:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -181,7 +181,7 @@ def _converted(
     try:
         with _quiet():
             return converter.convert()
-    except Exception as error:  # the converter raises what it likes
+    except Exception as error:  # the converter raises errors of any type
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to TFLite: {reason}') from error
 
@@ -197,7 +197,7 @@ def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the remarks of TFLite on its own work; some of them do not go through the log."""
+    """Suppress log messages of TFLite; some bypass the log, so redirect standard error too."""
     standard_error = os.dup(2)
     try:
         with open(os.devnull, 'w') as nowhere, logs.silenced(('tensorflow', 'absl'), logging.ERROR):

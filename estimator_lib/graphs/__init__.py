@@ -1,1 +1,1 @@
-"""The graph of a task: its losses, its evaluation, and checks of what the task returned."""
+"""Graphs of tasks: losses, evaluation, and checks of the results of task methods."""

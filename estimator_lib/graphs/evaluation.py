@@ -1,4 +1,4 @@
-"""The graph of an evaluation: for sessions of the engine, and as an `EstimatorSpec`."""
+"""Evaluation graph, for sessions of the engine and as an `EstimatorSpec`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class EvaluationGraph:
 
     Attributes:
         loss: the sum of the losses, float32 scalar.
-        metrics: of the task, with values that `Task.finish_metrics` takes.
-        loss_metrics: means of the losses over all examples, by the names that are reported.
-        outputs: of `Task.postprocess`.
-        saver: sets the variables from a checkpoint.
+        metrics: the metrics of the task, whose values are the input of `Task.finish_metrics`.
+        loss_metrics: means of the losses over all examples, by their reported names.
+        outputs: the outputs of `Task.postprocess`.
+        saver: restores the variables from a checkpoint.
     """
 
     loss: tf.Tensor
@@ -88,15 +88,16 @@ def create_evaluation_fn(
 def create_spec(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, graph: EvaluationGraph
 ) -> tf.estimator.EstimatorSpec:
-    """Return the graph of an evaluation for an Estimator.
+    """Build the `EstimatorSpec` of an evaluation graph.
 
-    Its `eval_metric_ops` are the metrics that `task.metric_names` lists, float32 scalars (NaN where
-    the examples do not tell), and the losses. `Task.finish_metrics` computes them in Python, in the
-    run that reads them.
+    Its `eval_metric_ops` are the metrics of `task.metric_names`, float32 scalars (NaN without
+    data), and the losses. `Task.finish_metrics` computes the metrics in Python, in the run that
+    reads them.
 
-    The Saver that reads averages in place of variables is the Scaffold's own. Any other one is left
-    to the Scaffold to find in the graph, since `tf.estimator.experimental.InMemoryEvaluatorHook`,
-    which copies the variables of the training, takes no Scaffold with a Saver.
+    Only a Saver that reads averages in place of variables is passed to the Scaffold. Any other
+    Saver is added to the graph's collection, where the Scaffold finds it. The reason is
+    `tf.estimator.experimental.InMemoryEvaluatorHook`, which copies the variables of training and
+    refuses a Scaffold with a Saver.
     """
     own_saver = config.eval_config.use_moving_averages
     if not own_saver:
@@ -121,7 +122,7 @@ def _create_metrics(
 
 
 def _finished(task: Task, metrics: Mapping[str, Metric]) -> Dict[str, Metric]:
-    """Return the scalars of `Task.finish_metrics` as metrics, each with the updates of all."""
+    """Build metrics of the scalars of `Task.finish_metrics`, each with the updates of all."""
     names = list(task.metric_names())
     if not names:
         return {}

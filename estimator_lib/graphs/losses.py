@@ -1,4 +1,4 @@
-"""The losses of a task's network: those of the task, the regularization loss, and their sum."""
+"""Losses of a network: those of the task, the regularization loss, and their sum."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def compute_training_losses(
     """Build the network for training, once for each device that shares the batch.
 
     Returns:
-        Losses as of `compute_losses`: the means over the devices, and the regularization once. And
-        `task.training_metrics` of the first device.
+        The losses, as `compute_losses` returns them: means over the devices, with one
+        regularization loss. And `task.training_metrics` of the first device.
     """
     metrics: Dict[str, Metric] = {}
     graph_state.remember_worker(plan.worker_index)
@@ -77,7 +77,7 @@ def _task_losses(task: Task, predictions: Tensors, features: Features, labels: L
 
 
 def _add_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
-    """Return the losses, the regularization loss, and the sum."""
+    """Add the regularization loss and the sum to the losses."""
     losses = dict(losses)
     regularization = replica_values.regularization_loss()
     if regularization is not None and config.train_config.add_regularization_loss:

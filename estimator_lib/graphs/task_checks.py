@@ -1,7 +1,7 @@
-"""The contract of `Task`, as far as a graph shows whether a task keeps it.
+"""Checks that a task keeps the contract of `Task` when it builds a graph.
 
-Each function raises `errors.UserError`, with the task's name and method, what it returned, and what
-was expected: a task may come from another package.
+A task may come from another package. So each function raises `errors.UserError` with the name of
+the task and its method, the returned value, and the expectation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from estimator_lib.task import Metric, Task, Tensors
 
 
 def require_tensors(task: Task, method: str, tensors: Tensors) -> None:
-    """Raise where a method returned anything but tensors by name."""
+    """Check that a method returned tensors by name."""
     if not isinstance(tensors, Mapping) or not tensors:
         raise _error(task, method, f'{tensors!r}', 'tensors by name, at least one')
     for name, tensor in tensors.items():
@@ -24,12 +24,12 @@ def require_tensors(task: Task, method: str, tensors: Tensors) -> None:
 
 
 def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None:
-    """Raise where losses are no scalars, or have names that `loss_names` does not tell.
+    """Check that losses are float scalars with names of `loss_names`.
 
     Args:
-        task: whose losses they are.
-        losses: what `Task.losses` returned.
-        reserved: names that the engine gives to its own losses.
+        task: the task.
+        losses: the result of `Task.losses`.
+        reserved: the names of the engine's own losses.
     """
     require_tensors(task, 'losses', losses)
     known = task.loss_names()
@@ -43,14 +43,14 @@ def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None
 
 
 def require_metrics(task: Task, metrics: Mapping[str, Metric]) -> None:
-    """Raise where metrics are no pairs of a value and an update op."""
+    """Check that metrics are pairs of a value and an update op."""
     for name, metric in metrics.items():
         if not isinstance(metric, tuple) or len(metric) != 2 or not tf.is_tensor(metric[0]):
             raise _error(task, 'metrics', f'{name!r}: {metric!r}', '(value, update op) by name')
 
 
 def require_batches(task: Task, method: str, outputs: Tensors) -> None:
-    """Raise where outputs lack a batch dimension."""
+    """Check that outputs have a batch dimension."""
     require_tensors(task, method, outputs)
     for name, output in outputs.items():
         if output.shape.rank == 0:
@@ -60,7 +60,7 @@ def require_batches(task: Task, method: str, outputs: Tensors) -> None:
 
 
 def require_known_metrics(task: Task, metrics: Mapping[str, float]) -> None:
-    """Raise where `finish_metrics` returned names that `metric_names` does not tell."""
+    """Check that `finish_metrics` returned only names of `metric_names`."""
     unknown = sorted(set(metrics) - set(task.metric_names()))
     if unknown:
         raise _error(
@@ -68,9 +68,9 @@ def require_known_metrics(task: Task, metrics: Mapping[str, float]) -> None:
         )
 
 
-def _error(task: Task, method: str, found: str, expected: str) -> errors.UserError:
+def _error(task: Task, method: str, actual: str, expected: str) -> errors.UserError:
     return errors.UserError(
-        f'the task {task.name!r} ({type(task).__name__}): {method}() returned {found}; '
+        f'the task {task.name!r} ({type(task).__name__}): {method}() returned {actual}; '
         f'expected {expected}.'
     )
 

@@ -1,1 +1,1 @@
-"""Typed interfaces of what a task can do beside training; `estimator_lib.task` has them all."""
+"""Typed interfaces of the optional features of a task; `estimator_lib.task` exports all."""

@@ -1,4 +1,4 @@
-"""Interface of tasks for checks of their data, before hours of training."""
+"""Interface of tasks for checks of their data before training."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ class DataReport(NamedTuple):
     """Statistics and problems of the examples of a config, for `--mode=check`.
 
     Attributes:
-        lines: to print.
-        doubts: warnings: sentences about what is possible, and probably not meant.
-        problems: sentences about examples that no run can use, where all have been looked at.
+        lines: lines to print.
+        warnings: sentences about examples that are allowed but probably mistakes.
+        problems: sentences about examples that no run can use, valid if all were examined.
     """
 
     lines: Sequence[str] = ()
-    doubts: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     problems: Sequence[str] = ()
 
 
 class DataChecks:
-    """Optional methods of a task that look at its records and its config together."""
+    """Optional methods of a task that check its records against its config."""
 
     def check_evaluation(self) -> None:
         """Refuse an evaluation that is bound to fail, before training begins.
 
         Raises:
-            errors.UserError: the examples and the config do not go together.
+            errors.UserError: the examples do not fit the config.
         """
         del self
 
@@ -47,16 +47,15 @@ class DataChecks:
         return ()
 
     def check_example(self, serialized: bytes) -> Optional[str]:
-        """Return what is wrong with a record, without building a graph; None: nothing.
+        """Return the problem of a record, without building a graph; None if it is valid.
 
-        A cheap look at keys and values for `--mode=check`; `decode` finds out whether the image
-        decodes.
+        This is a cheap check of keys and values for `--mode=check`; `decode` checks the image.
         """
         del serialized
         return None
 
     def examine(self, serialized: bytes) -> Any:
-        """Return what `data_report` needs of a valid record; small, for it is kept."""
+        """Extract the input of `data_report` from a valid record; keep it small."""
         del serialized
 
     def data_report(self, examined: Mapping[str, Sequence[Any]]) -> DataReport:

@@ -6,7 +6,7 @@ import abc
 
 
 class Named(abc.ABC):
-    """Something that messages call by a name."""
+    """Object with a name in messages."""
 
     @property
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""Interface of tasks for what people see: pictures, tables, and files of results."""
+"""Interface of tasks for presentation: pictures, tables, and files of results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Description(NamedTuple):
 class Presentation:
     """Optional methods of a task for pictures, tables and files of results.
 
-    Each has a default: a task overrides those that it has something for.
+    Each has a default; a task overrides those that it supports.
     """
 
     def augmentations(self) -> Sequence[str]:

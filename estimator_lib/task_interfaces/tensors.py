@@ -1,4 +1,4 @@
-"""Types of what tasks take and return."""
+"""Types of the arguments and results of tasks."""
 
 from __future__ import annotations
 

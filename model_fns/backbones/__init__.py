@@ -1,1 +1,1 @@
-"""The networks between an image and its feature maps: one file a family, found by name."""
+"""Networks from images to feature maps: one file for each family, and a registry by name."""

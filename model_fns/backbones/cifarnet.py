@@ -77,7 +77,7 @@ def cifarnet(
 
 
 def _normalize(inputs: tf.Tensor, name: str) -> tf.Tensor:
-    """Local response normalization over nine channels (Krizhevsky et al. 2012, section 3.3)."""
+    """Apply local response normalization over 9 channels (Krizhevsky et al. 2012, section 3.3)."""
     # There is no kernel for bfloat16.
     values = layers.to_float32(inputs)
     outputs = tf.nn.lrn(values, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)

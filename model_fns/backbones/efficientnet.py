@@ -47,7 +47,7 @@ _STEM, _TOP = 'stem', 'top'
 
 @dataclasses.dataclass(frozen=True)
 class Stack:
-    """Blocks that differ in the first one's stride and input alone, before a size multiplies them.
+    """Similar blocks: only the first one's stride and input differ. A size multiplies them.
 
     Attributes:
         channels: output channels of each block.
@@ -123,7 +123,7 @@ class Block:
     share: float
 
 
-def blocks_of(size: Size) -> Tuple[Block, ...]:
+def list_blocks(size: Size) -> Tuple[Block, ...]:
     """Return the blocks of a network, from the image on."""
     counts = [math.ceil(stack.blocks * size.depth) for stack in STACKS]
     places = [(number, index) for number, count in enumerate(counts) for index in range(count)]
@@ -139,7 +139,7 @@ def blocks_of(size: Size) -> Tuple[Block, ...]:
 
 
 def efficientnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The published style: depthwise weights are not regularized, biases are (gates, logits)."""
+    """Return the published style: biases (gates, logits) are regularized, depthwise weights not."""
     regularizer = layers.l2(options.get('weight_decay', 1e-5))
     return layers.LayerStyle(
         is_training=is_training,
@@ -172,7 +172,7 @@ def efficientnet_features(
     Raises:
         ValueError: there is no such final end point.
     """
-    blocks = _up_to(blocks_of(size), options.final_endpoint)
+    blocks = _leading_blocks(list_blocks(size), options.final_endpoint)
     channels = functools.partial(_channels, size, options)
     with tf1.variable_scope(SCOPE):
         features = layers.conv2d(images, channels(_STEM_CHANNELS), 3, style, _STEM, stride=2)
@@ -224,8 +224,8 @@ def add_unused(
         size: which network.
     """
     last = list(end_points)[-1]
-    blocks = blocks_of(size)
-    rest = blocks[len(_up_to(blocks, last)) :]
+    blocks = list_blocks(size)
+    rest = blocks[len(_leading_blocks(blocks, last)) :]
     style = style.but(is_training=False)
     channels = functools.partial(_channels, size, options)
     with tf1.variable_scope(SCOPE):
@@ -235,14 +235,14 @@ def add_unused(
 
 
 def keras_layers(size: Size) -> Tuple[str, ...]:
-    """See `registry.Network.keras_layers`; the classifier's last layers are among them."""
+    """Return the scopes of the layers in Keras' order, with the classifier's last layers."""
     return tuple(_keras_layers(size))
 
 
 def feature_maps(size: Size) -> Mapping[int, str]:
-    """By stride, the name of the last block of that stride."""
+    """Return the name of the last block of each stride, by stride."""
     maps, stride = {}, 2
-    for block in blocks_of(size):
+    for block in list_blocks(size):
         stride *= block.stride
         maps[stride] = block.name
     return maps
@@ -250,7 +250,7 @@ def feature_maps(size: Size) -> Mapping[int, str]:
 
 def _keras_layers(size: Size) -> Iterator[str]:
     convolutions = [(_STEM, ())]
-    for block in blocks_of(size):
+    for block in list_blocks(size):
         gates = [f'{block.name}/squeeze_excite/{name}' for name in ('Conv', 'Conv_1')]
         if block.stack.expansion > 1:
             convolutions.append((f'{block.name}/expand', ()))
@@ -266,7 +266,7 @@ def _channels(size: Size, options: registry.Options, channels: float) -> int:
     return layers.divisible_channels(channels * size.width * options.depth_multiplier)
 
 
-def _up_to(blocks: Tuple[Block, ...], last: Optional[str]) -> Tuple[Block, ...]:
+def _leading_blocks(blocks: Tuple[Block, ...], last: Optional[str]) -> Tuple[Block, ...]:
     """Return the blocks up to that of a name; None: all."""
     if last is None:
         return blocks

@@ -1,6 +1,6 @@
-"""What the Inception networks are made of: layers as data, and what builds them.
+"""Parts of the Inception networks: descriptions of layers, and functions that build them.
 
-A network is a tuple of layers, each a small frozen object that says what it is:
+A network is a tuple of layers. Each layer is a small frozen object with its own parameters:
 
     Conv('Conv2d_0b_1x7', 160)          7 taps across, 160 channels, stride 1
     MaxPool('MaxPool_1a_3x3', stride=2)
@@ -81,13 +81,13 @@ class Conv:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """See `Layer`."""
+        """Build the convolution, with batch norm and activation."""
         if self.stddev is not None:
             style = style.but(initializer=layers.truncated_normal(self.stddev))
         return layers.conv2d(
             inputs,
             depth(self.channels),
-            self.kernel or kernel_in(self.scope),
+            self.kernel or kernel_size(self.scope),
             style,
             self.scope,
             stride=self.stride,
@@ -98,7 +98,7 @@ class Conv:
 
 @dataclasses.dataclass(frozen=True)
 class MaxPool:
-    """The largest value in each window; the scope ends in the window's size."""
+    """Max pooling; the scope ends in the window's size."""
 
     scope: str
     stride: int = 1
@@ -110,15 +110,15 @@ class MaxPool:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """See `Layer`."""
+        """Build the max pooling."""
         del style, depth
-        size = kernel_in(self.scope)
+        size = kernel_size(self.scope)
         return tf.nn.max_pool2d(inputs, size, self.stride, self.padding, name=self.scope)
 
 
 @dataclasses.dataclass(frozen=True)
 class AvgPool:
-    """The mean of each window at stride 1, of what lies in the image; the scope as in `MaxPool`."""
+    """Average pooling at stride 1, without the padding; the scope as in `MaxPool`."""
 
     scope: str
 
@@ -128,9 +128,9 @@ class AvgPool:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """See `Layer`."""
+        """Build the average pooling."""
         del style, depth
-        return tf.nn.avg_pool2d(inputs, kernel_in(self.scope), 1, 'SAME', name=self.scope)
+        return tf.nn.avg_pool2d(inputs, kernel_size(self.scope), 1, 'SAME', name=self.scope)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Fork:
     end_point: Optional[str] = None
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """See `Layer`."""
+        """Build all parts on the same input, and join them along the channels."""
         return layers.concat([part.build(inputs, style, depth) for part in self.parts], style)
 
 
@@ -161,7 +161,7 @@ class Mixed:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """See `Layer`."""
+        """Build the branches, and join them along the channels."""
         with tf1.variable_scope(self.scope):
             return join(self.branches, inputs, style, depth)
 
@@ -220,7 +220,7 @@ def section(network: Sequence[Layer], first: Optional[str], last: str) -> List[L
 
 
 def scaled_depth(depth_multiplier: float, min_depth: int) -> Depth:
-    """Channel counts times a factor, rounded down, and never below the least."""
+    """Return a function that scales channel counts: rounded down, and at least `min_depth`."""
     return functools.partial(_scale_depth, depth_multiplier, min_depth)
 
 
@@ -228,7 +228,7 @@ def _scale_depth(depth_multiplier: float, min_depth: int, channels: int) -> int:
     return max(int(channels * depth_multiplier), min_depth)
 
 
-def kernel_in(scope: str) -> Tuple[int, int]:
+def kernel_size(scope: str) -> Tuple[int, int]:
     """Return height and width of the kernel that a scope ends in: (1, 7) of `Conv2d_0b_1x7`."""
     size = re.search(r'(\d+)x(\d+)$', scope)
     if size is None:
@@ -237,7 +237,7 @@ def kernel_in(scope: str) -> Tuple[int, int]:
 
 
 def inception_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The published style of Inception V1 to V4: batch norm without gamma, He initial weights."""
+    """Return the published style of Inception V1 to V4: batch norm without gamma, He weights."""
     return layers.LayerStyle(
         is_training=is_training,
         initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
@@ -329,10 +329,10 @@ def auxiliary_features(
     Returns:
         float32 [batch, 1, 1, 768].
     """
-    size = _at_most(inputs, 5)
+    size = _limited_size(inputs, 5)
     pooled = tf.nn.avg_pool2d(inputs, size, 3, 'VALID', name='AvgPool_1a_5x5')
     reduced = Conv('Conv2d_1b_1x1', 128).build(pooled, style, depth)
-    kernel = _at_most(reduced, 5)
+    kernel = _limited_size(reduced, 5)
     last = Conv(last_scope.format(*kernel), 768, kernel, padding='VALID', stddev=stddev)
     outputs = last.build(reduced, style, depth)
     if outputs.shape[1:3] == [1, 1]:
@@ -340,7 +340,7 @@ def auxiliary_features(
     return layers.global_mean(outputs)
 
 
-def _at_most(inputs: tf.Tensor, size: int) -> Tuple[int, int]:
+def _limited_size(inputs: tf.Tensor, size: int) -> Tuple[int, int]:
     """Return height and width of a map, or that size where it is larger or not known."""
     height, width = inputs.shape[1:3].as_list()
     return min(height or size, size), min(width or size, size)

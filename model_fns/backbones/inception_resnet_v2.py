@@ -37,7 +37,7 @@ class Residual:
     end_point: Optional[str] = None
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
-        """See `inception_parts.Layer`."""
+        """Build the branches and add their projection to the input."""
         with tf1.variable_scope(self.scope):
             joined = parts.join(self.branches, inputs, style, depth)
             update = layers.conv2d(joined, inputs.shape[-1], 1, style.linear(), 'Conv2d_1x1')
@@ -48,7 +48,7 @@ class Residual:
 
 @dataclasses.dataclass(frozen=True)
 class Repeat:
-    """A residual again and again, `<block's scope>_1` first, in the scope `Repeat`.
+    """Repeated residuals in the scope `Repeat`: `<block's scope>_1` and so on.
 
     Attributes:
         count: how often.
@@ -62,7 +62,7 @@ class Repeat:
     scope: str = 'Repeat'
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
-        """See `inception_parts.Layer`."""
+        """Build the blocks one after the other."""
         with tf1.variable_scope(self.scope):
             for index in range(self.count):
                 block = dataclasses.replace(self.block, scope=f'{self.block.scope}_{index + 1}')
@@ -162,7 +162,7 @@ def _layers(padding: layers.Padding, atrous: bool) -> Tuple[Layer, ...]:
 
 
 def inception_resnet_v2_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """The published style: as the other Inceptions, but Xavier, and biases are regularized too."""
+    """Return the published style: that of Inception, with Xavier and regularized biases."""
     style = parts.inception_style(is_training, options)
     return style.but(initializer=layers.XAVIER, bias_regularizer=style.regularizer)
 

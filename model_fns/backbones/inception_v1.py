@@ -25,7 +25,7 @@ def _module(
     pooled: int,
     fives_scope: str = 'Conv2d_0b_3x3',
 ) -> Mixed:
-    """1x1; 1x1 then 3x3; 1x1 then what the paper has as 5x5 and was published as 3x3; pooling."""
+    """Describe a module of four branches: 1x1; 1x1, 3x3; 1x1, 3x3 (5x5 in the paper); pooling."""
     return Mixed(
         scope,
         (

@@ -33,12 +33,12 @@ class Stem:
     end_point: str = 'Conv2d_1a_7x7'
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
-        """See `inception_parts.Layer`."""
+        """Build the separable 7x7 convolution of stride 2."""
         channels = depth(64)
         return layers.separable_conv2d(
             inputs,
             channels,
-            parts.kernel_in(self.end_point),
+            parts.kernel_size(self.end_point),
             (self.style or style).but(
                 initializer=layers.truncated_normal(1.0), depthwise_initializer=None
             ),
@@ -61,7 +61,7 @@ def _module(
     pooled: int,
     pool: Layer = _AVERAGE,
 ) -> Mixed:
-    """1x1; 1x1 then 3x3; 1x1 then two 3x3 of the same channels; pooling then 1x1."""
+    """Describe a module of four branches: 1x1; 1x1, 3x3; 1x1, 3x3, 3x3; pooling, 1x1."""
     return Mixed(
         scope,
         (
@@ -78,7 +78,7 @@ def _module(
 
 
 def _halving(scope: str, threes: Tuple[int, int], double_threes: Tuple[int, int]) -> Mixed:
-    """The module that halves the map: as `_module`, without the 1x1, and pooling unprojected."""
+    """Describe a module of stride 2: as `_module`, but without 1x1 alone or after the pooling."""
     return Mixed(
         scope,
         (

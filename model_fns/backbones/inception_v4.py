@@ -19,7 +19,7 @@ _HALVING_POOL = MaxPool('MaxPool_1a_3x3', stride=2, padding='VALID')
 
 
 def _module_a(scope: str) -> Mixed:
-    """Inception-A, on the 35x35 map."""
+    """Describe Inception-A, for the 35x35 map."""
     return Mixed(
         scope,
         (
@@ -32,7 +32,7 @@ def _module_a(scope: str) -> Mixed:
 
 
 def _module_b(scope: str) -> Mixed:
-    """Inception-B, on the 17x17 map."""
+    """Describe Inception-B, for the 17x17 map."""
     return Mixed(
         scope,
         (
@@ -51,7 +51,7 @@ def _module_b(scope: str) -> Mixed:
 
 
 def _module_c(scope: str) -> Mixed:
-    """Inception-C, on the 8x8 map."""
+    """Describe Inception-C, for the 8x8 map."""
     return Mixed(
         scope,
         (

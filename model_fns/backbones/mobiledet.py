@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What the blocks of one network have in common.
+    """Settings that the blocks of one network share.
 
     Attributes:
         style: of all layers, with the network's activation.
@@ -35,7 +35,7 @@ class Context:
 
     @property
     def linear(self) -> layers.LayerStyle:
-        """The style of what ends a block."""
+        """The style of the last layer of a block: without activation."""
         return self.style.but(activation=None)
 
 
@@ -55,7 +55,7 @@ class Block(Protocol):
         """True where the input is added to the output."""
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """Add the block to the graph, in the current scope, but for the input.
+        """Build the block in the current scope, without adding its input.
 
         Args:
             inputs: float32 [batch, height, width, channels].
@@ -66,7 +66,7 @@ class Block(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Inverted:
-    """Expand, filter each channel, project; without expansion where that is 1.
+    """Inverted bottleneck: expand, filter each channel, project; an expansion of 1 is left out.
 
     Attributes:
         channels: see `Block`.
@@ -84,11 +84,11 @@ class Inverted:
 
     @property
     def scope(self) -> str:
-        """See `Block`."""
+        """The published name, without the number."""
         return 'IBN' if self.expansion > 1 else 'IBNNoExpansion'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """See `Block`."""
+        """Build the expansion, the depthwise filter, the gate and the projection."""
         names = ['Conv_1', 'Conv'] if self.expansion > 1 else ['Conv']
         outputs = inputs
         if self.expansion > 1:
@@ -108,7 +108,7 @@ class Inverted:
 
 @dataclasses.dataclass(frozen=True)
 class Fused:
-    """Expand by a full convolution, project. Attributes are those of `Inverted`."""
+    """Fused bottleneck: expand by a full convolution, project. Attributes: see `Inverted`."""
 
     channels: int
     expansion: int = 8
@@ -118,7 +118,7 @@ class Fused:
     scope: str = 'FusedConv'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """See `Block`."""
+        """Build the expanding convolution and the projection."""
         expanded = inputs.shape[-1] * self.expansion
         outputs = layers.conv2d(
             inputs, expanded, self.kernel_size, context.style, 'Conv', stride=self.stride
@@ -128,7 +128,7 @@ class Fused:
 
 @dataclasses.dataclass(frozen=True)
 class Tucker:
-    """Compress, filter by a full 3x3 convolution, expand.
+    """Tucker convolution: compress, filter by a full 3x3 convolution, expand.
 
     Attributes:
         channels: see `Block`.
@@ -142,7 +142,7 @@ class Tucker:
     scope: str = 'TuckerConv'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """See `Block`."""
+        """Build the compression, the filter and the expansion."""
         rank_in = _scaled(inputs.shape[-1], self.ranks[0])
         rank_out = _scaled(channels, self.ranks[1])
         outputs = layers.conv2d(inputs, rank_in, 1, context.style, 'Conv')
@@ -354,7 +354,7 @@ def _scaled(channels: float, factor: float) -> int:
 
 
 def _he_normal_depthwise(kernel_size: int) -> layers.Initializer:
-    """He et al. 2015 for filters on one channel."""
+    """Return the initializer of He et al. 2015 for filters on one channel."""
     return layers.truncated_normal(math.sqrt(2.0) / kernel_size / layers.TRUNCATED_STDDEV)
 
 

@@ -1,4 +1,4 @@
-"""What the MobileNets are made of: inverted residuals (Sandler et al. 2018) and the classifier.
+"""Parts of the MobileNets: inverted residuals (Sandler et al. 2018) and the classifier.
 
 MobileNet V2, V3 and EdgeTPU are lists of `Convolution` and `InvertedResidual`, which
 `mobilenet_features` builds, named as the published networks name them.
@@ -16,7 +16,7 @@ from model_fns.backbones import output_strides, registry
 
 tf1 = tf.compat.v1
 
-# The options that every MobileNet listens to.
+# The options that every MobileNet uses.
 HONORS = (
     'depth_multiplier',
     'min_depth',
@@ -30,7 +30,7 @@ HONORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Channels:
-    """How a depth multiplier changes the channel counts of a network's layers.
+    """Channel counts of a network's layers under a depth multiplier.
 
     Attributes:
         depth_multiplier: factor on all of them.
@@ -68,7 +68,7 @@ class Convolution:
 
 @dataclasses.dataclass(frozen=True)
 class InvertedResidual:
-    """Expand, filter each channel, project; plus the input where the shapes agree.
+    """Inverted residual: expand, filter each channel, project; add the input if shapes agree.
 
     Attributes:
         expansion: expanded channels over input channels, before rounding to a multiple of 8; 1: no
@@ -111,7 +111,7 @@ def mobilenet_style(is_training: bool, options: registry.Options) -> layers.Laye
 
 
 def detection_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """For detection the moving statistics are published with a slower decay."""
+    """Return the style for detection, which is published with a slower decay of batch norm."""
     return mobilenet_style(
         is_training, options.but(batch_norm_decay=options.get('batch_norm_decay', 0.9997))
     )
@@ -207,7 +207,7 @@ def add_logits(
 
 
 def feature_maps(network: Sequence[Layer]) -> Mapping[int, str]:
-    """By stride, the name of the last layer of that stride."""
+    """Return the name of the last layer of each stride, by stride."""
     maps, stride = {}, 1
     for name, layer in zip(_names(network), network):
         stride *= layer.stride
@@ -216,11 +216,11 @@ def feature_maps(network: Sequence[Layer]) -> Mapping[int, str]:
 
 
 def segmentation(network: Sequence[Layer], final_endpoint: str) -> registry.Segmentation:
-    """How DeepLab uses a list of layers.
+    """Describe a list of layers for DeepLab.
 
     Args:
         network: the layers.
-        final_endpoint: where it stops; heads are put on that.
+        final_endpoint: the last end point that is built, and the input of the heads.
     """
     maps = feature_maps(network)
     return registry.Segmentation(
@@ -233,7 +233,7 @@ def segmentation(network: Sequence[Layer], final_endpoint: str) -> registry.Segm
 
 
 def keras_layers(network: Sequence[Layer]) -> Tuple[str, ...]:
-    """See `registry.Network.keras_layers`: from the image on, each with its batch norm."""
+    """Return the scopes of the layers in Keras' order, each followed by its batch norm."""
     scopes = []
     for layer, scope in zip(network, _scopes(network)):
         if isinstance(layer, Convolution):
@@ -249,7 +249,7 @@ def _names(network: Sequence[Layer]) -> Sequence[str]:
 
 
 def _scopes(network: Sequence[Layer]) -> Tuple[str, ...]:
-    """The variable scope of each layer: `Conv`, `expanded_conv`, `expanded_conv_1`, `Conv_1`."""
+    """Return the variable scopes of the layers: `Conv`, `expanded_conv`, `expanded_conv_1`..."""
     counts: Dict[str, int] = {}
     scopes = []
     for layer in network:

@@ -131,7 +131,7 @@ def mobilenet_v1(
 def mobilenet_v1_second_stage(
     inputs: tf.Tensor, style: layers.LayerStyle, depth_multiplier: float = 1.0
 ) -> tf.Tensor:
-    """The last two pairs alone, as the second stage of a two-stage detector runs them on its crops.
+    """Build the last two layers alone: the second stage of a two-stage detector, on its crops.
 
     As published they are separable convolutions in one layer each, with nothing between the
     depthwise and the pointwise part, so their variables are not those of the whole network.
@@ -184,12 +184,12 @@ def _features(
 
 
 def _detection_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
-    """For detection it is published with regularized depthwise weights."""
+    """Return the style for detection, which is published with regularized depthwise weights."""
     return mobilenet_v1_style(is_training, options).but(regularize_depthwise=True)
 
 
 def _keras_layers() -> Tuple[str, ...]:
-    """See `registry.Network.keras_layers`: from the image on, each with its batch norm."""
+    """Return the scopes of the layers in Keras' order, each followed by its batch norm."""
     steps = [(1, 1)] * len(_LAYERS)
     names = [name for name, _ in _named_layers([1] * len(_LAYERS), steps)]
     return tuple(f'{name}{part}' for name in names for part in ('', '/BatchNorm'))

@@ -46,7 +46,7 @@ class Architecture:
 
 
 def _large(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
-    """Table 1 of the paper; `wide` is the larger kernel size."""
+    """Describe the network of table 1 of the paper; `wide` is the larger kernel size."""
     block = functools.partial(InvertedResidual, activation=tf.nn.relu)
     gated = functools.partial(block, kernel_size=wide, squeeze_excite=squeeze)
     late = functools.partial(InvertedResidual, activation=swish)
@@ -77,7 +77,7 @@ def _large(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
 
 
 def _small(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
-    """Table 2 of the paper; `wide` is the larger kernel size."""
+    """Describe the network of table 2 of the paper; `wide` is the larger kernel size."""
     block = functools.partial(InvertedResidual, activation=tf.nn.relu)
     late = functools.partial(
         InvertedResidual, kernel_size=wide, activation=swish, squeeze_excite=squeeze
@@ -104,7 +104,7 @@ def _small(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
 
 
 def _edgetpu() -> Architecture:
-    """Full convolutions expand in the early layers: these are what that device is fast at."""
+    """Describe the EdgeTPU network: full convolutions, fast there, expand in early layers."""
     fused = functools.partial(InvertedResidual, fused=True)
     block = InvertedResidual
     return Architecture(

@@ -1,4 +1,4 @@
-"""Where a network stops striding, so that its feature maps stay large."""
+"""Output strides: atrous convolutions that keep feature maps large."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def atrous_strides(
 ) -> Tuple[Tuple[int, int], ...]:
     """Return the stride and atrous rate of each layer.
 
-    Once the product of the strides has reached `output_stride`, further strides become 1, and the
-    layers after each of those see the same part of the image by an atrous rate multiplied by it
-    (Chen et al. 2017, section 3.1). For example, strides 2 2 2 1 with output stride 4 become
-    (2, 1), (2, 1), (1, 1), (1, 2).
+    Once the product of the strides has reached `output_stride`, further strides become 1. The
+    atrous rate of the layers after each of those is multiplied by its stride, so that they see the
+    same part of the image (Chen et al. 2017, section 3.1). For example, strides 2 2 2 1 with output
+    stride 4 become (2, 1), (2, 1), (1, 1), (1, 2).
 
     Args:
         strides: of the network's layers, from the image on.

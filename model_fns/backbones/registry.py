@@ -1,4 +1,4 @@
-"""Which networks there are, and what a task needs to know before it builds one."""
+"""Registry of the networks, with the facts that a task needs before it builds one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Color = Tuple[float, float, float]  # red, green, blue in [0, 255]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a network is varied, by a pipeline config or by the task that builds it.
+    """Variations of a network, from a pipeline config or from the task that builds it.
 
     Attributes:
         depth_multiplier: factor on channel counts (the MobileNets and EfficientNets).
@@ -74,37 +74,37 @@ class Options:
     compute_dtype: tf.DType = tf.float32
     quantization: Optional[layers.Quantization] = None
 
-    def of_task(self, style: layers.LayerStyle) -> layers.LayerStyle:
-        """Return a network's style with the arithmetic that the task asks for."""
+    def apply_arithmetic(self, style: layers.LayerStyle) -> layers.LayerStyle:
+        """Return a network's style with the compute type and the quantization of these options."""
         return style.but(compute_dtype=self.compute_dtype, quantization=self.quantization)
 
     @classmethod
     def from_config(cls, config: backbone_pb2.Backbone, num_steps: int = 0) -> Options:
-        """What a config says of a network.
+        """Read the options of a config.
 
         Args:
-            config: its message.
+            config: the message of the network.
             num_steps: of the training; 0: it has no end.
         """
 
-        def given(field: str) -> Optional[float]:
+        def get_set(field: str) -> Optional[float]:
             return getattr(config, field) if config.HasField(field) else None
 
-        drop_path_steps = given('drop_path_steps')
+        drop_path_steps = get_set('drop_path_steps')
         if drop_path_steps is None and 0.0 < config.drop_path_keep_prob < 1.0:
             drop_path_steps = num_steps or None
         return cls(
             depth_multiplier=config.depth_multiplier,
-            min_depth=given('min_depth'),
+            min_depth=get_set('min_depth'),
             output_stride=config.output_stride or None,
             multi_grid=tuple(config.multi_grid),
-            weight_decay=given('weight_decay'),
-            batch_norm_decay=given('batch_norm_decay'),
-            batch_norm_epsilon=given('batch_norm_epsilon'),
-            channel_divisor=given('channel_divisor'),
-            drop_path_keep_prob=given('drop_path_keep_prob'),
+            weight_decay=get_set('weight_decay'),
+            batch_norm_decay=get_set('batch_norm_decay'),
+            batch_norm_epsilon=get_set('batch_norm_epsilon'),
+            channel_divisor=get_set('channel_divisor'),
+            drop_path_keep_prob=get_set('drop_path_keep_prob'),
             drop_path_steps=drop_path_steps,
-            stem_filters=given('stem_filters'),
+            stem_filters=get_set('stem_filters'),
         )
 
     def get(self, name: str, published: float) -> float:
@@ -117,7 +117,7 @@ class Options:
         return dataclasses.replace(self, **changes)
 
     def changed(self) -> Tuple[str, ...]:
-        """Names of the attributes that differ from the defaults."""
+        """Return the names of the attributes that differ from the defaults."""
         default = Options()
         return tuple(
             field.name
@@ -128,18 +128,18 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """How pixels become what a network was trained on.
+    """Normalization of pixels for a network.
 
     Attributes:
-        means: what is subtracted of red, green and blue; None: pixels are brought to [-1, 1].
-        deviations: what these are divided by then; None: they are not.
+        means: subtracted from red, green and blue; None: pixels are scaled to [-1, 1].
+        deviations: divisors of the differences; None: they are not divided.
     """
 
     means: Optional[Color] = None
     deviations: Optional[Color] = None
 
     def __call__(self, images: tf.Tensor) -> tf.Tensor:
-        """Normalized images.
+        """Normalize images.
 
         Args:
             images: float32 [..., height, width, channels] in [0, 255]. As published, means are
@@ -166,7 +166,7 @@ Style = Callable[[bool, Options], layers.LayerStyle]
 
 @dataclasses.dataclass(frozen=True)
 class Segmentation:
-    """A network as DeepLab publishes it, where that differs from other tasks.
+    """Differences of a network as DeepLab publishes it.
 
     Attributes:
         last_end_point: the features that heads are put on.
@@ -187,7 +187,7 @@ class Segmentation:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """One description of a network, which all tasks read.
+    """Description of a network, for all tasks.
 
     Attributes:
         name: its name in a pipeline config.
@@ -202,17 +202,16 @@ class Network:
         min_size: smallest input height and width, in pixels.
         honors: the `Options` that a classifier's config may set.
         detection_style: as `style`, where detectors are published with another one.
-        first_stage: (images, style, options) -> the features that a two-stage detector makes
-            proposals of and crops, where they are more than one end point; None: they are not.
+        first_stage: (images, style, options) -> the features of the proposals and crops of a
+            two-stage detector, where they are computed from several end points; None: from one.
         second_stage: (crops of features, style) -> features: the network's last part alone, as a
             two-stage detector runs it; variables have the names that they have in the whole.
-        segmentation: what DeepLab does differently; None: it has no such model.
+        segmentation: variations for DeepLab; None: it has no such model.
         build: (images, num_classes, style, options) -> end points of the classifier, named as
             published, `LOGITS` among them; None: there is no classifier.
         logits_scopes: name parts of the variables whose shapes depend on the classes.
-        keras_layers: the scopes, in that of the network, of its layers with weights, convolutions
-            and batch norms each, in the order in which Keras numbers them in the same network;
-            empty: not known.
+        keras_layers: the scopes, within the network's, of its layers with weights: convolutions
+            and batch norms separately, in the order in which Keras numbers them; empty: not known.
         image_size: height and width in pixels that the classifier was published for.
         image_channels: input channels that it was published for.
         preprocessing: name of the family that a classifier's images are prepared by.

@@ -1,4 +1,4 @@
-"""What the residual networks have in common: runs of units, their strides and rates, the head.
+"""Shared parts of the residual networks: sequences of units, strides and rates, the head.
 
 A network is a root of stride 4, then blocks of residual units. A block's stride is that of its
 last unit, or, as in the networks of Keras, the next block's first unit has it. Where an output
@@ -21,7 +21,7 @@ tf1 = tf.compat.v1
 
 ROOT_STRIDE = 4
 
-# Options that these networks listen to.
+# Options that these networks use.
 HONORS = (
     'depth_multiplier',
     'min_depth',
@@ -35,7 +35,7 @@ HONORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A run of residual units of one width.
+    """A sequence of residual units of one width.
 
     Attributes:
         name: its scope.
@@ -193,7 +193,7 @@ def stack_blocks(
 
 
 def feature_maps(scope: str) -> Mapping[int, str]:
-    """By stride, the end point of the block of that stride, where blocks stride after it."""
+    """Return the end point of each stride, by stride, where blocks stride in their last unit."""
     return {ROOT_STRIDE * 2**index: f'{scope}/block{index + 1}' for index in range(4)}
 
 
@@ -242,7 +242,7 @@ def classify(
 
 
 def _unit_steps(blocks: Sequence[Block], output_stride: Optional[int]) -> Sequence[Tuple[int, int]]:
-    """Stride and atrous rate of each unit of all blocks."""
+    """Compute the stride and the atrous rate of each unit of all blocks."""
     if output_stride is not None and output_stride < ROOT_STRIDE:
         raise errors.ConfigError(
             f'output_stride: got {output_stride}; a residual network has {ROOT_STRIDE} or more.'

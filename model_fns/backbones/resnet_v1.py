@@ -21,7 +21,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What one ResNet V1 is made of.
+    """Description of one ResNet V1.
 
     Attributes:
         scope: its variable scope; the `_beta` variants have that of the plain network.
@@ -61,11 +61,11 @@ ARCHITECTURES: Dict[str, Architecture] = {
 def bottleneck_v1(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """1x1, 3x3 and 1x1 convolutions around which the input, or a projection of it, is added."""
+    """Build 1x1, 3x3 and 1x1 convolutions, and add the input or a projection of it."""
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit, linear)
     # As published, one term of the sum has a range named so: the shortcut where it is projected.
-    linear = linear if parts else linear.before_sum()
+    linear = linear if parts else linear.with_sum_range()
     first, middle = (unit.stride, 1) if unit.strides_first else (1, unit.stride)
     conv1 = layers.conv2d(inputs, unit.depth, 1, style, 'conv1', stride=first)
     conv2 = _conv3x3(conv1, dataclasses.replace(unit, stride=middle), style, 'conv2')
@@ -80,7 +80,7 @@ def lite_bottleneck_v1(
     """Return two 3x3 convolutions around which the input, or a projection of it, is added."""
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
-    linear = linear if parts else linear.before_sum()
+    linear = linear if parts else linear.with_sum_range()
     first, last = (unit.stride, 1) if unit.strides_first else (1, unit.stride)
     conv1 = _conv3x3(inputs, dataclasses.replace(unit, stride=first), style, 'conv1')
     conv2 = _conv3x3(conv1, dataclasses.replace(unit, stride=last), linear, 'conv2')
@@ -163,7 +163,7 @@ def resnet_v1_block4(
     strides_first: bool = False,
     sum_activation: Optional[layers.Activation] = None,
 ) -> tf.Tensor:
-    """The last block alone, as the second stage of a two-stage detector runs it on its crops.
+    """Build the last block alone: the second stage of a two-stage detector, on its crops.
 
     Args:
         inputs: float32 [batch, height, width, channels].
@@ -235,7 +235,7 @@ def _shortcut(
     if inputs.shape[-1] == depth:
         return resnet_blocks.subsample(inputs, unit.stride), {}
     style = linear.but(activation=tf.nn.relu6) if unit.bounded else linear
-    style = style.before_sum()
+    style = style.with_sum_range()
     shortcut = layers.conv2d(inputs, depth, 1, style, 'shortcut', stride=unit.stride)
     return shortcut, {'shortcut': shortcut}
 
@@ -279,7 +279,7 @@ def _features(
 
 
 def _segmentation(name: str) -> registry.Segmentation:
-    """DeepLab's: other batch norm, and, but for the `_beta` variants, other mean colors."""
+    """Describe a network for DeepLab: other batch norm and, except for `_beta`, other means."""
     architecture = ARCHITECTURES[name]
     scope = architecture.scope
     tap = 'lite_bottleneck_v1/conv2' if architecture.lite else 'bottleneck_v1/conv3'
@@ -303,7 +303,7 @@ def _segmentation(name: str) -> registry.Segmentation:
 
 
 def _keras_layers(architecture: Architecture) -> Tuple[str, ...]:
-    """See `registry.Network.keras_layers`.
+    """Return the scopes of the layers in the order of Keras.
 
     Keras sorts layers by their distance from the output: a shortcut's projection, which has one
     convolution and one batch norm, stands beside the last ones of its unit.

@@ -27,7 +27,7 @@ ARCHITECTURES: Dict[str, Tuple[int, ...]] = {
 def bottleneck_v2(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """1x1, 3x3 and 1x1 convolutions of the normalized input, added to the input.
+    """Build 1x1, 3x3 and 1x1 convolutions of the normalized input, and add them to the input.
 
     Where the channels change, what is added is a projection of the normalized input.
     """
@@ -156,7 +156,7 @@ def resnet_v2_features(
 
 
 def keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
-    """Return the layers of a network with so many units; see `registry.Network.keras_layers`.
+    """Return the scopes of the layers in the order of Keras, by the units of each block.
 
     Keras sorts layers by their distance from the output: a projection stands before the last
     convolution of its unit.
@@ -165,7 +165,7 @@ def keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
 
 
 def basic_keras_layers(units: Sequence[int]) -> Tuple[str, ...]:
-    """The same of `basic_features`, where a projection stands behind all else of its unit."""
+    """Return `keras_layers` of `basic_features`: a projection is the last layer of its unit."""
     return _keras_layers(units, basic_v2.__name__, ('shortcut',))
 
 

@@ -18,7 +18,7 @@ from model_fns.backbones import output_strides, registry
 
 tf1 = tf.compat.v1
 
-# Options that these networks listen to.
+# Options that these networks use.
 HONORS = (
     'output_stride',
     'multi_grid',
@@ -34,7 +34,7 @@ _BOUND = 6.0
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A run of modules of one shape.
+    """A sequence of modules of one shape.
 
     Attributes:
         scope: its scope, flow included.
@@ -56,7 +56,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class _Step:
-    """How a module strides: its stride, and the atrous rate of each separable convolution."""
+    """Stride of a module, and the atrous rate of each of its separable convolutions."""
 
     stride: int
     rates: Tuple[int, ...]
@@ -206,7 +206,7 @@ def _root(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
 def _steps(
     blocks: Sequence[Block], output_stride: Optional[int], multi_grid: Tuple[int, ...]
 ) -> Tuple[_Step, ...]:
-    """Stride and atrous rates of each module of all blocks."""
+    """Compute the stride and the atrous rates of each module of all blocks."""
     if output_stride is not None and output_stride < _ROOT_STRIDE:
         raise errors.ConfigError(
             f'output_stride: got {output_stride}; an Xception has {_ROOT_STRIDE} or more.'

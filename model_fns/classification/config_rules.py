@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.backbones import registry
 from model_fns.classification import preprocessing
@@ -14,14 +14,14 @@ def _backbone(config: PipelineConfig) -> Iterator[Problem]:
     model = config.model.classification
     if not model.HasField('num_classes'):
         yield Problem('model.classification.num_classes', 'not set; expected at least 1.')
-    where = 'model.classification.backbone.name'
+    field = 'model.classification.backbone.name'
     if model.backbone.name:
-        yield from problems_of(registry.get_network, model.backbone.name, where)
+        yield from find_build_problems(registry.get_network, model.backbone.name, field)
     else:
-        yield Problem(where, 'not set; expected the name of a network, like "mobilenet_v1".')
+        yield Problem(field, 'not set; expected the name of a network, like "mobilenet_v1".')
     if model.preprocessing:
-        families, where = preprocessing.FAMILIES, 'model.classification.preprocessing'
-        yield from problems_of(families.get, model.preprocessing, where)
+        families, field = preprocessing.FAMILIES, 'model.classification.preprocessing'
+        yield from find_build_problems(families.get, model.preprocessing, field)
 
 
 def _class_weights(config: PipelineConfig) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""A classifier as files for small devices have it: pixels in, logits and probabilities out."""
+"""Classifier in files for small devices: from pixels to logits and probabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASSES = 'classes'  # int64 [batch]: labels
 
 
 class ClassificationDeployable(interface.Deployable):
-    """See `Deployable`.
+    """Network of a classifier for one image of a fixed size.
 
     Args:
         input_shape: (height, width, channels) of the network's input.
@@ -45,23 +45,23 @@ class ClassificationDeployable(interface.Deployable):
         self._postprocess = postprocess
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """See `Deployable`."""
+        """Return the pixels of each image, from 0 to 255: the input of the file."""
         return tf.clip_by_value(self._family.denormalize(features[IMAGE]), 0.0, 255.0)
 
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """See `Deployable`."""
+        """Build the logits and probabilities of pixels."""
         logits = self._logits({IMAGE: self._family.normalize(pixels)})
         return {LOGITS: logits, PROBABILITIES: tf.nn.softmax(logits)}
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
-        """See `Deployable`."""
+        """Build the outputs of `ClassificationTask.postprocess`, with those of the file."""
         del features
         return {**self._postprocess(found[LOGITS]), **found}
 
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Return the numbers, and the classes that they make the most probable."""
+        """Return how far raw outputs agree, and the most probable classes."""
         classes = agreement.class_agreement(
             [one[PROBABILITIES] for one in expected],
             [np.argmax(one[LOGITS], -1) for one in found],

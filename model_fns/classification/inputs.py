@@ -86,10 +86,10 @@ def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
     return label_map.id_of_name(features['image/class/text'].bytes_list.value[0].decode())
 
 
-def problem_with(
+def find_problem(
     serialized: bytes, num_classes: int, labels_offset: int, label_map: Optional[LabelMap] = None
 ) -> Optional[str]:
-    """What is wrong with a record, by its keys and values alone; None when nothing is."""
+    """Describe the first problem of a record, by its keys and values alone; None: it has none."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:

@@ -1,4 +1,4 @@
-"""What a classifier minimises."""
+"""Losses of classification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cross_entropy(
     class_weights: Sequence[float] = (),
     focal_gamma: float = 0.0,
 ) -> tf.Tensor:
-    """Softmax cross entropy, the mean over the batch.
+    """Compute the softmax cross entropy, averaged over the batch.
 
     With smoothing s and n classes the target is (1 - s) for the label plus s / n for each class
     (Szegedy et al. 2016, section 7).

@@ -1,4 +1,4 @@
-"""How good a classifier is."""
+"""Metrics of classification."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create_metrics(logits: tf.Tensor, labels: tf.Tensor, num_classes: int) -> Di
 
 
 def metric_names(num_classes: int) -> List[str]:
-    """What `finish` may return."""
+    """Return the names of the metrics that `finish` may return."""
     names = [ACCURACY, *(class_accuracy_name(index) for index in range(num_classes))]
     return [*names, RECALL_5] if num_classes > 5 else names
 
@@ -66,7 +66,7 @@ def normalized_rows(confusion: np.ndarray) -> np.ndarray:
 
 
 def class_names(num_classes: int, names: Mapping[int, str], offset: int) -> Sequence[str]:
-    """Display names by index: those of the label map, else the labels themselves."""
+    """Return display names by index: those of the label map, else the labels themselves."""
     return [names.get(index + offset, str(index + offset)) for index in range(num_classes)]
 
 

@@ -1,4 +1,4 @@
-"""The ways in which the published classification networks see an image.
+"""Preprocessing of images by the published classification networks.
 
 Each family has a fixed way for evaluation and a random one for training; which family a network was
 trained with is part of the network. The numbers are slim's, under the same names; slim has no
@@ -30,7 +30,7 @@ _LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)
 
 @dataclasses.dataclass(frozen=True)
 class Family(abc.ABC):
-    """How images become the input of a network.
+    """Preprocessing from images to the input of a network.
 
     Args:
         use_grayscale: turn images of three channels into one of luminance.
@@ -70,11 +70,11 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def _distort(self, image: tf.Tensor, size: Size, seed: tf.Tensor) -> tf.Tensor:
-        """What `train` does before `normalize`: pixels from 0 to 255, of any numeric type."""
+        """Vary an image for training: pixels from 0 to 255, of any numeric type."""
 
     @abc.abstractmethod
     def _frame(self, image: tf.Tensor, size: Size) -> tf.Tensor:
-        """What `evaluate` does before `normalize`: pixels from 0 to 255, of any numeric type."""
+        """Crop and resize images for evaluation: pixels from 0 to 255, of any numeric type."""
 
     def normalize(self, pixels: tf.Tensor) -> tf.Tensor:
         """Return pixels as the network wants them.
@@ -85,9 +85,9 @@ class Family(abc.ABC):
         return self._normalize(pixels)
 
     def denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Pixels that `normalize` makes the given inputs of, those of `evaluate` if it made them.
+        """Return the pixels from which `normalize` computes these inputs.
 
-        Where normalization takes brightness and contrast away, they are others.
+        Where normalization removes brightness and contrast, they are not the original ones.
 
         Args:
             inputs: float32 [.., height, width, channels].
@@ -193,7 +193,7 @@ class SlowInception(Inception):
         pixels = tf.switch_case(
             _integer(order, len(_DISTORTION_ORDERS)),
             [
-                functools.partial(_distort_in, steps, pixels, factors)
+                functools.partial(_apply_steps, steps, pixels, factors)
                 for steps in _DISTORTION_ORDERS
             ],
         )
@@ -203,7 +203,7 @@ class SlowInception(Inception):
 @FAMILIES.register('efficientnet')
 @dataclasses.dataclass(frozen=True)
 class EfficientNet(Inception):
-    """Colors of mean 0 and variance 1 on ImageNet, and a view of its own in evaluation.
+    """Colors of mean 0 and variance 1 on ImageNet, and its own crop in evaluation.
 
     Training crops as `Inception`. Evaluation takes the largest crop from the middle that has the
     result's shape, times size / (size + 32), and resizes it bicubically (the published
@@ -234,13 +234,13 @@ class EfficientNet(Inception):
 
     def _statistics(self, pixels: tf.Tensor) -> List[np.ndarray]:
         known = IMAGENET_STANDARDS.means, IMAGENET_STANDARDS.deviations
-        return [_of_channels(one, pixels) for one in known]
+        return [_match_channels(one, pixels) for one in known]
 
 
 @FAMILIES.register('vgg')
 @dataclasses.dataclass(frozen=True)
 class Vgg(Family):
-    """A crop of an image whose shorter side has a fixed or random length; the mean color removed.
+    """A crop of an image with a fixed or random shorter side, minus the mean color.
 
     Args:
         short_side: length in evaluation. Training draws one from it to its double. None: as much
@@ -272,7 +272,7 @@ class Vgg(Family):
         return inputs + self._mean(inputs)
 
     def _mean(self, pixels: tf.Tensor) -> np.ndarray:
-        return _of_channels(self.MEAN, pixels)
+        return _match_channels(self.MEAN, pixels)
 
     def _short_side(self, size: Size) -> int:
         return self.short_side or -(-max(size) * 256 // 224)
@@ -319,7 +319,7 @@ class Cifarnet(Family):
         start = tf.stack([_integer(row, rows), _integer(column, columns)]) - padding
         crop = _flip(images.window(image, start, *size), flip)
         # slim also shifts the brightness, which `normalize` undoes exactly.
-        return _scale_contrast(tf.cast(crop, tf.float32), _between(contrast, 0.2, 1.8))
+        return _scale_contrast(tf.cast(crop, tf.float32), _scale_uniform(contrast, 0.2, 1.8))
 
     def _frame(self, image, size):
         return images.crop_or_pad(image, *size)
@@ -336,8 +336,8 @@ class Cifarnet(Family):
         return tf.math.divide_no_nan(inputs - low, high - low) * 255
 
 
-def _of_channels(color: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
-    """A number of each color, or, where pixels have one channel, what luminance makes of them."""
+def _match_channels(color: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
+    """Return the numbers of the colors, or their luminance where pixels have one channel."""
     values = np.array(color, np.float32)
     return values if pixels.shape[-1] == 3 else np.dot(values, _LUMINANCE)
 
@@ -350,8 +350,8 @@ def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
     return tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[count], seed=other_seed))
 
 
-def _between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Return a number from [low, high)."""
+def _scale_uniform(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
+    """Scale a number from [0, 1) to [low, high)."""
     return low + uniform * (high - low)
 
 
@@ -365,13 +365,13 @@ def _resize(image: tf.Tensor, size: Size, method: str) -> tf.Tensor:
 
 
 def _flip(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Mirrors left and right in half of the cases."""
+    """Flip left and right with a probability of one half."""
     # The list of axes is [1] or empty: no conditional is needed.
     return tf.reverse(image, tf.range(1, 1 + _integer(uniform, 2)))
 
 
 def _scaled_size(image: tf.Tensor, short_side: Union[int, tf.Tensor]) -> tf.Tensor:
-    """int32 [2]: the size of an image after a resize that gives its shorter side a length."""
+    """Compute the size of an image whose shorter side is resized to a length, int32 [2]."""
     size = tf.cast(tf.shape(image)[-3:-1], tf.float32)
     scale = tf.cast(short_side, tf.float32) / tf.reduce_min(size)
     return tf.cast(tf.math.rint(size * scale), tf.int32)
@@ -402,28 +402,28 @@ def _random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _shift_brightness(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    return pixels + _between(uniform, -32, 32)
+    return pixels + _scale_uniform(uniform, -32, 32)
 
 
 def _scale_saturation(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     if pixels.shape[-1] == 1:
         return pixels
-    return tf.raw_ops.AdjustSaturation(images=pixels, scale=_between(uniform, 0.5, 1.5))
+    return tf.raw_ops.AdjustSaturation(images=pixels, scale=_scale_uniform(uniform, 0.5, 1.5))
 
 
 def _shift_hue(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     if pixels.shape[-1] == 1:
         return pixels
-    return tf.raw_ops.AdjustHue(images=pixels, delta=_between(uniform, -0.2, 0.2))
+    return tf.raw_ops.AdjustHue(images=pixels, delta=_scale_uniform(uniform, -0.2, 0.2))
 
 
 def _scale_contrast(pixels: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Scales the distances from the mean of each channel."""
+    """Scale the distances from the mean of each channel."""
     return tf.raw_ops.AdjustContrastv2(images=pixels, contrast_factor=factor)
 
 
 def _vary_contrast(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    return _scale_contrast(pixels, _between(uniform, 0.5, 1.5))
+    return _scale_contrast(pixels, _scale_uniform(uniform, 0.5, 1.5))
 
 
 # Which of the four comes first, second, third and fourth.
@@ -435,7 +435,7 @@ _DISTORTION_ORDERS = (
 )
 
 
-def _distort_in(steps, pixels: tf.Tensor, uniforms: Sequence[tf.Tensor]) -> tf.Tensor:
+def _apply_steps(steps, pixels: tf.Tensor, uniforms: Sequence[tf.Tensor]) -> tf.Tensor:
     for step, uniform in zip(steps, uniforms):
         pixels = step(pixels, uniform)
     return pixels

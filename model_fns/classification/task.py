@@ -51,7 +51,7 @@ AUXILIARY_LOSS = 'auxiliary_loss'
 
 
 class ClassificationTask(Task):
-    """Images to one of a number of classes.
+    """Classification of images, into one of a number of classes.
 
     Args:
         network: the classifier.
@@ -99,7 +99,7 @@ class ClassificationTask(Task):
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
-        """See `config_rules`."""
+        """Return the rules of the config's fields that classification reads."""
         del config
         return config_rules.RULES
 
@@ -144,11 +144,11 @@ class ClassificationTask(Task):
 
     @property
     def name(self) -> str:
-        """See `Task`."""
+        """The name of the task."""
         return 'classification'
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """See `Task`, and `inputs.decode`."""
+        """Decode one record into an image and a label, see `inputs.decode`."""
         return inputs.decode(
             serialized,
             self._num_classes,
@@ -158,16 +158,16 @@ class ClassificationTask(Task):
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """The image as the family's training preprocessing varies it, at the network's size."""
+        """Vary the image by the family's preprocessing of training, at the network's size."""
         image = self._preprocess.train(example[IMAGE], self._height, self._width, seed)
         return {**example, IMAGE: image}
 
     def augmentations(self) -> Sequence[str]:
-        """Return what the family of the preprocessing varies, see `Task`."""
+        """Return the names of the variations of the preprocessing's family."""
         return self._preprocess.AUGMENTATIONS
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """See `Task`: images are float32 [height, width, channels]."""
+        """Split an example into features and labels: float32 images [height, width, channels]."""
         if mode != ModeKeys.TRAIN:
             image = self._preprocess.evaluate(example[IMAGE], self._height, self._width)
             example = {**example, IMAGE: image}
@@ -175,10 +175,10 @@ class ClassificationTask(Task):
         return inputs.split(example)
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
-        """`LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
+        """Build `LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
         del labels
         style = self._network.style(mode == ModeKeys.TRAIN, self._options)
-        style = self._options.of_task(style)
+        style = self._options.apply_arithmetic(style)
         end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
         predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
         if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
@@ -187,7 +187,7 @@ class ClassificationTask(Task):
         return predictions
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """Cross entropy of each head."""
+        """Build the cross entropy of each head."""
         label = labels[inputs.LABEL]
         options = self._loss_options
         named = {CLASSIFICATION_LOSS: losses.cross_entropy(predictions[LOGITS], label, *options)}
@@ -197,11 +197,11 @@ class ClassificationTask(Task):
         return named
 
     def loss_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the names of the losses."""
         return (CLASSIFICATION_LOSS, AUXILIARY_LOSS)
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
-        """`LOGITS` and `PROBABILITIES` [batch, num_classes]; `CLASSES`, int64 labels [batch]."""
+        """Build `LOGITS` and `PROBABILITIES` [batch, num_classes], and `CLASSES`, int64 [batch]."""
         logits = predictions[LOGITS]
         return {
             LOGITS: logits,
@@ -210,19 +210,19 @@ class ClassificationTask(Task):
         }
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """See `metrics.create_metrics`."""
+        """Build the accuracy and recall of a batch, see `metrics.create_metrics`."""
         return metrics.create_metrics(outputs[LOGITS], labels[inputs.LABEL], self._num_classes)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """See `metrics.finish`."""
+        """Return the scalars to report of an evaluation."""
         return metrics.finish(values)
 
     def metric_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the names that `finish_metrics` may return."""
         return metrics.metric_names(self._num_classes)
 
     def metric_title(self, name: str) -> str:
-        """See `Task`."""
+        """Return the name of a metric with the class that it belongs to."""
         return label_maps.with_class_name(name, self._class_names())
 
     def draw(
@@ -284,13 +284,13 @@ class ClassificationTask(Task):
         return {IMAGE: prepared}
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """See `postprocess`."""
+        """Return the outputs of an export, of those of `postprocess`."""
         return {name: outputs[name] for name in (LOGITS, PROBABILITIES, CLASSES)}
 
     def deployable(
         self, ops: deployable.Ops, options: Mapping[str, Any]
     ) -> ClassificationDeployable:
-        """See `Task`."""
+        """Build the network for small devices."""
         del ops
         deployable.refuse_options(options, 'a classifier finds no objects')
         return ClassificationDeployable(
@@ -301,45 +301,45 @@ class ClassificationTask(Task):
         )
 
     def class_names(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the display names of the classes, by index."""
         return self._class_names()
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """Variables by their own names, or under the extractor's scope of a detection model."""
+        """Map names in a checkpoint to variables: own names, or those in a detector's extractor."""
         if checkpoint_type and checkpoint_type not in checkpoint_scopes.PREFIXES:
             raise errors.ConfigError(
                 f'train_config.fine_tune_checkpoint_type: {checkpoint_type!r} is unknown'
                 f'{errors.did_you_mean(checkpoint_type, checkpoint_scopes.PREFIXES)}'
             )
         outer = checkpoint_scopes.PREFIXES.get(checkpoint_type, '')
-        return checkpoint_scopes.names_in(outer, variables)
+        return checkpoint_scopes.add_scope(outer, variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
-        """See `Task`."""
+        """Return the scopes of the layers that depend on the number of classes."""
         return self._network.logits_scopes
 
     def averages_model_variables(self) -> bool:
-        """See `Task`; so does the published trainer of classifiers."""
+        """Return True: averages are kept of all variables, as by the published trainer."""
         return True
 
     def asset_files(self) -> Mapping[str, str]:
-        """See `Task`."""
+        """Return the contents of the files to save with a model, by name: the label map."""
         return label_map_files.asset_files(self._label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
-        """See `Task`."""
-        return inputs.problem_with(
+        """Describe the first problem of a record; None: it has none."""
+        return inputs.find_problem(
             serialized, self._num_classes, self._labels_offset, self._label_map
         )
 
     def examine(self, serialized: bytes) -> class_report.Counts:
-        """Return one image of its class."""
+        """Count one image for its class."""
         return {inputs.class_id(serialized, self._label_map): 1}
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
-        """Return the images of each class."""
+        """Report the number of images of each class."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
         return class_report.class_report(examined, names, 'images')
 
@@ -357,27 +357,27 @@ def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:
 
 
 def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_maps.LabelMap]:
-    """Return the label map that is named, else the one that lies beside the records, else None."""
+    """Return the label map of the readers, else the `labels.txt` of the records, else None."""
     model = config.model.classification
-    named = label_map_files.of_readers(config, first_id=min(1, model.labels_offset))
+    named = label_map_files.read_label_maps(config, first_id=min(1, model.labels_offset))
     ids = range(model.labels_offset, model.labels_offset + model.num_classes)
-    return named or label_map_files.beside_records(config, ids)
+    return named or label_map_files.read_labels_file(config, ids)
 
 
 def _options(
     model: classification_pb2.Classification, network: registry.Network, num_steps: int
 ) -> registry.Options:
-    """What the config changes of the network; an option that it does not have is an error."""
-    # Where nothing falls with the steps, how many there are does not matter.
+    """Return the network's options from the config, and refuse those that it does not have."""
+    # The number of steps matters only where a probability falls with them.
     falls = 'drop_path_steps' in network.honors
     options = registry.Options.from_config(model.backbone, num_steps if falls else 0)
     if model.HasField('dropout_keep_prob'):
         options = options.but(dropout_keep_prob=model.dropout_keep_prob)
     for name in options.changed():
         if name not in network.honors:
-            where = '' if name == 'dropout_keep_prob' else 'backbone.'
+            scope = '' if name == 'dropout_keep_prob' else 'backbone.'
             raise errors.ConfigError(
-                f'model.classification.{where}{name}: {network.name} has no such option; it has '
+                f'model.classification.{scope}{name}: {network.name} has no such option; it has '
                 f'{", ".join(network.honors) or "none"}.'
             )
     return options

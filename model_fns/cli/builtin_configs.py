@@ -1,4 +1,4 @@
-"""The configs that come with the package: `--pipeline_config_path=builtin:bccd_ssd`."""
+"""The configs in the package: `--pipeline_config_path=builtin:bccd_ssd`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from estimator_lib import errors
 
 PREFIX = 'builtin:'
 
-# In a checkout a link to the folder `configs` of the root.
+# In a checkout this is a link to `configs` in the root.
 _FOLDER = pathlib.Path(__file__).resolve().parents[1] / 'configs'
 
 
 def resolve(path: str) -> str:
-    """The file that a config's path means.
+    """Return the file of a config's path.
 
     Args:
         path: `builtin:NAME`, or any other path, which is returned as it is.
 
     Raises:
-        errors.ConfigError: there is no config of that name; the message lists those that there are.
+        errors.ConfigError: there is no config of that name; the message lists the known ones.
     """
     if not path.startswith(PREFIX):
         return path
@@ -33,16 +33,16 @@ def resolve(path: str) -> str:
         return str(known[name])
     hint = errors.did_you_mean(name, known).partition(' Known:')[0]
     lines = [f'{path}: the package has no config {name!r}{hint} There are, in {_FOLDER}:']
-    raise errors.ConfigError('\n'.join([*lines, *(f'  {line}' for line in listed())]))
+    raise errors.ConfigError('\n'.join([*lines, *(f'  {line}' for line in list_lines())]))
 
 
-def listed() -> List[str]:
-    """Returns a line for each config of the package: its name as a path, and what it is."""
+def list_lines() -> List[str]:
+    """Return a line for each config of the package: its path and a summary."""
     return [f'{PREFIX}{name}  {_summary(file)}' for name, file in builtin_configs().items()]
 
 
 def builtin_configs() -> Dict[str, pathlib.Path]:
-    """The files of the package's configs by their names, in the order of these."""
+    """Return the files of the package's configs by name, sorted."""
     files = sorted(_FOLDER.glob('*.config'))
     if not files:
         raise errors.ConfigError(
@@ -52,7 +52,7 @@ def builtin_configs() -> Dict[str, pathlib.Path]:
 
 
 def _summary(file: pathlib.Path) -> str:
-    """The first sentence of a config's first lines."""
+    """Return the first sentence of the comment at the top of a config."""
     lines = []
     for line in file.read_text(encoding='utf-8').splitlines():
         if not line.startswith('#'):

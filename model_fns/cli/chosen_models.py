@@ -1,4 +1,4 @@
-"""Model that the options of a run ask for: of a checkpoint, an export or a file."""
+"""Model that the options of a run name: of a checkpoint, an export or a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelSource(NamedTuple):
     Attributes:
         path: of a SavedModel, a file for devices or a checkpoint.
         signature_name: of the SavedModel; None: it is a file or a checkpoint.
-        config: None: not known, and neither is what outputs mean.
+        config: of the model; None: not known, and neither is the meaning of its outputs.
     """
 
     path: str
@@ -41,12 +41,12 @@ class ModelSource(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model that predictions are asked of.
+    """Model of a prediction.
 
     Attributes:
         predictor: runs it.
-        task: what its outputs mean; None: not known.
-        source: what it was loaded from.
+        task: of the model; None: not known.
+        source: origin of the model.
     """
 
     predictor: exported_model.Predictor
@@ -55,11 +55,11 @@ class Model(NamedTuple):
 
 
 def chosen_model(options: RunOptions) -> Model:
-    """Load the model that predictions are asked of."""
+    """Load the model of a prediction."""
     file = chosen_file(options)
     if file:
         _refuse_others('model_file', {'model_dir': options.model_dir})
-        source = ModelSource(file, None, config_of_file(options, file))
+        source = ModelSource(file, None, load_file_config(options, file))
         return Model(*open_model(source), source)
     if not options.saved_model_dir:
         if not (options.model_dir or options.checkpoint_path):
@@ -83,10 +83,10 @@ def chosen_model(options: RunOptions) -> Model:
 
 
 def chosen_checkpoint(options: RunOptions) -> str:
-    """Return the prefix of the checkpoint that is asked for; log where a better one is kept.
+    """Return the prefix of the chosen checkpoint; log a warning where a better one is kept.
 
     Raises:
-        errors.UserError: there is none, or `--which=best` and no best one has been kept.
+        errors.UserError: there is none, or no best one for `--which=best`.
     """
     path = options.checkpoint_path or options.checkpoint_dir
     if path:
@@ -110,15 +110,15 @@ def _best_checkpoint(model_dir: str) -> str:
 
 
 def _log_better(model_dir: str, latest: str) -> None:
-    """Log that an earlier checkpoint than the latest one was the best in evaluations."""
+    """Log a warning where the best checkpoint in evaluations is not the latest one."""
     best = export_policies.read_best(model_dir)
-    if best is None or best.step == checkpoint_files.step_of(latest):
+    if best is None or best.step == checkpoint_files.checkpoint_step(latest):
         return
     value = evaluated.first_set(evaluated.read(latest)).get(best.metric)
     log.warning(
         'step %d is the latest%s; step %d was the best in the evaluations of the run, with %s '
-        '%.4g: --which=best takes it',
-        checkpoint_files.step_of(latest),
+        '%.4g: --which=best chooses it',
+        checkpoint_files.checkpoint_step(latest),
         '' if value is None else f', with {best.metric} {value:.4g}',
         best.step,
         best.metric,
@@ -137,21 +137,21 @@ def open_model(source: ModelSource) -> Tuple[exported_model.Predictor, Optional[
 
 
 def chosen_file(options: RunOptions) -> Optional[str]:
-    """Return the file for devices that is asked for, by its own option or in place of a model.
+    """Return the path of a file for devices, from its own option or from another model option.
 
     Raises:
-        errors.UserError: two models are asked for.
+        errors.UserError: the options name two models.
     """
     names = ('model_file', 'saved_model_dir', 'checkpoint_path')
-    given = {name: getattr(options, name) for name in names if getattr(options, name)}
-    for name, path in given.items():
+    models = {name: getattr(options, name) for name in names if getattr(options, name)}
+    for name, path in models.items():
         if name == 'model_file' or exported_file.is_file(path):
-            _refuse_others(name, given)
+            _refuse_others(name, models)
             return path
     return None
 
 
-def config_of_file(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipelineConfig:
+def load_file_config(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipelineConfig:
     """Load the pipeline config of a file for devices.
 
     Raises:
@@ -161,22 +161,22 @@ def config_of_file(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipe
     config_path = options.pipeline_config_path or artifacts.config_path(path)
     if config_path is None:
         raise errors.UserError(
-            f'{path}: there is no pipeline.config beside it, so what its outputs mean is not '
-            'known; expected the one that was exported with it, or --pipeline_config_path.'
+            f'{path}: there is no pipeline.config beside it, so the meaning of its outputs is '
+            'not known; expected the one that was exported with it, or --pipeline_config_path.'
         )
     return flag_configs.load_file(options, config_path, folders=[os.path.dirname(path)])
 
 
-def _refuse_others(name: str, given: Mapping[str, Optional[str]]) -> None:
+def _refuse_others(name: str, others: Mapping[str, Optional[str]]) -> None:
     """Refuse a second model.
 
     Args:
         name: of the option that names the model.
-        given: values of other options that name a model, by name.
+        others: values of other options that name a model, by name.
 
     Raises:
-        errors.UserError: there is another.
+        errors.UserError: one of them is set.
     """
-    for other, value in given.items():
+    for other, value in others.items():
         if value and other != name:
             raise errors.UserError(f'--{name} and --{other}: expected one of them.')

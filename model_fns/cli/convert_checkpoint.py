@@ -17,7 +17,7 @@ from model_fns.structures import label_map_files
 
 
 def create_parser() -> argparse.ArgumentParser:
-    """Return the parser of the flags."""
+    """Create the parser of the flags."""
     parser = command_line.Parser(
         prog='python -m model_fns.convert_checkpoint',
         description='Converts a checkpoint between objects (TensorFlow 2) and scopes (ours).',
@@ -37,10 +37,10 @@ def create_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Optional[Sequence[str]] = None) -> str:
-    """Convert as a command line says; return the prefix of the files written.
+    """Convert a checkpoint as a command line asks; return the prefix of the written files.
 
     Raises:
-        errors.UserError: what was given is wrong.
+        errors.UserError: a flag, the config or the checkpoint is wrong.
     """
     flags = create_parser().parse_args(arguments)
     for name in ('pipeline_config_path', 'checkpoint_path', 'output_dir'):
@@ -63,7 +63,7 @@ def run(arguments: Optional[Sequence[str]] = None) -> str:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; exit with 2 and one sentence where something is wrong."""
+    """Run the command; on a user's error exit with status 2 and one sentence."""
     logs.configure(logging.INFO)
     try:
         print(run(arguments))

@@ -25,21 +25,21 @@ _TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its
 def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:
     """Load the pipeline config of a run: file, overrides, single fields, then other options.
 
-    A trained model needs no path of its training, see `label_map_files.localize`.
+    Paths of the training are not needed for a trained model, see `label_map_files.localize`.
 
     Raises:
-        errors.UserError: the options name a run that exists, and there is no config of it. The
-            embedded demo is for new runs only.
+        errors.UserError: the options name an existing run without a config. The embedded demo is
+            for new runs only.
     """
     settings = list(options.set)
     if options.num_train_steps is not None:
         settings.append(f'train_config.num_steps={options.num_train_steps}')
-    folders = _folders_of_run(options)
+    folders = _config_folders(options)
     saved = filter(None, map(config_lib.saved_pipeline_config, folders))
     path = options.pipeline_config_path or next(saved, '')
     if path:
         config = load_file(options, path, settings)
-    elif _is_trained(options) or _is_of_run(options):
+    elif _is_trained(options) or _is_existing_run(options):
         raise errors.UserError(
             f'there is no pipeline.config in {" or ".join(folders)}{_hint(folders)}; expected the '
             'folder of a run, or --pipeline_config_path.'
@@ -56,12 +56,12 @@ def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:
 
 
 def _is_trained(options: RunOptions) -> bool:
-    """Return whether the options name a model that is trained already."""
+    """Return whether the options name a trained model."""
     return bool(options.checkpoint_dir) or options.mode in _TRAINED
 
 
-def _is_of_run(options: RunOptions) -> bool:
-    """Return whether the options name a run that exists already, or that is to be checked."""
+def _is_existing_run(options: RunOptions) -> bool:
+    """Return whether the options name an existing run, or a run to check."""
     folder = options.model_dir
     if not folder:
         return False
@@ -69,7 +69,7 @@ def _is_of_run(options: RunOptions) -> bool:
 
 
 def _hint(folders: Sequence[str]) -> str:
-    """Return a remark on the folders that do not exist, with runs of almost the same name."""
+    """Return a hint on missing folders, with runs of similar names."""
     missing = [folder for folder in folders if not tf.io.gfile.isdir(folder)]
     near = [_sibling(folder) for folder in missing]
     hint = f'; did you mean {" or ".join(filter(None, near))}?' if any(near) else ''
@@ -77,7 +77,7 @@ def _hint(folders: Sequence[str]) -> str:
 
 
 def _sibling(folder: str) -> str:
-    """Return the run beside a folder whose name is almost the same; '' where there is none."""
+    """Return a run with a similar name in the same parent folder; '' where there is none."""
     parent, name = os.path.split(folder.rstrip('/'))
     if not tf.io.gfile.isdir(parent or '.'):
         return ''
@@ -87,8 +87,12 @@ def _sibling(folder: str) -> str:
     return os.path.join(parent, near) if near else ''
 
 
-def _folders_of_run(options: RunOptions) -> List[str]:
-    """Return folders with a saved config: a published checkpoint may lie beside a foreign one."""
+def _config_folders(options: RunOptions) -> List[str]:
+    """Return the folders to search for a saved config.
+
+    The folder of a checkpoint counts for a trained model only: beside a published checkpoint, the
+    config may be another one's.
+    """
     folders = [options.checkpoint_dir, options.model_dir]
     if _is_trained(options) and options.checkpoint_path:
         folders += [options.checkpoint_path, os.path.dirname(options.checkpoint_path)]
@@ -103,8 +107,8 @@ def load_file(
     Args:
         options: of the run.
         path: of the file, or the name of a config of the package.
-        settings: single fields in place of those of the options.
-        folders: where label maps may lie too.
+        settings: single fields that replace those of the options.
+        folders: further folders to search for label maps.
     """
     path = builtin_configs.resolve(path)
     config = config_lib.load_pipeline_config(path)
@@ -121,7 +125,7 @@ def load_file(
 def _sample_evaluations(
     options: RunOptions, config: pipeline_pb2.TrainEvalPipelineConfig
 ) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """Return the config, with as many examples of evaluations as the options ask for."""
+    """Set the sampling of evaluation examples that the options ask for."""
     if options.sample_1_of_n_eval_examples > 1:
         for reader in config.eval_input_reader:
             reader.sample_1_of_n_examples = options.sample_1_of_n_eval_examples

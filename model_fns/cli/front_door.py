@@ -1,4 +1,4 @@
-"""Modes of the front door: what each does with the options of a run."""
+"""Modes of the front door, as functions of the options of a run."""
 
 from __future__ import annotations
 
@@ -46,17 +46,19 @@ def run(options: RunOptions) -> None:
     """Run the mode that the options name.
 
     Raises:
-        errors.UserError: an option that the mode needs is missing, or what it names is not usable.
-        preemption.Preempted: told to end, see `preemption_guard`.
+        errors.UserError: an option that the mode needs is missing or not usable.
+        preemption.Preempted: a signal asked the run to end, see `preemption_guard`.
     """
     if options.pipeline_config_path == builtin_configs.PREFIX:
-        print('\n'.join(builtin_configs.listed()))
+        print('\n'.join(builtin_configs.list_lines()))
         return
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', getattr(options, name))
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
         if not options.has_default(name) and not options.checkpoint_dir:
-            raise errors.UserError(f'--{name} is of --checkpoint_dir; expected that flag too.')
+            raise errors.UserError(
+                f'--{name} has no effect without --checkpoint_dir; expected that flag too.'
+            )
     if options.checkpoint_dir and options.checkpoint_path:
         raise errors.UserError('--checkpoint_dir and --checkpoint_path: expected one of them.')
     other_model = any(getattr(options, name) for name in _MODELS)
@@ -79,7 +81,7 @@ def run(options: RunOptions) -> None:
 
 
 def _train_and_evaluate(options: RunOptions) -> None:
-    _need(options, 'model_dir')
+    _require(options, 'model_dir')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     task_of_cluster = distribution.read_tf_config()
@@ -112,7 +114,7 @@ def _evaluate(options: RunOptions) -> None:
     if file:
         _evaluate_file(options, file)
         return
-    _need(options, 'model_dir')
+    _require(options, 'model_dir')
     config = flag_configs.load_config(options)
     metrics = training.evaluate(
         build_task(config, options.mode),
@@ -126,7 +128,7 @@ def _evaluate(options: RunOptions) -> None:
 
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
-    config = chosen_models.config_of_file(options, path)
+    config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
         build_task(config, options.mode), config, path, options.model_dir, _training_sample(options)
     )
@@ -134,11 +136,11 @@ def _evaluate_file(options: RunOptions, path: str) -> None:
 
 
 def _watch_checkpoints(options: RunOptions) -> None:
-    _need(options, 'model_dir')
+    _require(options, 'model_dir')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     if options.eval_training_data:
-        # As the published front end does: the training examples instead of the others.
+        # As in the published front end, the training examples replace the others.
         del config.eval_input_reader[:]
     training.evaluate_checkpoints(
         task,
@@ -157,24 +159,24 @@ def _export(options: RunOptions) -> None:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
-    _need(options, 'export_dir')
+    _require(options, 'export_dir')
     checkpoint = chosen_models.chosen_checkpoint(options)
     writer = formats.create_writer(
         options.format,
-        _given(options, formats.option_names()),
-        _given(options, _TASK_OPTIONS),
+        _changed(options, formats.option_names()),
+        _changed(options, _TASK_OPTIONS),
     )
     print(exporting.export(task, config, checkpoint, options.export_dir, writer))
 
 
-def _given(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
+def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
     """Return the options with other values than their defaults, by name."""
     return {name: getattr(options, name) for name in names if not options.has_default(name)}
 
 
 def _predict(options: RunOptions) -> None:
     for name in ('images', 'output_dir'):
-        _need(options, name)
+        _require(options, name)
     if options.score_threshold is not None and math.isnan(options.score_threshold):
         raise errors.UserError('--score_threshold is nan; expected a number from 0.')
     if options.raw and options.output_format != 'json':
@@ -182,8 +184,10 @@ def _predict(options: RunOptions) -> None:
             f'--raw: {options.output_format} has no place for it; expected json.'
         )
     if options.runner_options and not options.runner:
-        raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
-    runner = runs.runner_of(options.runner, options.runner_options) if options.runner else None
+        raise errors.UserError(
+            '--runner_options: they are flags of a runner; expected --runner too.'
+        )
+    runner = runs.parse_runner(options.runner, options.runner_options) if options.runner else None
     predictor, task, source = chosen_models.chosen_model(options)
     max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
     decoding = options.exif == 'apply', max_pixels
@@ -191,7 +195,7 @@ def _predict(options: RunOptions) -> None:
     sources.refuse_overwriting(options.output_dir)
     worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
     if options.score_threshold is None and worth_showing.least_score is not None:
-        text = 'shown is what has a score of %.3g or more: the best F1 in the evaluation'
+        text = 'scores below %.3g are hidden: the threshold with the best F1 in the evaluation'
         log.info(text, worth_showing.least_score)
     prediction_options = predict.Options(
         Shown(options.score_threshold, options.top_k),
@@ -224,7 +228,7 @@ def _predict(options: RunOptions) -> None:
 
 
 def _tiling(options: RunOptions) -> Optional[Tiling]:
-    """Return the tiles that images are cut into; `None` where they are not cut."""
+    """Return the tiling of images; None where they stay whole."""
     if options.tile is None:
         if options.whole_image:
             raise errors.UserError('--whole_image has no effect without --tile.')
@@ -244,11 +248,11 @@ def _check(options: RunOptions) -> None:
 
 
 def _training_sample(options: RunOptions) -> int:
-    """Return n where every n-th training example is evaluated; 0 where none is."""
+    """Return n to evaluate every n-th training example; 0 for none."""
     return options.sample_1_of_n_eval_on_train_examples if options.eval_training_data else 0
 
 
-def _need(options: RunOptions, name: str) -> None:
+def _require(options: RunOptions, name: str) -> None:
     if not getattr(options, name):
         raise errors.UserError(f'--mode={options.mode} needs --{name}.')
 
@@ -256,13 +260,13 @@ def _need(options: RunOptions, name: str) -> None:
 def _print_metrics(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     metrics: Dict[str, Dict[str, float]],
-    of_checkpoint: Mapping[str, Any] = {},
+    checkpoint_metrics: Mapping[str, Any] = {},
 ) -> None:
-    """Print the metrics of each set, beside those of the checkpoint where these are known."""
+    """Print the metrics of each set, beside those of the checkpoint where they are known."""
     titles = evaluators.titles(config)
     for name, values in metrics.items():
         print(f'evaluation on {titles.get(name, name)}:')
-        before = of_checkpoint.get(name, {})
+        before = checkpoint_metrics.get(name, {})
         for metric in sorted(values):
             known = f' (checkpoint: {before[metric]:.6g})' if metric in before else ''
             print(f'  {metric} = {values[metric]:.6g}{known}')

@@ -1,18 +1,18 @@
-"""What to write in place of the flags of the programs that this one replaces.
+"""Replacements for the flags of other trainers.
 
 A job script of the TF1 Object Detection API, of TF-Slim's image classification or of DeepLab gets
-one line for each of its flags: what to write here.
+one line with the replacement for each of its flags.
 """
 
 from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-_TITLE = 'flags of another program; here one writes:'
+_TITLE = 'flags of another program; expected instead:'
 
 
 def answer(arguments: Sequence[str]) -> Optional[str]:
-    """What to write in place of the flags of other trainers.
+    """Return the replacements for the flags of other trainers.
 
     Args:
         arguments: the command line, without the program.
@@ -22,13 +22,13 @@ def answer(arguments: Sequence[str]) -> Optional[str]:
     """
     answers: Dict[str, str] = {}
     for flag, name, value in _flags(arguments):
-        answers.setdefault(name, f'  {flag}: {_instead(name, value)}')
+        answers.setdefault(name, f'  {flag}: {_replacement(name, value)}')
     return '\n'.join([_TITLE, *answers.values()]) if answers else None
 
 
 def _flags(arguments: Sequence[str]) -> List[Tuple[str, str, str]]:
-    """The flags of other programs on a command line: (as written, name, value or empty)."""
-    found = []
+    """Find the flags of other programs on a command line: (as written, name, value or empty)."""
+    flags = []
     for place, argument in enumerate(arguments):
         if argument == '--':
             break
@@ -41,12 +41,12 @@ def _flags(arguments: Sequence[str]) -> List[Tuple[str, str, str]]:
         if name not in _KNOWN and name.startswith('no') and name[2:] in _KNOWN:
             name, value = name[2:], 'false'
         if name in _KNOWN:
-            found.append((argument, name, value))
-    return found
+            flags.append((argument, name, value))
+    return flags
 
 
-def _instead(name: str, value: str) -> str:
-    """What to write in place of a flag, with its value where there is one."""
+def _replacement(name: str, value: str) -> str:
+    """Return the replacement for a flag, with its value if it has one."""
     if name in _SAYINGS:
         return _SAYINGS[name]
     if name in _FLAGS:
@@ -220,7 +220,7 @@ _FIELDS: Mapping[str, str] = {
     'max_classes_per_detection': f'{_SUPPRESSION}.max_classes_per_detection',
 }
 
-# Values that are called something else here, by the flag.
+# Values with another name here, by flag.
 _VALUES: Mapping[str, Mapping[str, str]] = {
     'learning_policy': {
         'poly': 'POLY', 'step': 'STEP', 'cosine': 'COSINE', 'multi_steps': 'MULTI_STEPS'
@@ -277,7 +277,7 @@ def _part(field: str) -> str:
     )
 
 
-# What takes a sentence. Config text stands in backticks.
+# Replacements that need a sentence. Config text is in backticks.
 _SAYINGS: Mapping[str, str] = {
     **dict.fromkeys(
         ('master', 'task', 'worker_replicas', 'num_replicas', 'ps_tasks', 'num_ps_tasks'), _CLUSTER

@@ -10,10 +10,10 @@ from typing import Optional, Tuple
 class RunOptions:
     """Options of a run: an attribute for each flag that a mode reads, named like the flag.
 
-    `run_train_eval.py` parses the flags, says in `--help` what each means, and refuses a value out
-    of its range or a flag that the mode does not read. The defaults here are those of the flags.
+    `run_train_eval.py` parses the flags, documents them in `--help`, and refuses a value out of its
+    range or a flag that the mode does not read. The flags have the same defaults.
 
-    Attributes that are `None` by default are optional: nothing was asked for.
+    Attributes that are `None` by default are optional.
     """
 
     mode: str = 'train_and_evaluate'
@@ -25,7 +25,7 @@ class RunOptions:
     set: Tuple[str, ...] = ()
     num_train_steps: Optional[int] = None
 
-    # The model, where it is not the latest checkpoint of `model_dir`.
+    # The model; by default the latest checkpoint of `model_dir`.
     checkpoint_path: Optional[str] = None
     which: Optional[str] = None
     model_file: Optional[str] = None
@@ -70,7 +70,7 @@ class RunOptions:
     check_all: bool = False
 
     def has_default(self, name: str) -> bool:
-        """Return whether an option has its default, or is empty: nothing was asked for."""
+        """Return whether an option has its default, or is empty, which means the same."""
         value = getattr(self, name)
         # Job scripts pass flags whose variables are empty.
         return value == '' or value == getattr(type(self), name)

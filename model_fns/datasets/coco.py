@@ -25,7 +25,7 @@ Entry = Mapping[str, Any]
 
 
 class _Object(NamedTuple):
-    """One object that is as it should be.
+    """A valid object.
 
     Attributes:
         class_id: of the label map.
@@ -35,7 +35,7 @@ class _Object(NamedTuple):
         area: in pixels.
         mask: a PNG file; None without.
         keypoints: x, y, visibility of each; empty without.
-        rotated: the smallest rotated box around it; None where it is not asked for.
+        rotated: the smallest rotated box around it; None where records have axis-aligned boxes.
     """
 
     class_id: int
@@ -49,14 +49,14 @@ class _Object(NamedTuple):
 
 
 class Coco(Source):
-    """Images in one folder, everything about them in an instances JSON.
+    """Images in one folder, with an instances JSON for all of them.
 
     Args:
         image_folder: that `file_name` is relative to.
         annotations: path of the JSON.
         include_masks: whether records get each object's mask as a PNG.
         is_rotated: whether records get the smallest rotated box around an object's polygons, in
-            place of its upright box.
+            place of its axis-aligned box.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Coco(Source):
         self._notes: List[str] = []
 
     def items(self) -> List[Item]:
-        """See `Source`; an item's annotation is (the image's entry, its objects' entries)."""
+        """Return the images; an item's annotation is (the image's entry, its objects' entries)."""
         content = self._read()
         self._problems, self._notes = [], []
         self._leave_roots_out(content)
@@ -83,7 +83,7 @@ class Coco(Source):
         entries = dict(self._entries(content, 'images', 'file_name'))
         objects = collections.defaultdict(list)
         for place, entry in enumerate(content['annotations']):
-            problem = _problem_with_object(entry, entries)
+            problem = _find_object_problem(entry, entries)
             if problem:
                 self._problems.append(f'{self._place("annotations", place, entry)}: {problem}')
             else:
@@ -99,7 +99,7 @@ class Coco(Source):
         ]
 
     def problems(self) -> Sequence[str]:
-        """See `Source`: entries that belong to no image, or are none."""
+        """Return a line for each entry that is malformed or belongs to no image."""
         return self._problems
 
     def notes(self) -> Sequence[str]:
@@ -108,12 +108,13 @@ class Coco(Source):
 
     def _leave_roots_out(self, content: Dict[str, Any]) -> None:
         """Remove the root that Roboflow puts above all categories, unless an object is of it."""
-        categories = [one for one in content['categories'] if isinstance(one, dict)]
-        used = [one.get('category_id') for one in content['annotations'] if isinstance(one, dict)]
+        categories = [entry for entry in content['categories'] if isinstance(entry, dict)]
+        objects = [entry for entry in content['annotations'] if isinstance(entry, dict)]
+        used = [entry.get('category_id') for entry in objects]
         for root in categories:
             is_above = any(
-                one is not root and one.get('supercategory') == root.get('name')
-                for one in categories
+                other is not root and other.get('supercategory') == root.get('name')
+                for other in categories
             )
             if root.get('supercategory') == 'none' and is_above and root.get('id') not in used:
                 content['categories'].remove(root)
@@ -136,7 +137,9 @@ class Coco(Source):
                     f'{self._annotations} has no "{key}"; expected an instances file of COCO, with '
                     'lists of images, annotations and categories.'
                 )
-        if any(isinstance(one, dict) and 'segments_info' in one for one in content['annotations']):
+        if any(
+            isinstance(entry, dict) and 'segments_info' in entry for entry in content['annotations']
+        ):
             raise errors.DataError(
                 f'{self._annotations} is a panoptic file of COCO, whose objects are in PNG files; '
                 'expected an instances file.'
@@ -146,7 +149,7 @@ class Coco(Source):
     def _entries(
         self, content: Mapping[str, Any], section: str, name: str
     ) -> Iterator[Tuple[int, Entry]]:
-        """Yield ids and entries of images or categories; reports those that are wrong."""
+        """Yield ids and entries of images or categories; add a problem for each malformed one."""
         seen: Dict[Any, str] = {}
         for place, entry in enumerate(content[section]):
             problem = ''
@@ -173,14 +176,14 @@ class Coco(Source):
         return f'{self._annotations}: {section}[{place}]{known}'
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: the categories in the order of their ids (which may have gaps)."""
+        """Return the names of the categories in the order of their ids, which may have gaps."""
         in_order = sorted(self._categories, key=lambda key: (isinstance(key, str), key))
         return list(dict.fromkeys(self._categories[key]['name'] for key in in_order))
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of an image's objects."""
         image, entries = item.annotation
         sources.check_size(header, *(_size(image, side) for side in ('height', 'width')))
         objects = []
@@ -190,24 +193,28 @@ class Coco(Source):
             except errors.DataError as problem:
                 place = f'{self._annotations}: object {entry.get("id")!r:.40}'
                 report.leave_out(place, problem)
-        boxes = [one.box for one in objects]
-        of_boxes, given = sources.box_features, boxes
+        boxes: List[Any] = [item.box for item in objects]
+        box_features, record_boxes = sources.box_features, boxes
         if self._is_rotated:
-            of_boxes, given = rotated_boxes.box_features, [one.rotated for one in objects]
+            box_features = rotated_boxes.box_features
+            record_boxes = [item.rotated for item in objects]
         features = {
-            **of_boxes(
-                given, [one.class_id for one in objects], [one.name for one in objects], header
+            **box_features(
+                record_boxes,
+                [item.class_id for item in objects],
+                [item.name for item in objects],
+                header,
             ),
-            'image/object/is_crowd': np.array([one.is_crowd for one in objects], np.int64),
-            'image/object/area': np.array([one.area for one in objects], np.float32),
-            # A box of many objects is none to learn from.
-            'image/object/weight': np.array([1 - one.is_crowd for one in objects], np.float32),
+            'image/object/is_crowd': np.array([item.is_crowd for item in objects], np.int64),
+            'image/object/area': np.array([item.area for item in objects], np.float32),
+            # Training ignores a crowd: its box holds many objects.
+            'image/object/weight': np.array([1 - item.is_crowd for item in objects], np.float32),
         }
         if self._include_masks:
-            masks = [one.mask for one in objects]
+            masks = [item.mask for item in objects]
             features.update(polygons.mask_features(masks, boxes, header))
-        if any(one.keypoints for one in objects):
-            rows = [one.keypoints for one in objects]
+        if any(item.keypoints for item in objects):
+            rows = [item.keypoints for item in objects]
             features.update(keypoints.keypoint_features(rows, header))
         return features
 
@@ -232,7 +239,7 @@ class Coco(Source):
         mask = None if shape is None else polygons.draw(shape, header)
         name = category['name']
         class_id = sources.class_id(classes, name)
-        points = _keypoints_of(entry, category)
+        points = _read_keypoints(entry, category)
         rotated = _rotated_box(entry, box, header) if self._is_rotated else None
         return _Object(class_id, name, box, int(is_crowd), area, mask, points, rotated)
 
@@ -243,8 +250,8 @@ class Coco(Source):
         return self._categories[key]
 
 
-def _keypoints_of(entry: Entry, category: Entry) -> List[float]:
-    """Return those of an object: none, or as many as every object of the set has."""
+def _read_keypoints(entry: Entry, category: Entry) -> List[float]:
+    """Return the keypoints of an object: none, or as many as its category names."""
     numbers = entry.get('keypoints')
     if not numbers:
         return []
@@ -278,8 +285,8 @@ def _leaves_folder(path: str) -> bool:
     )
 
 
-def _problem_with_object(entry: Any, image_entries: Mapping[int, Entry]) -> str:
-    """Why an entry is of no image; '' where it is."""
+def _find_object_problem(entry: Any, image_entries: Mapping[int, Entry]) -> str:
+    """Return the reason why an entry belongs to no image; '' where it belongs to one."""
     if not isinstance(entry, dict):
         return f'{entry!r:.40} is no entry.'
     key = entry.get('image_id')
@@ -299,7 +306,7 @@ def _size(entry: Entry, side: str) -> Optional[int]:
 
 
 def _box(entry: Entry) -> List[float]:
-    """ymin, xmin, ymax, xmax in pixels."""
+    """Return ymin, xmin, ymax, xmax in pixels."""
     box = entry.get('bbox')
     if not isinstance(box, list) or len(box) != 4 or None in map(sources.number, box):
         raise errors.DataError(f'bbox is {box!r:.80}; expected four numbers: x, y, width, height.')
@@ -308,19 +315,21 @@ def _box(entry: Entry) -> List[float]:
 
 
 def _rotated_box(entry: Entry, box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
-    """The smallest rotated box around an object's polygons; its upright box where it has none."""
+    """Return the smallest rotated box around the polygons, or the box where there are none."""
     shape = entry.get('segmentation')
     if isinstance(shape, list) and shape:
         polygons.check(shape, header)
-        found = rotated_boxes.of_points([number for polygon in shape for number in polygon])
+        rotated = rotated_boxes.smallest_box([number for polygon in shape for number in polygon])
     else:
         top, left, bottom, right = box
-        found = np.array([(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0])
-    rotated_boxes.check_box(found, header)
-    return found
+        rotated = np.array(
+            [(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0]
+        )
+    rotated_boxes.check_box(rotated, header)
+    return rotated
 
 
 @sources.SOURCES.register('coco')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'FILE, the instances JSON')
+    annotations = sources.require_annotations(arguments, 'FILE, the instances JSON')
     return Coco(arguments.images, annotations, not arguments.no_masks, arguments.boxes == 'rotated')

@@ -1,4 +1,4 @@
-"""Images to bytes and back, outside of a graph."""
+"""Codecs of images, for use outside of a graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tf1 = tf.compat.v1
 
 Decoded = TypeVar('Decoded')
 
-# Tiles of one image follow each other: threads work on its last ones and on the first of the next.
+# Tiles of one image follow each other: threads work on at most two images at a time.
 _KEPT = 2
 
 
@@ -37,7 +37,7 @@ class ImageCodec:
             decoded = images.decode_image(encoded)
             deep = tf.io.decode_png(encoded, channels=3, dtype=tf.uint16)
             jpeg = tf.io.encode_jpeg(pixels, quality=92)
-        # No number of threads: all sessions of a process share the pool that its first one makes.
+        # No number of threads: all sessions of a process share the pool of its first session.
         config = tf1.ConfigProto(device_count={'GPU': 0})
         self._session = tf1.Session(graph=graph, config=config)
         self._decode = self._session.make_callable(decoded, [encoded])
@@ -45,10 +45,10 @@ class ImageCodec:
         self._encode_jpeg = self._session.make_callable(jpeg, [pixels])
 
     def decode(self, encoded: bytes) -> np.ndarray:
-        """uint8 [height, width, 3] of an image of any format that `images.decode_image` reads.
+        """Decode an image of any format that `images.decode_image` reads: uint8 [height, width, 3].
 
         Raises:
-            errors.DataError: it does not decode; the message says why, but names no file.
+            errors.DataError: it does not decode; the message has the reason, without a file name.
         """
         try:
             return self._decode(encoded)
@@ -56,8 +56,8 @@ class ImageCodec:
             problem = image_decoding.decoding_problem(encoded)
             raise errors.DataError(f'the image {problem}.') from error
 
-    def scaled(self, encoded: bytes, bits: int) -> bytes:
-        """Return a PNG of 16 bits a channel as one of 8 bits.
+    def scale_depth(self, encoded: bytes, bits: int) -> bytes:
+        """Convert a PNG of 16 bits a channel to one of 8 bits.
 
         Args:
             encoded: the bytes of the file.
@@ -89,11 +89,11 @@ class ImageCodec:
 
 
 class DecodedImages(Generic[Decoded]):
-    """The images that were asked for last; safe to use from several threads.
+    """Cache of the last decoded images; safe to use from several threads.
 
     Args:
-        decode: makes what is kept of the path of an image. It is called once for an image as long
-            as this is kept: threads that ask for the image at the same time wait for the first.
+        decode: path of an image -> decoded image. It is called once for an image in the cache:
+            threads that ask for the image at the same time wait for the first.
     """
 
     def __init__(self, decode: Callable[[str], Decoded]):
@@ -104,7 +104,7 @@ class DecodedImages(Generic[Decoded]):
         )
 
     def get(self, path: str) -> Decoded:
-        """Return what `decode` makes of a path, or raises what it raises."""
+        """Return the decoded image of a path, or raise the error of `decode`."""
         with self._lock:
             known = self._images.get(path)
             image = self._images.setdefault(path, known or concurrent.futures.Future())

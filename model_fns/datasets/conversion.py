@@ -1,4 +1,4 @@
-"""The work of the converter: items of a source to shards, in threads or processes."""
+"""Conversion of the items of a source to shards, in threads or processes."""
 
 from __future__ import annotations
 
@@ -45,18 +45,17 @@ _LEAST_OF_DEEP = 16  # the brightest of 8 bits where values of 16 bits use all o
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a data set is converted.
+    """Options of a conversion.
 
     Attributes:
-        num_shards: how many files, of each part of a split.
+        num_shards: number of files for each part of a split.
         stems: only these images; None for all.
-        skip_problems: leave out what is wrong, instead of writing nothing.
-        clips: boxes that reach outside of their image are cut; else they are problems.
+        skip_problems: leave out items with problems, instead of writing nothing.
+        clips: boxes that reach outside of their image are clipped; else they are problems.
         bits: of the values in images of 16 bits a channel; None: 16.
-        apply_exif: turn images as their EXIF orientation says.
-        split: names of parts and how much of the images each gets; empty: there is one, without a
-            name.
-        tiling: how large images are cut; None: they are not.
+        apply_exif: rotate images as their EXIF orientation says.
+        split: name of each part and its fraction of the images; empty: one part without a name.
+        tiling: tiles that large images are cut into; None: images stay whole.
         min_area_inside: objects are in a tile that holds at least this part of their area.
         drop_empty_tiles: leave out tiles without an object.
         seed: of the order of the records and of the split.
@@ -78,12 +77,12 @@ class Options:
 
 
 class Outcome(NamedTuple):
-    """What became of an item.
+    """Result of the conversion of an item.
 
     Attributes:
-        record: serialized; None where nothing of it can be used, or is wanted.
-        problems: what is wrong with it, or with parts of it that are left out.
-        summary: of the record, or of a tile that is not wanted; None without either.
+        record: serialized; None where the item is not usable, or is an empty tile to drop.
+        problems: those of the item, and of objects in it that are left out.
+        summary: of the record or of a dropped tile; None without either.
     """
 
     record: Optional[bytes]
@@ -92,16 +91,16 @@ class Outcome(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is converted into what.
+    """Items of a conversion, and the shards and classes that they are written with.
 
     Attributes:
         items: in the order of their records.
-        parts: of the split, of each item.
-        prefixes: of the shards of each part.
+        parts: index of the split's part, for each item.
+        prefixes: prefix of the shards, for each part.
         classes: the label map.
-        is_new: whether it is still to be written.
-        problems: what is wrong beside single items.
-        notes: what is left out on purpose.
+        is_new: whether the label map has to be written.
+        problems: those of the data set that belong to no single item.
+        notes: a line for each group of files that is left out on purpose.
     """
 
     items: Sequence[Item]
@@ -116,20 +115,20 @@ class Plan(NamedTuple):
 def convert(
     source: Source, label_map_path: str, output_prefix: str, options: Options
 ) -> Dict[str, int]:
-    """Write the records of a data set, in an order that is shuffled once and always the same.
+    """Write the records of a data set in a shuffled order, which is the same for the same seed.
 
     Args:
         source: the data set.
         label_map_path: read when it exists, else written with the source's classes.
         output_prefix: shard i of n is `<prefix>-0000i-of-0000n.tfrecord`; with a split the name of
-            the part is behind the prefix.
-        options: how.
+            the part follows the prefix.
+        options: of the conversion.
 
     Returns:
-        How many records were written, by the prefix of their shards.
+        The number of records written, by the prefix of their shards.
 
     Raises:
-        errors.DataError: something is wrong; the message lists it by file.
+        errors.DataError: the data has problems; the message lists them by file.
     """
     plan = make_plan(source, label_map_path, output_prefix, options)
     problems = list(plan.problems)
@@ -143,11 +142,11 @@ def convert(
             contextlib.closing(_outcomes(source, plan.items, plan.classes, options))
         )
         for outcome, item, part in zip(outcomes, plan.items, plan.parts):
-            problems += problems_of(outcome, item)
+            problems += list_problems(outcome, item)
             if outcome.record is not None:
                 writers[part].write(outcome.record)
             summary.add(outcome.summary)
-        counts = {prefix: one.num_written for prefix, one in zip(plan.prefixes, writers)}
+        counts = {prefix: writer.num_written for prefix, writer in zip(plan.prefixes, writers)}
         check_outcome(problems, counts, options)
         write_label_map(plan, label_map_path)  # before the records get their names
     log_outcome(plan, problems)
@@ -156,7 +155,7 @@ def convert(
 
 
 def make_plan(source: Source, label_map_path: str, output_prefix: str, options: Options) -> Plan:
-    """What `convert` is going to do; see there.
+    """Plan a conversion; the arguments are those of `convert`.
 
     Raises:
         errors.DataError: there is nothing to convert, or the label map is not valid.
@@ -170,19 +169,19 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     classes = LabelMap.read(label_map_path) if known else _new_classes(source, items, options)
     random.Random(options.seed).shuffle(items)
     if options.tiling is not None:
-        items = _cut(items, options)  # The tiles of an image stay together: it is decoded once.
+        items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
-    parts = split_by(
+    parts = assign_parts(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
     )
     return Plan(items, parts, prefixes, classes, not known, problems, list(source.notes()))
 
 
 def _new_classes(source: Source, items: Sequence[Item], options: Options) -> LabelMap:
-    """Return the classes that the annotations name.
+    """Return a new label map with the classes of the annotations.
 
     Raises:
-        errors.DataError: they name none; the message says what is wrong with them.
+        errors.DataError: they have no class; the message lists their problems.
     """
     names = source.class_names(items)
     if names:
@@ -191,7 +190,7 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
     problems = [
         problem
         for item in items[:MAX_LISTED]
-        for problem in problems_of(converter.convert(item), item)
+        for problem in list_problems(converter.convert(item), item)
     ]
     listed = f'{_listed(problems)}\n' if problems else ''
     raise errors.DataError(
@@ -200,8 +199,8 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
     )
 
 
-def problems_of(outcome: Outcome, item: Item) -> List[Problem]:
-    """Return what is wrong with an item, with its file."""
+def list_problems(outcome: Outcome, item: Item) -> List[Problem]:
+    """List the problems of an item, with the path of its file."""
     return [
         problem._replace(place=f'{item.path}: {problem.place}' if problem.place else item.path)
         for problem in outcome.problems
@@ -227,18 +226,18 @@ def write_label_map(plan: Plan, path: str) -> None:
 
 
 def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
-    """Log what was left out."""
+    """Log a warning for each note and problem."""
     for note in plan.notes:
         log.warning('%s', note)
     if problems:
         log.warning('left out: %s', _listed(problems))
 
 
-def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
-    """Which part of a split each item goes to.
+def assign_parts(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
+    """Assign each item to a part of a split.
 
-    Each stratum is split in proportion, and so is the whole: stratum by stratum, an item goes to
-    the part that lacks most of its share so far.
+    Each stratum is split in proportion, and so is the whole. Stratum by stratum, an item goes to
+    the part that is farthest below its share so far.
 
     Args:
         strata: of each item, in a random order.
@@ -257,8 +256,8 @@ def split_by(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
     return parts
 
 
-def _cut(items: Sequence[Item], options: Options) -> List[Item]:
-    """An item for each tile of each image; an image that cannot be read stays, to be told of."""
+def _cut_tiles(items: Sequence[Item], options: Options) -> List[Item]:
+    """Return an item for each tile of each image; unreadable images stay, to be reported later."""
     cut: List[Item] = []
     for item in tqdm.tqdm(items, unit='image', desc='sizes', disable=None):
         try:
@@ -273,7 +272,7 @@ def _cut(items: Sequence[Item], options: Options) -> List[Item]:
             continue
         cut += [
             dataclasses.replace(
-                item, window=window, source_id=tiles.name_of(item.source_id, window)
+                item, window=window, source_id=tiles.tile_name(item.source_id, window)
             )
             for window in windows
         ]
@@ -281,21 +280,21 @@ def _cut(items: Sequence[Item], options: Options) -> List[Item]:
 
 
 def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
-    """`data/cells` and `train` give `data/cells-train`; `data/` gives `data/train`."""
+    """Return the prefix of each part: `data/cells-train` for `data/cells` and a part `train`."""
     between = '' if not prefix or prefix.endswith('/') else '-'
     return [f'{prefix}{between}{name}' for name in names] or [prefix]
 
 
 def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], options: Options) -> None:
-    """Refuse what is not to be kept, before files get their names: all stays as it was.
+    """Refuse a conversion with problems, before its files get their names.
 
     Args:
         problems: all of them.
-        counts: of the records that are to be written, by the prefix of their shards.
-        options: what problems lead to.
+        counts: number of records to write, by the prefix of their shards.
+        options: `skip_problems` counts.
 
     Raises:
-        errors.DataError: there are problems, and they are not to be skipped; or nothing is left.
+        errors.DataError: there are problems and they are not skipped, or no record is left.
     """
     if problems and not options.skip_problems:
         raise errors.DataError(
@@ -311,7 +310,7 @@ def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], option
 def _outcomes(
     source: Source, items: Sequence[Item], classes: LabelMap, options: Options
 ) -> Iterator[Outcome]:
-    """What becomes of each item, in the items' order."""
+    """Yield the outcome of each item, in the order of the items."""
     arguments = (source, classes, options)
     pool: concurrent.futures.Executor
     if options.num_workers > 1:
@@ -337,18 +336,18 @@ def _outcomes(
                 bar.update()
         except BrokenProcessPool:
             raise errors.UserError(
-                f'one of --num_workers={options.num_workers} processes was ended from outside; '
-                'with fewer of them less memory is needed.'
+                f'one of --num_workers={options.num_workers} processes was killed; '
+                'fewer workers need less memory.'
             ) from None
 
 
 class Converter:
-    """Makes records of items; safe to use from several threads.
+    """Converter of items to records; safe to use from several threads.
 
     Args:
-        source: whose items they are.
+        source: of the items.
         classes: the label map.
-        options: how.
+        options: of the conversion.
     """
 
     def __init__(self, source: Source, classes: LabelMap, options: Options):
@@ -363,7 +362,7 @@ class Converter:
         self._tiled = codecs.DecodedImages(self._decode)
 
     def convert(self, item: Item) -> Outcome:
-        """Return the record of an item, or why there is none."""
+        """Convert an item to a record, or to the problems for which there is none."""
         report = sources.Report(self._clips)
         try:
             features, tile = self._features(item, report)
@@ -376,10 +375,10 @@ class Converter:
         return Outcome(record, report.problems, summary)
 
     def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
-        """Return an image as a record has it, and its pixels: uint8 [height, width, 3]."""
+        """Read an image in the form of a record, and its pixels: uint8 [height, width, 3]."""
         image = image_files.prepare(_content(path), self._apply_exif)
         if self._bits and image_files.is_deep(image.encoded):
-            image = image_files.prepare(self._codec.scaled(image.encoded, self._bits))
+            image = image_files.prepare(self._codec.scale_depth(image.encoded, self._bits))
         pixels = self._codec.decode(image.encoded)
         if image_files.is_deep(image.encoded) and pixels.max(initial=0) < _LEAST_OF_DEEP:
             raise errors.DataError(
@@ -391,7 +390,7 @@ class Converter:
     def _features(
         self, item: Item, report: sources.Report
     ) -> Tuple[records.Features, Optional[Tile]]:
-        """Return the contents of a record, and the tile that it is of."""
+        """Return the features of a record, and its tile; None for a whole image."""
         decode = self._decode if item.window is None else self._tiled.get
         image, pixels = decode(item.path)
         name = os.path.basename(item.path)
@@ -413,17 +412,17 @@ class Converter:
         stored = f' The image is stored lying on its side (EXIF orientation {image.orientation})'
         if self._apply_exif:
             return f'{stored}; with --exif=ignore it stays so.'
-        return f'{stored}; with --exif=apply it is turned.'
+        return f'{stored}; with --exif=apply it is rotated.'
 
 
 def _content(path: str) -> bytes:
     try:
         return folder_files.read_bytes(path)
-    except errors.DataError as error:  # whose path is named beside it
+    except errors.DataError as error:  # the caller adds the path
         raise errors.DataError(str(error)[len(f'{path}: ') :]) from None
 
 
-_worker: Optional[Converter] = None  # of a process of the pool, which has no other place for it
+_worker: Optional[Converter] = None  # A process of the pool keeps its converter here.
 
 
 def _start_process(*arguments: Any) -> None:
@@ -437,7 +436,7 @@ def _convert_in_process(item: Item) -> Outcome:
 
 
 def _listed(problems: Sequence[Problem]) -> str:
-    """Return a line for each problem; one for all of the tiles of an image, or of a class."""
+    """Return a line for each problem; equal ones, as of all tiles of an image, share a line."""
     groups: Dict[Any, List[str]] = {}
     for problem in dict.fromkeys(problems):
         key = problem.text if problem.is_common else problem

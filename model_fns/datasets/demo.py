@@ -1,4 +1,4 @@
-"""The embedded demo: a data set that is drawn, not downloaded, and pipelines that train on it.
+"""The embedded demo: a data set that is generated, not downloaded, and pipelines that train on it.
 
 Two subsets of TFRecords, each with the keys of every task: `classification` has one shape a
 picture, `scenes` has up to six. They are written once into a cache folder.
@@ -25,9 +25,9 @@ from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
 from model_fns.structures import images, label_map
 from protos import pipeline_pb2
 
-# A change of what is drawn or written changes this number, and so the folder.
+# Increased with each change of the pictures or records, so that they go to another folder.
 VERSION = 2
-# The environment variable that names another cache folder.
+# Environment variable with the path of another cache folder.
 CACHE_VARIABLE = 'DEMO_CACHE_DIR'
 
 _SEED = 20
@@ -41,8 +41,8 @@ class Subset:
     Args:
         size: height and width in pixels.
         most_shapes: in a picture; there is at least one.
-        scale: least and largest side of a shape as a share of the picture's.
-        most_turn: how far shapes are turned either way, in radians.
+        scale: least and largest side of a shape as a fraction of the picture's.
+        most_turn: largest rotation of a shape in either direction, in radians.
         num_examples: by split.
         num_shards: by split.
     """
@@ -74,7 +74,7 @@ SUBSETS: Mapping[str, Subset] = {
     ),
 }
 
-# By task: the subset that it trains on, and everything else of its pipeline.
+# By task: the subset that it trains on, and the rest of its pipeline.
 _PIPELINES = {
     'detection': ('scenes', demo_pipelines.DETECTION),
     'classification': ('classification', demo_pipelines.CLASSIFICATION),
@@ -83,7 +83,7 @@ _PIPELINES = {
 
 @dataclasses.dataclass(frozen=True)
 class DemoDataset:
-    """Where the demo set is.
+    """Paths of the demo set.
 
     Args:
         folder: that holds it.
@@ -97,7 +97,7 @@ class DemoDataset:
         return str(self.folder / 'label_map.pbtxt')
 
     def prefix(self, subset: str, split: str) -> str:
-        """What the paths of the shards begin with."""
+        """Return the prefix of the shards."""
         return str(self.folder / subset / split)
 
     def pattern(self, subset: str, split: str) -> str:
@@ -106,7 +106,7 @@ class DemoDataset:
 
 
 def demo_dataset(cache_dir: Optional[str] = None) -> DemoDataset:
-    """Return the demo set; the first call for a cache folder draws and writes it (some seconds).
+    """Return the demo set; the first call for a cache folder writes it, which takes some seconds.
 
     Args:
         cache_dir: the cache folder. None: the environment variable `DEMO_CACHE_DIR`, else
@@ -134,7 +134,7 @@ def _user_cache() -> pathlib.Path:
 
 
 def _create(dataset: DemoDataset) -> None:
-    """Write everything beside the folder and renames it: it is complete or not there."""
+    """Write a temporary folder and rename it, so that the folder is complete or absent."""
     dataset.folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = pathlib.Path(
         tempfile.mkdtemp(prefix=f'.{dataset.folder.name}-', dir=dataset.folder.parent)
@@ -144,18 +144,18 @@ def _create(dataset: DemoDataset) -> None:
         try:
             temporary.rename(dataset.folder)
         except OSError:
-            if not dataset.folder.is_dir():  # another process may have been faster
+            if not dataset.folder.is_dir():  # Another process may have written it first.
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def demo_pipeline_text(task: str = 'detection', paths: Optional[DemoDataset] = None) -> str:
-    """Return the pipeline config that the front door runs when it is given none.
+    """Return the pipeline config that the front door runs without a config.
 
     Args:
         task: `detection` or `classification`.
-        paths: where the data are; `demo_dataset()` when not given.
+        paths: of the data; None: those of `demo_dataset()`.
 
     Raises:
         errors.ConfigError: there is no demo of that task.
@@ -178,8 +178,8 @@ def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
     """Draw subsets and write their records and the label map.
 
     Args:
-        dataset: where to.
-        subsets: what to draw, by name.
+        dataset: the paths to write to.
+        subsets: those to draw, by name.
     """
     classes = label_map.LabelMap.from_names(shapes.NAMES)
     classes.write(dataset.label_map)
@@ -199,7 +199,7 @@ def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
 
 
 def draw(name: str, subset: Subset, split: str) -> Iterator[scenes.Scene]:
-    """Yield the pictures of a split, the same ones each time.
+    """Yield the pictures of a split; each call yields the same ones.
 
     The shapes that pictures of the classification subset show are equally frequent.
     """
@@ -208,8 +208,8 @@ def draw(name: str, subset: Subset, split: str) -> Iterator[scenes.Scene]:
         random = np.random.default_rng([_SEED, part, index])
         first = shapes.NAMES[index % len(shapes.NAMES)]
         others = random.integers(len(shapes.NAMES), size=random.integers(subset.most_shapes))
-        wanted = [first, *(shapes.NAMES[other] for other in others)]
-        yield scenes.draw_scene(random, subset.size, wanted, subset.scale, subset.most_turn)
+        names = [first, *(shapes.NAMES[other] for other in others)]
+        yield scenes.draw_scene(random, subset.size, names, subset.scale, subset.most_turn)
 
 
 def _features(
@@ -253,7 +253,7 @@ def _object_features(scene: scenes.Scene, classes: label_map.LabelMap) -> record
 def _rotated_box_features(scene: scenes.Scene) -> records.Features:
     size = scene.image.shape[0]
     places = [item.placement for item in scene.objects]
-    # A box turned by half a circle is the same box.
+    # A box rotated by half a circle is the same box.
     angles = (np.array([place.angle for place in places]) + math.pi / 2) % math.pi - math.pi / 2
     values = {
         'cy': [place.center_y / size for place in places],
@@ -279,7 +279,7 @@ def _segmentation_features(scene: scenes.Scene, classes: label_map.LabelMap) -> 
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Write the demo set where configs can name it.
+    """Write the demo set to a folder, for configs to name.
 
     Args:
         arguments: of the command line.
@@ -289,7 +289,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         description='Draws the embedded demo set: TFRecords with the keys of every task, and a '
         'label map.',
     )
-    parser.add_argument('--output_dir', required=True, help='where to; made when it is not there')
+    parser.add_argument(
+        '--output_dir', required=True, help='folder to write to; created where it is missing'
+    )
     folder = pathlib.Path(parser.parse_args(arguments).output_dir)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """`--from=dota`: quadrilaterals as DOTA has them, a text file an image.
 
-The first lines may be `imagesource:...` and `gsd:...`; each other one is
+The first lines may be `imagesource:...` and `gsd:...`. Each other line is
 `x1 y1 x2 y2 x3 y3 x4 y4 class difficult`, in pixels. A quadrilateral becomes the smallest rotated
 box around it.
 """
@@ -27,7 +27,7 @@ _HEADERS = ('imagesource', 'gsd')
 
 
 class _Object(NamedTuple):
-    """A line: numbers in pixels, the class, whether it is difficult."""
+    """Object of a line: corners in pixels, the class name, and the difficult flag."""
 
     points: List[float]
     name: str
@@ -43,32 +43,32 @@ class Dota(paired.PairedSource):
     """
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: all names that occur, sorted."""
+        """Return the class names of all annotations, sorted."""
         names = set()
         for item in items:
-            with contextlib.suppress(errors.DataError):  # told of when the item is converted
+            with contextlib.suppress(errors.DataError):  # reported when the item is converted
                 for _, line in _lines(str(item.annotation)):
                     with contextlib.suppress(errors.DataError):
-                        names.add(_parsed(line).name)
+                        names.add(_parse(line).name)
         return sorted(names)
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of an image's objects."""
         boxes, ids, names, difficult = [], [], [], []
         for number, line in _lines(str(item.annotation)):
             try:
-                one = _parsed(line)
-                box = rotated_boxes.of_points(one.points)
+                parsed = _parse(line)
+                box = rotated_boxes.smallest_box(parsed.points)
                 rotated_boxes.check_box(box, header)
-                ids.append(sources.class_id(classes, one.name))
+                ids.append(sources.class_id(classes, parsed.name))
             except errors.DataError as problem:
                 report.leave_out(f'{item.annotation}, line {number}', problem)
                 continue
             boxes.append(box)
-            names.append(one.name)
-            difficult.append(one.difficult)
+            names.append(parsed.name)
+            difficult.append(parsed.difficult)
         return {
             **rotated_boxes.box_features(boxes, ids, names, header),
             'image/object/difficult': np.array(difficult, np.int64),
@@ -82,7 +82,7 @@ def _lines(path: str) -> Iterator[Tuple[int, str]]:
             yield number, line
 
 
-def _parsed(line: str) -> _Object:
+def _parse(line: str) -> _Object:
     words = line.split()
     if len(words) not in (_NUMBERS + 1, _NUMBERS + 2):
         raise errors.DataError(
@@ -99,5 +99,7 @@ def _parsed(line: str) -> _Object:
 
 @sources.SOURCES.register('dota')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'DIR, the folder of the text files (labelTxt)')
+    annotations = sources.require_annotations(
+        arguments, 'DIR, the folder of the text files (labelTxt)'
+    )
     return Dota(arguments.images, annotations)

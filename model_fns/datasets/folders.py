@@ -15,8 +15,7 @@ from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 
-# Formats of pictures that cannot be decoded: told from files that are no pictures, which are left
-# alone.
+# Formats of pictures that cannot be decoded. They are reported; other files are ignored.
 _OTHER_PICTURES = ('.heic', '.avif', '.jxl', '.svg', '.psd')
 
 
@@ -31,29 +30,29 @@ class Folders(Source):
         self._folder = folder
 
     def items(self) -> List[Item]:
-        """See `Source`; an item's annotation is its class name."""
-        return [item for name in self._names() for item in self._of_class(name)]
+        """Return the images; an item's annotation is its class name."""
+        return [item for name in self._names() for item in self._class_items(name)]
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """Return the names of the folders with images, sorted, whichever items a list takes."""
-        return [name for name in self._names() if self._of_class(name)]
+        """Return the names of all folders with images, sorted; `--list` does not matter."""
+        return [name for name in self._names() if self._class_items(name)]
 
     def problems(self) -> List[str]:
-        """See `Source`: folders without images, and pictures in formats that are not read."""
-        found = []
+        """Return a line for each folder without images and each picture of an unknown format."""
+        problems = []
         for name in self._names():
             folder = os.path.join(self._folder, name)
-            if not sources.images_in(folder):
-                found.append(f'{folder}: there are no images in this folder.')
-            found += [
+            if not sources.list_images(folder):
+                problems.append(f'{folder}: there are no images in this folder.')
+            problems += [
                 f'{os.path.join(folder, file)}: not {image_files.FORMATS}.'
                 for file in folder_files.list_names(folder)
                 if file.lower().endswith(_OTHER_PICTURES) and not file.startswith('.')
             ]
-        return found
+        return problems
 
     def stratum(self, item: Item) -> str:
-        """See `Source`: the class."""
+        """Return the class of an image: a split keeps the proportions of the classes."""
         return str(item.annotation)
 
     def _names(self) -> List[str]:
@@ -70,8 +69,8 @@ class Folders(Source):
             )
         return names
 
-    def _of_class(self, name: str) -> List[Item]:
-        paths = sources.images_in(os.path.join(self._folder, name))
+    def _class_items(self, name: str) -> List[Item]:
+        paths = sources.list_images(os.path.join(self._folder, name))
         files = [(path, os.path.basename(path)) for path in paths]
         return [
             Item(os.path.splitext(file)[0], path, f'{name}/{file}', name) for path, file in files
@@ -80,7 +79,7 @@ class Folders(Source):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of the image's class."""
         name = str(item.annotation)
         return {
             'image/class/label': sources.class_id(classes, name),

@@ -24,13 +24,13 @@ class Hrsc(voc.PascalVoc):
     """Images in one folder, `<stem>.xml` for each in another; all objects are ships."""
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`."""
+        """Return the one class."""
         return [SHIP]
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of an image's objects."""
         root = voc.parse(str(item.annotation))
         sides = (voc.number(root, f'Img_Size{side}', 0) for side in ('Height', 'Width'))
         sources.check_size(header, *map(int, sides))
@@ -42,7 +42,7 @@ class Hrsc(voc.PascalVoc):
                 report.leave_out(f'{item.annotation}: object {place}', problem)
         class_id = sources.class_id(classes, SHIP)
         boxes = [box for box, _ in objects]
-        difficult = [one for _, one in objects]
+        difficult = [flag for _, flag in objects]
         count = len(objects)
         return {
             **rotated_boxes.box_features(boxes, [class_id] * count, [SHIP] * count, header),
@@ -51,7 +51,7 @@ class Hrsc(voc.PascalVoc):
 
 
 def _object(entry: ElementTree.Element, header: images.ImageHeader) -> Tuple[List[float], bool]:
-    """Return the box in pixels, and whether it is difficult."""
+    """Return the box in pixels and the difficult flag."""
     box = [voc.number(entry, name) for name in _NUMBERS]
     rotated_boxes.check_box(box, header)
     return box, voc.number(entry, 'difficult', 0) != 0
@@ -59,5 +59,5 @@ def _object(entry: ElementTree.Element, header: images.ImageHeader) -> Tuple[Lis
 
 @sources.SOURCES.register('hrsc')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'DIR, the folder of the XML files')
+    annotations = sources.require_annotations(arguments, 'DIR, the folder of the XML files')
     return Hrsc(arguments.images, annotations)

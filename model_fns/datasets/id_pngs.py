@@ -1,4 +1,4 @@
-"""What `--from=masks` and `--from=instances` share: one PNG of ids beside each image."""
+"""Base of `--from=masks` and `--from=instances`: one PNG of ids for each image."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from model_fns.structures import id_images, images
 
 MAX_BYTE = 255
 MAX_ID = 65535  # of a PNG of 16 bits
-NO_LABEL = 'none'  # what `--ignore_label` may be beside a number
+NO_LABEL = 'none'  # value of `--ignore_label` for no label
 _MOST_LISTED = 10
 
 
 class Suffixes(NamedTuple):
-    """Ends of file names, behind the part that an image and its annotation have in common.
+    """Ends of file names, after the part that an image and its annotation share.
 
     Attributes:
         images: as `_leftImg8bit` of Cityscapes.
@@ -41,7 +41,7 @@ NO_SUFFIXES = Suffixes()
 class IdPngs(paired.PairedSource):
     """Images in one folder, `<stem>.png` for each in another.
 
-    Folders in them are read too: an annotation is where its image is.
+    Folders in them are read too: an annotation has the relative folder of its image.
 
     Args:
         image_folder: of the images.
@@ -62,17 +62,19 @@ class IdPngs(paired.PairedSource):
     def _annotation_paths(self) -> Dict[str, str]:
         if not tf.io.gfile.isdir(self._annotation_folder):
             raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
-        return _keyed_paths(self._annotation_folder, self._suffixes.annotations, self._is_one)
+        return _keyed_paths(
+            self._annotation_folder, self._suffixes.annotations, self._is_annotation
+        )
 
     @abc.abstractmethod
     def features(self, item, header, classes, report) -> records.Features:
-        """See `Source`."""
+        """Return the record features of an image's objects."""
 
     def _read(self, encoded: bytes) -> np.ndarray:
         return id_images.read(encoded)
 
     def _ids(self, item: Item, header: Optional[images.ImageHeader] = None) -> np.ndarray:
-        """int32 [height, width] of an item's annotation, which has the size of the image."""
+        """Read the ids of an item, int32 [height, width], and check their size."""
         encoded = folder_files.read_bytes(str(item.annotation))
         try:
             ids = self._read(encoded)
@@ -84,7 +86,7 @@ class IdPngs(paired.PairedSource):
 
 
 def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> Dict[str, str]:
-    """Return paths by folder and stem, without a suffix, which files without it are left for.
+    """Return the paths of the files with a suffix, by folder and stem without the suffix.
 
     Raises:
         errors.DataError: there is no such folder, or two files have the same stem.
@@ -98,7 +100,7 @@ def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> D
                 continue
             key = os.path.join(os.path.relpath(path, folder), stem[: len(stem) - len(suffix)])
             if key in found:
-                raise sources.same_stem(os.path.join(path, name), found[key])
+                raise sources.same_stem_error(os.path.join(path, name), found[key])
             found[key] = os.path.join(path, name)
     return dict(sorted(found.items()))
 
@@ -109,7 +111,7 @@ def suffixes(arguments: argparse.Namespace) -> Suffixes:
 
 
 def class_features(classes: np.ndarray) -> records.Features:
-    """Class ids of pixels as records have them.
+    """Return the record features of the pixels' class ids.
 
     Args:
         classes: int [height, width].
@@ -122,7 +124,7 @@ def class_features(classes: np.ndarray) -> records.Features:
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return some of the values, for a message."""
+    """Join some of the values for a message."""
     values = list(values)
     more = ', ..' if len(values) > _MOST_LISTED else ''
     return ', '.join(str(value) for value in values[:_MOST_LISTED]) + more

@@ -1,7 +1,7 @@
-"""Image files as people have them, made into what records hold: upright, of a format that decodes.
+"""Preparation of image files for records: EXIF orientation applied, in a format that decodes.
 
-Cameras store pictures as the sensor lay and say in EXIF how to turn them. Decoders of training and
-serving do not turn, and do not read WebP and TIFF: both are done here, once.
+Cameras store pictures as the sensor was held, with an EXIF orientation. Decoders of training and
+serving neither rotate images nor read WebP and TIFF: this module does both, once.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _COLOR_MODES = ('CMYK', 'YCbCr', 'LAB', 'HSV', 'RGBX', 'PA')
 
 
 class ImageFile(NamedTuple):
-    """An image as a record has it.
+    """An image file in the form of a record.
 
     Attributes:
         encoded: the bytes of a JPEG, PNG, GIF or BMP file.
         header: its format and size.
-        orientation: what EXIF says of the file as it was, 1 to 8; 1 is upright, as a TIFF is.
+        orientation: EXIF orientation of the original file, 1 to 8; 1 (also of a TIFF): not rotated.
     """
 
     encoded: bytes
@@ -45,19 +45,19 @@ class ImageFile(NamedTuple):
 
     @property
     def swaps_sides(self) -> bool:
-        """Whether EXIF turns the picture by a quarter, so that height becomes width."""
+        """True where EXIF rotates the picture by 90 degrees, so that height becomes width."""
         return self.orientation in _TURNED_BY_A_QUARTER
 
 
 def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] = None) -> ImageFile:
-    """Return an image file as a record has it.
+    """Convert an image file to the form of a record.
 
-    A JPEG is encoded anew only where it is turned; WebP and TIFF (their first picture) become PNG.
+    A JPEG is encoded again only where it is rotated. WebP and TIFF (the first picture) become PNG.
 
     Args:
         encoded: the bytes of a file of one of `FORMATS`.
-        apply_exif: turn the picture as its EXIF orientation says. A TIFF always stands upright.
-        max_pixels: how many its header may announce; None: as many as TensorFlow decodes.
+        apply_exif: rotate the picture as its EXIF orientation says; a TIFF always is.
+        max_pixels: limit of the size in the header; None: as many as TensorFlow decodes.
 
     Raises:
         errors.DataError: it is of no such format, corrupt, or too large; the message names no file.
@@ -71,14 +71,14 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
             image = images.open_image(encoded)
         _check_pixels(image.width * image.height, max_pixels)
         orientation = _orientation(image, encoded)
-        is_turned = apply_exif and orientation != _AS_STORED
-        if is_turned:
+        is_rotated = apply_exif and orientation != _AS_STORED
+        if is_rotated:
             image = ImageOps.exif_transpose(image)
-        if is_turned or image.format in _CONVERTED:
+        if is_rotated or image.format in _CONVERTED:
             encoded = _encode(image, 'JPEG' if name == 'JPEG' else 'PNG')
     except errors.DataError:
         raise
-    except Exception as error:  # of many kinds, one for each way in which bytes can be wrong
+    except Exception as error:  # Pillow raises many kinds on corrupt files.
         raise errors.DataError(_problem(encoded, error)) from error
     return ImageFile(encoded, images.image_header(encoded), orientation)
 
@@ -113,8 +113,8 @@ def _open_other(encoded: bytes) -> Image.Image:
 
 
 def _orientation(image: Image.Image, encoded: bytes) -> int:
-    # The orientation of a TIFF is of the format: reading it turns it. Pillow decodes a PNG to look
-    # for EXIF behind its pixels.
+    # Pillow applies the orientation of a TIFF when it reads it. It would decode a whole PNG to look
+    # for EXIF after the pixels.
     if image.format in ('GIF', 'BMP', 'TIFF') or (image.format == 'PNG' and b'eXIf' not in encoded):
         return _AS_STORED
     orientation = image.getexif().get(_ORIENTATION, _AS_STORED)
@@ -122,7 +122,7 @@ def _orientation(image: Image.Image, encoded: bytes) -> int:
 
 
 def _encode(image: Image.Image, name: str) -> bytes:
-    """Return the pixels alone: without EXIF, whose orientation would no longer be right."""
+    """Encode the pixels without EXIF, whose orientation would no longer be right."""
     file = io.BytesIO()
     if name == 'JPEG':
         image = image if image.mode in ('L', 'RGB') else image.convert('RGB')

@@ -1,7 +1,7 @@
-"""Images to predict: out of files, folders, lists and TFRecords; as people see them.
+"""Images to predict, from files, folders, lists and TFRecords.
 
-Pixels come from the decoders of training, so that a model sees what it was trained with; they are
-turned as EXIF says, and WebP and TIFF are read too.
+The decoders of training read the pixels, so that a model sees what it was trained with. Images are
+rotated as EXIF says; WebP and TIFF are read too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIST_ENDINGS = ('.txt', '.lst', '.list')
 _SOURCE_ID = 'image/source_id'
 _MOST_DIGITS = 18  # of an image's number, an int64
 
-# What brings a stored image upright, by its EXIF orientation: rows, columns, both.
+# The functions that undo each EXIF orientation of a stored image.
 _TURNS = {
     1: lambda image: image,
     2: lambda image: image[:, ::-1],
@@ -48,9 +48,9 @@ class File(NamedTuple):
 
     Attributes:
         path: of the file.
-        stem: what the names of its images' pictures begin with.
+        stem: prefix of the file names of its pictures.
         number: of its first image.
-        record_file: None: it is an image file.
+        record_file: the TFRecord file; None: it is an image file.
     """
 
     path: str
@@ -59,7 +59,7 @@ class File(NamedTuple):
     record_file: Optional[records.RecordFile] = None
 
     def images(self, decode: Decode) -> Iterator[Image]:
-        """Its images; records are read as they are asked for.
+        """Yield the images of the file; records are read one by one.
 
         Args:
             decode: see `Images`.
@@ -68,13 +68,13 @@ class File(NamedTuple):
             read = functools.partial(_read_file, self.path, decode)
             yield Image(folder_files.printable(self.path), self.stem, self.number, read)
             return
-        for index, record in enumerate(_records_of(self.record_file)):
+        for index, record in enumerate(_read_records(self.record_file)):
             name, stem = f'{self.path}#{index:05d}', f'{self.stem}-{index:05d}'
-            yield _image_of(record, name, stem, self.number + index, decode)
+            yield _record_image(record, name, stem, self.number + index, decode)
 
 
 class Images(NamedTuple):
-    """The images that were asked for.
+    """The images of `--images`.
 
     Attributes:
         paths: of image files.
@@ -87,15 +87,15 @@ class Images(NamedTuple):
     decode: Decode
 
     def count(self) -> int:
-        """How many there are; in a corrupt TFRecord file those before the corrupt record count."""
+        """Count the images; in a corrupt TFRecord file, those before the corrupt record."""
         of_records = (len(records.list_frames(file)[0]) for file in self.record_files)
         return len(self.paths) + sum(of_records)
 
     def refuse_overwriting(self, output_dir: str) -> None:
-        """Look for pictures that would be written over their images.
+        """Refuse a folder where a picture would overwrite an image.
 
         Raises:
-            errors.UserError: there is one.
+            errors.UserError: a picture has the path of an image.
         """
         taken = {os.path.realpath(path) for path in self.paths}
         for stem in unique_stems(self.paths):
@@ -107,12 +107,12 @@ class Images(NamedTuple):
                 )
 
     def __iter__(self) -> Iterator[Image]:
-        """Yield the images, those of files first; TFRecords are read as they are asked for."""
+        """Yield the images, those of image files first; records are read one by one."""
         for file in self.files():
             yield from file.images(self.decode)
 
     def files(self) -> Iterator[File]:
-        """Yield the files, with what their images are called and numbered by."""
+        """Yield the files, with stems and numbers for their images."""
         stems = unique_stems(self.paths)
         for path, stem, number in zip(self.paths, stems, _numbers(self.paths)):
             yield File(path, stem, number)
@@ -125,17 +125,17 @@ class Images(NamedTuple):
 
 
 def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int] = None) -> Images:
-    """Return the images that `--images` names.
+    """Find the images that `--images` names.
 
     Args:
         pattern: an image file, a glob of them, a folder (with the folders in it; files that do not
             end as images do are left out), a text file with a path in each line (relative ones are
             looked for beside the list), a TFRecord file or a glob of them (`image/encoded`).
-        apply_exif: turn images as their EXIF orientation says.
-        max_pixels: how many an image may have; None: any number.
+        apply_exif: rotate images as their EXIF orientation says.
+        max_pixels: limit of an image's size; None: no limit.
 
     Raises:
-        errors.DataError: there is nothing.
+        errors.DataError: there is no image.
     """
     paths, record_files = [], []
     for path in _matches(pattern):
@@ -149,11 +149,11 @@ def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int]
 
 
 class Decoder:
-    """Decodes image files; may be called from any thread.
+    """Decoder of image files; safe to use from several threads.
 
     Args:
-        apply_exif: turn images as their EXIF orientation says.
-        max_pixels: how many an image may have; None: any number.
+        apply_exif: rotate images as their EXIF orientation says.
+        max_pixels: limit of an image's size; None: no limit.
     """
 
     def __init__(self, apply_exif: bool = True, max_pixels: Optional[int] = None):
@@ -165,7 +165,7 @@ class Decoder:
             self._run = tf1.Session(graph=graph).make_callable(image, [self._encoded])
 
     def __call__(self, encoded: bytes, name: str) -> np.ndarray:
-        """Return the pixels of an image, uint8 [height, width, 3].
+        """Decode an image: uint8 [height, width, 3].
 
         Args:
             encoded: the bytes of a file.
@@ -186,10 +186,10 @@ class Decoder:
 
 
 def unique_stems(paths: Sequence[str]) -> List[str]:
-    """How the names of each path's files begin: its name without its ending where that is enough.
+    """Return a unique stem for the files of each path: its name without the ending where possible.
 
-    Where two would be the same their endings stay (`a.jpg`, `a.png`), and where these are the same
-    too their folders come before (`x-a.jpg`, `y-a.jpg`).
+    Equal stems keep their endings (`a.jpg`, `a.png`). Names that are equal with their endings get
+    their folders as a prefix (`x-a.jpg`, `y-a.jpg`).
     """
     absolute = [os.path.abspath(folder_files.printable(path)) for path in paths]
     root = os.path.commonpath([os.path.dirname(path) for path in absolute]) if paths else ''
@@ -201,7 +201,7 @@ def unique_stems(paths: Sequence[str]) -> List[str]:
     counts = [collections.Counter(names) for names in zip(*choices)]
     stems, taken = [], set()
     for names in choices:
-        stem = next((one for one, count in zip(names, counts) if count[one] == 1), names[-1])
+        stem = next((name for name, count in zip(names, counts) if count[name] == 1), names[-1])
         candidate, number = stem, 1
         while candidate in taken:
             number += 1
@@ -212,7 +212,7 @@ def unique_stems(paths: Sequence[str]) -> List[str]:
 
 
 def _numbers(paths: Sequence[str]) -> List[int]:
-    """COCO names an image's file by its number; others get numbers from 1."""
+    """Return the numbers of COCO's file names; numbers from 1 where a file has another name."""
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
     if all(stem.isascii() and stem.isdigit() and len(stem) <= _MOST_DIGITS for stem in stems):
         numbers = [int(stem) for stem in stems]
@@ -222,7 +222,7 @@ def _numbers(paths: Sequence[str]) -> List[int]:
 
 
 def _matches(pattern: str) -> List[str]:
-    """Return the files that a pattern means; a folder in a glob stays, to be reported."""
+    """Return the files of a pattern; a folder that a glob matches stays, to be reported later."""
     if tf.io.gfile.isdir(pattern):
         found = [
             os.path.join(folder, name)
@@ -236,7 +236,7 @@ def _matches(pattern: str) -> List[str]:
                 f'{", ".join(image_files.ENDINGS)}.'
             )
         return sorted(found)
-    if tf.io.gfile.exists(pattern):  # its name may have characters of globs
+    if tf.io.gfile.exists(pattern):  # A file name may have the characters of a glob.
         return [pattern]
     found = sorted(tf.io.gfile.glob(pattern))
     if not found:
@@ -245,7 +245,7 @@ def _matches(pattern: str) -> List[str]:
 
 
 def _listed(path: str) -> List[str]:
-    """Return the paths in a list file."""
+    """Read the paths in a list file."""
     try:
         lines = [line.strip() for line in folder_files.read_text(path).splitlines()]
     except errors.DataError as error:
@@ -261,8 +261,8 @@ def _read_file(path: str, decode: Decode) -> np.ndarray:
     return decode(folder_files.read_bytes(path), folder_files.printable(path))
 
 
-def _records_of(file: records.RecordFile) -> Iterator[object]:
-    """The records of a file; where one is corrupt the error comes in its place, as the last."""
+def _read_records(file: records.RecordFile) -> Iterator[object]:
+    """Yield the records of a file; at a corrupt record, yield the error and end."""
     options = tf1.io.TFRecordOptions(
         tf1.io.TFRecordCompressionType.GZIP
         if file.compression
@@ -274,15 +274,15 @@ def _records_of(file: records.RecordFile) -> Iterator[object]:
         yield error
 
 
-def _image_of(record: object, name: str, stem: str, number: int, decode: Decode) -> Image:
-    """Return the image of a record, numbered by its source id where that is a number."""
+def _record_image(record: object, name: str, stem: str, number: int, decode: Decode) -> Image:
+    """Return the image of a record; a numeric source id becomes its number."""
     try:
         if isinstance(record, tf.errors.OpError):
             raise errors.DataError(
                 f'{name}: the record is corrupt, and the rest of its file is not read: '
                 f'{errors.first_line(record)}'
             )
-        feature = _example_of(record, name).features.feature
+        feature = _parse_example(record, name).features.feature
         encoded = feature[ENCODED_IMAGE].bytes_list.value
         if not encoded:
             raise errors.DataError(f'{name}: the record has no {ENCODED_IMAGE}.')
@@ -294,7 +294,7 @@ def _image_of(record: object, name: str, stem: str, number: int, decode: Decode)
     return Image(name, stem, number, functools.partial(decode, encoded[0], name))
 
 
-def _example_of(record: bytes, name: str) -> tf.train.Example:
+def _parse_example(record: bytes, name: str) -> tf.train.Example:
     try:
         return tf.train.Example.FromString(record)
     except message.DecodeError:

@@ -25,9 +25,8 @@ class Instances(id_pngs.IdPngs):
     Args:
         image_folder: of the images.
         annotation_folder: of the PNGs: of up to 16 bits, gray or with a palette.
-        class_name: what all the objects are.
-        ignore_label: a value that is no instance, of pixels that count for nothing; None: there is
-            none.
+        class_name: of all objects.
+        ignore_label: value of ignored pixels, which is no instance; None: there is none.
         suffixes: see `IdPngs`.
     """
 
@@ -44,13 +43,13 @@ class Instances(id_pngs.IdPngs):
         self._ignore_label = ignore_label
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: the one class."""
+        """Return the one class."""
         return [self._class_name]
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of the class ids, the instance ids and the objects."""
         class_id = self._class_id(classes)
         ids = self._ids(item, header)
         is_ignored = np.zeros(ids.shape, bool)
@@ -66,7 +65,7 @@ class Instances(id_pngs.IdPngs):
         }
 
     def _class_id(self, classes: LabelMap) -> int:
-        """That of the class's name, or the one of a label map with one class."""
+        """Return the id of the class; in a label map with one class, the id of that class."""
         if self._class_name in classes or len(classes.names) > 1:
             return sources.class_id(classes, self._class_name)
         return classes.max_id
@@ -74,7 +73,7 @@ class Instances(id_pngs.IdPngs):
     def _objects(
         self, ids: np.ndarray, class_id: int, classes: LabelMap, header: images.ImageHeader
     ) -> records.Features:
-        """Return each instance as detection has it."""
+        """Return the record features of the instances as objects of detection."""
         instances, areas = np.unique(ids[ids != _NO_INSTANCE], return_counts=True)
         masks = [(ids == instance) for instance in instances]
         count = len(masks)
@@ -89,14 +88,14 @@ class Instances(id_pngs.IdPngs):
 
 
 def _box(mask: np.ndarray) -> List[int]:
-    """ymin, xmin, ymax, xmax in pixels: the last ones are beyond the last pixel."""
+    """Return ymin, xmin, ymax, xmax in pixels; ymax and xmax are exclusive."""
     rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
     return [rows[0], columns[0], rows[-1] + 1, columns[-1] + 1]
 
 
 @sources.SOURCES.register('instances')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'DIR, the folder of the PNG files')
+    annotations = sources.require_annotations(arguments, 'DIR, the folder of the PNG files')
     label = id_pngs.ignore_label(arguments, None)
     suffixes = id_pngs.suffixes(arguments)
     return Instances(arguments.images, annotations, arguments.class_name, label, suffixes)

@@ -15,7 +15,7 @@ from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap
 
 BACKGROUND = 0
-IGNORE_LABEL = 255  # what records hold for pixels that count for nothing
+IGNORE_LABEL = 255  # value of ignored pixels in records
 
 _BACKGROUND_NAME, _IGNORED_NAME = 'background', 'ignore'
 _NO_CLASSES = (_BACKGROUND_NAME, _IGNORED_NAME)
@@ -31,8 +31,8 @@ class Masks(id_pngs.IdPngs):
     Args:
         image_folder: of the images.
         annotation_folder: of the PNGs: gray, or with a palette (as Pascal VOC has them).
-        ignore_label: of pixels that count for nothing; None: there is none.
-        values: names of classes by the value of their pixels, where values are no class ids. In
+        ignore_label: value of ignored pixels; None: there is none.
+        values: names of classes by the value of their pixels, where values are not class ids. In
             files of colors a value is 65536 * red + 256 * green + blue.
         are_colors: the files have colors.
         suffixes: see `IdPngs`.
@@ -64,7 +64,7 @@ class Masks(id_pngs.IdPngs):
             ) from None
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: those of the values, else `class_1` and so on, up to the largest id."""
+        """Return the names of the values, else `class_1` and so on, up to the largest id."""
         if self._values:
             names = [name for name in self._values.values() if name not in _NO_CLASSES]
             return list(dict.fromkeys(names))
@@ -73,7 +73,7 @@ class Masks(id_pngs.IdPngs):
         for item in bar:
             try:
                 ids = self._ids(item)
-            except errors.DataError:  # told of when the item is converted
+            except errors.DataError:  # reported when the item is converted
                 continue
             num_read += 1
             largest = max(largest, ids.max(initial=BACKGROUND, where=ids != self._ignore_label))
@@ -86,7 +86,7 @@ class Masks(id_pngs.IdPngs):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of the pixels' class ids."""
         ids = self._ids(item, header)
         meanings = self._meanings(classes)
         unknown = np.setdiff1d(ids, list(meanings))
@@ -105,7 +105,7 @@ class Masks(id_pngs.IdPngs):
         return id_pngs.class_features(classes_of_values[places].reshape(ids.shape))
 
     def _meanings(self, classes: LabelMap) -> Dict[int, int]:
-        """What is written for each value that may occur."""
+        """Return the class id to write, for each value that may occur."""
         ignored = {} if self._ignore_label is None else {self._ignore_label: IGNORE_LABEL}
         if not self._values:
             return {**{value: value for value in (BACKGROUND, *classes.names)}, **ignored}
@@ -114,7 +114,7 @@ class Masks(id_pngs.IdPngs):
             value: fixed[name] if name in fixed else sources.class_id(classes, name)
             for value, name in self._values.items()
         }
-        return {**ignored, **named}  # 255 is ignored unless it is said to mean something else
+        return {**ignored, **named}  # 255 is ignored unless `values` names a class for it.
 
     def _expected(self, classes: LabelMap) -> str:
         if self._values:
@@ -139,7 +139,7 @@ class Masks(id_pngs.IdPngs):
 
 @sources.SOURCES.register('masks')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'DIR, the folder of the PNG files')
+    annotations = sources.require_annotations(arguments, 'DIR, the folder of the PNG files')
     label = id_pngs.ignore_label(arguments, IGNORE_LABEL)
     if arguments.mask_values and arguments.mask_colors:
         raise errors.UserError('--mask_values and --mask_colors: expected one of them.')

@@ -19,13 +19,13 @@ Features = Dict[str, Value]
 def image_features(
     encoded: bytes, header: images.ImageHeader, filename: str, source_id: str
 ) -> Features:
-    """What every record says of its image.
+    """Return the features that every record has for its image.
 
     Args:
         encoded: the bytes of the image file.
         header: its format and size.
-        filename: what people know it by.
-        source_id: what names it in messages and results; one for each image of a data set.
+        filename: of the image.
+        source_id: name of the image in messages and results, unique in a data set.
     """
     return {
         'image/encoded': encoded,
@@ -39,7 +39,7 @@ def image_features(
 
 
 def serialize(features: Mapping[str, Value]) -> bytes:
-    """Return a serialized `tf.train.Example`.
+    """Serialize features as a `tf.train.Example`.
 
     Args:
         features: values by key: one value, a list of bytes or text, or an array of one dimension of
@@ -47,7 +47,7 @@ def serialize(features: Mapping[str, Value]) -> bytes:
     """
     feature = {key: _feature(key, value) for key, value in features.items()}
     example = tf.train.Example(features=tf.train.Features(feature=feature))
-    # Equal examples are equal bytes, whatever the order of the keys in memory.
+    # Deterministic: equal examples give equal bytes, in any order of the keys.
     return example.SerializeToString(deterministic=True)
 
 
@@ -66,13 +66,13 @@ def _feature(key: str, value: Value) -> tf.train.Feature:
 
 
 class ShardWriter:
-    """Writes examples to shards in turn; the files appear under their names when all are complete.
+    """Writer of examples to shards, alternating; the files get their names when all are complete.
 
     A context manager. Shard i of n of `DIR/train` is `DIR/train-0000i-of-0000n.tfrecord`.
 
     Args:
-        prefix: folder and beginning of the file names; missing folders are made.
-        num_shards: how many files.
+        prefix: folder and beginning of the file names; missing folders are created.
+        num_shards: number of files.
 
     Raises:
         errors.DataError: there are shards of the same prefix in another number, which the same
@@ -96,7 +96,7 @@ class ShardWriter:
         return self
 
     def write(self, serialized: bytes) -> None:
-        """Append an example to the shard whose turn it is."""
+        """Append an example to the next shard."""
         self._writers[self.num_written % len(self._writers)].write(serialized)
         self.num_written += 1
 
@@ -116,17 +116,17 @@ class ShardWriter:
 
 
 def shard_path(prefix: str, shard: int, num_shards: int) -> str:
-    """Return the file of a shard, counted from 0."""
+    """Return the path of a shard, counted from 0."""
     return f'{prefix}-{shard:05d}-of-{num_shards:05d}.tfrecord'
 
 
 def shard_pattern(prefix: str) -> str:
-    """Return the glob that finds the shards of a prefix, whatever their number."""
+    """Return the glob that matches the shards of a prefix, for any number of shards."""
     return f'{prefix}-?????-of-?????.tfrecord'
 
 
 def prepare_folder(prefix: str, num_shards: int) -> None:
-    """Make the folder of a prefix, and make sure that its shards will be the only ones there.
+    """Create the folder of a prefix, and check that it has no other shards of that prefix.
 
     Raises:
         errors.DataError: there are shards of the same prefix in another number, or there can be no

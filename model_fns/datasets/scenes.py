@@ -1,4 +1,4 @@
-"""Pictures of the demo set: textured shapes on textured backgrounds, and what is where in them."""
+"""Pictures of the demo set: textured shapes on textured backgrounds, and their objects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from model_fns.datasets import shapes, textures
 from model_fns.datasets.textures import Random
 
-# Backgrounds are dark and shapes brighter, by at least so much of 255: with any colors on any
-# colors a small network takes an hour instead of a minute to find the outlines.
+# Shapes are brighter than the dark backgrounds, by at least so much of 255. With random colors for
+# both, a small network takes an hour instead of a minute to learn the outlines.
 _DARK = 110
 _LEAST_CONTRAST = 80
 _LUMINANCE = np.array([0.299, 0.587, 0.114])
@@ -24,8 +24,8 @@ class SceneObject:
 
     Args:
         name: of the shape.
-        placement: where it is, whether it is seen or not.
-        mask: bool [height, width], the pixels that show it.
+        placement: of the whole shape, hidden parts included.
+        mask: bool [height, width], its visible pixels.
     """
 
     name: str
@@ -41,7 +41,7 @@ class SceneObject:
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """A picture and what is in it.
+    """A picture and its objects.
 
     Args:
         image: uint8 [size, size, 3].
@@ -53,7 +53,7 @@ class Scene:
 
     @property
     def main_object(self) -> SceneObject:
-        """The one that shows the most pixels."""
+        """The object with the most visible pixels."""
         return max(self.objects, key=lambda item: item.mask.sum())
 
 
@@ -67,14 +67,14 @@ def draw_scene(
     """Draw shapes at random places, in random sizes, colors, textures and orientations.
 
     Args:
-        random: where chance comes from.
+        random: random number generator.
         size: height and width of the picture in pixels.
-        names: of the shapes wanted; one that finds no free place is left out, but never the first.
-        scale: least and largest side of a shape as a share of the picture's.
-        most_turn: how far a shape may be turned either way, in radians.
+        names: of the shapes to draw; one without a free place is left out, but never the first.
+        scale: least and largest side of a shape as a fraction of the picture's.
+        most_turn: largest rotation of a shape in either direction, in radians.
 
     Returns:
-        The scene; all of each shape is within the picture.
+        The scene; each shape is completely within the picture.
     """
     base = random.random(3) * _DARK
     canvas = _background(random, size, base)
@@ -108,7 +108,7 @@ def _background(random: Random, size: int, base: np.ndarray) -> np.ndarray:
 
 
 def _paint(canvas: np.ndarray, covered: shapes.Coverage, paint: np.ndarray) -> None:
-    """Put paint, one color or a texture of at least that size, where a shape is."""
+    """Paint a shape with one color, or with a texture of at least its size."""
     height, width = covered.values.shape
     part = canvas[covered.rows, covered.columns]
     part += covered.values[:, :, None] * (paint[:height, :width] - part)
@@ -129,7 +129,7 @@ def _place(
     scale: Tuple[float, float],
     most_turn: float,
 ) -> List[Tuple[str, shapes.Placement]]:
-    """Free places: two shapes may touch, but neither hides much of the other."""
+    """Choose a place for each shape: two shapes may touch, but neither hides much of the other."""
     placed: List[Tuple[str, shapes.Placement]] = []
     for name in names:
         for _ in range(20):
@@ -148,7 +148,7 @@ def _random_placement(
     stretch = math.sqrt(0.6 + 0.4 * random.random())
     height, width = (side * stretch, side / stretch)[:: random.choice((1, -1))]
     angle = (2 * random.random() - 1) * most_turn
-    # Half the size of the upright box around the turned one.
+    # Half the size of the axis-aligned box around the rotated one.
     reach_y = (height * abs(math.cos(angle)) + width * abs(math.sin(angle))) / 2 + 1
     reach_x = (width * abs(math.cos(angle)) + height * abs(math.sin(angle))) / 2 + 1
     center_y = reach_y + random.random() * (size - 2 * reach_y)
@@ -162,7 +162,7 @@ def _apart(one: shapes.Placement, other: shapes.Placement) -> bool:
 
 
 def _visible(layers: Sequence[Tuple[str, shapes.Placement, np.ndarray]]) -> List[SceneObject]:
-    """What later layers leave of each."""
+    """Return the objects with the parts of their masks that later layers do not hide."""
     objects: List[SceneObject] = []
     hidden = np.zeros(layers[0][2].shape, bool)
     for name, placement, mask in reversed(layers):

@@ -1,7 +1,7 @@
 """The shapes of the demo set, as distances to their outlines.
 
 Every shape is defined within the box from -1 to 1 in both directions and touches its four sides, so
-that box, scaled, moved and turned, is the tightest one along the shape's own axes. Coordinates are
+that box, scaled, moved and rotated, is the tightest one along the shape's own axes. Coordinates are
 (x, y) with y down.
 """
 
@@ -20,7 +20,7 @@ Outline = Callable[[np.ndarray, np.ndarray, float, float], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where a shape is, in pixels.
+    """Position, size and angle of a shape, in pixels.
 
     Args:
         center_y: from the top of the image.
@@ -39,17 +39,17 @@ class Placement:
 
     @property
     def radius(self) -> float:
-        """Of a circle around the center that holds the whole box."""
+        """The radius of a circle around the center that holds the whole box."""
         return math.hypot(self.height, self.width) / 2
 
 
 class Coverage(NamedTuple):
-    """How much of each pixel of an image a shape covers, where that is not 0.
+    """Covered fraction of each pixel, for the part of an image where a shape is.
 
     Args:
-        rows: of the image, that the values are for.
-        columns: of the image.
-        values: float32 [rows, columns] from 0 to 1; pixels on the outline have values between.
+        rows: of the image, for which there are values.
+        columns: of the image, for which there are values.
+        values: float32 [rows, columns] from 0 to 1; only pixels on the outline are between.
     """
 
     rows: slice
@@ -62,7 +62,7 @@ def coverage(name: str, placement: Placement, height: int, width: int) -> Covera
 
     Args:
         name: of the shape, one of `NAMES`.
-        placement: where it is.
+        placement: of the shape.
         height: of the image, in pixels.
         width: of the image.
     """
@@ -84,7 +84,7 @@ def _clipped_range(center: float, reach: float, size: int) -> Tuple[int, int]:
 
 
 def _polygon(vertices: np.ndarray) -> Outline:
-    """Return a polygon, its vertices scaled to touch the sides of the box.
+    """Return the outline of a polygon, with its vertices scaled to touch the sides of the box.
 
     Args:
         vertices: [n, 2], (x, y) of each, around the polygon.
@@ -112,7 +112,7 @@ def _polygon(vertices: np.ndarray) -> Outline:
 
 
 def _ellipse(x, y, half_width, half_height):
-    """The value of (x/a)^2 + (y/b)^2 - 1 over its slope: first order in the distance."""
+    """Return the signed distance from an ellipse, to first order."""
     u, v = x / half_width, y / half_height
     radius = np.sqrt(u * u + v * v)
     slope = np.sqrt((u / half_width) ** 2 + (v / half_height) ** 2)
@@ -125,7 +125,7 @@ def _ring(x, y, half_width, half_height):
 
 
 def _crescent(x, y, half_width, half_height):
-    """The left half of an ellipse less another one that meets it at its top and bottom."""
+    """Return the distance from the left half of an ellipse less one that meets it at both ends."""
     shift = 0.8
     radius = math.sqrt(1 + shift**2)
     x = x - half_width  # the half fills the box, so the ellipse's center is on the right side

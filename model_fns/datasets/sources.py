@@ -1,4 +1,4 @@
-"""What every format that people have data in looks like to the converter."""
+"""Interface of the formats that the converter reads, and what they share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from model_fns.structures.label_map import LabelMap
 
 
 class SizeError(errors.DataError):
-    """An annotation is of an image of another size."""
+    """Error of an annotation that belongs to an image of another size."""
 
 
 class UnknownClassError(errors.DataError):
-    """A class that the label map does not have: the same problem for each object of it."""
+    """Error of a class that is not in the label map, the same for all objects of the class."""
 
 
 class Problem(NamedTuple):
@@ -43,14 +43,14 @@ class Problem(NamedTuple):
 
 
 class Report:
-    """The problems of an image's annotation, and the boxes of it that are cut.
+    """Problems of an image's annotation, and the number of boxes that were clipped.
 
     Args:
-        clips: boxes that reach outside of the image are cut at its border; else they are problems.
+        clips: boxes that reach outside of the image are clipped; else they are problems.
 
     Attributes:
         problems: of the objects that are left out.
-        num_clipped: number of the boxes that were cut by more than a pixel.
+        num_clipped: number of the boxes that were clipped by more than a pixel.
     """
 
     def __init__(self, clips: bool = True):
@@ -63,14 +63,14 @@ class Report:
         self.problems.append(Problem(place, str(error), isinstance(error, UnknownClassError)))
 
     def fit(self, box: Sequence[float], header: images.ImageHeader) -> List[float]:
-        """Return a box cut at the border of its image.
+        """Clip a box at the border of its image.
 
         Args:
             box: ymin, xmin, ymax, xmax in pixels.
             header: the image's size.
 
         Raises:
-            errors.DataError: it is not of numbers, inverted, or outside of the image.
+            errors.DataError: a side is not finite, or the box is inverted or outside of the image.
         """
         sides = [header.height, header.width] * 2
         _check_box(box)
@@ -94,9 +94,9 @@ class Item:
     Attributes:
         stem: its name without folder and ending; `--list` names it by this.
         path: of the image file.
-        source_id: names it in the record.
-        annotation: what the source knows of it.
-        window: the tile of the image that it is; None: all of it.
+        source_id: its name in the record.
+        annotation: data of the source.
+        window: the tile of the image; None: the whole image.
     """
 
     stem: str
@@ -107,30 +107,30 @@ class Item:
 
 
 class Source(abc.ABC):
-    """A data set in the form that its owner has it."""
+    """A data set in its original format."""
 
     @abc.abstractmethod
     def items(self) -> List[Item]:
         """Return all images, in a fixed order.
 
         Raises:
-            errors.DataError: the folders or files are not as the format has them.
+            errors.DataError: the folders or files do not have the format.
         """
 
     @abc.abstractmethod
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """Return the classes that these items have, in the order of their ids."""
+        """Return the class names of the items, in the order of their ids."""
 
     def problems(self) -> Sequence[str]:
-        """What is wrong beside single items, each with its file or folder; see `--on_error`."""
+        """Return the problems of no single item, each with its file or folder; see `--on_error`."""
         return ()
 
     def notes(self) -> Sequence[str]:
-        """Return what is left out on purpose, with counts; no problems."""
+        """Return a line, with a count, for each group of files that is left out on purpose."""
         return ()
 
     def stratum(self, item: Item) -> str:
-        """What a split keeps in proportion: the class of an image that has one."""
+        """Return the stratum of an item: a split keeps the proportions of strata."""
         del item
         return ''
 
@@ -138,26 +138,26 @@ class Source(abc.ABC):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: Report
     ) -> records.Features:
-        """What a record says beside the image's own keys.
+        """Return the record features of the annotation, without those of the image.
 
         Args:
             item: one of `items`.
             header: the image's format and size.
             classes: the label map.
-            report: is told of each object that is left out or cut.
+            report: gets each object that is left out or clipped.
 
         Raises:
-            errors.DataError: nothing of the annotation can be used; the message says why, but names
-                no image.
+            errors.DataError: the annotation is not usable; the message has the reason, without the
+                name of the image.
         """
 
 
-# --from=NAME -> maker of the source, from the command line's arguments.
+# --from=NAME -> factory of the source, from the arguments of the command line.
 SOURCES: Registry[Callable[[argparse.Namespace], Source]] = Registry('source format')
 
 
-def images_in(folder: str) -> List[str]:
-    """Return paths of the image files in a folder, sorted.
+def list_images(folder: str) -> List[str]:
+    """List the paths of the image files in a folder, sorted.
 
     Raises:
         errors.DataError: there is no such folder.
@@ -166,28 +166,28 @@ def images_in(folder: str) -> List[str]:
     return [os.path.join(folder, name) for name in names if folder_files.is_image(name)]
 
 
-def by_stem(paths: Sequence[str]) -> Dict[str, str]:
-    """Return paths by their stems.
+def index_by_stem(paths: Sequence[str]) -> Dict[str, str]:
+    """Index paths by their stems.
 
     Raises:
-        errors.DataError: two have the same.
+        errors.DataError: two paths have the same stem.
     """
-    found: Dict[str, str] = {}
+    paths_by_stem: Dict[str, str] = {}
     for path in paths:
         stem = os.path.splitext(os.path.basename(path))[0]
-        if stem in found:
-            raise same_stem(path, found[stem])
-        found[stem] = path
-    return found
+        if stem in paths_by_stem:
+            raise same_stem_error(path, paths_by_stem[stem])
+        paths_by_stem[stem] = path
+    return paths_by_stem
 
 
-def same_stem(path: str, other: str) -> errors.DataError:
-    """Return the error of two files of which only one can have an annotation."""
+def same_stem_error(path: str, other: str) -> errors.DataError:
+    """Return the error for two files that could have the same annotation."""
     return errors.DataError(f'{path}: another file has the same stem: {other}; rename one of them.')
 
 
 def check_size(header: images.ImageHeader, height: Optional[int], width: Optional[int]) -> None:
-    """Raise `SizeError` where an annotation is of an image of another size."""
+    """Check that an annotation is of an image of this size; raise `SizeError` if not."""
     if height and width and (height, width) != (header.height, header.width):
         raise SizeError(
             f'the annotation is of an image of {height} x {width} pixels; the image has '
@@ -221,7 +221,7 @@ def number(value: Any) -> Optional[float]:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is text that files can hold and that names a file: not blank."""
+    """Return whether a value is text that can be a name: not blank, printable, without NUL."""
     if not isinstance(value, str) or not value.strip() or '\0' in value:
         return False
     return folder_files.printable(value) == value
@@ -234,7 +234,7 @@ def _check_box(box: Sequence[float]) -> None:
         box: ymin, xmin, ymax, xmax.
 
     Raises:
-        errors.DataError: it is not of numbers, or inverted.
+        errors.DataError: a side is not finite, or the box is inverted.
     """
     if not all(map(math.isfinite, box)):
         raise errors.DataError(f'{_shown(box)} has a side that is no number.')
@@ -256,7 +256,7 @@ def box_features(
     names: Sequence[str],
     header: images.ImageHeader,
 ) -> records.Features:
-    """Return boxes and classes as records have them.
+    """Return the record features of boxes and their classes.
 
     Args:
         boxes: [n, 4], ymin, xmin, ymax, xmax in pixels; see `Report.fit`.
@@ -277,15 +277,15 @@ def box_features(
     }
 
 
-def annotations_of(arguments: argparse.Namespace, expected: str) -> str:
-    """Return the flag `--annotations`, where a format needs it.
+def require_annotations(arguments: argparse.Namespace, expected: str) -> str:
+    """Return the flag `--annotations`; refuse its absence.
 
     Args:
         arguments: of the command line.
-        expected: what it names.
+        expected: description of its value, for the message.
 
     Raises:
-        errors.UserError: it is not given.
+        errors.UserError: the flag is missing.
     """
     if not arguments.annotations:
         raise errors.UserError(f'--from={arguments.format} needs --annotations={expected}.')

@@ -1,4 +1,4 @@
-"""The last lines of a conversion: what the records hold."""
+"""Summary of a conversion: counts of the objects and images in the records."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Summary:
             'without objects': self._num_empty,
             'equal to another one': sum(self._digests.values()) - len(self._digests),
         }
-        lines += [f'{_count(n, "image")} {what}' for what, n in others.items() if n]
+        lines += [f'{_count(n, "image")} {text}' for text, n in others.items() if n]
         if self._num_clipped:
             lines.append(f'{_count(self._num_clipped, "object")} cut at the border of the image')
         lines += self._tile_lines()
@@ -121,5 +121,5 @@ class Summary:
         return lines
 
 
-def _count(number: int, what: str) -> str:
-    return f'{number} {what}{"" if number == 1 else "s"}'
+def _count(number: int, noun: str) -> str:
+    return f'{number} {noun}{"" if number == 1 else "s"}'

@@ -15,7 +15,7 @@ def texture(random: Random, size: int, low: np.ndarray, high: np.ndarray) -> np.
     """Return a random pattern of a random kind between two colors.
 
     Args:
-        random: where chance comes from.
+        random: random number generator.
         size: height and width in pixels.
         low: float [3], the color at one end of the pattern, 0 to 255.
         high: float [3], the color at its other end.
@@ -29,10 +29,10 @@ def texture(random: Random, size: int, low: np.ndarray, high: np.ndarray) -> np.
 
 
 def smooth_noise(random: Random, size: int, cells: int) -> np.ndarray:
-    """Random values on a coarse grid, interpolated between.
+    """Return random values on a coarse grid, interpolated linearly.
 
     Args:
-        random: where chance comes from.
+        random: random number generator.
         size: height and width in pixels.
         cells: of the grid along each side; few make large blots.
 
@@ -46,21 +46,21 @@ def smooth_noise(random: Random, size: int, cells: int) -> np.ndarray:
 
 @functools.cache
 def _interpolation(size: int, cells: int) -> np.ndarray:
-    """float32 [size, cells + 1]: the linear weights of grid points at pixel centers."""
+    """Return the linear weights of grid points at pixel centers: float32 [size, cells + 1]."""
     position = (np.arange(size) + 0.5) / size * cells
     distance = np.abs(position[:, None] - np.arange(cells + 1)[None, :])
     return np.maximum(1 - distance, 0).astype(np.float32)
 
 
 def _clouds(random: Random, size: int) -> np.ndarray:
-    """Noise at three scales, the finer the weaker."""
+    """Return noise at three scales; the finer the scale, the weaker the noise."""
     coarse = int(random.integers(2, 6))
     octaves = [smooth_noise(random, size, coarse * 2**k) * 0.5**k for k in range(3)]
     return sum(octaves) / 1.75
 
 
 def _coordinate(random: Random, size: int) -> np.ndarray:
-    """float32 [size, size]: distance along a random direction, 1 over the image's side."""
+    """Return distances along a random direction, 1 per image side: float32 [size, size]."""
     angle = random.random() * 2 * math.pi
     along = np.linspace(0, 1, size, dtype=np.float32)
     return along[None, :] * np.float32(math.cos(angle)) + along[:, None] * np.float32(

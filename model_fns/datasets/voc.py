@@ -1,7 +1,7 @@
 """`--from=voc`: boxes as Pascal VOC has them, one XML file an image.
 
 Rotated boxes are `robndbox` elements beside or in place of `bndbox`: cx, cy, w, h and an angle in
-radians, clockwise, as roLabelImg writes them, or x and y of four corners.
+radians, clockwise, as roLabelImg writes them; or x and y of four corners.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from model_fns.structures.label_map import LabelMap
 _DECLARATION = re.compile(rb'\s*<\?xml[^>]*?encoding\s*=\s*["\']([\w.:-]+)["\'][^>]*>')
 # Files that declare one of these hold characters of the largest of them.
 _CHINESE = ('gb2312', 'gbk', 'gb18030')
-_UNSPECIFIED = 'unspecified'  # what some files of Pascal VOC have for 0
+_UNSPECIFIED = 'unspecified'  # some files of Pascal VOC have this for 0
 
 _CORNERS = ('left_top', 'right_top', 'right_bottom', 'left_bottom')
 
@@ -37,7 +37,7 @@ class PascalVoc(paired.PairedSource):
     Args:
         image_folder: usually `JPEGImages`.
         annotation_folder: usually `Annotations`.
-        is_rotated: whether records get rotated boxes; an upright one is one without a turn.
+        is_rotated: whether records get rotated boxes; an axis-aligned box gets the angle 0.
     """
 
     ending = '.xml'
@@ -48,12 +48,12 @@ class PascalVoc(paired.PairedSource):
         self._is_rotated = is_rotated
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: all names that occur, sorted."""
+        """Return the class names of all annotations, sorted."""
         names = set()
         for item in items:
             try:
                 entries = parse(str(item.annotation)).iter('object')
-            except errors.DataError:  # told of when the item is converted
+            except errors.DataError:  # reported when the item is converted
                 continue
             names.update((entry.findtext('name') or '').strip() for entry in entries)
         return sorted(names - {''})
@@ -61,7 +61,7 @@ class PascalVoc(paired.PairedSource):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`."""
+        """Return the record features of an image's objects."""
         root = parse(str(item.annotation))
         size = root.find('size')
         if size is not None:
@@ -74,9 +74,9 @@ class PascalVoc(paired.PairedSource):
             except errors.DataError as problem:
                 report.leave_out(f'{item.annotation}: object {place}', problem)
         boxes, ids, names, difficult, truncated = zip(*objects) if objects else [()] * 5
-        of_boxes = rotated_boxes.box_features if self._is_rotated else sources.box_features
+        box_features = rotated_boxes.box_features if self._is_rotated else sources.box_features
         return {
-            **of_boxes(boxes, ids, names, header),
+            **box_features(boxes, ids, names, header),
             'image/object/difficult': np.array(difficult, np.int64),
             'image/object/truncated': np.array(truncated, np.int64),
         }
@@ -89,7 +89,7 @@ def _object(
     is_rotated: bool,
     report: sources.Report,
 ) -> Tuple[Sequence[float], int, str, bool, bool]:
-    """Box in pixels, class id, name, difficult, truncated."""
+    """Return the box in pixels, class id, class name, and the flags difficult and truncated."""
     name = (entry.findtext('name') or '').strip()
     if not name:
         raise errors.DataError('there is no <name>.')
@@ -129,7 +129,7 @@ def _rotated_box(
         sides = [number(box, name) for name in ('cy', 'cx', 'h', 'w', 'angle')]
     else:
         sides = list(
-            rotated_boxes.of_points(
+            rotated_boxes.smallest_box(
                 [number(box, f'{axis}_{corner}') for corner in _CORNERS for axis in 'xy']
             )
         )
@@ -151,12 +151,12 @@ def parse(path: str) -> ElementTree.Element:
         except (ValueError, LookupError):  # the parser knows few encodings
             if declared is None:
                 raise
-            return ElementTree.fromstring(_decoded(content[declared.end() :], declared[1].decode()))
+            return ElementTree.fromstring(_decode(content[declared.end() :], declared[1].decode()))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise errors.DataError(f'{path} is not XML: {error}.') from None
 
 
-def _decoded(content: bytes, encoding: str) -> str:
+def _decode(content: bytes, encoding: str) -> str:
     return content.decode('gb18030' if encoding.lower() in _CHINESE else encoding)
 
 
@@ -180,5 +180,5 @@ def number(element: ElementTree.Element, tag: str, default: Optional[float] = No
 
 @sources.SOURCES.register('voc')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'DIR, the folder of the XML files')
+    annotations = sources.require_annotations(arguments, 'DIR, the folder of the XML files')
     return PascalVoc(arguments.images, annotations, arguments.boxes == 'rotated')

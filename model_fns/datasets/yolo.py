@@ -19,7 +19,7 @@ from model_fns.structures.label_map import LabelMap, to_id
 
 _DATA_FILES = ('data.yaml', 'dataset.yaml')
 _NAME_FILES = ('classes.txt', 'obj.names', *_DATA_FILES)
-_FOLDERS_ABOVE = 2  # how far above the annotations names are looked for
+_FOLDERS_ABOVE = 2  # levels above the annotations that are searched for the file of names
 _YAML_ENDINGS = ('.yaml', '.yml')
 _BOX_NUMBERS = 4
 _LEAST_POLYGON_NUMBERS = 6
@@ -41,7 +41,7 @@ class KeypointShape(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """A line: class id; ymin, xmin, ymax, xmax in pixels; a PNG or None; keypoints in pixels."""
+    """Object of a line; the box (ymin, xmin, ymax, xmax) and keypoints are in pixels."""
 
     class_id: int
     box: List[float]
@@ -53,8 +53,8 @@ class Yolo(paired.PairedSource):
     """Images in one folder, `<stem>.txt` for each in another.
 
     A line is `class center_x center_y width height` or `class x y x y x y ..`, a polygon. Where a
-    data file has `kpt_shape`, keypoints follow the box. Classes are counted from 0, all others are
-    fractions of the image's sides. An image without a file has no objects.
+    data file has `kpt_shape`, keypoints follow the box. Classes are counted from 0; all other
+    numbers are normalized by the image's sides. An image without a file has no objects.
 
     Args:
         image_folder: of the images.
@@ -76,14 +76,14 @@ class Yolo(paired.PairedSource):
         self._names = names
         self._shape = shape
 
-    def _is_one(self, name: str) -> bool:
-        return super()._is_one(name) and name not in _NAME_FILES
+    def _is_annotation(self, name: str) -> bool:
+        return super()._is_annotation(name) and name not in _NAME_FILES
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """See `Source`: those of the file of names."""
+        """Return the class names of the file of names."""
         if self._names is None:
             raise errors.DataError(
-                f'the class names are nowhere: expected --names=FILE, one of '
+                f'no file has the class names: expected --names=FILE, one of '
                 f'{", ".join(_NAME_FILES)} beside the annotations or a folder above, or a label '
                 'map that exists.'
             )
@@ -92,7 +92,7 @@ class Yolo(paired.PairedSource):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """See `Source`; masks where there is a polygon."""
+        """Return the record features of an image's objects; polygons become masks."""
         objects: List[_Object] = []
         text = folder_files.read_text(str(item.annotation)) if item.annotation else ''
         for number, line in enumerate(text.splitlines(), 1):
@@ -102,21 +102,21 @@ class Yolo(paired.PairedSource):
                 objects.append(self._object(line, header, classes, report))
             except errors.DataError as problem:
                 report.leave_out(f'{item.annotation}, line {number}', problem)
-        ids = [one.class_id for one in objects]
-        boxes = [one.box for one in objects]
+        ids = [item.class_id for item in objects]
+        boxes = [item.box for item in objects]
         names = [classes.item(class_id).name for class_id in ids]
         features = sources.box_features(boxes, ids, names, header)
-        masks = [one.mask for one in objects]
+        masks = [item.mask for item in objects]
         features.update(polygons.mask_features(masks, boxes, header))
-        if any(one.points for one in objects):
-            points = [one.points for one in objects]
+        if any(item.points for item in objects):
+            points = [item.points for item in objects]
             features.update(keypoints.keypoint_features(points, header))
         return features
 
     def _object(
         self, line: str, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> _Object:
-        """Return what a line says."""
+        """Parse a line."""
         index, values = _numbers(line)
         class_id = self._class_id(index, classes)
         if self._shape is not None:
@@ -153,7 +153,7 @@ class Yolo(paired.PairedSource):
         header: images.ImageHeader,
         report: sources.Report,
     ) -> _Object:
-        """Return an object whose keypoints follow its box."""
+        """Build an object from a box and the keypoints that follow it."""
         count, numbers = self._shape
         if len(values) not in (_BOX_NUMBERS, _BOX_NUMBERS + count * numbers):
             raise errors.DataError(
@@ -164,7 +164,7 @@ class Yolo(paired.PairedSource):
         points: List[float] = []
         for start in range(_BOX_NUMBERS, len(values), numbers):
             x, y = values[start : start + 2]
-            # Without visibilities, 0 0 is a keypoint that nobody has labeled.
+            # Without visibilities, 0 0 is an unlabeled keypoint.
             visibility = values[start + 2] if numbers > 2 else 2.0 * bool(x or y)
             points += [x * header.width, y * header.height, visibility]
         if None in map(sources.number, points):
@@ -173,14 +173,14 @@ class Yolo(paired.PairedSource):
 
 
 def _box(values: Sequence[float], header: images.ImageHeader) -> List[float]:
-    """Return ymin, xmin, ymax, xmax in pixels of center x, center y, width and height."""
+    """Convert normalized center x, center y, width, height to ymin, xmin, ymax, xmax in pixels."""
     x, y, width, height = values
     left, top = (x - width / 2) * header.width, (y - height / 2) * header.height
     return [top, left, top + height * header.height, left + width * header.width]
 
 
 def _has_visibilities(values: Sequence[float]) -> bool:
-    """Return whether values are a box and keypoints, by every third of them: 0, 1 or 2."""
+    """Return whether values are a box and keypoints with visibilities of 0, 1 or 2."""
     points = values[_BOX_NUMBERS:]
     x, y, width, height = values[:_BOX_NUMBERS] if len(values) > _BOX_NUMBERS else [0.0] * 4
     is_box = width > 0 and height > 0 and x - width / 2 > -0.01 and y - height / 2 > -0.01
@@ -192,7 +192,7 @@ def _has_visibilities(values: Sequence[float]) -> bool:
 
 
 def _numbers(line: str) -> Tuple[int, List[float]]:
-    """Return the class and the other numbers of a line."""
+    """Parse the class and the other numbers of a line."""
     parts = line.split()
     index = _whole(parts[0])
     if index is None:
@@ -207,7 +207,7 @@ def _numbers(line: str) -> Tuple[int, List[float]]:
 
 
 def _whole(text: str) -> Optional[int]:
-    """Return a number from 0, which programs may write as `3.0`; None for anything else."""
+    """Parse an integer from 0, also in the form `3.0`; None for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -216,7 +216,7 @@ def _whole(text: str) -> Optional[int]:
 
 
 def find_names_file(folder: str, names: Sequence[str] = _NAME_FILES) -> Optional[str]:
-    """Return the file of class names beside annotations or above; None without."""
+    """Find the file of class names beside the annotations or above; None without one."""
     folder = os.path.abspath(folder) if not folder_files.is_remote(folder) else folder
     for _ in range(_FOLDERS_ABOVE + 1):
         for name in names:
@@ -228,10 +228,10 @@ def find_names_file(folder: str, names: Sequence[str] = _NAME_FILES) -> Optional
 
 
 def read_names(path: str) -> Dict[int, str]:
-    """Return the class names of a file by their numbers: one a line, or `names` of a YAML file.
+    """Read class names by their numbers: one per line, or `names` of a YAML file.
 
     Raises:
-        errors.DataError: there are none, or they are not valid.
+        errors.DataError: there are no names, or they are malformed.
     """
     if not tf.io.gfile.exists(path):
         raise errors.DataError(f'--names: there is no file {path}.')
@@ -247,13 +247,13 @@ def read_names(path: str) -> Dict[int, str]:
 
 
 def _lines(path: str) -> Dict[int, str]:
-    """Return the lines by their numbers from 0; an empty one before a name is a name missing."""
+    """Read the lines by their numbers from 0; an empty line before a name is a missing name."""
     text = folder_files.read_text(path).rstrip()
     return {index: line.strip() for index, line in enumerate(text.splitlines())}
 
 
 def _yaml_names(path: str) -> Dict[int, Any]:
-    """Return `names: [a, b]` or `names: {0: a, 1: b}` of a data file, whose numbers may have gaps.
+    """Read `names: [a, b]` or `names: {0: a, 1: b}`, with possible gaps, from a data file.
 
     Raises:
         errors.DataError: the names are neither.
@@ -270,7 +270,7 @@ def _yaml_names(path: str) -> Dict[int, Any]:
 
 
 def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
-    """Return `kpt_shape` of a data file; None where it has none.
+    """Read `kpt_shape` of a data file; None where it has none.
 
     Raises:
         errors.DataError: it is not a number of keypoints and 2 or 3.
@@ -278,7 +278,7 @@ def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
     shape = _read_yaml(path).get('kpt_shape')
     if shape is None:
         return None
-    numbers = [_whole(one) for one in map(str, shape)] if isinstance(shape, list) else []
+    numbers = [_whole(value) for value in map(str, shape)] if isinstance(shape, list) else []
     if len(numbers) != 2 or not numbers[0] or numbers[1] not in (2, 3):
         raise errors.DataError(
             f'{path}: kpt_shape is {shape!r:.40}; expected a number of keypoints, and 2 or 3.'
@@ -287,7 +287,7 @@ def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
 
 
 def _read_yaml(path: str) -> Dict[str, Any]:
-    """Return the content of a YAML file; all its values are text, so that `no` is a name."""
+    """Read a YAML file with all values as text, so that `no` is a name."""
     text = folder_files.read_text(path)
     try:
         content = yaml.load(text, Loader=yaml.BaseLoader)
@@ -298,7 +298,7 @@ def _read_yaml(path: str) -> Dict[str, Any]:
 
 @sources.SOURCES.register('yolo')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
-    annotations = sources.annotations_of(arguments, 'DIR, the folder of the text files')
+    annotations = sources.require_annotations(arguments, 'DIR, the folder of the text files')
     path = arguments.names or find_names_file(annotations)
     names = read_names(path) if path else None
     if path is None or not path.endswith(_YAML_ENDINGS):

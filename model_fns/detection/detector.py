@@ -276,6 +276,6 @@ def strip_scope(
     skip = len(scope) + 1 if checkpoint_type == 'classification' else 0
     inside = [variable for variable in variables if variable_name(variable).startswith(f'{scope}/')]
     return {
-        checkpoint_scopes.renamed(variable_name(variable), lambda name: name[skip:]): variable
+        checkpoint_scopes.rename_scope(variable_name(variable), lambda name: name[skip:]): variable
         for variable in inside
     }

@@ -1,4 +1,4 @@
-"""Rules of masks and keypoints: what asks for them, and the readers that read them."""
+"""Checks that readers load the masks and keypoints that metrics and models need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from estimator_lib import errors
 from estimator_lib.config.rules import PipelineConfig, Problem
 from model_fns.detection import metrics
 
-# A reader's fields by what is measured of what they read.
+# Reader fields of masks and keypoints, each with words for messages.
 _FIELDS = (
     ('load_instance_masks', 'masks are', 'true'),
     ('num_keypoints', 'keypoints are', 'how many an object has'),
@@ -17,11 +17,11 @@ _STAGES_OF_MASKS = 3
 
 
 def check_readers(config: PipelineConfig) -> Iterator[Problem]:
-    """Yield masks and keypoints that are measured, and that evaluations do not read."""
+    """Check that evaluations read the masks and keypoints that their metrics need."""
     try:
         needs = metrics.find_instance_sets(config.eval_config)
     except errors.ConfigError:
-        return  # what is wrong with the names of sets is said where they are checked
+        return  # another check reports unknown sets of metrics
     for (field, what, expected), name in zip(_FIELDS, needs):
         for index, reader in enumerate(config.eval_input_reader):
             if name is not None and not getattr(reader, field):
@@ -31,8 +31,8 @@ def check_readers(config: PipelineConfig) -> Iterator[Problem]:
                 )
 
 
-def doubts(config: PipelineConfig) -> Iterator[str]:
-    """Yield masks and keypoints that are read, and that nothing is learned from."""
+def find_warnings(config: PipelineConfig) -> Iterator[str]:
+    """Yield warnings about masks and keypoints that are read but not learned from."""
     learned = (
         config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS,
         bool(config.model.center_net.keypoint_estimation_task),

@@ -1,4 +1,4 @@
-"""Rules of the config fields of detection."""
+"""Config rules of detection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Iterator, Tuple
 
 from google.protobuf.message import Message
 
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import config_rules
 from model_fns.detection import detector, instance_rules, metrics
 from model_fns.detection.architectures.center_net import extractors as center_net_extractors
@@ -15,30 +15,34 @@ from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules import center_net as center_net_checks
 from model_fns.detection.config_rules import rotated as rotated_checks
 from model_fns.detection.config_rules import two_stage as two_stage_checks
-from model_fns.detection.config_rules.checks import check_ssd, doubts, size_problems
+from model_fns.detection.config_rules.checks import check_ssd, find_warnings, size_problems
 from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
-    """Yield what is chosen by a name that there is not, or does not fit its name."""
+    """Check the names of networks, metrics and steps, and that they fit the model."""
     chosen = config.model.ssd.feature_extractor
     if chosen.type:
-        yield from problems_of(extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type')
+        yield from find_build_problems(
+            extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type'
+        )
     if chosen.HasField('bifpn'):
         neck = chosen.bifpn
         where = f'{extractor.WHERE}.bifpn.combine_method'
-        yield from problems_of(bifpn.COMBINATIONS.get, neck.combine_method, where)
+        yield from find_build_problems(bifpn.COMBINATIONS.get, neck.combine_method, where)
         if chosen.type in efficientnet.TYPES:
-            yield from problems_of(efficientnet.check_levels, neck.min_level, neck.max_level)
+            yield from find_build_problems(
+                efficientnet.check_levels, neck.min_level, neck.max_level
+            )
     of_two_stages = config.model.faster_rcnn.feature_extractor
     if of_two_stages.type:
         where = 'model.faster_rcnn.feature_extractor'
-        yield from problems_of(extractors.find, of_two_stages, where)
+        yield from find_build_problems(extractors.find, of_two_stages, where)
     yield from _names_of_center_net(config.model.center_net)
     rotated = rotated_checks.is_rotated(config)
-    yield from problems_of(metrics.check_config, config.eval_config, rotated)
+    yield from find_build_problems(metrics.check_config, config.eval_config, rotated)
     yield from rotated_checks.check_steps(config)
 
 
@@ -46,10 +50,12 @@ def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
     where = 'model.center_net'
     if config.feature_extractor.type:
         find = center_net_extractors.find
-        yield from problems_of(find, config.feature_extractor, config.image_resizer, where)
+        yield from find_build_problems(find, config.feature_extractor, config.image_resizer, where)
     for index, task in enumerate(config.keypoint_estimation_task):
         path = f'{where}.keypoint_estimation_task.{index}.candidate_ranking_mode'
-        yield from problems_of(keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path)
+        yield from find_build_problems(
+            keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path
+        )
 
 
 def _sides(config: PipelineConfig) -> Iterator[Problem]:
@@ -68,7 +74,7 @@ def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
 
 
 def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
-    """Yield the messages that are set in one, with their paths; itself first."""
+    """Yield a message, then the messages that are set in it, with their paths."""
     yield path, message
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:
@@ -86,7 +92,7 @@ _COMMON = ConfigRules(
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
     problems=(_names, instance_rules.check_readers),
-    doubts=(instance_rules.doubts, doubts),
+    warnings=(instance_rules.find_warnings, find_warnings),
 )
 _SINGLE_SHOT = (
     SINGLE_SHOT
@@ -96,19 +102,21 @@ _SINGLE_SHOT = (
 )
 _TWO_STAGE = (
     TWO_STAGE
-    + ConfigRules(problems=(two_stage_checks.check_two_stage,), doubts=(two_stage_checks.doubts,))
+    + ConfigRules(
+        problems=(two_stage_checks.check_two_stage,), warnings=(two_stage_checks.find_warnings,)
+    )
     + _COMMON
 )
 _CENTER_NET = (
     CENTER_NET
     + ConfigRules(
-        problems=(center_net_checks.check_center_net,), doubts=(center_net_checks.doubts,)
+        problems=(center_net_checks.check_center_net,), warnings=(center_net_checks.find_warnings,)
     )
     + _COMMON
 )
 
 
-def of_model(config: model_pb2.DetectionModel) -> ConfigRules:
+def select_rules(config: model_pb2.DetectionModel) -> ConfigRules:
     """Return the rules of a kind of detector."""
     if config.HasField('center_net'):
         return _CENTER_NET

@@ -90,7 +90,7 @@ class DetectionTask(Task):
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
         """Return the config rules of the kind of detector."""
-        return config_rules.of_model(config.model)
+        return config_rules.select_rules(config.model)
 
     @classmethod
     def from_config(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> DetectionTask:
@@ -102,7 +102,7 @@ class DetectionTask(Task):
         model = detector.build_detector(
             config.model, quantization.from_config(config.graph_rewriter)
         )
-        label_map = label_map_files.of_readers(config, model.num_classes)
+        label_map = label_map_files.read_label_maps(config, model.num_classes)
         options = config.train_config.data_augmentation_options
         return cls(
             model,
@@ -395,7 +395,7 @@ class DetectionTask(Task):
         left_out = box_report.list_warnings(examined, room)
         return DataReport(
             [*classes.lines, *boxes.lines],
-            [*left_out, *classes.doubts, *boxes.doubts],
+            [*left_out, *classes.warnings, *boxes.warnings],
             [*classes.problems, *boxes.problems],
         )
 

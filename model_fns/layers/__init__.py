@@ -1,19 +1,19 @@
-"""The layers that all networks are made of: thin, and named as published checkpoints name them.
+"""Layers of all networks: thin, and named as published checkpoints name them.
 
-A layer is a function of a tensor, explicit sizes, and a `LayerStyle`, which says how weights are
-drawn and regularized, what follows a convolution, and in which type all that is computed. Variables
-of a layer with scope `x`, all float32:
+A layer is a function of a tensor, explicit sizes, and a `LayerStyle`. The style sets initial values
+and regularization of weights, normalization and activation after a convolution, and the compute
+type. Variables of a layer with scope `x`, all float32:
 
     x/weights, x/depthwise_weights, x/pointwise_weights, x/biases
     x/BatchNorm/{gamma,beta,moving_mean,moving_variance}
 
 Initial values and dropout depend on the seed of the graph or store, the layer's name and the global
-step, by stateless ops, so that a network draws the same numbers whatever was built before it, and a
-resumed run draws what the uninterrupted one would have.
+step, by stateless ops. Therefore a network draws the same numbers whatever was built before it, and
+a resumed run draws the numbers of an uninterrupted one.
 
-What has weights is in `weighted`, batch norm in `normalization`, sums and all else between two
-layers in `combining`. Networks use these instead of bare operators: what a layer's style says of
-types and ranges holds for them too.
+Layers with weights are in `weighted`, batch norm in `normalization`, sums and other operations
+between layers in `combining`. Networks use these instead of plain operators, so that the types and
+ranges of the style apply to them too.
 """
 
 from model_fns.layers.activations import hard_sigmoid, hard_swish

@@ -1,4 +1,4 @@
-"""What follows a layer, and how it is rounded where a style says so."""
+"""Activations after a layer, rounded where its style is quantized."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from model_fns.layers.style import LayerStyle
 
 
 def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
-    """Swish with a piecewise linear gate, x * relu6(x + 3) / 6 (Howard et al. 2019, 5.2)."""
+    """Compute swish with a piecewise linear gate: x * relu6(x + 3) / 6 (Howard et al. 2019)."""
     return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
 
 
 def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
-    """The gate relu6(x + 3) / 6, with the rounded sixth that published weights are made for."""
+    """Compute relu6(x + 3) / 6, with the rounded sixth that published weights expect."""
     return tf.nn.relu6(inputs + 3.0) * 0.16667
 
 
@@ -36,10 +36,10 @@ def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
 
 
 def _rounded_gate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
-    """Hard swish or hard sigmoid, each step of which is rounded."""
+    """Compute hard swish or hard sigmoid, and round each step."""
     settings = style.quantization
     outputs = _rounded(outputs, style, quantization.BEFORE_SUM)
-    parent = settings.scope_of('').rpartition('/')[0]
+    parent = settings.range_name('').rpartition('/')[0]
     gate = quantization.quantize_outputs(
         tf.nn.relu6(outputs + 3.0),
         settings,
@@ -58,5 +58,5 @@ def _rounded(
 ) -> tf.Tensor:
     settings = style.quantization
     return quantization.quantize_outputs(
-        values, settings, style.is_training, settings.scope_of(name), at_least_0
+        values, settings, style.is_training, settings.range_name(name), at_least_0
     )

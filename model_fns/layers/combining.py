@@ -1,6 +1,6 @@
-"""What lies between layers with weights: sums, products, gates, resizing, dropout.
+"""Operations between layers with weights: sums, products, gates, resizing, dropout.
 
-Networks call these instead of bare operators, so that the style of the layers holds here too.
+Networks call these instead of plain operators, so that the style of the layers applies here too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def add(
     activation: Optional[Activation] = None,
     range_name: str = '',
 ) -> tf.Tensor:
-    """The sum of two branches, in the current scope: of a residual unit, of a pyramid's levels.
+    """Add two branches in the current scope, as of a residual unit or of a pyramid's levels.
 
     Args:
         first: [batch, height, width, channels], or what broadcasts to it.
@@ -61,13 +61,13 @@ def multiply(
 
 
 def concat(values: Sequence[tf.Tensor], style: LayerStyle) -> tf.Tensor:
-    """Branches [batch, height, width, channels] side by side along the channels."""
+    """Concatenate branches [batch, height, width, channels] along the channels."""
     values = [style.cast(value) for value in values]
     return tf.concat(values, 3) if len(values) > 1 else values[0]
 
 
 def global_mean(features: tf.Tensor) -> tf.Tensor:
-    """The mean over the image of [batch, height, width, channels]: [batch, 1, 1, channels]."""
+    """Average [batch, height, width, channels] over the image: [batch, 1, 1, channels]."""
     return tf.reduce_mean(features, [1, 2], keepdims=True)
 
 
@@ -113,7 +113,7 @@ def dropout(
     scope: str,
     whole_examples: bool = False,
 ) -> tf.Tensor:
-    """Keep each value with that probability, divided by it; in training only.
+    """Keep each value with a probability, and divide it by that; in training only.
 
     What is dropped depends on the seed, the layer's name and the global step.
 
@@ -136,7 +136,7 @@ def dropout(
 
 
 def to_float32(outputs: tf.Tensor) -> tf.Tensor:
-    """What a network hands to losses and post-processing; no op where it is float32 already."""
+    """Cast outputs for losses and post-processing; no op where they are float32 already."""
     return outputs if outputs.dtype == tf.float32 else tf.cast(outputs, tf.float32)
 
 
@@ -145,7 +145,7 @@ def _rounded(values: tf.Tensor, style: LayerStyle, range_name: str) -> tf.Tensor
     if settings is None:
         return values
     return quantization.quantize_outputs(
-        values, settings, style.is_training, settings.scope_of(range_name)
+        values, settings, style.is_training, settings.range_name(range_name)
     )
 
 

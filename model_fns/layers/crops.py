@@ -44,7 +44,7 @@ def crop_and_resize(
     size: Sequence[int],
     method: str = 'bilinear',
 ) -> tf.Tensor:
-    """Samples images on a grid from one border of a box to the other, both included.
+    """Sample images on a grid from one border of a box to the other, both included.
 
     A border on an edge of the image is inside, whatever its last bits are. No gradient goes to
     boxes.

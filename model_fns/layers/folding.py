@@ -1,10 +1,10 @@
 """Batch norm folded into the weights of the layer before it, so that the weights can be rounded.
 
-A network without batch norm is what runs on a device: its weights are w m and its biases b - u m,
-with m = gamma / sqrt(variance + epsilon) and the mean u (Jacob et al. 2018, 3.2; Krishnamoorthi
-2018, 3.2.2). Training rounds w m of the moving variance, whose range does not jump from batch to
-batch, and scales what comes out to the batch's variance. The batch's statistics are those of a
-product with w itself, so that a training step computes two products.
+A device runs the network without batch norm: its weights are w m and its biases b - u m, with
+m = gamma / sqrt(variance + epsilon) and the mean u (Jacob et al. 2018, 3.2; Krishnamoorthi 2018,
+3.2.2). Training rounds w m of the moving variance, whose range does not jump from batch to batch,
+and scales the outputs to the batch's variance. The batch's statistics need the product with w
+itself, so that a training step computes two products.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def folded(
     channels = int(tf.TensorShape(scale_shape).num_elements())
     with tf1.variable_scope(norm_scope):
         variables = norm_variables(channels, norm)
-    # Read once: a step moves them, in no order with another read.
+    # Read once: a second read may see the statistics before or after their update.
     kept = variables._replace(
         mean=tf.convert_to_tensor(variables.mean), variance=tf.convert_to_tensor(variables.variance)
     )
@@ -82,7 +82,7 @@ def _correction(
     variance: tf.Tensor,
     frozen: Optional[tf.Tensor],
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """What takes outputs normalized by the moving variance to those of the batch's statistics.
+    """Compute the change from outputs by the moving variance to those by the batch's statistics.
 
     Returns:
         A factor and an offset, [channels] each.
@@ -107,7 +107,7 @@ def _moved(
     unbiased: tf.Tensor,
     frozen: Optional[tf.Tensor],
 ) -> Sequence[tf.Operation]:
-    """Move the moving statistics; returns the ops that do, where they are not left to others."""
+    """Update the moving statistics, and return the ops that do, unless others run them."""
     step = tf.constant(1.0 - norm.decay)
     if frozen is not None:
         step = tf.where(frozen, 0.0, step)
@@ -116,8 +116,8 @@ def _moved(
         (variables.mean, kept.mean, mean),
         (variables.variance, kept.variance, unbiased),
     )
-    for moving, old, found in moved:
-        new = old - (old - tf.stop_gradient(found)) * step
+    for moving, old, batch in moved:
+        new = old - (old - tf.stop_gradient(batch)) * step
         if norm.inplace_update:
             updates.append(moving.assign(new, read_value=False))
         else:

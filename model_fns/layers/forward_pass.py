@@ -1,19 +1,19 @@
 """State of a forward pass in a TF1 graph, eagerly, or in a `tf.function`.
 
-In a TF1 graph (and in that of `estimator_lib.function_loop`, built by the same code) that is the
-graph's: its variables, seed, global step, and the collections `UPDATE_OPS` and
-`REGULARIZATION_LOSSES`. Elsewhere these would never be emptied, or be empty in each trace, and a
-`VariableStore` with a `ForwardPass` takes their place:
+A TF1 graph (and that of `estimator_lib.function_loop`, built by the same code) holds the state:
+variables, seed, global step, and the collections `UPDATE_OPS` and `REGULARIZATION_LOSSES`.
+Elsewhere collections would never be emptied, or be empty in each trace. A `VariableStore` with a
+`ForwardPass` replaces them:
 
     store = VariableStore(seed=3)
     with store.forward_pass(step) as one_pass:
         predictions = task.predict(features, mode)
         losses = task.losses(predictions, features, labels)
-    penalty = tf.add_n(list(one_pass.regularization_losses.values()))
+    regularization = tf.add_n(list(one_pass.regularization_losses.values()))
     one_pass.apply_updates()
 
-Both modes share one rule for what is drawn at random: by the seed, the name of the draw, the
-replica and the step.
+Both modes draw random numbers by the same rule: from the seed, the name of the draw, the replica
+and the step.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ tf1 = tf.compat.v1
 
 Step = Union[int, tf.Tensor, tf.Variable]
 
-# How a statistic lives in the replicas of a distribution strategy: one each, of which the first is
-# saved. A mean would be a collective op in each save, and only the chief saves.
+# Each replica of a distribution strategy has its own statistic, and the first one is saved. A mean
+# would be a collective op in each save, and only the chief saves.
 STATISTIC = {
     'synchronization': tf.VariableSynchronization.ON_READ,
     'aggregation': tf.VariableAggregation.ONLY_FIRST_REPLICA,
@@ -43,10 +43,10 @@ _passes = threading.local()
 
 
 class VariableStore:
-    """The variables of a model outside of a TF1 graph, by their names.
+    """Variables of a model outside of a TF1 graph, by their names.
 
     Args:
-        seed: of initial values and of what passes draw.
+        seed: of initial values and of the random numbers of passes.
     """
 
     def __init__(self, seed: int = 0):
@@ -74,28 +74,32 @@ class VariableStore:
             _passes.current = outer
 
     def variable(
-        self, name: str, shape: Sequence[int], first_value: Callable[[], tf.Tensor], trainable: bool
+        self,
+        name: str,
+        shape: Sequence[int],
+        initial_value: Callable[[], tf.Tensor],
+        trainable: bool,
     ) -> tf.Variable:
-        """Return the variable of that name; it is created when it is asked for first.
+        """Return the variable of that name; the first call creates it.
 
         Raises:
             ValueError: it exists with another shape.
         """
         if name not in self._variables:
-            # Out of the function that is being traced, and of all name scopes.
+            # Variables are created outside of the traced function and of all name scopes.
             with tf.init_scope(), tf1.name_scope(None):
                 self._variables[name] = tf.Variable(
-                    first_value,
+                    initial_value,
                     trainable=trainable,
                     name=name,
                     dtype=tf.float32,
                     shape=list(shape),
                     **({} if trainable else STATISTIC),
                 )
-        found = self._variables[name]
-        if found.shape != tf.TensorShape(shape):
-            raise ValueError(f'{name} has the shape {found.shape}; expected {list(shape)}.')
-        return found
+        variable = self._variables[name]
+        if variable.shape != tf.TensorShape(shape):
+            raise ValueError(f'{name} has the shape {variable.shape}; expected {list(shape)}.')
+        return variable
 
 
 class ForwardPass:
@@ -118,7 +122,7 @@ class ForwardPass:
     def apply_updates(self) -> None:
         """Assign the moving statistics.
 
-        A statistic that layers have moved several times moves by the sum of the changes.
+        A statistic with several updates changes by their sum.
         """
         by_variable: Dict[int, Tuple[tf.Variable, List[tf.Tensor]]] = {}
         for variable, value in self.updates:
@@ -136,7 +140,7 @@ def current() -> Optional[ForwardPass]:
 
 
 def require_graph() -> None:
-    """Refuse what would be lost, or kept for ever: eager layers outside of a pass.
+    """Refuse eager layers outside of a pass, whose state would be lost or never be freed.
 
     Raises:
         ValueError: this is neither a TF1 graph nor the graph of the function of a training step,
@@ -152,7 +156,7 @@ def require_graph() -> None:
 def global_step() -> tf.Tensor:
     """Return the step of this pass, an int64 scalar: the graph's global step in a TF1 graph.
 
-    A graph that has none is not one that is trained by steps: 0.
+    It is 0 in a graph without a global step, which is not trained.
     """
     one_pass = current()
     if one_pass is not None:
@@ -162,17 +166,17 @@ def global_step() -> tf.Tensor:
     return tf.constant(0, tf.int64) if step is None else tf.cast(step, tf.int64)
 
 
-def seed_of(name: str) -> Tuple[int, int]:
-    """Return the seed of a draw that happens once: (seed of graph or store, hash of the name)."""
+def fixed_seed(name: str) -> Tuple[int, int]:
+    """Return the seed of a draw that does not depend on the step: (seed, hash of the name)."""
     one_pass = current()
     seed = tf1.get_default_graph().seed or 0 if one_pass is None else one_pass.store.seed
     return int(seed), zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
 def step_seed(name: str) -> tf.Tensor:
-    """Return the seed of what is drawn again at each step, int64 [2].
+    """Return the seed of a draw that differs at each step, int64 [2].
 
-    Replicas and workers see other examples of the step, and draw for themselves.
+    Replicas see different examples of a step, and draw different numbers.
 
     Args:
         name: of the draw, in the current variable scope. Further draws of one name in a pass
@@ -181,7 +185,7 @@ def step_seed(name: str) -> tf.Tensor:
     scope = tf1.get_variable_scope().name
     name = _numbered(f'{scope}/{name}' if scope else name)
     replica = graph_state.index_in_step()
-    seed, name_hash = seed_of(f'replica_{replica}/{name}' if replica else name)
+    seed, name_hash = fixed_seed(f'replica_{replica}/{name}' if replica else name)
     return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
 
 

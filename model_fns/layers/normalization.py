@@ -17,7 +17,7 @@ tf1 = tf.compat.v1
 def batch_norm(
     inputs: tf.Tensor, settings: BatchNorm, is_training: bool, scope: str = 'BatchNorm'
 ) -> tf.Tensor:
-    """Batch norm over all axes but the last.
+    """Apply batch norm over all axes but the last.
 
     In training the moving statistics follow as moving <- decay * moving + (1 - decay) * batch,
     with the unbiased variance (N / (N - 1)), through the graph's `UPDATE_OPS` or the updates of the
@@ -89,12 +89,12 @@ def _synchronized(
     variance: tf.Variable,
     settings: BatchNorm,
 ) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return outputs, and what the moving statistics become, by the batches of all replicas."""
+    """Return outputs and the new moving statistics, by the batches of all replicas."""
     old = tf.convert_to_tensor(mean), tf.convert_to_tensor(variance)
-    found = statistics.batch_moments(image, True, old[0])
-    factor = tf.math.rsqrt(found.variance + settings.epsilon) * gamma
-    outputs = statistics.affine(image, factor, beta - found.mean * factor)
-    batch = tf.stop_gradient(found.mean), found.unbiased
+    moments = statistics.batch_moments(image, True, old[0])
+    factor = tf.math.rsqrt(moments.variance + settings.epsilon) * gamma
+    outputs = statistics.affine(image, factor, beta - moments.mean * factor)
+    batch = tf.stop_gradient(moments.mean), moments.unbiased
     moved = [one - (one - new) * (1.0 - settings.decay) for one, new in zip(old, batch)]
     return outputs, moved[0], moved[1]
 
@@ -108,8 +108,8 @@ def _fused(
     settings: BatchNorm,
     is_training: bool,
 ) -> Any:
-    # The kernel computes the new moving statistics itself when it is given the old ones and the
-    # weight of the new (a weight of 1 would mean: forget the old ones, and is refused with them).
+    # The kernel computes the new moving statistics from the old ones and the weight of the new. It
+    # refuses old ones with a weight of 1, which would discard them.
     factor = 1.0 - settings.decay if is_training else 1.0
     forget = is_training and factor == 1.0
     return tf.raw_ops.FusedBatchNormV3(

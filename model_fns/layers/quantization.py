@@ -1,15 +1,15 @@
 """Quantization-aware training: simulated 8-bit arithmetic (Jacob et al. 2018, section 3).
 
-A `LayerStyle` may carry a `Quantization`. Layers then round their weights and their outputs to the
-255 or 256 values of a range, and gradients pass through as though they had not; what rounds is
-TensorFlow's `FakeQuantWithMinMaxVars`, whose ranges hold 0 exactly.
+A `LayerStyle` may have a `Quantization`. Layers then round their weights and their outputs to the
+255 or 256 values of a range, by TensorFlow's `FakeQuantWithMinMaxVars`. Its ranges contain 0
+exactly, and gradients pass through it unchanged.
 
-Ranges are variables `<scope>/min` and `<scope>/max`, float32 scalars named as the published system
-named them: after the scope of the op that is rounded, which is not always that of the layer's
-variables (see `Quantization.names`). Ranges of weights are those of the values at each step. Ranges
-of activations are averages over steps, freed of their start at 0, with two more scalars for each
-end: `<scope>/<scope>/min/{biased,local_step}`. Training moves them from the first step on, whether
-or not it rounds yet; evaluation and prediction only read them, and always round.
+Ranges are variables `<scope>/min` and `<scope>/max`, float32 scalars named as in the published
+system: after the scope of the rounded op, which is not always that of the layer's variables (see
+`Quantization.names`). Ranges of weights are those of the values at each step. Ranges of activations
+are averages over steps, corrected for their start at 0, with two more scalars for each end:
+`<scope>/<scope>/min/{biased,local_step}`. Training updates them from the first step, even before it
+rounds. Evaluation and prediction only read them, and always round.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _BOUND = 6.0
 
 
 def from_config(config: graph_rewriter_pb2.GraphRewriter) -> Optional[Quantization]:
-    """Return how layers are quantized; None where they are not.
+    """Return the quantization of layers; None: there is none.
 
     Args:
         config: the `graph_rewriter` of a pipeline config.
     """
     if not config.HasField('quantization'):
         return None
-    asked = config.quantization
+    settings = config.quantization
     return Quantization(
-        delay=asked.delay,
+        delay=settings.delay,
         freeze_batch_norm_delay=(
-            asked.freeze_bn_delay if asked.HasField('freeze_bn_delay') else None
+            settings.freeze_bn_delay if settings.HasField('freeze_bn_delay') else None
         ),
-        symmetric=asked.symmetric,
+        symmetric=settings.symmetric,
     )
 
 
@@ -74,11 +74,11 @@ class Quantization:
     """Settings of quantized layers.
 
     Attributes:
-        delay: the step, counted from 1, with which training begins to round; 0 and 1: the first.
-        freeze_batch_norm_delay: the step with which the statistics of folded batch norm stay as
-            they are, and are used in place of the batch's; None: never.
+        delay: the step, counted from 1, at which training begins to round; 0 and 1: the first.
+        freeze_batch_norm_delay: the step from which folded batch norm uses its moving statistics
+            instead of the batch's, without updates; None: never.
         symmetric: ranges are symmetric about 0.
-        names: what replaces the beginning of the names of ranges, the innermost last.
+        names: replacements of the beginning of the names of ranges, the innermost last.
         output: the last part of the name of the range of a layer's output.
         gate: the name of the range of the bounded term in a hard swish or hard sigmoid, in the
             scope above the layer's.
@@ -99,20 +99,20 @@ class Quantization:
         """Return the same for layers in the current variable scope, with other names of ranges.
 
         Args:
-            scope: the whole scope that takes the current one's place in the names.
-            shares_weights: whether the layers have their variables in common with those that are
-                named after the current scope; rounded as they are (without batch norm that is
-                folded into them), their weights then have one range, named after that.
+            scope: the whole scope that replaces the current one in the names.
+            shares_weights: whether the layers share their variables with layers that are named
+                after the current scope. Weights without folded batch norm then have one range,
+                named after that scope.
         """
         current = tf1.get_variable_scope().name
         return self.but(names=(*self.names, _Name(current, scope, shares_weights)))
 
-    def scope_of(self, part: str, of_variable: bool = False) -> str:
+    def range_name(self, part: str, of_variable: bool = False) -> str:
         """Return the name of a range of a layer in the current variable scope.
 
         Args:
             part: the last part of it.
-            of_variable: whether what is rounded is a variable as it is.
+            of_variable: whether the rounded tensor is a variable itself.
         """
         scope = tf1.get_variable_scope().name
         # From the inside out: a name of an outer scope holds for what an inner one made of it.
@@ -139,20 +139,20 @@ def quantize_weights(
     is_training: bool,
     is_folded: bool = True,
 ) -> tf.Tensor:
-    """Weights of a layer in the current variable scope, rounded to 255 values of their own range.
+    """Round the weights of a layer in the current scope to 255 values of their own range.
 
     Args:
         values: float32, what the layer multiplies by.
         settings: see there.
-        is_training: whether the range is that of the values, and is kept; else the one kept.
-        is_folded: whether batch norm is folded into them; else they are the variable as it is.
+        is_training: whether the range is that of the values, and is stored; else the stored one.
+        is_folded: whether batch norm is folded into them; else they are the variable itself.
     """
-    scope = settings.scope_of(WEIGHTS, of_variable=not is_folded)
+    scope = settings.range_name(WEIGHTS, of_variable=not is_folded)
     values = tf.convert_to_tensor(values)
     low, high = _ends(scope, -_BOUND)
     if not is_training:
         return _rounded(values, low, high, None, narrow=True)
-    ends = [tf.stop_gradient(end) for end in _range_of(values, settings, narrow=True)]
+    ends = [tf.stop_gradient(end) for end in _value_range(values, settings, narrow=True)]
     with tf.control_dependencies(
         [one.assign(end, read_value=False) for one, end in zip((low, high), ends)]
     ):
@@ -166,7 +166,7 @@ def quantize_outputs(
     scope: str,
     at_least_0: bool = False,
 ) -> tf.Tensor:
-    """Activations rounded to 256 values of the average of their ranges.
+    """Round activations to 256 values of the average of their ranges.
 
     Args:
         values: float32.
@@ -178,22 +178,21 @@ def quantize_outputs(
     low, high = _ends(scope, 0.0 if scope.endswith(OUTPUTS) else -_BOUND)
     if not is_training:
         return _rounded(values, low, high, None)
-    found = tf.stack(_range_of(values, settings, False, at_least_0))
+    current = tf.stack(_value_range(values, settings, False, at_least_0))
     names = [f'{scope}/{scope}/{end}' for end in ('min', 'max')]
     biased = [_scalar(f'{name}/biased', 0.0) for name in names]
     counts = [_scalar(f'{name}/local_step', 0.0) for name in names]
     # Both ends at once: these are many small ops.
     old, steps = tf.stack(biased), tf.stack(counts)
-    change = (old - found) * (1.0 - _DECAY)
-    # A step whose values are not finite is not among those that are averaged: nothing would ever
-    # take it out again.
+    change = (old - current) * (1.0 - _DECAY)
+    # A step whose values are not finite is left out of the average, which would stay infinite.
     is_finite = tf.math.is_finite(change)
     change = tf.where(is_finite, change, tf.zeros_like(change))
     counted = tf.cast(is_finite, tf.float32)
     averages = (old - change) / (1.0 - tf.pow(_DECAY, steps + counted))
     ends, changes = tf.unstack(tf.stop_gradient(averages)), tf.unstack(change)
     with tf.control_dependencies([steps]):
-        # Differences, so that of workers on one parameter server none is lost.
+        # Differences, so that no update of a worker on a parameter server is lost.
         updates = [
             count.assign_add(one, read_value=False)
             for count, one in zip(counts, tf.unstack(counted))
@@ -204,14 +203,14 @@ def quantize_outputs(
         return _rounded(values, *ends, settings.is_active(True))
 
 
-def _range_of(
+def _value_range(
     values: tf.Tensor, settings: Quantization, narrow: bool, at_least_0: bool = False
 ) -> Tuple[tf.Tensor, tf.Tensor]:
     """Return the range of a tensor, widened to hold 0."""
     low = tf.constant(0.0) if at_least_0 else tf.reduce_min(values)
     high = tf.reduce_max(values)
     if settings.symmetric:
-        # The lower end over the upper: a range that is not narrow has one value more below 0.
+        # Ratio of the lower end to the upper: a full range has one more value below 0.
         ratio = -1.0 if narrow else -(2**_BITS - 2) / 2**_BITS
         low, high = tf.minimum(low, high / ratio), tf.maximum(high, low * ratio)
     return tf.minimum(low, 0.0), tf.maximum(high, 0.0)
@@ -221,8 +220,8 @@ def _ends(scope: str, first_low: float) -> Tuple[tf.Variable, tf.Variable]:
     return _scalar(f'{scope}/min', first_low), _scalar(f'{scope}/max', _BOUND)
 
 
-def _scalar(name: str, first_value: float) -> tf.Variable:
-    return weights.companion(name, first_value, RANGES)
+def _scalar(name: str, initial_value: float) -> tf.Variable:
+    return weights.companion(name, initial_value, RANGES)
 
 
 def _rounded(

@@ -16,8 +16,8 @@ class Moments(NamedTuple):
 
     Attributes:
         mean: of the values.
-        variance: the mean of the squared distances from that.
-        unbiased: of N values N / (N - 1) times that; no gradient flows back from it.
+        variance: the mean of the squared distances from the mean.
+        unbiased: the variance times N / (N - 1) for N values; it has no gradient.
     """
 
     mean: tf.Tensor
@@ -56,13 +56,13 @@ def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Mo
 
 
 def _count(values: tf.Tensor) -> tf.Tensor:
-    """Return values of a channel, float32 scalar."""
+    """Return the number of values of a channel, float32 scalar."""
     return tf.cast(tf.size(values) / values.shape[-1], tf.float32)
 
 
 @tf.custom_gradient
 def _moments(values: tf.Tensor) -> Any:
-    """Return mean, variance, and the variance that is not biased, over all axes but the last.
+    """Return mean, variance, and the unbiased variance, over all axes but the last.
 
     The gradient with respect to values x is that of the first two, u and v, alone:
     u' / n + v' 2 (x - u) / n.
@@ -70,7 +70,7 @@ def _moments(values: tf.Tensor) -> Any:
     channels = values.shape[-1]
     count = _count(values)
     # The kernel of batch norm finds both in fewer passes over memory than reductions.
-    found = tf.raw_ops.FusedBatchNormV3(
+    outputs = tf.raw_ops.FusedBatchNormV3(
         x=_image(values),
         scale=tf.ones([channels]),
         offset=tf.zeros([channels]),
@@ -78,7 +78,7 @@ def _moments(values: tf.Tensor) -> Any:
         variance=tf.zeros([0]),
         is_training=True,
     )
-    mean, unbiased = found.batch_mean, found.batch_variance
+    mean, unbiased = outputs.batch_mean, outputs.batch_variance
     variance = unbiased * ((count - 1.0) / count)
 
     def gradient(of_mean: tf.Tensor, of_variance: tf.Tensor, of_unbiased: tf.Tensor) -> tf.Tensor:
@@ -90,9 +90,9 @@ def _moments(values: tf.Tensor) -> Any:
 
 
 def affine(values: tf.Tensor, factor: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Return values times a factor for each channel, and a bias added.
+    """Multiply values by a factor for each channel, and add a bias.
 
-    Batch norm with a mean of 0 and a deviation of 1: one kernel, with all gradients in another.
+    It is batch norm with a mean of 0 and a deviation of 1: one kernel, and one for all gradients.
     """
     scaled = tf.raw_ops.FusedBatchNormV3(
         x=_image(values),

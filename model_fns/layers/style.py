@@ -1,4 +1,4 @@
-"""What the layers of one network have in common."""
+"""Settings that the layers of one network share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BatchNorm:
 
 @dataclasses.dataclass(frozen=True)
 class LayerStyle:
-    """What the layers of one network have in common.
+    """Settings that the layers of one network share.
 
     Attributes:
         is_training: whether dropout drops and batch norm uses the batch's statistics.
@@ -87,24 +87,24 @@ class LayerStyle:
         return self.but(batch_norm=None, activation=None)
 
     def frozen(self) -> LayerStyle:
-        """The same style with batch norm by its moving statistics, which then stay, in training.
+        """Return this style with batch norm that uses its moving statistics and keeps them.
 
-        Gamma and beta are trained as before, as in the published detectors: what else is frozen,
-        the optimizer decides by names of variables.
+        Gamma and beta are trained as before, as in the published detectors. The optimizer decides
+        by names of variables what else is frozen.
         """
         return self.with_batch_norm(train=False)
 
     def with_batch_norm(self, **changes: Any) -> LayerStyle:
-        """The same style with some attributes of its batch norm, where it has one, changed."""
+        """Return this style with some attributes of its batch norm changed, where it has one."""
         if self.batch_norm is None:
             return self
         return self.but(batch_norm=dataclasses.replace(self.batch_norm, **changes))
 
     def ranges_as(self, scope: str, shares_weights: bool = False) -> LayerStyle:
-        """The same style for layers in the current variable scope, whose ranges have other names.
+        """Return this style for layers in the current variable scope, with other names of ranges.
 
         Args:
-            scope: what takes the current variable scope's place, see `Quantization.named`.
+            scope: replaces the current variable scope in the names, see `Quantization.named`.
             shares_weights: see there.
         """
         if self.quantization is None:
@@ -116,19 +116,19 @@ class LayerStyle:
         outer = tf.compat.v1.get_variable_scope().name
         return self.ranges_as(f'{outer}/{scope}' if outer else scope)
 
-    def before_sum(self) -> LayerStyle:
-        """The same style for the layer whose range is that of a term of a sum that is activated."""
+    def with_sum_range(self) -> LayerStyle:
+        """Return this style for a layer whose output is a term of a sum with an activation."""
         if self.quantization is None:
             return self
         return self.but(quantization=self.quantization.but(output=BEFORE_SUM))
 
     def gate_number(self, number: int) -> LayerStyle:
-        """The same style for a layer that is so many behind the first with gates in its scope."""
+        """Return this style for the layer with gates of that number, from 0, in its scope."""
         if self.quantization is None:
             return self
         name = f'{OUTPUTS}_{number}' if number else OUTPUTS
         return self.but(quantization=self.quantization.but(gate=name))
 
     def cast(self, values: tf.Tensor) -> tf.Tensor:
-        """Values, or a variable's, in the type that layers compute in; no op where they are."""
+        """Cast values to the type that layers compute in; no op where they have it."""
         return values if values.dtype == self.compute_dtype else tf.cast(values, self.compute_dtype)

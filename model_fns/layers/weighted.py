@@ -26,7 +26,7 @@ tf1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class _Product:
-    """What is linear in a layer: its input times one tensor of weights.
+    """Linear part of a layer: the product of its input and one tensor of weights.
 
     Attributes:
         name: of the variable.
@@ -59,7 +59,7 @@ def conv2d(
     bias_initializer: Initializer = ZEROS,
     norm_scope: str = 'BatchNorm',
 ) -> tf.Tensor:
-    """Convolution, then batch norm or bias, then activation.
+    """Build a convolution, then batch norm or bias, then activation.
 
     Args:
         inputs: [batch, height, width, channels]; channels static.
@@ -72,7 +72,7 @@ def conv2d(
             Above 1 the stride is 1.
         padding: `SAME`, `VALID` or `FIXED`.
         use_bias: None: exactly when there is no batch norm.
-        bias_initializer: first value of the biases.
+        bias_initializer: initial value of the biases.
         norm_scope: name of batch norm in the layer's scope: uses of shared weights may each have
             their own.
 
@@ -130,7 +130,7 @@ def separable_conv2d(
     bias_initializer: Initializer = ZEROS,
     norm_scope: str = 'BatchNorm',
 ) -> tf.Tensor:
-    """Depthwise then pointwise convolution in one layer, with nothing between the two.
+    """Build a depthwise, then a pointwise convolution in one layer, with nothing between them.
 
     Its variables are `depthwise_weights`, `pointwise_weights` and what `conv2d` adds.
 
@@ -163,7 +163,7 @@ def conv2d_transpose(
     use_bias: Optional[bool] = None,
     bias_initializer: Initializer = ZEROS,
 ) -> tf.Tensor:
-    """Transposed convolution with padding `SAME`, then as in `conv2d`.
+    """Build a transposed convolution with padding `SAME`, then as in `conv2d`.
 
     It is the gradient of a strided convolution: its weights are [height, width, outputs, inputs].
 
@@ -175,7 +175,7 @@ def conv2d_transpose(
         scope: name of the layer.
         stride: what both sides are multiplied by.
         use_bias: None: exactly when there is no batch norm.
-        bias_initializer: first value of the biases.
+        bias_initializer: initial value of the biases.
 
     Returns:
         [batch, stride * height, stride * width, num_outputs] in the style's compute type.
@@ -209,7 +209,7 @@ def fully_connected(
     *,
     bias_initializer: Initializer = ZEROS,
 ) -> tf.Tensor:
-    """Matrix product on the last axis of [batch, channels], then as in `conv2d`."""
+    """Build a matrix product on the last axis of [batch, channels], then as in `conv2d`."""
     product = _Product(
         'weights',
         [inputs.shape[-1], num_outputs],
@@ -230,7 +230,7 @@ def _layer(
     bias_initializer: Initializer = ZEROS,
     norm_scope: str = 'BatchNorm',
 ) -> tf.Tensor:
-    """A layer in the current variable scope: weights, product, bias, batch norm, activation."""
+    """Build a layer in the current scope: weights, product, bias, batch norm, activation."""
     folds = style.quantization is not None and style.batch_norm is not None
     weights = _weights(product, style)
     outputs = None if folds else product.compute(style.cast(inputs), style.cast(weights))
@@ -255,7 +255,7 @@ def _layer(
 
 
 def _weights(product: _Product, style: LayerStyle) -> Union[tf.Variable, tf.Tensor]:
-    """The weights that the layer multiplies by, but for batch norm that is folded into them."""
+    """Return the weights of a layer, rounded unless batch norm is to be folded into them first."""
     rounds = style.quantization is not None and style.batch_norm is None
     regularizer = product.regularizer
     weights = variable(
@@ -327,11 +327,11 @@ def _convolve(
 def _atrous_convolve(
     inputs: tf.Tensor, weights: tf.Tensor, rate: Tuple[int, int], padding: Padding
 ) -> tf.Tensor:
-    """Convolution of stride 1 with gaps between the taps, differentiable on every device.
+    """Apply an atrous convolution of stride 1 that is differentiable on every device.
 
-    TensorFlow has no gradients of it on a CPU without oneDNN, and the way past that, by space to
-    batch, takes up to 5 times as long as this: the gradient of the inputs is a convolution with
-    gaps itself, that of the weights a product of matrices for each tap.
+    TensorFlow has no gradients of it on a CPU without oneDNN. Its replacement by space to batch
+    takes up to 5 times as long as this. Here the gradient of the inputs is an atrous convolution
+    itself, and that of the weights is a matrix product for each tap.
     """
 
     @tf.custom_gradient

@@ -127,7 +127,7 @@ def variable(
     if one_pass is None:
         created = _graph_variable(name, f'{scope}/{name}', shape, initializer, trainable)
     else:
-        seed = forward_pass.seed_of(f'{scope}/{name}')
+        seed = forward_pass.fixed_seed(f'{scope}/{name}')
         created = one_pass.store.variable(
             full_name, shape, lambda: initializer(shape, seed), trainable
         )
@@ -136,17 +136,17 @@ def variable(
     return created
 
 
-def companion(name: str, first_value: float, kind: str) -> tf.Variable:
+def companion(name: str, initial_value: float, kind: str) -> tf.Variable:
     """Return a float32 scalar that layers keep beside the model: it is saved, and never averaged.
 
     Args:
         name: its whole name, whatever the current variable scope is.
-        first_value: what it holds at first.
+        initial_value: its value before the first step.
         kind: what such scalars are called in messages, see `graph_state.add_companion`.
     """
     one_pass = forward_pass.current()
     if one_pass is not None:
-        return one_pass.store.variable(name, [], lambda: tf.constant(first_value), False)
+        return one_pass.store.variable(name, [], lambda: tf.constant(initial_value), False)
     forward_pass.require_graph()
     graph_state.add_companion(name, kind)
     scope, _, last = name.rpartition('/')
@@ -157,7 +157,7 @@ def companion(name: str, first_value: float, kind: str) -> tf.Variable:
             last,
             shape=[],
             dtype=tf.float32,
-            initializer=tf1.constant_initializer(first_value),
+            initializer=tf1.constant_initializer(initial_value),
             trainable=False,
             collections=[tf1.GraphKeys.GLOBAL_VARIABLES],
             **forward_pass.STATISTIC,
@@ -172,14 +172,16 @@ def _graph_variable(
         name,
         shape=list(shape),
         dtype=tf.float32,
-        initializer=_first_value(initializer, forward_pass.seed_of(seeded_name)),
+        initializer=_sliced_initializer(initializer, forward_pass.fixed_seed(seeded_name)),
         trainable=trainable,
         collections=[tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES],
         **({} if trainable else forward_pass.STATISTIC),
     )
 
 
-def _first_value(initializer: Initializer, seed: Tuple[int, int]) -> Callable[..., tf.Tensor]:
+def _sliced_initializer(
+    initializer: Initializer, seed: Tuple[int, int]
+) -> Callable[..., tf.Tensor]:
     """Return an initializer for `get_variable`, also of the parts of a variable."""
 
     def create(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info=None):

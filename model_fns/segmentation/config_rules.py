@@ -1,10 +1,10 @@
-"""Rules of the config fields of segmentation."""
+"""Config rules of segmentation."""
 
 from __future__ import annotations
 
 from typing import Any, Iterator
 
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, problems_of
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.segmentation.data import presets
 from model_fns.segmentation.networks import backbones
@@ -13,13 +13,13 @@ from model_fns.segmentation.networks import backbones
 def _problems(config: PipelineConfig) -> Iterator[Problem]:
     where, model = 'model.segmentation', config.model.segmentation
     if model.backbone.name:
-        yield from problems_of(backbones.get_backbone, model.backbone.name)
+        yield from find_build_problems(backbones.get_backbone, model.backbone.name)
     else:
         yield Problem(
             f'{where}.backbone.name',
             'not set; expected the name of a network, like "mobilenet_v2".',
         )
-    yield from problems_of(presets.from_config, model)
+    yield from find_build_problems(presets.from_config, model)
     if len(model.image_pyramid) > 1 and config.graph_rewriter.HasField('quantization'):
         yield Problem(
             'graph_rewriter.quantization',
@@ -35,7 +35,7 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
-def _doubts(config: PipelineConfig) -> Iterator[str]:
+def _find_warnings(config: PipelineConfig) -> Iterator[str]:
     model = config.model.segmentation
     views = (model.evaluation, model.export)
     if model.predict_with_upsampled_logits or any(_is_one_pass(view) for view in views):
@@ -47,7 +47,7 @@ def _doubts(config: PipelineConfig) -> Iterator[str]:
 
 
 def _is_one_pass(view: Any) -> bool:
-    """Return whether an evaluation, or an export, sees images once and at their own scale."""
+    """Return whether an evaluation or export runs once per image, at scale 1."""
     return list(view.scales) in ([], [1.0]) and not view.add_flipped_images
 
 
@@ -55,5 +55,5 @@ RULES = config_rules.QUANTIZED + ConfigRules(
     models=frozenset({'segmentation'}),
     checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
     problems=(_problems,),
-    doubts=(_doubts,),
+    warnings=(_find_warnings,),
 )

@@ -1,4 +1,4 @@
-"""A segmentation network as files for small devices have it: pixels in, a class for each out."""
+"""A segmentation network for small devices: from pixels to a class for each."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MEANINGS = {
 
 
 class SegmentationDeployable(interface.Deployable):
-    """See `Deployable`. Images of other sizes are scaled down where they are larger, and padded.
+    """Segmentation network for one image size; larger images are scaled down, smaller ones padded.
 
     Args:
         size: height and width of the input.
         infer: images -> outputs of the network by their names in `fields`, at the images' size.
         postprocess: (outputs, features) -> outputs, see `SegmentationTask.postprocess`.
-        heads: the names in `fields` that `infer` gives.
+        heads: names in `fields` of the outputs of `infer`.
         mean_pixel: the color of padding.
     """
 
@@ -47,41 +47,41 @@ class SegmentationDeployable(interface.Deployable):
         self._mean_pixel = tuple(mean_pixel)
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """See `Deployable`."""
+        """Build the input of the file: each image scaled down if necessary, then padded."""
 
-        def placed(one: Sequence[tf.Tensor]) -> tf.Tensor:
-            image, content = one
+        def place(pair: Sequence[tf.Tensor]) -> tf.Tensor:
+            image, content = pair
             height, width = tf.unstack(content)
             size = self._size_in_input(content)
-            # The padding is of the mean color: zeros around what differs from it.
-            found = sizes.resize(image[tf.newaxis, :height, :width] - self._mean_pixel, size)[0]
-            return _padded(found, self.input_shape[:2]) + self._mean_pixel
+            # Padding has the mean color: subtract it, pad with zeros, and add it again.
+            resized = sizes.resize(image[tf.newaxis, :height, :width] - self._mean_pixel, size)[0]
+            return _pad(resized, self.input_shape[:2]) + self._mean_pixel
 
         images = tf.map_fn(
-            tf.autograph.experimental.do_not_convert(placed),
+            tf.autograph.experimental.do_not_convert(place),
             (features[fields.IMAGE], _contents(features)),
             fn_output_signature=tf.TensorSpec(self.input_shape, tf.float32),
         )
         return tf.clip_by_value(images, 0.0, 255.0)
 
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """See `Deployable`."""
+        """Build the outputs of the heads."""
         outputs = self._infer(pixels)
         return {name: outputs[name] for name in self.meanings}
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
-        """See `Deployable`; outputs are at the size of the features' images, zeros in padding."""
-        frame = sizes.size_of(features[fields.IMAGE])
+        """Build the task's outputs at the size of the features' images, zero in the padding."""
+        frame = sizes.spatial_size(features[fields.IMAGE])
 
-        def at_size_of_image(name: str, value: tf.Tensor, content: tf.Tensor) -> tf.Tensor:
+        def resize_to_image(name: str, value: tf.Tensor, content: tf.Tensor) -> tf.Tensor:
             size = self._size_in_input(content)
             part = value[tf.newaxis, : size[0], : size[1]]
-            return _padded(serving.resized(name, part, size, tf.unstack(content))[0], frame)
+            return _pad(serving.resize_output(name, part, size, tf.unstack(content))[0], frame)
 
         outputs = {
             name: tf.map_fn(
                 tf.autograph.experimental.do_not_convert(
-                    lambda one, name=name: at_size_of_image(name, *one)
+                    lambda pair, name=name: resize_to_image(name, *pair)
                 ),
                 (value, _contents(features)),
                 fn_output_signature=tf.TensorSpec([None, None, *value.shape[3:]], value.dtype),
@@ -93,22 +93,22 @@ class SegmentationDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """The numbers, and the classes of pixels."""
+        """Compare the outputs, and the classes of the pixels."""
         classes = agreement.class_agreement(
-            [one[fields.SEMANTIC_PROBABILITIES] for one in expected],
-            [one[fields.SEMANTIC_PREDICTIONS] for one in found],
+            [outputs[fields.SEMANTIC_PROBABILITIES] for outputs in expected],
+            [outputs[fields.SEMANTIC_PREDICTIONS] for outputs in found],
         )
         parts = agreement.compare(expected, found, exact)
         return {**parts, fields.SEMANTIC_PREDICTIONS: classes}
 
     def _size_in_input(self, content: tf.Tensor) -> sizes.Size:
-        """Height and width of what is no padding, in the input.
+        """Compute height and width of the image without padding, in the input of the file.
 
         Args:
-            content: int32 [2]: its height and width in the features.
+            content: int32 [2]: height and width of the image in the features.
         """
         room, sides = tf.constant(self.input_shape[:2]), tf.cast(content, tf.int64)
-        # In whole numbers: times a rounded factor, the side that fills the input can lose a pixel.
+        # In integers: with a rounded factor, the side that fills the input can lose a pixel.
         scaled = sides * tf.cast(room, tf.int64)[:, tf.newaxis] // sides[:, tf.newaxis]
         smaller = tf.maximum(tf.cast(tf.reduce_min(scaled, axis=0), tf.int32), 1)
         is_larger = tf.reduce_any(content > room)
@@ -116,13 +116,13 @@ class SegmentationDeployable(interface.Deployable):
 
 
 def _contents(features: Features) -> tf.Tensor:
-    """int32 [batch, 2]: height and width of what is no padding in the features' images."""
+    """Return height and width of the features' images without padding: int32 [batch, 2]."""
     if serving.RESIZED_SIZE in features:
         return features[serving.RESIZED_SIZE]
     return features[fields.TRUE_IMAGE_SHAPE][:, :2]
 
 
-def _padded(values: tf.Tensor, size: sizes.Size) -> tf.Tensor:
-    """[height, width, ..] with zeros at the bottom and right."""
+def _pad(values: tf.Tensor, size: sizes.Size) -> tf.Tensor:
+    """Pad [height, width, ..] with zeros at the bottom and right."""
     height, width = (side - tf.shape(values)[axis] for axis, side in enumerate(size))
     return tf.pad(values, [[0, height], [0, width], *([[0, 0]] * (values.shape.rank - 2))])

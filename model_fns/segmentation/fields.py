@@ -1,7 +1,7 @@
-"""The names of what a segmentation example, batch and output hold: published ones where there are.
+"""Names of the tensors of examples, batches and outputs; published names where they exist.
 
-Without a batch dimension while an example is decoded, varied and fitted, with one in features,
-labels and outputs. B is the batch, H x W the crop, C the number of classes.
+Tensors of an example have no batch dimension; features, labels and outputs have one.
+B is the batch, H x W the crop, C the number of classes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from estimator_lib.task import IMAGE, SOURCE_ID
 # Examples and features.
 IMAGE = IMAGE  # uint8 [height, width, 3] when decoded; float32 [H, W, 3] in [0, 255] in features
 SOURCE_ID = SOURCE_ID  # string scalar
-TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: what is image, not padding; then 3
+TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: size without padding; then 3
 
 # Examples and labels.
 SEMANTIC = 'semantic_labels'  # int32 [H, W]: class, or the ignore label (as in the padding)

@@ -1,8 +1,8 @@
-"""From semantic predictions, a heat map of centers and offsets to instances and a panoptic map.
+"""Grouping of pixels to instances and a panoptic map, by a heat map of centers and offsets.
 
 The steps of Panoptic-DeepLab (Cheng et al. 2020, section 3.3): the peaks of the heat map are the
-instances, each pixel of a class with instances goes to the one that its offset points at, and an
-instance has the class that most of its pixels have. B is the batch, H x W the size of the maps, K
+instances. Each pixel of a class with instances belongs to the center that its offset points at. An
+instance has the class of most of its pixels. B is the batch, H x W the size of the maps, K
 the most instances of an image.
 """
 
@@ -28,16 +28,16 @@ _WHERE = 'model.segmentation.instance_grouping'
 
 @dataclasses.dataclass(frozen=True)
 class InstanceGrouping:
-    """How instances are found.
+    """Parameters of the grouping, and the grouping itself.
 
     Attributes:
         num_classes: C.
-        thing_classes: those with instances, in rising order.
+        thing_classes: those with instances, in ascending order.
         center_threshold: a peak is at least this high.
         suppression_window: side in pixels of the square in which a peak is the highest.
         max_instances: K.
-        min_instance_area: instances of fewer pixels are left out.
-        min_stuff_area: classes without instances of fewer pixels in an image are left out.
+        min_instance_area: instances with fewer pixels are removed.
+        min_stuff_area: classes without instances are removed where they have fewer pixels.
     """
 
     num_classes: int
@@ -52,12 +52,12 @@ class InstanceGrouping:
     def from_config(
         cls, config: segmentation_pb2.InstanceGrouping, num_classes: int
     ) -> InstanceGrouping:
-        """What a message asks for.
+        """Build the grouping of a config.
 
         Raises:
-            errors.ConfigError: a class that there is not, or sizes that cannot be.
+            errors.ConfigError: an unknown class, or a value out of its range.
         """
-        unknown = [one for one in config.thing_classes if one >= num_classes]
+        unknown = [index for index in config.thing_classes if index >= num_classes]
         if unknown:
             raise errors.ConfigError(
                 f'{_WHERE}.thing_classes: {unknown[0]} is not a class; expected 0 to '
@@ -90,18 +90,18 @@ class InstanceGrouping:
         offsets: tf.Tensor,
         is_image: Optional[tf.Tensor] = None,
     ) -> Dict[str, tf.Tensor]:
-        """Groups pixels to instances and the panoptic map.
+        """Group pixels to instances and the panoptic map.
 
         Args:
             semantic: int64 [B, H, W], predicted classes.
             heatmap: float32 [B, H, W].
             offsets: float32 [B, H, W, 2], rows and columns, in pixels.
-            is_image: bool [B, H, W]: False in padding, which no area counts; None: no padding.
+            is_image: bool [B, H, W]: False in padding, which counts for no area; None: no padding.
 
         Returns:
             `fields.INSTANCE_PREDICTIONS` int32 [B, H, W]: 0 for none, else 1 to K without gaps, the
-            highest peak first; and `fields.PANOPTIC_PREDICTIONS` int32 [B, H, W], where pixels of
-            what is left out, and of things without an instance, are `UNLABELED`.
+            highest peak first; and `fields.PANOPTIC_PREDICTIONS` int32 [B, H, W], where pixels
+            of removed segments, and of things without an instance, are `UNLABELED`.
         """
         semantic = tf.cast(semantic, tf.int32)
         if is_image is None:
@@ -112,24 +112,26 @@ class InstanceGrouping:
         )
         nearest = nearest_centers(offsets, centers)
         instances = tf.where(is_thing & is_image, nearest, 0)
-        instances, classes = self._classified(instances, semantic)
+        instances, classes = self._classify(instances, semantic)
         of_instances = classes * PANOPTIC_DIVISOR + instances
-        is_stuff = is_image & ~is_thing & ~self._is_small_stuff(semantic, is_image)
+        is_stuff = is_image & ~is_thing & ~self._find_small_stuff(semantic, is_image)
         of_stuff = tf.where(is_stuff, semantic * PANOPTIC_DIVISOR, UNLABELED)
         return {
             fields.INSTANCE_PREDICTIONS: instances,
             fields.PANOPTIC_PREDICTIONS: tf.where(instances > 0, of_instances, of_stuff),
         }
 
-    def _classified(self, instances: tf.Tensor, semantic: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Instances that are large enough, numbered anew, and the class of each pixel's instance.
+    def _classify(self, instances: tf.Tensor, semantic: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Remove small instances, renumber the others, and find the class of each.
 
-        Both int32 [B, H, W]. The class is that of most of the instance's pixels, the first of
-        several.
+        The class is that of most of the instance's pixels, the lowest one of several.
+
+        Returns:
+            The instance of each pixel and the class of that instance, both int32 [B, H, W].
         """
         batch = tf.shape(instances)[0]
-        # The instances of all images in a row; 0 of each is no instance.
-        rows = _by_image(instances, self.max_instances + 1)
+        # One numbering for the instances of all images; the first number of each is no instance.
+        rows = _number_by_image(instances, self.max_instances + 1)
         num_rows = batch * (self.max_instances + 1)
         votes = _count(rows * self.num_classes + semantic, num_rows * self.num_classes)
         votes = tf.reshape(votes, [-1, self.max_instances + 1, self.num_classes])
@@ -144,23 +146,23 @@ class InstanceGrouping:
             tf.gather(tf.reshape(classes, [-1]), rows),
         )
 
-    def _is_small_stuff(self, semantic: tf.Tensor, is_image: tf.Tensor) -> tf.Tensor:
-        """Returns whether the pixel's class has too few pixels in the image: bool [B, H, W]."""
-        rows = _by_image(semantic, self.num_classes)
+    def _find_small_stuff(self, semantic: tf.Tensor, is_image: tf.Tensor) -> tf.Tensor:
+        """Find the pixels whose class has too few pixels in the image: bool [B, H, W]."""
+        rows = _number_by_image(semantic, self.num_classes)
         num_rows = tf.shape(semantic)[0] * self.num_classes
         areas = _count(tf.where(is_image, rows, num_rows), num_rows)
         return tf.gather(areas < self.min_stuff_area, rows)
 
     def things(self) -> np.ndarray:
-        """Which classes have instances: bool [C]."""
+        """Return a mask of the classes with instances: bool [C]."""
         return np.isin(np.arange(self.num_classes), self.thing_classes)
 
 
 def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
-    """The center nearest to where each pixel's offset points.
+    """Find the center nearest to the position that each pixel's offset points at.
 
-    One center after another is compared with the nearest one so far: time grows with the number of
-    centers that there are, memory does not.
+    A loop compares each center with the nearest one so far: its time grows with the number of
+    centers, its memory does not.
 
     Args:
         offsets: float32 [B, H, W, 2], rows and columns.
@@ -181,8 +183,8 @@ def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
         distance = tf.square(rows - position[0]) + tf.square(columns - position[1])
         is_center = (index < centers.num_valid)[:, tf.newaxis, tf.newaxis]
         closer = (distance < least) & is_center
-        for one in (distance, closer):
-            one.set_shape(rows.shape)  # where the batch is known here and not in the centers
+        for value in (distance, closer):
+            value.set_shape(rows.shape)  # The batch size may be unknown in the centers.
         return index + 1, tf.where(closer, index + 1, nearest), tf.where(closer, distance, least)
 
     start = (
@@ -197,12 +199,12 @@ def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
     return nearest
 
 
-def _by_image(labels: tf.Tensor, num_labels: int) -> tf.Tensor:
-    """Labels [B, H, W] in [0, num_labels) made different in each image: + image * num_labels."""
+def _number_by_image(labels: tf.Tensor, num_labels: int) -> tf.Tensor:
+    """Make labels [B, H, W] in [0, num_labels) unique to their image: + image * num_labels."""
     return labels + num_labels * tf.range(tf.shape(labels)[0])[:, tf.newaxis, tf.newaxis]
 
 
 def _count(labels: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
-    """int32 [num_labels]: how often each is there; labels from `num_labels` on are left out."""
-    ones = tf.zeros([0], tf.int32)  # empty for 1 each
+    """Count each label: int32 [num_labels]; labels from `num_labels` on are ignored."""
+    ones = tf.zeros([0], tf.int32)  # An empty tensor stands for weights of 1.
     return tf.raw_ops.Bincount(arr=labels, size=num_labels, weights=ones)

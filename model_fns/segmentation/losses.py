@@ -1,7 +1,7 @@
 """Losses of a segmentation network.
 
 B is the batch, H x W the crop, h x w the size of the logits, C the number of classes. Each head has
-logits for each scale of the image pyramid and for the scales merged; each of them has its loss.
+logits for each scale of the image pyramid, and merged logits. There is a loss for each of them.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from protos import segmentation_pb2
 
 LogitsByScale = Mapping[str, tf.Tensor]
 
-# Of the names of the logits of one scale: `logits_0.50`.
+# Prefix of the logits of one scale: `logits_0.50`.
 _SCALE_PREFIX = 'logits_'
 
-# Names the losses of the semantic head that are not its cross entropy.
+# Name of the Dice loss of the semantic head.
 DICE = f'{fields.SEMANTIC_HEAD}_dice'
 
-# What a mean over no pixels is divided by.
+# Least denominator of a mean, for no pixels.
 _LEAST_COUNT = 1e-5
 
 
 def loss_name(head: str, scale: str = MERGED_LOGITS) -> str:
-    """`semantic_loss`, and `semantic_loss_0.50` of the logits `logits_0.50`."""
+    """Return `semantic_loss`, or `semantic_loss_0.50` for the logits `logits_0.50`."""
     name = f'{head}_loss'
     return name if scale == MERGED_LOGITS else f'{name}_{scale[len(_SCALE_PREFIX) :]}'
 
 
 def loss_names(heads: Sequence[str], scales: Sequence[str] = (MERGED_LOGITS,)) -> List[str]:
-    """Return the losses of heads, each at all scales by the names of their logits."""
+    """Return the names of the losses of heads, each at all scales."""
     return [loss_name(head, scale) for head in heads for scale in scales]
 
 
@@ -55,14 +55,14 @@ def create_losses(
         predictions: logits by `<head>/<scale>`.
         labels: of the batch, with the targets of the heads.
         model: has the heads and their losses.
-        ignore_label: pixels of it count for nothing.
+        ignore_label: pixels with it are ignored.
         class_weights: of the semantic head.
 
     Returns:
         float32 scalars by the names of `loss_names`.
     """
     semantic = labels[fields.SEMANTIC]
-    logits = _by_scale(predictions, fields.SEMANTIC_HEAD)
+    logits = _group_by_scale(predictions, fields.SEMANTIC_HEAD)
     named = semantic_loss(
         logits,
         semantic,
@@ -74,20 +74,20 @@ def create_losses(
     if model.loss.dice_weight:
         named.update(dice_loss(logits, semantic, ignore_label, model.loss))
     if model.HasField('instance_center'):
-        logits = _by_scale(predictions, fields.INSTANCE_CENTER_HEAD)
+        logits = _group_by_scale(predictions, fields.INSTANCE_CENTER_HEAD)
         counted = tf.not_equal(semantic, ignore_label)
         named.update(center_loss(logits, labels[fields.CENTER], counted, model.instance_center))
     if model.HasField('offset'):
-        logits = _by_scale(predictions, fields.OFFSET_HEAD)
+        logits = _group_by_scale(predictions, fields.OFFSET_HEAD)
         weights = labels[fields.OFFSET_WEIGHTS]
         named.update(offset_loss(logits, labels[fields.OFFSET], weights, model.offset))
     if model.HasField('edge'):
-        logits = _by_scale(predictions, fields.EDGE_HEAD)
+        logits = _group_by_scale(predictions, fields.EDGE_HEAD)
         named.update(edge_loss(logits, labels[fields.EDGE], model.edge))
     return named
 
 
-def _by_scale(predictions: Mapping[str, tf.Tensor], head: str) -> Dict[str, tf.Tensor]:
+def _group_by_scale(predictions: Mapping[str, tf.Tensor], head: str) -> Dict[str, tf.Tensor]:
     """Return the logits of a head by scale."""
     prefix = f'{head}/'
     return {
@@ -103,24 +103,24 @@ def semantic_loss(
     config: segmentation_pb2.SegmentationLoss,
     global_step: Optional[tf.Tensor] = None,
 ) -> Dict[str, tf.Tensor]:
-    """Softmax cross entropy of the pixels, of all of them or of the hard ones.
+    """Build the softmax cross entropy of all pixels, or of the hard ones.
 
-    Of all pixels: the sum of weight * cross entropy over the number of pixels that are not ignored.
-    Class weights are not in the denominator (as in DeepLab).
+    For all pixels: the sum of weight * cross entropy, divided by the number of pixels that are not
+    ignored. Class weights are not in the denominator (as in DeepLab).
 
     Args:
         logits_by_scale: float32 [B, h, w, C] by the name of the scale.
         labels: int32 [B, H, W].
-        ignore_label: pixels of it count for nothing.
-        class_weights: of the classes; of all if there is one; empty for 1.
-        config: which pixels count, where they are compared, and the loss's weight.
+        ignore_label: pixels with it are ignored.
+        class_weights: one for each class, or one for all; empty: 1.
+        config: has the selection of hard pixels, the resolution and the loss's weight.
         global_step: int64 scalar; read with `hard_example_mining_step`.
 
     Returns:
         float32 scalars by `loss_name`.
 
     Raises:
-        errors.ConfigError: there are neither as many class weights as classes, nor one.
+        errors.ConfigError: there is neither one class weight nor one for each class.
     """
 
     def loss(logits: tf.Tensor) -> tf.Tensor:
@@ -133,7 +133,7 @@ def semantic_loss(
         pixels *= _pixel_weights(at_labels, counted, class_weights, logits.shape[-1])
         if config.top_k_percent_pixels < 1.0:
             num_pixels = tf.cast(tf.size(pixels), tf.float32)
-            share = _share_of_hard_pixels(config, global_step)
+            share = _hard_pixel_fraction(config, global_step)
             num_hard = tf.cast(share * num_pixels, tf.int32)
             return mean_of_largest(tf.reshape(pixels, [-1]), num_hard)
         num_counted = tf.reduce_sum(tf.cast(counted, tf.float32))
@@ -150,14 +150,14 @@ def dice_loss(
 ) -> Dict[str, tf.Tensor]:
     """Build the Dice loss of the classes (Milletari et al. 2016).
 
-    1 - 2 sum(p y) / (sum p + sum y) for a class, over the pixels of the batch that count; the mean
-    over the classes that have such pixels.
+    The loss of a class is 1 - 2 sum(p y) / (sum p + sum y), over the pixels of the batch that are
+    not ignored. The result is the mean over the classes that have such pixels.
 
     Args:
         logits_by_scale: float32 [B, h, w, C] by the name of the scale.
         labels: int32 [B, H, W].
-        ignore_label: pixels of it count for nothing.
-        config: gives the weight, and where pixels are compared.
+        ignore_label: pixels with it are ignored.
+        config: has the weight and the resolution.
 
     Returns:
         float32 scalars by `loss_name`, in [0, weight].
@@ -172,8 +172,8 @@ def dice_loss(
         truth = tf.one_hot(at_labels, logits.shape[-1]) * counted
         probabilities = tf.nn.softmax(at_logits) * counted
         overlap, predicted, labeled = (
-            tf.reduce_sum(one, axis=[0, 1, 2])
-            for one in (truth * probabilities, probabilities, truth)
+            tf.reduce_sum(values, axis=[0, 1, 2])
+            for values in (truth * probabilities, probabilities, truth)
         )
         lost = 1.0 - 2.0 * tf.math.divide_no_nan(overlap, predicted + labeled)
         return _weighted_mean(lost, tf.cast(labeled > 0, tf.float32))
@@ -187,13 +187,13 @@ def center_loss(
     counted: tf.Tensor,
     config: segmentation_pb2.InstanceCenterHead,
 ) -> Dict[str, tf.Tensor]:
-    """Mean squared error of the heat map of centers (Panoptic-DeepLab, section 3.2).
+    """Build the mean squared error of the heat map of centers (Panoptic-DeepLab, section 3.2).
 
     Args:
         logits_by_scale: float32 [B, h, w, 1] by the name of the scale.
         heatmap: float32 [B, H, W] in [0, 1].
-        counted: bool [B, H, W]: False in padding and where nothing is known.
-        config: gives the weight.
+        counted: bool [B, H, W]: False in padding and where the label is unknown.
+        config: has the weight.
 
     Returns:
         float32 scalars by `loss_name`: means over the pixels that count.
@@ -213,13 +213,13 @@ def offset_loss(
     weights: tf.Tensor,
     config: segmentation_pb2.OffsetHead,
 ) -> Dict[str, tf.Tensor]:
-    """L1 error of the offsets to the center, rows plus columns, in pixels of the crop.
+    """Build the L1 loss of the offsets to the center, rows plus columns, in pixels of the crop.
 
     Args:
         logits_by_scale: float32 [B, h, w, 2] by the name of the scale.
         offsets: float32 [B, H, W, 2].
         weights: float32 [B, H, W]: 1 in instances, else 0.
-        config: gives the weight.
+        config: has the weight.
 
     Returns:
         float32 scalars by `loss_name`: means over the pixels of instances.
@@ -235,12 +235,12 @@ def offset_loss(
 def edge_loss(
     logits_by_scale: LogitsByScale, edges: tf.Tensor, config: segmentation_pb2.EdgeHead
 ) -> Dict[str, tf.Tensor]:
-    """Softmax cross entropy of edges, in which the few pixels with one count more.
+    """Build the softmax cross entropy of edges, with larger weights for the few edge pixels.
 
     Args:
         logits_by_scale: float32 [B, h, w, K] by the name of the scale.
         edges: int32 [B, H, W]: see `targets.edge_targets`.
-        config: gives the weights.
+        config: has the weights.
 
     Returns:
         float32 scalars by `loss_name`: weighted means over the pixels that count.
@@ -260,21 +260,21 @@ def edge_loss(
 
 
 def mean_of_largest(losses: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """Return the mean of those of the largest losses that are not 0.
+    """Return the mean of the largest losses, without those that are 0.
 
-    [5, 0, 1, 2] gives 3.5 for a count of 2, and 8 / 3 for one of 4.
+    For example, [5, 0, 1, 2] gives 3.5 for a count of 2, and 8 / 3 for a count of 4.
 
-    The smallest of the largest is found by selection, which takes a tenth of the time and memory
-    of sorting. Of losses equal to it each counts as much, where a sort would take some of them.
+    Selection finds the smallest of the largest losses in a tenth of the time and memory of a sort.
+    Losses equal to it share their weight, where sorting would take some of them.
 
     Args:
         losses: float32 [n], not negative, n at least 1.
-        count: int32 scalar in [0, n]: how many.
+        count: int32 scalar in [0, n]: number of the largest losses.
 
     Returns:
-        float32 scalar; 0 where none is left, NaN where a loss is.
+        float32 scalar; 0 where no loss is left, NaN where a loss is NaN.
     """
-    # Selection needs an order, which NaN is not part of.
+    # Selection needs an order, and NaN has none.
     ordered = tf.stop_gradient(
         tf.where(tf.math.is_nan(losses), tf.constant(np.inf, losses.dtype), losses)
     )
@@ -288,13 +288,13 @@ def mean_of_largest(losses: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
 
 
 def resize_like(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Logits at the size of labels: float32 [B, H, W, channels]."""
-    return sizes.resize(logits, sizes.size_of(labels))
+    """Resize logits to the size of labels: float32 [B, H, W, channels]."""
+    return sizes.resize(logits, sizes.spatial_size(labels))
 
 
 def labels_at_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Labels at the size of logits: int32 [B, h, w], those of the nearest pixels."""
-    return sizes.resize(labels[..., tf.newaxis], sizes.size_of(logits), 'nearest')[..., 0]
+    """Resize labels to the size of logits, to the nearest pixels: int32 [B, h, w]."""
+    return sizes.resize(labels[..., tf.newaxis], sizes.spatial_size(logits), 'nearest')[..., 0]
 
 
 def _each_scale(
@@ -312,7 +312,10 @@ def _each_scale(
 
 
 def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
-    """float32 [B, H, W]; that of class 0, whose weight the caller makes 0, for what is ignored."""
+    """Build the cross entropy of each pixel: float32 [B, H, W].
+
+    Ignored pixels get that of class 0; the caller gives them the weight 0.
+    """
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=tf.where(counted, labels, 0), logits=logits
     )
@@ -321,11 +324,11 @@ def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor, counted: tf.Tensor) -> 
 def _pixel_weights(
     labels: tf.Tensor, counted: tf.Tensor, class_weights: Sequence[float], num_classes: int
 ) -> tf.Tensor:
-    """float32 [B, H, W]: that of its class, 0 for what is ignored."""
+    """Build the weight of each pixel: that of its class, 0 if ignored: float32 [B, H, W]."""
     weights = tf.cast(counted, tf.float32)
     if len(class_weights) not in (0, 1, num_classes):
         raise errors.ConfigError(
-            f'model.segmentation.loss.class_weights: {len(class_weights)} weights were given; '
+            f'model.segmentation.loss.class_weights: {len(class_weights)} weights; '
             f'expected one for each of the {num_classes} classes, or one for all.'
         )
     if len(class_weights) == 1:
@@ -336,10 +339,10 @@ def _pixel_weights(
     return weights
 
 
-def _share_of_hard_pixels(
+def _hard_pixel_fraction(
     config: segmentation_pb2.SegmentationLoss, global_step: Optional[tf.Tensor]
 ) -> tf.Tensor:
-    """float32 scalar: the share of the pixels that count at a step."""
+    """Build the fraction of the pixels that are used at a step: float32 scalar."""
     share = tf.constant(config.top_k_percent_pixels, tf.float32)
     if not config.hard_example_mining_step:
         return share

@@ -1,4 +1,4 @@
-"""Pictures of segmentations: the image, its labels and what is predicted, in colors."""
+"""Pictures of segmentations: the image, its labels and the predictions, in colors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from model_fns.segmentation.data.presets import Dataset
 from model_fns.structures import run_lengths
 
 _MOST_NAMES = 6  # classes that a caption names
-_DIMMED = 0.35  # of the image, below a heat map
+_DIMMED = 0.35  # brightness of the image below a heat map
 _HEAT = np.array([255.0, 90.0, 40.0])
 _NOTHING = np.full([1, 1, 3], visualization.PAPER, np.uint8)
 
-# What is drawn of a further head: its output, and the label beside it.
+# Output and label of each further head that is drawn.
 _HEADS = (
     (fields.INSTANCE_PREDICTIONS, fields.INSTANCES),
     (fields.INSTANCE_CENTERS, fields.CENTER),
@@ -28,7 +28,7 @@ _HEADS = (
 
 @dataclasses.dataclass(frozen=True)
 class Drawer:
-    """Draws examples.
+    """Drawer of examples.
 
     Attributes:
         dataset: names and colors of the classes.
@@ -39,13 +39,13 @@ class Drawer:
     def draw(
         self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
     ) -> np.ndarray:
-        """A picture of one example: a row for the classes, and one for each further head.
+        """Draw one example: a row for the classes, and one for each further head.
 
         Args:
-            features: `IMAGE` [height, width, 3] in [0, 255]; with `TRUE_IMAGE_SHAPE` what is below
-                and to the right of it is padding.
+            features: `IMAGE` [height, width, 3] in [0, 255], with padding at the bottom and right
+                where `TRUE_IMAGE_SHAPE` is smaller.
             outputs: of the same size, see `fields`.
-            labels: of the same size; they are drawn beside what is predicted.
+            labels: of the same size; they are drawn beside the predictions.
 
         Returns:
             uint8 [height, width, 3].
@@ -74,7 +74,7 @@ class Drawer:
         return visualization.grid(lines, columns=1)
 
     def raw_classes(self, features: Arrays, outputs: Arrays) -> np.ndarray:
-        """The predicted classes of one example, for programs: see `Dataset.for_submission`.
+        """Return the predicted classes of one example as `Dataset.to_submission_ids` has them.
 
         Args:
             features: see `draw`.
@@ -83,17 +83,17 @@ class Drawer:
         Returns:
             uint8 or uint16 [height, width], without padding.
         """
-        return self.dataset.for_submission(_unpadded_classes(features, outputs))
+        return self.dataset.to_submission_ids(_unpadded_classes(features, outputs))
 
     def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
-        """Returns `raw_classes` as a gray PNG file."""
+        """Encode `raw_classes` as a gray PNG file."""
         return visualization.encode_png(self.raw_classes(features, outputs))
 
     def numbers(self, outputs: Arrays, top_k: Optional[int] = None) -> Dict[str, Any]:
-        """The size of one example, its classes (see `rows`), and how many instances it has.
+        """Return the size of one example, its classes (see `rows`), and its number of instances.
 
         Args:
-            outputs: with `SEMANTIC_PREDICTIONS`, perhaps with `INSTANCE_PREDICTIONS`.
+            outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
             top_k: see `rows`.
         """
         height, width = np.shape(outputs[fields.SEMANTIC_PREDICTIONS])
@@ -105,11 +105,11 @@ class Drawer:
         return numbers
 
     def rows(self, outputs: Arrays, top_k: Optional[int] = None) -> List[Dict[str, Any]]:
-        """The classes that are in one example, the largest first, and how many pixels each has.
+        """Return the classes of one example and their numbers of pixels, the largest first.
 
         Args:
             outputs: see `numbers`.
-            top_k: so many classes; None: all.
+            top_k: number of classes; None: all.
         """
         counts = np.bincount(np.asarray(outputs[fields.SEMANTIC_PREDICTIONS]).ravel())
         largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
@@ -120,11 +120,11 @@ class Drawer:
         ]
 
     def coco_results(self, outputs: Arrays, top_k: Optional[int]) -> List[Dict[str, Any]]:
-        """Run lengths of each instance where there are any, else of each class; scores are 1.
+        """Return the run lengths of each instance, else of each class; scores are 1.
 
         Args:
             outputs: see `numbers`.
-            top_k: so many, the largest; None: all.
+            top_k: number of regions, the largest first; None: all.
         """
         classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
         regions = np.asarray(outputs.get(fields.INSTANCE_PREDICTIONS, classes + 1))
@@ -140,7 +140,7 @@ class Drawer:
         ]
 
     def id_pngs(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
-        """Gray PNG files of ids by the end of their names: classes, and instances where found.
+        """Encode the ids of classes, and of instances if any, as gray PNGs, by suffix of the name.
 
         Args:
             features: see `draw`.
@@ -157,7 +157,7 @@ class Drawer:
         return visualization.captioned(picture, [title, self._names(classes)])
 
     def _names(self, classes: np.ndarray) -> str:
-        """The classes that are there, the largest first."""
+        """Join the names of the classes in a map, the largest first."""
         known = (classes >= 0) & (classes < self.dataset.num_classes)
         known &= classes != self.dataset.ignore_label
         counts = np.bincount(classes[known].ravel())
@@ -176,7 +176,7 @@ class Drawer:
         return visualization.captioned(self._edges(image, values), [title, 'edges'])
 
     def _edges(self, image: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Edges over the image: white, or in the colors of the classes that they bound."""
+        """Draw edges over the image: white, or in the colors of their classes."""
         picture = (image * _DIMMED).astype(np.uint8)
         is_edge = (edges > 0) & (edges != self.dataset.ignore_label)
         of_classes = bool(is_edge.any()) and edges[is_edge].max() > 1
@@ -186,7 +186,7 @@ class Drawer:
 
 
 def _image(features: Arrays) -> np.ndarray:
-    """The image without padding, uint8 [height, width, 3]."""
+    """Return the image without padding: uint8 [height, width, 3]."""
     image = np.asarray(features[fields.IMAGE])
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
@@ -197,26 +197,26 @@ def _image(features: Arrays) -> np.ndarray:
 
 
 def _unpadded_classes(features: Arrays, outputs: Arrays) -> np.ndarray:
-    """Returns the predicted classes, counted from 0: uint8 or uint16 [height, width]."""
+    """Return the predicted classes without padding: uint8 or uint16 [height, width]."""
     height, width = _image(features).shape[:2]
     classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])[:height, :width]
     return classes.astype(np.uint8 if classes.max(initial=0) <= 255 else np.uint16)
 
 
 def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Instances mixed into the image, each in a color of its own and with an outline."""
+    """Draw instances over the image, each in its own color and with an outline."""
     present, places = np.unique(ids, return_inverse=True)
     places = places.reshape(ids.shape)
     shown = np.array([colors.class_color(number) for number in range(len(present))], np.float32)
-    own = shown[places]
-    picture = np.where((ids > 0)[..., np.newaxis], 0.6 * image + 0.4 * own, image)
+    instance_colors = shown[places]
+    picture = np.where((ids > 0)[..., np.newaxis], 0.6 * image + 0.4 * instance_colors, image)
     outline = _outline(ids)
-    picture[outline] = own[outline]
+    picture[outline] = instance_colors[outline]
     return np.rint(picture).astype(np.uint8)
 
 
 def _outline(ids: np.ndarray) -> np.ndarray:
-    """Bool [height, width]: pixels of an instance beside one that is not of it."""
+    """Find the pixels of an instance next to a pixel outside of it: bool [height, width]."""
     padded = np.pad(ids, 1, mode='edge')
     neighbors = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
     differs = np.any([neighbor != ids for neighbor in neighbors], axis=0)
@@ -224,6 +224,6 @@ def _outline(ids: np.ndarray) -> np.ndarray:
 
 
 def _heat(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
-    """A map from 0 to 1 glowing on the darkened image."""
+    """Draw a heat map from 0 to 1 over the darkened image."""
     share = np.clip(np.nan_to_num(heat), 0.0, 1.0)[..., np.newaxis]
     return np.rint(image * _DIMMED * (1.0 - share) + _HEAT * share).astype(np.uint8)

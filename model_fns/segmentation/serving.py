@@ -1,4 +1,4 @@
-"""From what a server sends to the network's input, and from its outputs back to that size."""
+"""Features of served images, and outputs at the size of these images."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from model_fns.segmentation import fields
 from model_fns.segmentation.data.preprocessing import ServedImages
 from model_fns.segmentation.networks import sizes
 
-# Features of served images, int32 [batch, 2]: height and width as they were sent, and after the
-# resize range. All images of a request have the same.
+# Features of served images, int32 [batch, 2]: height and width as sent, and after the resize range.
+# They are equal for all images of a request.
 ORIGINAL_SIZE = 'original_size'
 RESIZED_SIZE = 'resized_size'
 
-# Outputs that are no mixture of neighbors.
+# Outputs that are resized without interpolation.
 _NEAREST = (
     fields.SEMANTIC_PREDICTIONS,
     fields.EDGE_PREDICTIONS,
@@ -23,54 +23,54 @@ _NEAREST = (
 )
 
 
-def features_of(images: tf.Tensor, served: ServedImages) -> Features:
-    """Features of served images.
+def serving_features(images: tf.Tensor, served: ServedImages) -> Features:
+    """Build the features of served images.
 
     Args:
-        images: uint8 [batch, height, width, 3], as they were sent.
-        served: the same as the network takes them.
+        images: uint8 [batch, height, width, 3], as sent.
+        served: the same images, preprocessed.
     """
     batch = tf.shape(images)[0]
     return {
         fields.IMAGE: served.images,
-        ORIGINAL_SIZE: _for_each(tf.shape(images)[1:3], batch),
-        RESIZED_SIZE: _for_each(served.size, batch),
+        ORIGINAL_SIZE: _tile_size(tf.shape(images)[1:3], batch),
+        RESIZED_SIZE: _tile_size(served.size, batch),
     }
 
 
-def without_padding(outputs: Tensors, features: Features) -> Tensors:
-    """Outputs of the padded images, cut to what is image."""
+def remove_padding(outputs: Tensors, features: Features) -> Tensors:
+    """Remove the padding from outputs."""
     height, width = _common_size(features, RESIZED_SIZE)
     return {name: value[:, :height, :width] for name, value in outputs.items()}
 
 
 def image_mask(maps: tf.Tensor, true_image_shape: tf.Tensor) -> tf.Tensor:
-    """Returns which pixels are no padding: bool [B, H, W].
+    """Build a mask of the pixels that are not padding: bool [B, H, W].
 
     Args:
         maps: [B, H, W].
         true_image_shape: int32 [B, 3] or [B, 2], see `fields.TRUE_IMAGE_SHAPE`.
     """
-    height, width = sizes.size_of(maps[..., tf.newaxis])
+    height, width = sizes.spatial_size(maps[..., tf.newaxis])
     rows = tf.sequence_mask(true_image_shape[:, 0], height)
     columns = tf.sequence_mask(true_image_shape[:, 1], width)
     return rows[:, :, tf.newaxis] & columns[:, tf.newaxis, :]
 
 
-def at_original_size(outputs: Tensors, features: Features) -> Tensors:
-    """Outputs of resized images, at the size of the images as they were sent."""
+def restore_size(outputs: Tensors, features: Features) -> Tensors:
+    """Resize outputs to the size of the images as sent."""
     served, original = (_common_size(features, name) for name in (RESIZED_SIZE, ORIGINAL_SIZE))
-    return {name: resized(name, value, served, original) for name, value in outputs.items()}
+    return {name: resize_output(name, value, served, original) for name, value in outputs.items()}
 
 
-def resized(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size) -> tf.Tensor:
-    """An output at another size.
+def resize_output(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size) -> tf.Tensor:
+    """Resize an output.
 
     Args:
-        name: of the output: ids are not mixed, and offsets are in pixels.
+        name: of the output: ids are not interpolated, and offsets are scaled.
         value: [batch, *old] or [batch, *old, channels].
         old: its size.
-        new: that of the result.
+        new: size of the result.
     """
     is_map = value.shape.rank == 3
     maps = value[..., tf.newaxis] if is_map else value
@@ -84,12 +84,12 @@ def resized(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size) -> tf
     return maps[..., 0] if is_map else maps
 
 
-def _for_each(size: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+def _tile_size(size: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
     return tf.tile(size[tf.newaxis], tf.stack([batch, 1]))
 
 
 def _common_size(features: Features, name: str) -> sizes.Size:
-    """Height and width, which must be those of each image."""
+    """Return the height and width of all images; the op fails where they differ."""
     each = features[name]
     same = tf.reduce_all(tf.equal(each, each[:1]))
     message = 'the images of one request differ in size; expected images of one size, or one image'

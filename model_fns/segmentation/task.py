@@ -58,9 +58,9 @@ class _Data(NamedTuple):
 
     Attributes:
         dataset: the classes.
-        training: where the training records are.
-        evaluation: where those of evaluations are.
-        max_pixels: of an image that is decoded.
+        training: reader of the training records.
+        evaluation: readers of the evaluation records.
+        max_pixels: limit of the size of a decoded image.
         label_map: names of the classes; None: those of the data set.
     """
 
@@ -72,13 +72,13 @@ class _Data(NamedTuple):
 
 
 class SegmentationTask(Task):
-    """Images to a class for each pixel and, with further heads, to instances and edges.
+    """Task of predicting a class for each pixel and, with further heads, instances and edges.
 
     Args:
-        model: the message that describes it all.
-        network: made of it.
-        preprocessor: made of it.
-        data: what the examples are, and where.
+        model: the config message.
+        network: built from it.
+        preprocessor: built from it.
+        data: classes and readers of the examples.
     """
 
     def __init__(
@@ -111,10 +111,10 @@ class SegmentationTask(Task):
         """Build the task that `model.segmentation` describes.
 
         Raises:
-            errors.ConfigError: an unknown backbone or data set, or a combination that cannot be.
+            errors.ConfigError: an unknown backbone or data set, or an unsupported combination.
         """
         model = config.model.segmentation
-        label_map = label_map_files.of_readers(config)
+        label_map = label_map_files.read_label_maps(config)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
             model,
@@ -124,8 +124,8 @@ class SegmentationTask(Task):
         )
         _check_raw_predictions(config)
         if model.export.output_stride:
-            _for_export(network, model.export)
-        class_weights.given_weights(model.loss, dataset.num_classes)
+            _export_network(network, model.export)
+        class_weights.configured_weights(model.loss, dataset.num_classes)
         preprocessor = preprocessing.from_config(
             model.preprocessing,
             (model.crop_height, model.crop_width),
@@ -144,7 +144,7 @@ class SegmentationTask(Task):
 
     @property
     def name(self) -> str:
-        """Return the name of the task in messages."""
+        """The name of the task in messages."""
         return 'segmentation'
 
     def decode(self, serialized: tf.Tensor) -> Example:
@@ -158,18 +158,17 @@ class SegmentationTask(Task):
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """Vary image and labels, see `preprocessing.Preprocessing.augment`."""
+        """Augment image and labels, see `preprocessing.Preprocessing.augment`."""
         return self._preprocessor.augment(example, seed)
 
     def augmentations(self) -> Sequence[str]:
-        """Return the steps of the preprocessing that vary, see `Task`."""
+        """Return a description of the random steps of the preprocessing."""
         return self._preprocessor.augmentations()
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
-        """Return image and labels with the targets of the heads that there are.
+        """Build features and labels, with the targets of the model's heads.
 
-        They have the crop's size in training; else each image has its own, or the least size where
-        it is smaller.
+        Images have the crop's size in training; else their own size, at least the least size.
         """
         if mode != ModeKeys.TRAIN:
             self.check_evaluation()
@@ -185,13 +184,13 @@ class SegmentationTask(Task):
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Build the logits of each head and scale, `<head>/<scale>`, and the predictions from them.
 
-        Served images have only the latter; in training there are only logits.
+        There are only logits in training, and only predictions in serving.
         """
         del labels
         images = features[fields.IMAGE]
         if mode == ModeKeys.PREDICT:
             export = self._model.export
-            return _for_export(self._network, export).infer(
+            return _export_network(self._network, export).infer(
                 images, scales=tuple(export.scales), flip=export.add_flipped_images
             )
         logits = self._network.logits(images, mode == ModeKeys.TRAIN)
@@ -228,7 +227,7 @@ class SegmentationTask(Task):
         outputs = {name: predictions[name] for name in fields.OUTPUTS if name in predictions}
         is_image = None
         if serving.ORIGINAL_SIZE in features:
-            outputs = serving.without_padding(outputs, features)
+            outputs = serving.remove_padding(outputs, features)
         elif fields.INSTANCE_CENTERS in outputs:
             heat = outputs[fields.INSTANCE_CENTERS]
             is_image = serving.image_mask(heat, features[fields.TRUE_IMAGE_SHAPE])
@@ -243,17 +242,17 @@ class SegmentationTask(Task):
                 )
             )
         if serving.ORIGINAL_SIZE in features and self._preprocessor.resize is not None:
-            outputs = serving.at_original_size(outputs, features)
+            outputs = serving.restore_size(outputs, features)
         return outputs
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """Build the metrics of the heads that there are, see `metrics.Metrics`."""
+        """Build the metrics of the model's heads, see `metrics.Metrics`."""
         is_image = serving.image_mask(labels[fields.SEMANTIC], features[fields.TRUE_IMAGE_SHAPE])
         outputs, labels = self._metrics.ignore_padding(is_image, outputs, labels)
         return self._metrics.create(outputs, features, labels)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """Return the scalars to report, see `metrics.Metrics.finish`."""
+        """Compute the scalars to report, see `metrics.Metrics.finish`."""
         return self._metrics.finish(values)
 
     def metric_names(self) -> Sequence[str]:
@@ -286,7 +285,7 @@ class SegmentationTask(Task):
         return {name: (values[name], update) for name in _TRAINING_METRICS}
 
     def metric_title(self, name: str) -> str:
-        """Return the name of a metric with that of its class."""
+        """Return the title of a metric, with the name of its class."""
         return label_maps.with_class_name(name, self._dataset.class_names)
 
     def draw(
@@ -310,7 +309,7 @@ class SegmentationTask(Task):
     ) -> Description:
         """Return the pixels of each class, the number of instances, and PNGs of their ids.
 
-        Pixel by pixel, the outputs would be a hundred megabytes of text for an image.
+        The outputs themselves would be a hundred megabytes of text for an image.
         """
         _refuse_threshold(shown)
         return Description(
@@ -330,7 +329,7 @@ class SegmentationTask(Task):
     def serving_features(self, images: tf.Tensor) -> Features:
         """Build features of images of any size, padded to the crop of training at least."""
         served = self._preprocessor.resize_for_serving(images)
-        return serving.features_of(images, served)
+        return serving.serving_features(images, served)
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Return all outputs of `postprocess`."""
@@ -368,19 +367,21 @@ class SegmentationTask(Task):
             )
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
-            variables = [one for one in variables if variable_name(one).startswith(scope)]
-        return checkpoint_scopes.names_in(checkpoint_scopes.PREFIXES[kind], variables)
+            variables = [
+                variable for variable in variables if variable_name(variable).startswith(scope)
+            ]
+        return checkpoint_scopes.add_scope(checkpoint_scopes.PREFIXES[kind], variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """Return the scopes of the layers whose shapes depend on the classes."""
         return self._network.last_layer_scopes()
 
     def bias_gradient_multiplier(self) -> float:
-        """Return the factor of DeepLab."""
+        """Return the factor of DeepLab's bias gradients."""
         return BIAS_GRADIENT_MULTIPLIER
 
     def check_evaluation(self) -> None:
-        """Refuse, once, images that are larger than the size that evaluations ask for."""
+        """Check, once, that no image exceeds the size of evaluations in the config."""
         evaluation = self._model.evaluation
         asked = (evaluation.crop_height, evaluation.crop_width)
         if any(asked) and not self._sizes_are_checked:
@@ -394,8 +395,8 @@ class SegmentationTask(Task):
         return label_map_files.asset_files(self._data.label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
-        """Return what is wrong with the labels of a record; None: nothing."""
-        return inputs.problem_with(serialized, self._reads_instances)
+        """Return the problem of a record's labels; None without one."""
+        return inputs.find_problem(serialized, self._reads_instances)
 
     def examine(self, serialized: bytes) -> class_report.Counts:
         """Count the pixels of each class."""
@@ -425,11 +426,11 @@ class SegmentationTask(Task):
     def _inferred(
         self, images: tf.Tensor, logits: Mapping[str, Mapping[str, tf.Tensor]]
     ) -> Tensors:
-        """Build the predictions of an evaluation from the views that it asks for."""
+        """Build the predictions of an evaluation from the views in its config."""
         evaluation = self._model.evaluation
         scales = tuple(evaluation.scales) or (1.0,)
         if scales == (1.0,) and not evaluation.add_flipped_images:
-            return self._network.outputs(logits, sizes.size_of(images))
+            return self._network.outputs(logits, sizes.spatial_size(images))
         return self._network.infer(images, scales=scales, flip=evaluation.add_flipped_images)
 
     def _weights_of_classes(self) -> Tuple[float, ...]:
@@ -445,7 +446,7 @@ class SegmentationTask(Task):
 
 
 def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse files that no folder is set for."""
+    """Refuse `save_raw_predictions` without a folder for the files."""
     is_asked = config.model.segmentation.evaluation.save_raw_predictions
     if is_asked and not config.eval_config.visualization_export_dir:
         raise errors.ConfigError(
@@ -461,18 +462,18 @@ def _refuse_threshold(shown: Shown) -> None:
         )
 
 
-def _for_export(
+def _export_network(
     network: SegmentationNetwork, export: segmentation_pb2.SegmentationExport
 ) -> SegmentationNetwork:
     if not export.output_stride:
         return network
-    return network.at_output_stride(
+    return network.change_output_stride(
         export.output_stride, tuple(export.atrous_rates), 'model.segmentation.export'
     )
 
 
 def _least_size(model: segmentation_pb2.Segmentation) -> sizes.Size:
-    """Return height and width that images of evaluations and servers are padded to."""
+    """Return the least height and width of images in evaluation and serving."""
     evaluation = model.evaluation
     return (
         evaluation.crop_height or model.crop_height,

@@ -1,4 +1,4 @@
-"""Heat maps of centers: Gaussian targets and the peaks of what is predicted.
+"""Heat maps of centers: Gaussian targets, and peaks of predictions.
 
 B is the batch, H x W the size of the maps, C their channels, K the most peaks of an image.
 """
@@ -47,7 +47,7 @@ def gaussian_heatmap(
     reach = math.ceil(_SIGMAS_IN_REACH * sigma)
     squares = np.arange(-reach, reach + 1, dtype=np.float64) ** 2
     gaussian = np.exp(-(squares[:, np.newaxis] + squares) / (2.0 * sigma**2)).astype(np.float32)
-    # With a margin as wide as a Gaussian reaches none leaves the map.
+    # The margin is as wide as a Gaussian reaches, so that none leaves the map.
     row_length = width + 2 * reach
     num_cells = (height + 2 * reach) * row_length
     pixels = tf.cast(tf.round(centers), tf.int32)
@@ -105,7 +105,7 @@ def largest_gaussians(
 
 
 def local_maxima(maps: tf.Tensor, window: int, tolerance: float = 0.0) -> tf.Tensor:
-    """Where maps are as high as the highest pixel of the square around.
+    """Mark the pixels of maps that are as high as the highest one of the square around them.
 
     Args:
         maps: float32 [B, H, W, C].
@@ -119,9 +119,9 @@ def local_maxima(maps: tf.Tensor, window: int, tolerance: float = 0.0) -> tf.Ten
 
 
 def find_peaks(heatmap: tf.Tensor, threshold: float, window: int) -> tf.Tensor:
-    """Where heat maps are at least as high as in all of the square around, once for each square.
+    """Mark the peaks of heat maps: pixels that no other one of the square around exceeds.
 
-    Of equally high pixels in reach of each other only the last by rows and columns is a peak.
+    Of equally high pixels in one square only the last by rows and columns is a peak.
 
     Args:
         heatmap: float32 [B, H, W], of at most 2^24 pixels each.

@@ -30,11 +30,11 @@ _FILLED = np.array([65535 // (2**bits - 1) if bits else 1 for bits in range(17)]
 
 
 class ColorError(errors.DataError):
-    """A file of colors where ids are expected."""
+    """Error: a file has colors where ids are expected."""
 
 
-def problem_with(encoded: bytes) -> Optional[str]:
-    """Why the pixels of a file are not ids, by its header alone; None when they may be."""
+def find_problem(encoded: bytes) -> Optional[str]:
+    """Describe why the pixels of a file are not ids, by its header alone; None: they may be."""
     try:
         mode = _open(encoded).mode
     except errors.DataError as error:

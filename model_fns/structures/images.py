@@ -1,4 +1,4 @@
-"""Encoded images: what their headers say, and resizing as the field does it.
+"""Encoded images: their headers, and resizing as the published systems do it.
 
 The published networks were trained with pictures resized without half-pixel centers: output pixel i
 reads the input at i * (input size / output size). That is not what `tf.image.resize` does, so the
@@ -41,7 +41,7 @@ _READERS = {
 
 
 class ImageHeader(NamedTuple):
-    """What the first bytes of an encoded image say.
+    """Header of an encoded image.
 
     Args:
         format: `jpeg`, `png`, `gif` or `bmp`: the value of `image/format`.
@@ -94,8 +94,8 @@ def resize(
     batch = image[tf.newaxis]
     if image.dtype != tf.uint8 or method == 'nearest' or image.shape[-1] is None:
         return resized(batch)[0]
-    # The kernels give the same numbers for float32 and take 0.5 to 0.9 of the time, the conversion
-    # included; from ten times the result's pixels on the conversion alone takes as long.
+    # The kernels give the same numbers for float32, and take 0.5 to 0.9 of the time with the
+    # conversion. The conversion alone takes as long for ten times the result's pixels or more.
     numbers = image.shape.num_elements() or tf.size(image)
     is_large = numbers > _LARGE * image.shape[-1] * height * width
     if not tf.is_tensor(is_large):
@@ -104,7 +104,7 @@ def resize(
 
 
 def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Bring images to a size around their center: crops what is too large, pads with 0.
+    """Crop images around their center, or pad them with 0, to a size.
 
     Where the difference is odd, the smaller half is at the top or left.
 
@@ -121,7 +121,7 @@ def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
 
 
 def window(image: tf.Tensor, start: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Cut a window out of images; where it reaches over their edges it holds 0.
+    """Cut a window out of images; it is 0 outside of them.
 
     Args:
         image: [..., height, width, channels] with a rank of 3 or 4.
@@ -191,15 +191,15 @@ def surround_lines(
 
 
 def reversed_where(happens: tf.Tensor, tensor: tf.Tensor, axis: int) -> tf.Tensor:
-    """Return a tensor with one axis backwards, or as it is.
+    """Return a tensor with one axis reversed, or as it is.
 
     Args:
-        happens: int32 scalar: 1 for backwards, 0 for as it is.
+        happens: int32 scalar: 1 to reverse, 0 to leave it as it is.
         tensor: of any type; only the axes before this one may be empty.
         axis: of the tensor.
     """
-    # To reverse an axis of 1 takes no conditional, and the kernel is several times as fast for the
-    # middle one of three axes as for none or any other.
+    # An axis of size 1 needs no conditional to be reversed. The kernel is several times faster for
+    # the middle one of three axes than for none or any other.
     is_known = tensor.shape.is_fully_defined()
     shape = tensor.shape.as_list() if is_known else tf.shape(tensor)
     sides = shape if is_known else tf.unstack(shape)
@@ -224,7 +224,7 @@ def open_image(encoded: bytes) -> Image.Image:
 
 
 def image_header(encoded: bytes) -> ImageHeader:
-    """Read the size off an encoded image without decoding it.
+    """Read the size of an encoded image without decoding it.
 
     Args:
         encoded: the bytes of a JPEG, PNG, GIF or BMP file.

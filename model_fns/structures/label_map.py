@@ -1,4 +1,4 @@
-"""Class names and ids: label maps, and the one place where ids become indices.
+"""Label maps: class names and ids, and the only conversion of ids to indices.
 
 Ids are what people see: in label maps, in `image/object/class/label`, in exported detections. They
 start at 1, 0 is the background; in some sets for classification they start at 0. Indices are what
@@ -33,22 +33,22 @@ Number = TypeVar('Number')  # an int, a NumPy array or an integer tensor
 
 
 def to_index(ids: Number) -> Number:
-    """The positions of logits that belong to ids: 0 for the first class, -1 for the background."""
+    """Return the positions of the logits of ids: 0 for the first class, -1 for the background."""
     return ids - FIRST_ID
 
 
 def with_class_name(metric: str, class_names: Sequence[str]) -> str:
-    """`accuracy_class_6 (frog)` of a metric of one class; the others' names as they are.
+    """Add the class name to the name of a metric of one class: `accuracy_class_6 (frog)`.
 
     Args:
         metric: its name; that of a class ends with `class_` and an index.
         class_names: by index. A name that is the index itself tells nothing more.
     """
-    found = re.search(r'class_(\d+)$', metric)
-    if found is None or int(found[1]) >= len(class_names):
+    match = re.search(r'class_(\d+)$', metric)
+    if match is None or int(match[1]) >= len(class_names):
         return metric
-    name = class_names[int(found[1])]
-    return metric if name == found[1] else f'{metric} ({name})'
+    name = class_names[int(match[1])]
+    return metric if name == match[1] else f'{metric} ({name})'
 
 
 def to_id(indices: Number) -> Number:
@@ -122,7 +122,7 @@ class LabelMap:
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> LabelMap:
-        """Names in the order of their ids, the first of which is 1."""
+        """Build a label map from names in the order of their ids; the first id is 1."""
         return cls(tuple(LabelMapItem(i, name, name) for i, name in enumerate(names, FIRST_ID)))
 
     @classmethod
@@ -168,7 +168,7 @@ class LabelMap:
         return cls(tuple(items), path, first_id)
 
     def write(self, path: str) -> None:
-        """Write the text file that `read` reads; it is complete or not there."""
+        """Write the text file that `read` reads; a partial file is never left."""
         folder = os.path.dirname(path)
         if folder:
             tf.io.gfile.makedirs(folder)
@@ -178,12 +178,12 @@ class LabelMap:
         tf.io.gfile.rename(temporary, path, overwrite=True)
 
     def text(self) -> str:
-        """What `parse` takes."""
+        """Return the label map as text that `parse` reads."""
         message = label_map_pb2.StringIntLabelMap(item=[_item_to_proto(i) for i in self.items])
         return text_format.MessageToString(message, as_utf8=True)
 
     def merged(self, other: LabelMap) -> LabelMap:
-        """Return the classes of both maps, called as in this one, and found by the names of both.
+        """Return the classes of both maps: names are those of this one, `lookup` knows both.
 
         Raises:
             errors.DataError: a name has another id in the other map.
@@ -254,9 +254,9 @@ class LabelMap:
             errors.DataError: there is none; the message names the nearest.
         """
         for use_display_name in (False, True):
-            found = [i.id for i in self.items if i.label(use_display_name) == name]
-            if found:
-                return found[0]
+            ids = [i.id for i in self.items if i.label(use_display_name) == name]
+            if ids:
+                return ids[0]
         if name in dict(self.other_names):
             return dict(self.other_names)[name]
         names = {item.name for item in self.items}.union(self.names.values())
@@ -281,7 +281,7 @@ class LabelMap:
         )
 
     def lookup(self, names: tf.Tensor, use_display_name: bool = False) -> tf.Tensor:
-        """Look names up in the graph: names, and display names that are nobody's name.
+        """Look up names in the graph, and display names that are no other class's name.
 
         Adds a table to the graph's `TABLE_INITIALIZERS`, which a session must run (Estimators do).
 
@@ -305,7 +305,7 @@ class LabelMap:
         return tf.lookup.StaticHashTable(initializer, UNKNOWN_ID)
 
     def _ids_of_names(self, use_display_name: bool) -> Dict[str, int]:
-        """What `lookup` finds."""
+        """Return the id of each name that `lookup` knows."""
         ids: Dict[str, int] = {}
         for item in self.items:
             label = item.label(use_display_name)
@@ -356,7 +356,7 @@ class LabelMap:
 
 
 def _items_of_lines(text: str) -> List[LabelMapItem]:
-    """The items of a file that has an id, a colon and a name in each line; none of any other."""
+    """Parse lines of an id, a colon and a name; no items where any line is something else."""
     lines = [_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
     if not all(lines):
         return []

@@ -1,4 +1,4 @@
-"""Files of class names: those that a config names, those beside records and saved models."""
+"""Files of class names: from a config, or in the folders of records and saved models."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from protos import pipeline_pb2
 log = logging.getLogger(__name__)
 
 FILE = 'label_map.pbtxt'  # in a `model_dir`, and among the files of an export
-LINES_FILE = 'labels.txt'  # beside records
+LINES_FILE = 'labels.txt'  # in the folder of the records
 
 
-def of_readers(
+def read_label_maps(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     num_classes: Optional[int] = None,
     first_id: int = FIRST_ID,
 ) -> Optional[LabelMap]:
-    """Return the classes of a config: the label maps of its readers as one; None: none has any.
+    """Read the label maps of a config's readers, and merge them; None: no reader has one.
 
     Each reader may have its own label map: other names for the same ids, fewer classes or more. The
     first reader's names are shown.
@@ -55,11 +55,13 @@ def of_readers(
     return functools.reduce(LabelMap.merged, maps) if maps else None
 
 
-def beside_records(config: pipeline_pb2.TrainEvalPipelineConfig, ids: range) -> Optional[LabelMap]:
-    """The classes of a `labels.txt` in the folder of the records, where no reader has a label map.
+def read_labels_file(
+    config: pipeline_pb2.TrainEvalPipelineConfig, ids: range
+) -> Optional[LabelMap]:
+    """Read a `labels.txt` in the folder of the records, where no reader has a label map.
 
-    Programs that write lines `0:daisy` there name it nowhere; other programs write other things
-    under that name, so one that does not fit is passed over, with a warning.
+    Some programs write lines `0:daisy` there, and no config names the file. Other programs write
+    other things under that name: a file that does not fit is ignored, with a warning.
 
     Args:
         config: the pipeline config.
@@ -75,8 +77,8 @@ def beside_records(config: pipeline_pb2.TrainEvalPipelineConfig, ids: range) -> 
     if path is None:
         return None
     try:
-        found = LabelMap.read(path, first_id=ids.start)
-        wrong = [item.id for item in found.items if item.id not in ids]
+        label_map = LabelMap.read(path, first_id=ids.start)
+        wrong = [item.id for item in label_map.items if item.id not in ids]
         problem = f'id {wrong[0]} is not one of {ids.start} to {ids.stop - 1}' if wrong else ''
     except errors.DataError as error:
         problem = errors.first_line(error)
@@ -84,32 +86,32 @@ def beside_records(config: pipeline_pb2.TrainEvalPipelineConfig, ids: range) -> 
         log.warning('%s does not name the classes: %s', path, problem)
         return None
     log.info('class names: %s', path)
-    return found
+    return label_map
 
 
 def asset_files(label_map: Optional[LabelMap]) -> Dict[str, str]:
-    """See `Task.asset_files`: the label map, where there is one."""
+    """Return the contents of the asset files by name: the label map, where there is one."""
     return {} if label_map is None else {FILE: label_map.text()}
 
 
 def localize(
     config: pipeline_pb2.TrainEvalPipelineConfig, folders: Sequence[str], only_names: bool
 ) -> None:
-    """Points the readers of a saved config to the label map that was saved with it.
+    """Point the readers of a saved config to the label map that was saved with it.
 
     Args:
         config: changed in place.
         folders: may hold a copy, see `FILE`; the first that does counts.
-        only_names: nothing is decoded with the label maps: the copy is then taken even where a
-            reader's own path exists (in another working directory that may be any file), and where
-            there is neither, classes go without names, with a warning. False: a reader keeps the
-            path that exists.
+        only_names: the label maps give names only; nothing is decoded with them. The copy is then
+            used even where a reader's own path exists, which may be any file in another working
+            directory. Where there is neither, classes have no names, with a warning. False: a
+            reader keeps a path that exists.
     """
     copies = [os.path.join(folder, FILE) for folder in folders if folder]
     copy = next((path for path in copies if _exists(path)), '')
     readers = [config.train_input_reader, *config.eval_input_reader]
     if copy and not any(reader.label_map_path for reader in readers):
-        readers[0].label_map_path = copy  # the names came from beside the records
+        readers[0].label_map_path = copy  # the names came from a `labels.txt`
     for index, reader in enumerate(readers):
         path = reader.label_map_path
         if not path or (_exists(path) and not (copy and only_names)):

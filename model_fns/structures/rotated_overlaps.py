@@ -1,9 +1,9 @@
-"""How much rotated boxes overlap, for metrics: NumPy, float64, outlines [n, 4, 2] of y and x.
+"""Overlaps of rotated boxes, for metrics: NumPy, float64, outlines [n, 4, 2] of y and x.
 
 One outline is clipped at the four edges of the other, one after the other (Sutherland and Hodgman
-1974). Nothing is compared with a tolerance: a point that rounding puts on the wrong side of an edge
-moves an area by as little as the point is away from it. The graph's own way is another one
-(`boxes.parallelograms`), and the benchmark `rotated` holds both against each other.
+1974). No comparison has a tolerance: a point that rounding puts on the wrong side of an edge
+changes an area by as little as its distance to the edge. Graphs compute overlaps in another way
+(`boxes.parallelograms`), and the benchmark `rotated` compares both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from model_fns.structures import rotated_rectangles
 
-# Pairs that are computed at once: memory keeps to a bound.
+# Pairs that are computed at once, which bounds the memory.
 _BLOCK = 1 << 15
 
 
@@ -20,7 +20,7 @@ def outlines(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return the corners [n, 4, 2] of boxes in pixels of an image of a size (height, width).
 
     Args:
-        boxes: [n, 4] upright, [n, 5] rotated or [n, 8] the corners themselves; normalized.
+        boxes: [n, 4] axis-aligned, [n, 5] rotated or [n, 8] the corners themselves; normalized.
         size: of the image.
     """
     boxes = np.asarray(boxes, np.float64)
@@ -32,7 +32,7 @@ def outlines(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def corners(boxes: np.ndarray) -> np.ndarray:
-    """Outlines [n, 4, 2] of boxes in pixels: themselves, or of upright boxes [n, 4]."""
+    """Return outlines [n, 4, 2] of boxes in pixels: as they are, or of axis-aligned ones [n, 4]."""
     return boxes if boxes.ndim == 3 else outlines(boxes, (1, 1))
 
 
@@ -44,7 +44,7 @@ def areas(polygons: np.ndarray) -> np.ndarray:
 
 
 def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return areas [n, m] of what convex outlines [n, 4, 2] and [m, 4, 2] have in common."""
+    """Return the areas [n, m] of the intersections of convex outlines [n, 4, 2] and [m, 4, 2]."""
     low = np.maximum(first.min(1)[:, np.newaxis], second.min(1))
     high = np.minimum(first.max(1)[:, np.newaxis], second.max(1))
     rows, columns = np.nonzero(np.all(low <= high, axis=-1))
@@ -64,7 +64,7 @@ def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return areas [n] that convex outlines [n, 4, 2] have in common with those in the same row."""
+    """Return the areas [n] of the intersections of convex outlines [n, 4, 2], row by row."""
     if not len(first):
         return np.zeros(0)
     middle = (first.mean(1) + second.mean(1))[:, np.newaxis] / 2
@@ -74,15 +74,15 @@ def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     for edge in range(4):
         start, end = second[:, edge], second[:, (edge + 1) % 4]
         polygons, counts = _clipped(polygons, counts, start, end - start)
-    found = np.where(counts > 2, areas(polygons), 0.0)
-    # An edge without length clips nothing, and areas without one have nothing in common.
-    return np.minimum(found, limits)
+    common = np.where(counts > 2, areas(polygons), 0.0)
+    # Edges without length clip nothing: the limit is 0 where an outline has no area.
+    return np.minimum(common, limits)
 
 
 def _clipped(
     polygons: np.ndarray, counts: np.ndarray, start: np.ndarray, edge: np.ndarray
 ) -> tuple:
-    """Return polygons [n, k, 2] of `counts` corners without what is on the left of an edge each."""
+    """Clip polygons [n, k, 2] of `counts` corners at one edge each: the left side is cut off."""
     size = polygons.shape[1]
     valid = np.arange(size) < counts[:, np.newaxis]
     following = (np.arange(size) + 1) % np.maximum(counts, 1)[:, np.newaxis]
@@ -93,12 +93,12 @@ def _clipped(
     change = side - end_side
     along = np.divide(side, change, out=np.zeros_like(side), where=inside != end_inside)
     crossings = polygons + along[..., np.newaxis] * (ends - polygons)
-    # After each corner that stays comes the crossing of the edge behind it, where there is one.
+    # Each corner inside is followed by the crossing of the edge after it, where there is one.
     points = np.stack([polygons, crossings], axis=2).reshape([len(polygons), 2 * size, 2])
     kept = np.stack([valid & inside, valid & (inside != end_inside)], axis=2)
     kept = kept.reshape([len(polygons), 2 * size])
-    # Of quadrilaterals there are 8 corners at most; more where rounding puts what lies along the
-    # edge on either side of it by turns.
+    # A clipped quadrilateral has at most 8 corners. It has more where rounding puts points along
+    # the edge on alternating sides of it.
     counts = kept.sum(axis=1)
     order = np.argsort(~kept, axis=1, kind='stable')[:, : max(counts.max(), 1)]
     points = np.take_along_axis(points, order[..., np.newaxis], axis=1)
@@ -108,12 +108,12 @@ def _clipped(
 
 
 def _clockwise(polygons: np.ndarray) -> np.ndarray:
-    """Return polygons [n, k, 2] in the order in which they are seen clockwise."""
+    """Return polygons [n, k, 2] with their corners in clockwise order."""
     following = np.roll(polygons, -1, axis=1)
     turns = np.sum(_cross(polygons, following), axis=1) < 0
     return np.where(turns[:, np.newaxis, np.newaxis], polygons[:, ::-1], polygons)
 
 
 def _cross(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Cross products [...] of vectors [..., 2]: above 0 where the second is on the right."""
+    """Return cross products [...] of vectors [..., 2]: positive where the second is right."""
     return first[..., 1] * second[..., 0] - first[..., 0] * second[..., 1]

@@ -1,16 +1,17 @@
-"""Rotated rectangles in NumPy, and the one convention for them here.
+"""Rotated rectangles in NumPy, and the convention for them in this project.
 
 A rotated box is [cy, cx, h, w, angle]. Rows grow downwards. With an angle of 0 the width lies along
-x and the height along y; a positive angle turns the box clockwise as it is seen, in radians: the
-width then lies along (x, y) = (cos angle, sin angle), the height along (-sin angle, cos angle). Its
-corners are those of the unturned box: top left, top right, bottom right, bottom left, in order.
+x and the height along y. A positive angle, in radians, rotates the box clockwise as it is seen: the
+width then lies along (x, y) = (cos angle, sin angle), the height along (-sin angle, cos angle). The
+order of the corners is that of the box before its rotation: top left, top right, bottom right,
+bottom left.
 
-Three things are the same rectangle: (h, w, angle), (h, w, angle + pi) and (w, h, angle + pi / 2).
-Where one is to be chosen it is the long edge form, `le90`: w >= h, and an angle in [-pi/2, pi/2).
-Lengths are pixels, or any unit that is the same along y and x: the numbers of a record, which are
-fractions of the height (cy, h) and of the width (cx, w), are a form of storage, see `from_record`.
+(h, w, angle), (h, w, angle + pi) and (w, h, angle + pi / 2) are the same rectangle. The canonical
+one is the long edge form, `le90`: w >= h, and an angle in [-pi/2, pi/2). Lengths are pixels, or any
+unit that is the same along y and x. Records store fractions of the height (cy, h) and of the width
+(cx, w), see `from_record`.
 
-What others write:
+Conventions of other systems:
 
 | who | numbers | angle |
 | --- | --- | --- |
@@ -85,7 +86,7 @@ def smallest_around(points: np.ndarray) -> np.ndarray:
 
 
 def convex_hull(points: np.ndarray) -> np.ndarray:
-    """Return the corners of the convex hull [m, 2] of points [n, 2], in order (Andrew 1979)."""
+    """Return the least convex polygon [m, 2] around points [n, 2], in order (Andrew 1979)."""
     points = np.unique(np.asarray(points, np.float64), axis=0)
     if len(points) < 3:
         return points

@@ -1,14 +1,13 @@
-"""`train_loop` and `eval_continuously`, with the arguments that programs call them with.
+"""`train_loop` and `eval_continuously`, with the arguments of the TensorFlow 2 loop.
 
     from model_fns.tf2_api import loops
 
     loops.train_loop('pipeline.config', 'my_run', num_steps_per_iteration=100)
 
-Thin: a config is made of the arguments, and `estimator_lib.training` does what it does for every
-other config with `train_config.loop: TF_FUNCTION`, for any task. So these hold: the global step
-ends at the number of steps asked for, not behind it; freezing, multipliers and clipping are those
-of the config; checkpoints are named by their step, hold all variables, and the last step's is
-saved.
+The arguments become a config with `train_config.loop: TF_FUNCTION`, which `estimator_lib.training`
+runs for any task. So training ends exactly at the requested number of steps, uses the config's
+freezing, multipliers and clipping, and saves complete checkpoints that are named by their step, the
+last step included.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Override = Union[None, str, Config]
 PerformanceExporter = Callable[[Dict[str, float], str], None]
 
 _LOSS, _RATE = 'Loss/total_loss', 'speed/steps_per_second'
-# Further keyword arguments, and the fields that they set.
+# Further keyword arguments and the fields that they set.
 _FIELDS = {
     'batch_size': 'train_config.batch_size',
     'use_bfloat16': 'train_config.use_bfloat16',
@@ -56,22 +55,22 @@ def train_loop(
     num_steps_per_iteration: int = 100,
     **kwargs: Any,
 ) -> None:
-    """Trains the model of a pipeline config, without evaluations.
+    """Train the model of a pipeline config, without evaluations.
 
     Args:
         pipeline_config_path: of the config.
-        model_dir: where checkpoints and events go; one with checkpoints of the model is resumed.
-        config_override: a config, or the text of one, that is merged over it.
+        model_dir: folder of checkpoints and events; training resumes from a checkpoint there.
+        config_override: a config, or its text, that is merged over the file.
         train_steps: the global step at which training ends; None: `train_config.num_steps`.
         use_tpu: TPUs are not supported: False.
-        save_final_config: the config is saved as `model_dir/pipeline.config` in any case.
+        save_final_config: has no effect: the config is always saved as `model_dir/pipeline.config`.
         checkpoint_every_n: steps between two checkpoints; the last step has one too.
-        checkpoint_max_to_keep: how many of the latest checkpoints stay.
-        record_summaries: whether TensorBoard gets pictures of the input; scalars it gets always.
-        performance_summary_exporter: called in the end with `steps_per_sec`, `steps_per_sec_p50`,
+        checkpoint_max_to_keep: number of the latest checkpoints to keep.
+        record_summaries: whether TensorBoard gets pictures of the input; it always gets scalars.
+        performance_summary_exporter: called at the end with `steps_per_sec`, `steps_per_sec_p50`,
             `steps_per_sec_max` and `last_batch_loss`, and with `fp32` or `bf16`.
         num_steps_per_iteration: steps in a call of the compiled function, and between two sets of
-            scalars; the last call has fewer where training ends before.
+            scalars; the last call may have fewer.
         **kwargs: `batch_size`, `use_bfloat16`.
 
     Raises:
@@ -118,26 +117,25 @@ def eval_continuously(
     save_final_config: bool = False,
     **kwargs: Any,
 ) -> Dict[str, Dict[str, float]]:
-    """Evaluates the checkpoints of a folder as another process writes them.
+    """Evaluate the checkpoints of a folder as another process writes them.
 
-    Ends with the checkpoint of the last step, or when none has come for a while. Checkpoints that
-    are written during an evaluation are skipped for the latest one.
+    It ends after the checkpoint of the last step, or after `timeout` without a new one. After each
+    evaluation it takes the latest checkpoint and skips those in between.
 
     Args:
         pipeline_config_path: of the config.
         config_override: see `train_loop`.
         train_steps: the last step; None: `train_config.num_steps`.
         sample_1_of_n_eval_examples: evaluate on every n-th example; None: on all.
-        sample_1_of_n_eval_on_train_examples: training examples are not evaluated on: 1, or what a
-            program gives beside it.
+        sample_1_of_n_eval_on_train_examples: has no effect: training examples are not evaluated.
         use_tpu: TPUs are not supported: False.
         override_eval_num_epochs: an evaluation reads its examples once: True.
-        postprocess_on_cpu: where there is no TPU, TensorFlow places post-processing: False.
-        model_dir: where metrics and events go.
-        checkpoint_dir: where the checkpoints come from.
-        wait_interval: seconds between the beginnings of two evaluations, at least.
+        postprocess_on_cpu: without a TPU, TensorFlow places post-processing: False.
+        model_dir: folder for metrics and events.
+        checkpoint_dir: folder of the checkpoints.
+        wait_interval: least number of seconds between the starts of two evaluations.
         timeout: seconds without a new checkpoint after which this ends.
-        eval_index: which `eval_input_reader` is evaluated on.
+        eval_index: index of the `eval_input_reader` to evaluate.
         save_final_config: whether `model_dir/pipeline.config` is written.
         **kwargs: see `train_loop`.
 
@@ -159,7 +157,7 @@ def eval_continuously(
         if not folder:
             raise errors.ConfigError(f'{name} is {folder!r}; expected a folder.')
     config = _load(pipeline_config_path, config_override, train_steps, kwargs)
-    reader = _only_reader(config, eval_index)
+    reader = _select_reader(config, eval_index)
     reader.sample_1_of_n_examples = sample_1_of_n_eval_examples or 1
     if save_final_config:
         config_lib.save_pipeline_config(config, model_dir)
@@ -176,7 +174,7 @@ def eval_continuously(
 def _load(
     path: str, override: Override, train_steps: Optional[int], options: Dict[str, Any]
 ) -> Config:
-    """The config of the arguments that both functions have."""
+    """Load the config for the arguments that both functions share."""
     overrides = [override] if isinstance(override, str) else []
     config = config_lib.load_pipeline_config(path, overrides=overrides)
     if isinstance(override, Config):
@@ -185,16 +183,17 @@ def _load(
     for name, value in options.items():
         if name not in _FIELDS:
             raise errors.ConfigError(
-                f'{name} is no argument of this loop{errors.did_you_mean(name, _FIELDS)} Fields of '
-                'the config are set by config_override.'
+                f'{name} is not an argument of this loop'
+                f'{errors.did_you_mean(name, _FIELDS)} Fields of the config are set by '
+                'config_override.'
             )
         if value is not None:
             settings.append(f'{_FIELDS[name]}={str(value).lower()}')
     return config_lib.apply_settings(config, settings)
 
 
-def _only_reader(config: Config, index: int) -> input_reader_pb2.InputReader:
-    """The evaluation's reader of that index; the config is left with no other."""
+def _select_reader(config: Config, index: int) -> input_reader_pb2.InputReader:
+    """Remove all evaluation readers but one from the config; return that one."""
     readers = config.eval_input_reader
     if not 0 <= index < len(readers):
         raise errors.ConfigError(
@@ -213,26 +212,26 @@ def _refuse(**tpu_options: bool) -> None:
 
 
 def _refuse_scope() -> None:
-    """Refuses the scope of a strategy: the config says which devices train."""
+    """Refuse the scope of a strategy: the config chooses the devices."""
     if tf.distribute.has_strategy():
         strategy = type(tf.distribute.get_strategy()).__name__
         raise errors.ConfigError(
-            f'train_loop was called in the scope of a {strategy}, but the config says on which '
-            'devices it trains; expected a call outside of it, and for several devices '
+            f'train_loop was called in the scope of a {strategy}, but the config chooses the '
+            'devices; expected a call outside of the scope, and for several devices '
             'train_config { cluster { mode: MIRRORED } }.'
         )
 
 
 def _performance(model_dir: str, start: int) -> Dict[str, float]:
-    """What a run that began at a step has reported of its speed, and its last loss."""
-    found: List[Tuple[int, str, float]] = []
+    """Read the reported speed and the last loss of a run that started at a step."""
+    scalars: List[Tuple[int, str, float]] = []
     for path in glob.glob(os.path.join(glob.escape(model_dir), 'events*')):
         for event in tf1.train.summary_iterator(path):
             for value in event.summary.value:
                 if event.step > start and value.tag in (_LOSS, _RATE):
-                    found.append((event.step, value.tag, value.simple_value))
-    rates = [value for _, tag, value in sorted(found) if tag == _RATE] or [float('nan')]
-    losses = [value for _, tag, value in sorted(found) if tag == _LOSS] or [float('nan')]
+                    scalars.append((event.step, value.tag, value.simple_value))
+    rates = [value for _, tag, value in sorted(scalars) if tag == _RATE] or [float('nan')]
+    losses = [value for _, tag, value in sorted(scalars) if tag == _LOSS] or [float('nan')]
     return {
         'steps_per_sec': float(np.mean(rates)),
         'steps_per_sec_p50': float(np.median(rates)),

@@ -31,7 +31,7 @@ def test_threads_are_those_of_the_session():
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A folder in place of the repository's."""
+    """Use a folder instead of the repository's."""
     monkeypatch.setattr(measuring, 'ROOT', str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'benchmarks').mkdir()

@@ -192,7 +192,7 @@ class Job:
         """The prefixes of the checkpoints in the job's folder, by step."""
         indices = tf.io.gfile.glob(os.path.join(self.model_dir, 'model.ckpt-*.index'))
         prefixes = [path[: -len('.index')] for path in indices]
-        return {checkpoint_files.step_of(prefix): prefix for prefix in prefixes}
+        return {checkpoint_files.checkpoint_step(prefix): prefix for prefix in prefixes}
 
     def last_step(self) -> int:
         """The step that the job says it has ended with; 0 when it does not."""

@@ -96,7 +96,7 @@ class Plain(Line):
 
 
 def trained_plainly(folder, clones=1):
-    """A config whose run has 4 steps on the points 1, 2, 3 and 4, and the folder of the run."""
+    """Train 4 steps on the points 1, 2, 3 and 4; return the config and the folder of the run."""
     config = line_task.create_config(folder)
     config.train_config.num_steps = 4
     config.train_config.optimizer.use_moving_average = True
@@ -110,7 +110,7 @@ def trained_plainly(folder, clones=1):
 
 
 def slopes(steps):
-    """The slope after each step, and its average after the last one, by hand."""
+    """Compute by hand the slope after each step, and its average after the last one."""
     slope = average = 1.0
     for step in range(steps):
         batch = ((1.0, 2.0), (3.0, 4.0))[step % 2]

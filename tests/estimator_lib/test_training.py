@@ -410,7 +410,7 @@ def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     assert not list((tmp_path / 'run').glob('model.ckpt-2.*'))
     best = str(tmp_path / 'run' / 'best')
-    assert checkpoint_files.step_of(checkpoint_files.resolve_checkpoint(best)) == 2
+    assert checkpoint_files.checkpoint_step(checkpoint_files.resolve_checkpoint(best)) == 2
     assert saved_slope(best) == pytest.approx(slope_after(2), rel=1e-5)
     config.train_config.num_steps = 8  # another start; no evaluation is better
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))

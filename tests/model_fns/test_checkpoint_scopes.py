@@ -23,13 +23,13 @@ def test_a_scope_that_is_in_a_name_twice_is_renamed_twice():
         'a/act_quant/a/act_quant/max/biased': 'Outer/a/act_quant/Outer/a/act_quant/max/biased',
         'b/a/min/biased': 'Outer/b/a/min/biased',
     }.items():
-        assert checkpoint_scopes.renamed(name, rename) == expected
+        assert checkpoint_scopes.rename_scope(name, rename) == expected
 
 
 def test_names_in_an_outer_scope():
     with tf.Graph().as_default():
         kept = [tf.compat.v1.get_variable(name, []) for name in ('a/x', 'q/q/min/biased')]
-        assert checkpoint_scopes.names_in('F/', kept) == {
+        assert checkpoint_scopes.add_scope('F/', kept) == {
             'F/a/x': kept[0],
             'F/q/F/q/min/biased': kept[1],
         }

@@ -13,13 +13,13 @@ def test_a_histogram_has_objects_and_images():
         '  1 cat            5 objects  83.3%  in 2 of 3 images',
         '  2 dog            1 objects  16.7%  in 1 of 3 images',
     ]
-    assert report.doubts == []
+    assert report.warnings == []
 
 
 def test_what_is_no_class_is_ignored():
     report = class_report({'train_input_reader': [{0: 9, 255: 1}]}, {0: 'background'}, 'pixels')
     assert report.lines[2] == '  255 (ignored)            1 pixels  10.0%  in 1 of 1 images'
-    assert report.doubts == []
+    assert report.warnings == []
 
 
 def test_classes_without_examples_and_in_one_split_alone():
@@ -28,7 +28,7 @@ def test_classes_without_examples_and_in_one_split_alone():
         'eval_input_reader[0]': [{1: 1}],
         'eval_input_reader[1]': [{3: 1}],
     }
-    assert class_report(readers, NAMES, 'objects').doubts == [
+    assert class_report(readers, NAMES, 'objects').warnings == [
         'there is no example of 1 of 4 classes: 4 hen',
         'evaluation has examples of, and training has none of 1 of 4 classes: 3 cow',
         'training has examples of, and evaluation has none of 1 of 4 classes: 2 dog',
@@ -39,7 +39,7 @@ def test_training_on_nothing_is_a_problem_and_evaluation_on_nothing_a_doubt():
     readers = {'train_input_reader': [{}, {7: 2}], 'eval_input_reader[0]': [{}]}
     report = class_report(readers, {1: 'cat', 2: 'dog'}, 'objects')
     assert report.problems == ['train_input_reader: there are no objects of any of the 2 classes']
-    assert report.doubts[0] == (
+    assert report.warnings[0] == (
         'eval_input_reader[0]: there are no objects of any of the 2 classes'
     )
     readers['train_input_reader'].append({2: 1})
@@ -48,7 +48,7 @@ def test_training_on_nothing_is_a_problem_and_evaluation_on_nothing_a_doubt():
 
 def test_without_records_nothing_is_said():
     report = class_report({'train_input_reader': [], 'eval_input_reader[0]': []}, NAMES, 'images')
-    assert (list(report.lines), list(report.doubts)) == ([], [])
+    assert (list(report.lines), list(report.warnings)) == ([], [])
 
 
 def test_long_histograms_are_cut_in_the_middle():
@@ -58,7 +58,7 @@ def test_long_histograms_are_cut_in_the_middle():
     assert report.lines[16] == '  ... 10 classes between these'
     assert report.lines[15].split()[:3] == ['14', 'c14', '86']
     assert report.lines[17].split()[:3] == ['25', 'c25', '75']
-    assert report.doubts == [
+    assert report.warnings == [
         'there is no example of 10 of 50 classes: 40 c40, 41 c41, 42 c42, 43 c43, 44 c44, 45 c45, '
         '46 c46, 47 c47, 48 c48, 49 c49'
     ]

@@ -31,7 +31,7 @@ RULES = {kind: model_fns.rules_of_task(config_of(kind)) for kind in KINDS}
 
 
 def reached(kind):
-    """(message, field) of what a config of one kind can set below supported fields."""
+    """Return (message, field) of the supported fields that a config of one kind can set."""
     found, queue = {}, [ROOT]
     while queue:
         message = queue.pop()
@@ -120,7 +120,7 @@ DECIDED_BY_RULES = {
 
 
 def program_text():
-    """The source of everything that may read a config, but the rules."""
+    """Return the source of everything that may read a config, except the rules."""
     root = pathlib.Path(model_fns.__file__).resolve().parent.parent
     paths = [*(root / 'estimator_lib').rglob('*.py'), *(root / 'model_fns').rglob('*.py')]
     tables = re.compile(r'config_rules')
@@ -240,7 +240,7 @@ def test_several_scales_are_not_quantized():
 
 
 @pytest.mark.parametrize(
-    ('text', 'doubts'),
+    ('text', 'warnings'),
     [
         ('delay: 1', []),
         ('delay: 2', ['does not quantize before step 2']),
@@ -248,7 +248,7 @@ def test_several_scales_are_not_quantized():
         ('delay: 0 symmetric: true', ['the published system read it']),
     ],
 )
-def test_what_is_doubtful_of_quantization(text, doubts):
+def test_warnings_of_quantization(text, warnings):
     model = 'num_classes: 2 backbone { name: "mobilenet_v1" }'
     config = config_lib.parse_pipeline_config(
         f'model {{ classification {{ {model} }} }} train_config {{ num_steps: 10 }}'
@@ -256,5 +256,5 @@ def test_what_is_doubtful_of_quantization(text, doubts):
         '',
     )
     found = [one for one in model_fns.validate(config, None) if 'graph_rewriter' in one]
-    assert len(found) == len(doubts)
-    assert all(doubt in one for doubt, one in zip(doubts, found))
+    assert len(found) == len(warnings)
+    assert all(warning in one for warning, one in zip(warnings, found))

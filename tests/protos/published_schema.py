@@ -8,7 +8,7 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 
 def build_file(published):
-    """All published messages and enums as one file.
+    """Build one file of all published messages and enums.
 
     Args:
         published: the table of `odapi_schema.json`.
@@ -35,7 +35,7 @@ def build_file(published):
 
 
 def _holder(file, messages, name):
-    """The file or message that a type is declared in, and its name there."""
+    """Return the file or message that declares a type, and its name there."""
     above, _, own_name = name.rpartition('.')
     return messages.get(above, file), own_name
 

@@ -26,7 +26,7 @@ WeightSharedConvolutionalBoxPredictor.class_prediction_bias_init XYPair.x XYPair
 
 
 def reachable_messages():
-    """The messages that a config can set, without those in what is an error for all tasks."""
+    """Return the messages that a config can set, except those that are errors for all tasks."""
     found, queue = {}, [pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR]
     while queue:
         message = queue.pop()

@@ -38,7 +38,7 @@ def published(shared):
 
 
 def our_name(published):
-    """The name of a published message or enum in our package."""
+    """Return the name of a published message or enum in our package."""
     return published.replace(f'{published_schema.PACKAGE}.', PACKAGE)
 
 
@@ -49,7 +49,7 @@ def find_message(name):
 
 
 def as_recorded(field):
-    """A field in the form of the table of the published schema."""
+    """Convert a field to the form of the table of the published schema."""
     recorded = {
         'name': field.name,
         'number': field.number,
@@ -71,14 +71,14 @@ def as_recorded(field):
 
 
 def default_of(field):
-    """A default as it is recorded: an enum's by its name."""
+    """Return a default as it is recorded; an enum's by its name."""
     if field.enum_type is None:
         return field.default_value
     return field.enum_type.values_by_number[field.default_value].name
 
 
 def without_implied(recorded):
-    """A recorded field in our package, without the default of one that has none."""
+    """Return a recorded field in our package, without the default of one that has none."""
     if 'type_name' in recorded:
         recorded = {**recorded, 'type_name': our_name(recorded['type_name'])}
     if recorded.get('has_explicit_default'):

@@ -12,7 +12,7 @@ PAGE = generate.PAGE.read_text()
 
 
 def messages(descriptor, found=None):
-    """All messages that a config can hold, by name."""
+    """Return all messages that a config can hold, by name."""
     found = {} if found is None else found
     if descriptor.name not in found:
         found[descriptor.full_name] = descriptor

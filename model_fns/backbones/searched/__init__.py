@@ -1,1 +1,1 @@
-"""Networks that architecture search has found: NASNet, PNASNet, those of DeepLab."""
+"""Networks from architecture search: NASNet, PNASNet, those of DeepLab."""

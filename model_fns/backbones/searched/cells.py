@@ -1,4 +1,4 @@
-"""Cells that architecture search has found, and what is dropped of them in training.
+"""Cells from architecture search, and the dropping of their operations in training.
 
 A cell (Zoph et al. 2018, "Learning Transferable Architectures for Scalable Image Recognition",
 section 3) takes two feature maps: the current one and the one before it. These are its first two
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class DropPath:
-    """Whole operations are left out at random (Zoph et al. 2018, appendix A.7).
+    """Random dropping of whole operations (Zoph et al. 2018, appendix A.7).
 
     The probability to keep an operation falls linearly from 1, over the steps of training, to a
     least one that falls linearly over the cells.
@@ -77,7 +77,7 @@ class DropPath:
     def published(
         cls, options: registry.Options, keep_prob: float, steps: int, cells: int
     ) -> DropPath:
-        """That of a network, where the options do not change it.
+        """Return the published path dropping of a network, with the changes of the options.
 
         Raises:
             errors.ConfigError: steps for a probability that stays 1.
@@ -92,9 +92,9 @@ class DropPath:
         return cls(keep_prob, int(options.get('drop_path_steps', steps)), cells)
 
     def factors(self, cell: int, count: int, batch: tf.Tensor) -> List[tf.Tensor]:
-        """What the outputs of the operations of one cell are multiplied by, in training.
+        """Draw the factors on the outputs of the operations of one cell, in training.
 
-        It depends on the seed, the variable scope and the global step, as dropout does.
+        They depend on the seed, the variable scope and the global step, as dropout does.
 
         Args:
             cell: number of the cell, from 0.
@@ -141,9 +141,9 @@ def build_cell(
         cell: its operations.
         current: [batch, height, width, channels].
         previous: the same size.
-        place: where it is.
+        place: its place in the network.
         style: of all layers.
-        drop_path: what is dropped in training.
+        drop_path: of the operations, in training.
 
     Returns:
         [batch, height', width', channels'], not activated.
@@ -191,12 +191,12 @@ def conv(
 
 
 def norm(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Tensor:
-    """Batch norm of the style."""
+    """Apply the style's batch norm."""
     return layers.batch_norm(inputs, style.batch_norm, style.is_training, scope)
 
 
-def size_of(features: tf.Tensor) -> Sequence[object]:
-    """Height and width of [batch, height, width, channels]: ints, or int32 scalars if unknown."""
+def map_size(features: tf.Tensor) -> Sequence[object]:
+    """Return height and width of [batch, height, width, channels]: ints, or int32 scalars."""
     dynamic = tf.shape(features)
     known = features.shape.as_list()
     return [dynamic[axis] if known[axis] is None else known[axis] for axis in (1, 2)]
@@ -227,14 +227,14 @@ def _factors(
     if not style.is_training or drop_path.keep_prob >= 1.0:
         return {}
     droppable = [index for index, term in enumerate(terms) if term.operation != 'identity']
-    drawn = drop_path.factors(number, len(droppable), tf.shape(current)[0])
-    return dict(zip(droppable, drawn))
+    factors = drop_path.factors(number, len(droppable), tf.shape(current)[0])
+    return dict(zip(droppable, factors))
 
 
 def _outputs(
     cell: Cell, values: Sequence[tf.Tensor], channels: int, style: layers.LayerStyle
 ) -> List[tf.Tensor]:
-    """The states of the result, each with as many channels (a first cell's input has its own)."""
+    """Return the states of the result, projected to `channels` where they have others."""
     outputs = []
     for index in cell.outputs:
         value = values[index]
@@ -286,8 +286,8 @@ def _separable(
 def _atrous(
     active: tf.Tensor, size: int, stride: int, channels: int, style: layers.LayerStyle
 ) -> tf.Tensor:
-    """At stride 2 the map is made smaller first, and the rate is 1."""
+    """Build an atrous convolution; at stride 2 it is a plain one on a resized map."""
     if stride == 2:
-        active = layers.resize(active, *((side - 1) // 2 + 1 for side in size_of(active)))
+        active = layers.resize(active, *((side - 1) // 2 + 1 for side in map_size(active)))
     scopes = f'atrous_{size}x{size}', f'bn_atr_{size}x{size}'
     return conv(active, channels, size, style, *scopes, rate=1 if stride == 2 else 2)

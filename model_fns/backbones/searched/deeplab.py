@@ -123,7 +123,9 @@ def nas_features(
         for number, (before, level) in enumerate(zip((0, *levels), levels)):
             current = maps[-1]
             if level < before:
-                current = layers.resize(current, *(2 * side - 1 for side in cells.size_of(current)))
+                current = layers.resize(
+                    current, *(2 * side - 1 for side in cells.map_size(current))
+                )
             filters = int(options.get('stem_filters', _STEM_FILTERS)) * 2**level
             place = cells.Place(number, filters, 2 if level > before else 1)
             with tf1.variable_scope(f'cell_{number}'):
@@ -161,7 +163,7 @@ def _matched(
     """Return the previous map at the current one's size, with the cell's channels."""
     known = current.shape[1:3].is_fully_defined()
     if not (known and previous.shape[1:3] == current.shape[1:3]):
-        previous = layers.resize(previous, *cells.size_of(current))
+        previous = layers.resize(previous, *cells.map_size(current))
     if previous.shape[-1] == channels:
         return previous
     active = style.activation(previous)

@@ -1,4 +1,4 @@
-"""NASNet-A (Zoph et al. 2018), and what PNASNet has in common with it.
+"""NASNet-A (Zoph et al. 2018), and the parts that PNASNet shares with it.
 
 Normal cells keep the size of the maps, reduction cells halve it and double the channels. Where a
 cell's previous map is larger than its current one, it is halved by two 1x1 convolutions of every
@@ -105,7 +105,7 @@ class Architecture:
 
     @property
     def last_end_point(self) -> str:
-        """That of the last cell."""
+        """The end point of the last cell."""
         return f'Cell_{self.cells - 1}'
 
 
@@ -161,7 +161,7 @@ class Step:
 
 
 def plan(architecture: Architecture) -> Tuple[Step, ...]:
-    """The cells of a network in their order; that of step i has the map before it, i, as input."""
+    """Return the cells of a network in order; the input of step i is map i, the one before it."""
     steps: List[Step] = []
     strides = [2 if architecture.strided_stem else 1]
 
@@ -375,7 +375,7 @@ def _halved(active: tf.Tensor, channels: int, style: layers.LayerStyle) -> tf.Te
 
 
 def _auxiliary_logits(features: tf.Tensor, num_classes: int, style: layers.LayerStyle) -> tf.Tensor:
-    """The auxiliary head; its last convolution covers all of the map, whose size is static."""
+    """Build the auxiliary head; its last convolution covers the whole map, of static size."""
     window = [min(side, 5) for side in features.shape[1:3]]
     pooled = tf.nn.avg_pool2d(style.activation(features), window, 3, 'VALID')
     projected = style.activation(cells.conv(pooled, 128, 1, style, 'proj', 'aux_bn0'))
@@ -396,7 +396,7 @@ def feature_maps(architecture: Architecture) -> Mapping[int, str]:
 
 
 def describe(name: str, architecture: Architecture) -> registry.Network:
-    """What the registry knows of a network of cells."""
+    """Describe a network of cells for the registry."""
     has_stages = architecture.second_stage is not None
 
     def bound(function):

@@ -18,14 +18,14 @@ _VISIBLE = 2
 def keypoint_features(
     keypoints: Sequence[Sequence[float]], header: images.ImageHeader
 ) -> records.Features:
-    """Return the keypoints of all objects; those of an object without any are not labeled.
+    """Return the keypoints of all objects; an object without any gets unlabeled ones.
 
     Args:
         keypoints: of each object x, y in pixels and visibility of each keypoint; or empty.
         header: the image's size.
     """
     length = max(map(len, keypoints))
-    rows = [[*one, *[0] * (length - len(one))] for one in keypoints]
+    rows = [[*values, *[0] * (length - len(values))] for values in keypoints]
     points = np.array(rows, np.float64).reshape(-1, PER_KEYPOINT)
     is_labeled = points[:, 2] >= 1
     return {

@@ -1,4 +1,4 @@
-"""The base of formats that have a file of annotations for each image, with the image's stem."""
+"""Base of formats with one annotation file per image, named by the image's stem."""
 
 from __future__ import annotations
 
@@ -76,18 +76,20 @@ class PairedSource(Source):
         ]
 
     def _image_paths(self) -> Dict[str, str]:
-        """Return the images by what their annotations are found by."""
-        return sources.by_stem(sources.images_in(self._image_folder))
+        """Return the paths of the images by the key that an image and its annotation share."""
+        return sources.index_by_stem(sources.list_images(self._image_folder))
 
     def _annotation_paths(self) -> Dict[str, str]:
-        """Return the annotations by what their images are found by."""
+        """Return the paths of the annotations by the same key."""
         folder = self._annotation_folder
         if not tf.io.gfile.isdir(folder):
             raise errors.DataError(f'--annotations: there is no folder {folder}.')
         names = folder_files.list_names(folder)
-        return sources.by_stem([os.path.join(folder, one) for one in names if self._is_one(one)])
+        return sources.index_by_stem(
+            [os.path.join(folder, name) for name in names if self._is_annotation(name)]
+        )
 
-    def _is_one(self, name: str) -> bool:
+    def _is_annotation(self, name: str) -> bool:
         return name.lower().endswith(self.ending) and not name.startswith('.')
 
 

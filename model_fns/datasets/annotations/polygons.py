@@ -20,10 +20,10 @@ _FARTHEST = 4  # times the image's longer side: a point beyond is a slip, and sl
 def mask_features(
     masks: Sequence[Optional[bytes]], boxes: Sequence[Sequence[float]], header: images.ImageHeader
 ) -> records.Features:
-    """Return masks of an image's objects as records have them; nothing where no object has one.
+    """Return the record features of the objects' masks; empty where no object has a mask.
 
-    An object without a mask among others with one gets its box as a mask, of weight 0: so records
-    have a mask for each object, and nobody learns from what nobody drew.
+    Where only some objects have a mask, the others get their box as a mask of weight 0. So records
+    have a mask for each object, and training ignores masks that nobody drew.
 
     Args:
         masks: PNG files, see `draw`; None for an object without.
@@ -51,7 +51,7 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
         header: the image's size.
 
     Raises:
-        errors.DataError: it is no shape of such an image.
+        errors.DataError: the shape is malformed, or not of an image of that size.
     """
     # Imported here: only masks need it.
     from faster_coco_eval.core import mask as coco_masks
@@ -67,14 +67,14 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
         mask = np.asarray(coco_masks.decode(encoded), np.uint8)
         return codecs.encode_png(mask.reshape(header.height, header.width))
     except (RuntimeError, ValueError, TypeError) as error:
-        raise errors.DataError(f'the segmentation is no mask: {error}') from error
+        raise errors.DataError(f'the segmentation cannot be drawn as a mask: {error}') from error
 
 
 def check(shape: Any, header: images.ImageHeader) -> None:
-    """Check what the drawing does not: it would not end, or read outside.
+    """Check the shape: the drawing code would not end or would read out of bounds on a bad one.
 
     Raises:
-        errors.DataError: what is wrong.
+        errors.DataError: the shape is malformed, or not of an image of that size.
     """
     if isinstance(shape, list):
         for polygon in shape:

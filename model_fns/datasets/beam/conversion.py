@@ -1,8 +1,8 @@
 """The converter as a Beam pipeline: the records of `datasets.conversion`, in the same shards.
 
-Which shard a record goes to, and where in it, depends on how many images before it can be used.
-What cannot be used is little: it goes to all workers as a side input, and each then knows the rank
-of each record that it has made.
+The shard of a record, and its position there, depend on how many of the images before it can be
+used. Few images cannot be used: their places go to all workers as a side input, from which each
+worker computes the rank of its records.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Place = Tuple[int, int]  # a part of the split, and a place in it
 
 
 class _Planned(NamedTuple):
-    """An item, and where it belongs.
+    """An item and its place in the output.
 
     Attributes:
         position: among all items.
         place: part, and how many items of the part are before it.
-        item: what is converted.
+        item: the image to convert.
     """
 
     position: int
@@ -44,16 +44,15 @@ def convert(
     options: Options,
     runner: runs.Runner,
 ) -> Dict[str, int]:
-    """See `datasets.conversion.convert`, whose files these are, byte by byte.
+    """Write the same files as `datasets.conversion.convert`, in a Beam pipeline.
 
-    Files get their names when all are complete; a pipeline that is run again writes them anew.
+    Files get their names when all are complete. A second run of the pipeline writes them again.
 
     Args:
-        source: the data set; its files, the label map and the shards are where all workers find
-            them.
-        label_map_path: see there.
-        output_prefix: see there.
-        options: see there; how many processes there are is the runner's to say.
+        source: the data set. All workers must reach its files, the label map and the shards.
+        label_map_path: as in `datasets.conversion.convert`.
+        output_prefix: as there.
+        options: as there, without `num_workers`: the runner decides on the processes.
         runner: runs the pipeline.
 
     Raises:
@@ -75,15 +74,15 @@ def convert(
     for staged in (files, left):
         staged.clear()
     try:
-        for path in shards.values():  # those that no record goes to stay so
+        for path in shards.values():  # a shard without records stays empty
             runs.write_records(path, [])
         with runs.pipeline(runner) as pipeline:
             _build(pipeline, planned, source, plan.classes, options, shards, report)
-        said = sorted(runs.read_json(report))
-        found = [Problem(*one) for _, _, of_item in said for one in of_item]
-        problems = [*plan.problems, *found]
+        reported = sorted(runs.read_json(report))
+        item_problems = [Problem(*values) for _, _, entries in reported for values in entries]
+        problems = [*plan.problems, *item_problems]
         counts = {prefix: plan.parts.count(part) for part, prefix in enumerate(plan.prefixes)}
-        for _, part, _ in said:
+        for _, part, _ in reported:
             if part is not None:
                 counts[plan.prefixes[part]] -= 1
         conversion.check_outcome(problems, counts, options)
@@ -112,8 +111,8 @@ def _build(
     shards: Dict[Place, str],
     report: str,
 ) -> None:
-    """The pipeline: items to records, to shards; and what is wrong, to one file."""
-    made = (
+    """Add the steps from items to shards, and those that write all problems to one file."""
+    outputs = (
         pipeline
         | 'Items' >> beam.Create(planned)
         | 'Spread' >> beam.Reshuffle()
@@ -123,16 +122,16 @@ def _build(
         )
     )
     left_out = beam.pvalue.AsSingleton(
-        made[_LEFT_OUT] | 'All left out' >> beam.combiners.ToList() | beam.Map(_by_part)
+        outputs[_LEFT_OUT] | 'All left out' >> beam.combiners.ToList() | beam.Map(_group_by_part)
     )
     _ = (
-        made['records']
-        | 'Rank' >> beam.Map(_ranked, left_out, options.num_shards)
+        outputs['records']
+        | 'Rank' >> beam.Map(_rank, left_out, options.num_shards)
         | 'Shards' >> beam.GroupByKey()
         | 'Write' >> beam.Map(_write, shards)
     )
     _ = (
-        made[_PROBLEMS]
+        outputs[_PROBLEMS]
         | 'One file' >> beam.Map(lambda problem: (None, problem))
         | 'Gather' >> beam.GroupByKey()
         | 'Report' >> beam.Map(lambda pair: runs.write_json(report, list(pair[1])))
@@ -140,7 +139,7 @@ def _build(
 
 
 class _Convert(beam.DoFn):
-    """Items to records; those without one, and all problems, as outputs of their own."""
+    """Step from items to records; tagged outputs have items without a record, and problems."""
 
     def __init__(self, source: Source, classes: LabelMap, options: Options):
         self._arguments = source, classes, options
@@ -152,36 +151,36 @@ class _Convert(beam.DoFn):
     def process(self, planned: _Planned) -> Iterator[Any]:
         assert self._converter is not None
         outcome = self._converter.convert(planned.item)
-        found = conversion.problems_of(outcome, planned.item)
+        problems = conversion.list_problems(outcome, planned.item)
         if outcome.record is None:
             yield beam.pvalue.TaggedOutput(_LEFT_OUT, planned.place)
         else:
             yield planned.place, outcome.record
-        if found:
+        if problems:
             part = planned.place[0] if outcome.record is None else None
-            problem = (planned.position, part, found)
-            yield beam.pvalue.TaggedOutput(_PROBLEMS, problem)
+            entry = (planned.position, part, problems)
+            yield beam.pvalue.TaggedOutput(_PROBLEMS, entry)
 
 
-def _by_part(left_out: Sequence[Place]) -> Dict[int, List[int]]:
-    """Places by their part, sorted."""
+def _group_by_part(left_out: Sequence[Place]) -> Dict[int, List[int]]:
+    """Group places by their part, sorted."""
     places: Dict[int, List[int]] = {}
     for part, place in sorted(set(left_out)):
         places.setdefault(part, []).append(place)
     return places
 
 
-def _ranked(
-    made: Tuple[Place, bytes], left_out: Mapping[int, Sequence[int]], num_shards: int
+def _rank(
+    placed: Tuple[Place, bytes], left_out: Mapping[int, Sequence[int]], num_shards: int
 ) -> Tuple[Place, Tuple[int, bytes]]:
-    """A record by its shard, with its rank: shards take the records of their part in turn."""
-    (part, place), record = made
+    """Return the shard of a record, and its rank; shards take the records of a part alternately."""
+    (part, place), record = placed
     rank = place - bisect.bisect_left(left_out.get(part, ()), place)
     return (part, rank % num_shards), (rank, record)
 
 
 def _write(group: Tuple[Place, Sequence[Tuple[int, bytes]]], shards: Dict[Place, str]) -> None:
-    """Stages a shard. Of a record that came twice, one stays."""
+    """Write a staged shard; a record that came twice is written once."""
     shard, ranked = group
     contents = dict(ranked)
     runs.write_records(shards[shard], [contents[rank] for rank in sorted(contents)])

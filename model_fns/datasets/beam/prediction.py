@@ -1,7 +1,7 @@
 """`--mode=predict` as a Beam pipeline: files of images to pictures, and to one file of predictions.
 
-An image goes the way that it goes without Beam (`estimator_lib.commands.predict`); a worker takes a
-few files at a time, and a TFRecord file as a whole.
+Images are predicted as without Beam (`estimator_lib.commands.predict`). A worker takes a few files
+at a time; a TFRecord file is not divided.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ def predict_images(
     options: predict.Options,
     runner: runs.Runner,
 ) -> List[str]:
-    """See `predict.predict_images`; what is skipped is listed by the names of the images.
+    """Predict images as `predict.predict_images` does, in a Beam pipeline.
 
     Args:
         open_model: loads the model and its task in a worker; it can be pickled.
-        images: files that all workers find.
+        images: files that all workers can read.
         decoder: makes the decoder of a worker; it can be pickled.
-        output_dir: where all workers can write.
+        output_dir: a folder that all workers can write to.
         options: how.
         runner: runs the pipeline.
+
+    Returns:
+        The reasons for the skipped images, sorted by the images' names.
 
     Raises:
         errors.DataError: no image can be read, or one cannot and `options.skips` is False.
@@ -74,8 +77,8 @@ def _build(
     options: predict.Options,
     report: str,
 ) -> None:
-    """The pipeline: files to entries, to one file; and what is skipped, to another."""
-    made = (
+    """Add the steps from files to the predictions file, and to the list of skipped images."""
+    outputs = (
         pipeline
         | 'Files' >> beam.Create(files)
         | 'Spread' >> beam.Reshuffle()
@@ -83,13 +86,13 @@ def _build(
         | 'Predict' >> beam.ParDo(work).with_outputs(_SKIPPED, main='entries')
     )
     _ = (
-        made['entries']
+        outputs['entries']
         | 'One file' >> beam.Map(lambda entry: (None, entry))
         | 'Gather' >> beam.GroupByKey()
-        | 'Write' >> beam.Map(_write, beam.pvalue.AsList(made[_SKIPPED]), output_dir, options)
+        | 'Write' >> beam.Map(_write, beam.pvalue.AsList(outputs[_SKIPPED]), output_dir, options)
     )
     _ = (
-        made[_SKIPPED]
+        outputs[_SKIPPED]
         | 'One list' >> beam.Map(lambda problem: (None, problem))
         | 'Gather skipped' >> beam.GroupByKey()
         | 'Report' >> beam.Map(lambda pair: runs.write_json(report, sorted(set(pair[1]))))
@@ -97,7 +100,7 @@ def _build(
 
 
 class _Predict(beam.DoFn):
-    """Files to entries of the predictions, each a tuple; what is skipped is an output of its own.
+    """Step from files to entries of the predictions (tuples); skipped images are a tagged output.
 
     Args:
         open_model: see `predict_images`.
@@ -116,7 +119,7 @@ class _Predict(beam.DoFn):
         self._open_model = open_model
         self._make_decoder = decoder
         self._output_dir = output_dir
-        # A worker that ended with an error would be given the same image again and again.
+        # Beam would give the same image again and again to a worker that fails.
         self._options = dataclasses.replace(options, skips=True)
 
     def setup(self) -> None:
@@ -143,7 +146,7 @@ def _write(
     output_dir: str,
     options: predict.Options,
 ) -> None:
-    """Write the predictions. Of an image that came twice, one entry stays."""
+    """Write the predictions; an image that came twice has one entry."""
     if skipped and not options.skips:
         return
     files = prediction_files.PredictionFiles(output_dir, options.output_format, atomically=True)

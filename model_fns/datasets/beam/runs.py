@@ -1,4 +1,4 @@
-"""Runs of Apache Beam: whether it is there, options of a runner, files that appear when whole."""
+"""Runs of Apache Beam: its installation, options of a runner, files that appear when complete."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import tensorflow as tf
 
 from estimator_lib import errors
 
-# How the extra is asked for; its name is that of `setup.py`.
+# The command that installs Beam; `setup.py` defines the extra.
 _INSTALL = "pip install 'vision-model-fns[beam]'"
 
 
 class Runner(NamedTuple):
-    """Who runs a pipeline.
+    """A runner of Beam with its options.
 
     Attributes:
-        name: as Beam knows its own: `DirectRunner`, `FlinkRunner`, `DataflowRunner`, `SparkRunner`.
+        name: one of Beam's runners: `DirectRunner`, `FlinkRunner`, `DataflowRunner`, `SparkRunner`.
         options: of the runner, as flags of a command line.
     """
 
@@ -30,8 +30,8 @@ class Runner(NamedTuple):
     options: Sequence[str] = ()
 
 
-def runner_of(name: str, options: str = '') -> Runner:
-    """Return the runner that flags ask for.
+def parse_runner(name: str, options: str = '') -> Runner:
+    """Return the runner that the flags describe.
 
     Args:
         name: see `Runner`.
@@ -61,7 +61,7 @@ def runner_of(name: str, options: str = '') -> Runner:
 
 @contextlib.contextmanager
 def pipeline(runner: Runner) -> Iterator[Any]:
-    """A Beam pipeline, which runs when the block ends; it is waited for.
+    """Yield a Beam pipeline; run it when the block ends, and wait for it.
 
     Raises:
         errors.UserError: there is no such runner, or the pipeline failed.
@@ -71,22 +71,22 @@ def pipeline(runner: Runner) -> Iterator[Any]:
 
     try:
         options = pipeline_options.PipelineOptions([*runner.options, f'--runner={runner.name}'])
-        made = apache_beam.Pipeline(options=options)
+        beam_pipeline = apache_beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
         raise errors.UserError(f'--runner={runner.name}: {errors.first_line(error)}') from error
     except SystemExit:
         raise errors.UserError(f'--runner_options: {_shown(runner)}: not flags of Beam.') from None
-    yield made
+    yield beam_pipeline
     try:
-        made.run().wait_until_finish()
+        beam_pipeline.run().wait_until_finish()
     except errors.UserError:
         raise
     except SystemExit:
         raise errors.UserError(f'--runner_options: {_shown(runner)}: not flags of Beam.') from None
-    except Exception as error:  # of many kinds, one for each runner
-        said = [line for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    except Exception as error:  # each runner has errors of its own
+        lines = [line for line in str(error).splitlines() if line.strip()] or [repr(error)]
         raise errors.UserError(
-            f'--runner={runner.name}: the pipeline failed: {said[-1]}'
+            f'--runner={runner.name}: the pipeline failed: {lines[-1]}'
         ) from error
 
 
@@ -97,8 +97,8 @@ def _shown(runner: Runner) -> str:
 class Staged:
     """Files that a pipeline writes under other names until all of them are there.
 
-    A file is written to a name of its own and then renamed, so whoever does a piece of work again,
-    or at the same time, changes nothing: equal work makes equal files.
+    Each writer writes to a unique name and then renames the file. So a worker that repeats a piece
+    of work, even at the same time, changes nothing: equal work makes equal files.
 
     Args:
         paths: the names that the files are to have.
@@ -108,43 +108,43 @@ class Staged:
         self._paths = list(paths)
 
     def clear(self) -> None:
-        """Remove what is staged."""
+        """Remove the staged files."""
         for path in self._paths:
-            if tf.io.gfile.exists(stage_of(path)):
-                tf.io.gfile.remove(stage_of(path))
+            if tf.io.gfile.exists(staged_path(path)):
+                tf.io.gfile.remove(staged_path(path))
 
     def publish(self) -> None:
         """Give the files their names."""
         for path in self._paths:
-            tf.io.gfile.rename(stage_of(path), path, overwrite=True)
+            tf.io.gfile.rename(staged_path(path), path, overwrite=True)
 
 
-def stage_of(path: str) -> str:
-    """Where a file waits for its name; not found by the globs that find the file."""
+def staged_path(path: str) -> str:
+    """Return the staging path of a file, which the globs that match the file do not match."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f'.{name}.staged')
 
 
 def write_records(path: str, contents: Sequence[bytes]) -> None:
-    """Stages a TFRecord file; see `Staged`."""
-    own = f'{stage_of(path)}-{uuid.uuid4().hex}'
+    """Write a staged TFRecord file, see `Staged`."""
+    own = f'{staged_path(path)}-{uuid.uuid4().hex}'
     with tf.io.TFRecordWriter(own) as writer:
         for content in contents:
             writer.write(content)
-    tf.io.gfile.rename(own, stage_of(path), overwrite=True)
+    tf.io.gfile.rename(own, staged_path(path), overwrite=True)
 
 
 def write_json(path: str, content: Any) -> None:
-    """Stages a file of JSON; see `Staged`."""
-    own = f'{stage_of(path)}-{uuid.uuid4().hex}'
+    """Write a staged JSON file, see `Staged`."""
+    own = f'{staged_path(path)}-{uuid.uuid4().hex}'
     with tf.io.gfile.GFile(own, 'w') as file:
         file.write(json.dumps(content))
-    tf.io.gfile.rename(own, stage_of(path), overwrite=True)
+    tf.io.gfile.rename(own, staged_path(path), overwrite=True)
 
 
 def read_json(path: str) -> List[Any]:
-    """Return a staged list; empty where nobody had anything to write."""
-    if not tf.io.gfile.exists(stage_of(path)):
+    """Read a staged list; empty where no worker wrote one."""
+    if not tf.io.gfile.exists(staged_path(path)):
         return []
-    with tf.io.gfile.GFile(stage_of(path)) as file:
+    with tf.io.gfile.GFile(staged_path(path)) as file:
         return json.load(file)

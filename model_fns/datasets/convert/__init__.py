@@ -14,7 +14,7 @@ from estimator_lib import logs
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; exit with 2 and one sentence where something is wrong."""
+    """Run the command; on a user's error exit with status 2 and one sentence."""
     logs.silence_tensorflow()
     from model_fns.datasets.convert import command  # imports TensorFlow
 

@@ -28,17 +28,17 @@ from model_fns.datasets import (  # noqa: F401  (they register themselves)
 from model_fns.datasets.beam import runs
 from model_fns.datasets.files import image_lists
 
-# Formats of rotated boxes, and those that may have some.
+# Formats with rotated boxes only, and formats with boxes of both kinds.
 _ROTATED = ('dota', 'hrsc')
 _EITHER = ('voc', 'coco')
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
 def create_parser() -> argparse.ArgumentParser:
-    """Return the parser of the flags."""
+    """Create the parser of the flags."""
     parser = command_line.Parser(
         prog='python -m model_fns.datasets.convert',
-        description='Makes TFRecord shards and a label map out of what people have.',
+        description='Converts data sets of common formats to TFRecord shards and a label map.',
     )
     _add_sources(parser)
     _add_outputs(parser)
@@ -200,7 +200,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 
 def _mask_values(text: str) -> Dict[int, str]:
-    """`0:background,255:cell` by value."""
+    """Parse `0:background,255:cell` to names by value."""
     pairs = [part.partition(':') for part in text.split(',')]
     if not all(value.strip().isdecimal() and name.strip() for value, _, name in pairs):
         raise argparse.ArgumentTypeError(
@@ -215,15 +215,15 @@ def _mask_values(text: str) -> Dict[int, str]:
 
 
 def _mask_colors(text: str) -> Dict[int, str]:
-    """Return `#000000:background,#ff0000:cell` by 65536 * red + 256 * green + blue."""
-    found = [_COLOR.fullmatch(part.strip()) for part in text.split(',')]
-    if not all(found):
+    """Parse `#000000:background,#ff0000:cell` to names by 65536 * red + 256 * green + blue."""
+    matches = [_COLOR.fullmatch(part.strip()) for part in text.split(',')]
+    if not all(matches):
         raise argparse.ArgumentTypeError(
             f'{text!r} is not of the form #RRGGBB:NAME,#RRGGBB:NAME, like '
             '#000000:background,#ff0000:cell'
         )
-    colors = {int(one[1], 16): one[2].strip() for one in found if one}
-    if len(colors) < len(found):
+    colors = {int(match[1], 16): match[2].strip() for match in matches if match}
+    if len(colors) < len(matches):
         raise argparse.ArgumentTypeError(f'{text!r} names a color twice')
     return colors
 
@@ -239,7 +239,7 @@ def _ignore_label(text: str) -> Union[int, str]:
 
 
 def _split(text: str) -> List[Tuple[str, float]]:
-    """`train:0.8,val:0.2` as names and shares."""
+    """Parse `train:0.8,val:0.2` to names and fractions."""
     expected = 'expected names and shares that add up to 1, like train:0.8,val:0.2'
     try:
         pairs = [part.split(':') for part in text.split(',')]
@@ -256,12 +256,14 @@ def _split(text: str) -> List[Tuple[str, float]]:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; exit with 2 and one sentence where something is wrong."""
+    """Run the command; on a user's error exit with status 2 and one sentence."""
     logs.configure()
     try:
         flags = create_parser().parse_args(arguments)
         if flags.runner_options and not flags.runner:
-            raise errors.UserError('--runner_options: they are of a runner; expected --runner too.')
+            raise errors.UserError(
+                '--runner_options: they are flags of a runner; expected --runner too.'
+            )
         for name in ('num_shards', 'num_workers'):
             if getattr(flags, name) < 1:
                 raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
@@ -289,7 +291,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         source = sources.SOURCES.get(flags.format)(flags)
         paths = flags.label_map, flags.output_prefix
         if flags.runner:
-            runner = runs.runner_of(flags.runner, flags.runner_options)
+            runner = runs.parse_runner(flags.runner, flags.runner_options)
             from model_fns.datasets.beam import conversion as beam_conversion
 
             counts = beam_conversion.convert(source, *paths, options, runner)
@@ -303,7 +305,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
 
 def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
-    """How images are cut, where the flags ask for it.
+    """Return the tiling of large images; None where the flags ask for none.
 
     Raises:
         errors.UserError: the flags contradict each other.
@@ -318,7 +320,7 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         )
     if flags.tile is None:
         if flags.empty_tiles == 'drop':
-            raise errors.UserError('--empty_tiles=drop: without --tile nothing is cut.')
+            raise errors.UserError('--empty_tiles=drop: there are no tiles without --tile.')
         return None
     if not rotated:
         raise errors.UserError(

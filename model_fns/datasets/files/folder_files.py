@@ -1,4 +1,4 @@
-"""Listings of folders and contents of files, with one sentence for whatever is wrong with them."""
+"""Listings of folders and contents of files, with one sentence for each error."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def is_image(name: str) -> bool:
 def walk(folder: str) -> Iterator[Tuple[str, List[str]]]:
     """Yield each folder below a folder, itself included, with the names of its files.
 
-    Symbolic links are followed. A folder comes once, by whatever number of ways it is reached, so
-    links that lead back to a folder above end.
+    Symbolic links are followed. A folder comes once, even where several paths lead to it, so a
+    link to a folder above ends the walk there.
     """
     if is_remote(folder):
         for path, _, names in tf.io.gfile.walk(folder):
@@ -60,7 +60,7 @@ def walk(folder: str) -> Iterator[Tuple[str, List[str]]]:
 def _walk_folders(
     folder: str, seen: Set[str], postpone: Callable[[str], None]
 ) -> Iterator[Tuple[str, List[str]]]:
-    """Yield the folders that no link leads to; those behind links wait, so that they are last."""
+    """Yield the folders that no link leads to; postpone the others, so that they come last."""
     for path, inner, names in os.walk(folder):
         inner.sort()
         for name in list(inner):
@@ -108,7 +108,7 @@ def read_text(path: str) -> str:
 
 
 def printable(name: str) -> str:
-    r"""Return a name as it may be printed: `\udcff` where a file name is not UTF-8."""
+    r"""Return a name in printable form: `\udcff` where a file name is not UTF-8."""
     return name.encode('utf-8', 'backslashreplace').decode()
 
 

@@ -1,4 +1,4 @@
-"""The images that a list names: `--list` of the converter."""
+"""Lists of images: `--list` of the converter."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def read(path: str) -> List[str]:
 
 
 def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyListed]:
-    """Return the items that a list names.
+    """Select the items that a list names.
 
     Args:
         items: all of them.
-        lines: a stem, or a path of an image, in each; behind it may be more words, as lists of
-            Pascal VOC have them. None: all items are taken.
+        lines: each has a stem or the path of an image; further words are ignored, as in the lists
+            of Pascal VOC. None: all items are taken.
 
     Raises:
         errors.DataError: a line names none.
@@ -51,18 +51,18 @@ def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyLi
         by_stem.setdefault(item.stem, []).append(item)
     lines = list(dict.fromkeys(lines))
     named = [_named(line, by_stem) for line in lines]
-    missing = [line for line, found in zip(lines, named) if not found]
+    missing = [line for line, matches in zip(lines, named) if not matches]
     if missing:
         raise errors.DataError(
             f'--list: {len(missing)} of {len(lines)} stems have no image and annotation: '
             f'{errors.shortened(missing, 20)}.'
         )
-    taken = {id(item) for found in named for item in found}
+    taken = {id(item) for matches in named for item in matches}
     return [item for item in items if id(item) in taken]
 
 
 def _named(line: str, by_stem: Dict[str, List[AnyListed]]) -> List[AnyListed]:
-    """Return the images of a line; of a path those whose own paths end most like it."""
+    """Return the images of a line; for a path, those that share most of its last folders."""
     for path in (line, line.split()[0]):
         parts = path.replace('\\', '/').split('/')
         stem, ending = os.path.splitext(parts[-1])
@@ -72,13 +72,13 @@ def _named(line: str, by_stem: Dict[str, List[AnyListed]]) -> List[AnyListed]:
         ):
             items = by_stem.get(stem)
         if items:
-            likeness = [_common_folders(item.path, parts[:-1]) for item in items]
-            return [one for one, like in zip(items, likeness) if like == max(likeness)]
+            num_common = [_common_folders(item.path, parts[:-1]) for item in items]
+            return [item for item, count in zip(items, num_common) if count == max(num_common)]
     return []
 
 
 def _common_folders(path: str, folders: Sequence[str]) -> int:
-    """Return how many of the last folders of a path are these."""
+    """Count the last folders of a path that are equal to the given ones."""
     own = path.split('/')[:-1]
     count = 0
     for one, other in zip(reversed(own), reversed(folders)):

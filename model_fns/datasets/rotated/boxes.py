@@ -1,4 +1,4 @@
-"""Rotated boxes in records, and what the formats that have some need in common."""
+"""Rotated boxes in records, for all formats that have them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def box_features(
     names: Sequence[str],
     header: images.ImageHeader,
 ) -> records.Features:
-    """Rotated boxes and classes as records have them.
+    """Return the record features of rotated boxes and their classes.
 
     Args:
         boxes: [n, 5] in pixels, see `rotated_rectangles`.
@@ -38,14 +38,14 @@ def box_features(
     }
 
 
-def of_points(points: Sequence[float]) -> np.ndarray:
+def smallest_box(points: Sequence[float]) -> np.ndarray:
     """Return the smallest box [5] around a polygon.
 
     Args:
         points: x, y of each, in pixels: at least three points.
 
     Raises:
-        errors.DataError: a number is none, or a quadrilateral crosses itself.
+        errors.DataError: a coordinate is not finite, or a quadrilateral crosses itself.
     """
     if not all(map(math.isfinite, points)):
         raise errors.DataError('the polygon has a coordinate that is no number.')
@@ -64,11 +64,11 @@ def check_box(box: Sequence[float], header: images.ImageHeader, least_side: floa
     Args:
         box: cy, cx, h, w in pixels, and the angle.
         header: the image's size.
-        least_side: shorter sides are refused; 0 itself always is.
+        least_side: boxes with a shorter side are refused, and always those with a side of 0.
 
     Raises:
-        errors.DataError: it is not of numbers, has no area, is in degrees, or its center is outside
-            of the image.
+        errors.DataError: a number is not finite, a side is too short, the angle is in degrees, or
+            the center is outside of the image.
     """
     cy, cx, height, width, angle = box
     shown = f'the box {_shown(box)} (cy, cx, h, w, angle)'

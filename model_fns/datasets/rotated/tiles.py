@@ -1,4 +1,4 @@
-"""Large images in tiles: where they are, and what a record of a tile has of the whole one's."""
+"""Tiles of large images: their names, and their records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from model_fns.structures import images, rotated_overlaps, rotated_rectangles
 _PER_BOX = ('image/object/difficult', 'image/object/truncated', 'image/object/is_crowd')
 
 
-def name_of(source_id: str, window: Window) -> str:
-    """Return the name of a tile: `P0001__1__824___0.png`, after DOTA's tools: scale, x and y."""
+def tile_name(source_id: str, window: Window) -> str:
+    """Return the name of a tile as DOTA's tools do: `P0001__1__824___0.png` has scale, x and y."""
     stem, ending = os.path.splitext(source_id)
     top, left, _, _ = window
     return f'{stem}__1__{left}___{top}{ending}'
@@ -25,37 +25,36 @@ def name_of(source_id: str, window: Window) -> str:
 def cut(
     features: records.Features, pixels: np.ndarray, window: Window, least: float
 ) -> Tuple[records.Features, np.ndarray]:
-    """Return the record of a tile, and the indices of the objects of the image that it holds.
+    """Cut the record of a tile; return it with the indices of the image's objects that it holds.
 
     Args:
         features: of the whole image, with rotated boxes.
         pixels: uint8 [height, width, channels] of it.
         window: of the tile.
-        least: objects stay of which the tile holds at least this part of their area; they are not
-            cut.
+        least: objects stay, uncut, where the tile holds at least this fraction of their area.
     """
     top, left, height, width = window
     part = pixels[top : top + height, left : left + width]
     encoded = codecs.encode_png(np.ascontiguousarray(part))
     header = images.image_header(encoded)
-    name = name_of(str(features['image/filename']), window)
+    name = tile_name(str(features['image/filename']), window)
     numbers = np.stack([features[key] for key in rotated_boxes.KEYS], axis=1)
     boxes = rotated_rectangles.from_record(numbers, *pixels.shape[:2])
     boxes[:, :2] -= [top, left]
     kept = _kept(boxes, height, width, least)
     names = [features['image/object/class/text'][index] for index in kept]
-    of_boxes = {
+    box_features = {
         **rotated_boxes.box_features(
             boxes[kept], features['image/object/class/label'][kept], names, header
         ),
         **{key: features[key][kept] for key in _PER_BOX if key in features},
     }
     source_id = str(features['image/source_id'])
-    return {**records.image_features(encoded, header, name, source_id), **of_boxes}, kept
+    return {**records.image_features(encoded, header, name, source_id), **box_features}, kept
 
 
 def _kept(boxes: np.ndarray, height: int, width: int, least: float) -> np.ndarray:
-    """Return indices of the boxes with enough of their area, and their center, in a tile."""
+    """Return the indices of the boxes with their center and enough of their area in a tile."""
     tile = np.array([[[0, 0], [0, width], [height, width], [height, 0]]], np.float64)
     outlines = rotated_rectangles.corners(boxes)
     inside = rotated_overlaps.intersections(outlines, tile)[:, 0] if len(boxes) else np.zeros(0)

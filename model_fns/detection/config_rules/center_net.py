@@ -15,26 +15,26 @@ _Config = center_net_pb2.CenterNet
 
 _WHERE = 'model.center_net'
 _FOCAL = 'penalty_reduced_logistic_focal_loss'
-# Losses of what is predicted at single cells.
+# Localization losses for predictions at single cells.
 _OF_CELLS = ('l1_localization_loss', 'weighted_smooth_l1')
 _DECAY = 'batch_norm_decay'
 
 
 def check(config: _Config, where: str) -> None:
-    """Raise an error for what is wrong with a `model.center_net` that is built by itself.
+    """Check a `model.center_net` that is built without the rest of the config.
 
     Args:
-        config: of the model.
+        config: the model.
         where: its path.
 
     Raises:
-        errors.ConfigError: with every problem.
+        errors.ConfigError: there are problems; the message lists all.
     """
     validation.check_message(CENTER_NET, config, where, _problems(config, where))
 
 
 def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Yield what is wrong with `model.center_net` beyond single fields."""
+    """Check `model.center_net` beyond single fields."""
     yield from _problems(pipeline.model.center_net, _WHERE)
     if pipeline.model.center_net.keypoint_estimation_task:
         for path, reader in checks.readers(pipeline):
@@ -46,8 +46,8 @@ def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:
                 )
 
 
-def doubts(pipeline: PipelineConfig) -> Iterator[str]:
-    """Yield what is allowed of a CenterNet, and probably not meant."""
+def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
+    """Yield warnings about values of a CenterNet that are allowed but probably mistakes."""
     config = pipeline.model.center_net
     extractor = config.feature_extractor
     if extractor.type == 'mobilenet_v2_fpn_sep_conv' and not extractor.use_separable_conv:
@@ -66,7 +66,7 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
         yield (
             f'{_WHERE}.feature_extractor.{_DECAY}: the published moving statistics of MobileNets '
             f'follow the network within some {checks.SLOW_STATISTICS} steps, and evaluations use '
-            f'them: a run of {training.num_steps} steps from first values needs a smaller one, '
+            f'them: a run of {training.num_steps} steps from scratch needs a smaller one, '
             '0.97 say.'
         )
     focal = [('object_center_params', config.object_center_params.classification_loss)]
@@ -108,8 +108,8 @@ def _check_cell_loss(where: str, config: losses_pb2.LocalizationLoss) -> Iterato
 
 
 def _heads(config: _Config, where: str) -> Iterator[Problem]:
-    """Yield lists of a head that do not have a value for each convolution."""
-    found = [
+    """Check that the lists of a head have a value for each convolution."""
+    heads = [
         ('object_center_params.center_head_params', config.object_center_params.center_head_params),
         ('object_detection_task.scale_head_params', config.object_detection_task.scale_head_params),
         (
@@ -119,8 +119,8 @@ def _heads(config: _Config, where: str) -> Iterator[Problem]:
     ]
     for index, task in enumerate(config.keypoint_estimation_task):
         for name in ('heatmap_head_params', 'offset_head_params', 'regress_head_params'):
-            found.append((f'keypoint_estimation_task.{index}.{name}', getattr(task, name)))
-    for path, head in found:
+            heads.append((f'keypoint_estimation_task.{index}.{name}', getattr(task, name)))
+    for path, head in heads:
         filters, kernels = len(head.num_filters), len(head.kernel_sizes)
         if filters and kernels and filters != kernels:
             yield Problem(

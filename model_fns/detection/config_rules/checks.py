@@ -1,4 +1,4 @@
-"""Which parts of the config of a single-shot detector do not fit each other."""
+"""Checks across the config fields of a single-shot detector, and shared checks of detectors."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _CODE_SIZES: Mapping[str, int] = {
     'square_box_coder': 3,
     'rotated_box_coder': 5,
 }
-# Steps after which a decay of 0.9997 has forgotten nearly all of its first value.
+# Steps after which a decay of 0.9997 has forgotten nearly all of its initial value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Yield what is wrong with `model.ssd` beyond single fields."""
+    """Check `model.ssd` beyond single fields."""
     config = pipeline.model.ssd
     yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
     yield from _matcher(f'{_WHERE}.matcher', config)
@@ -59,21 +59,21 @@ def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 
 def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
-    """Raise an error for what is wrong with a part of `model.ssd` that is built by itself.
+    """Check a part of `model.ssd` that is built without the rest of the config.
 
     Args:
         message: the part.
         where: its path in the config.
-        further: other problems of the part.
+        further: more problems of the part.
 
     Raises:
-        errors.ConfigError: with every problem.
+        errors.ConfigError: there are problems; the message lists all.
     """
     validation.check_message(SINGLE_SHOT, message, where, further)
 
 
-def doubts(config: PipelineConfig) -> Iterator[str]:
-    """Yield what is allowed of a detector, and probably not meant."""
+def find_warnings(config: PipelineConfig) -> Iterator[str]:
+    """Yield warnings about values of any detector that are allowed but probably mistakes."""
     path = _find_pixel_path(config.model.ssd.anchor_generator)
     if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
@@ -106,7 +106,7 @@ def doubts(config: PipelineConfig) -> Iterator[str]:
             )
 
 
-# Fields of `eval_config` that one of these sets of metrics alone looks at.
+# Fields of `eval_config` that only these sets of metrics use.
 _ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
     ('precision_at_recall_detection_metrics',): ('recall_lower_bound', 'recall_upper_bound'),
     ('coco_detection_metrics', 'coco_mask_metrics'): (
@@ -125,7 +125,7 @@ def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.In
 
 
 def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
-    """Yield padding that does not have a value for each channel."""
+    """Check that the padding has a value for each channel."""
     kind = config.WhichOneof('image_resizer_oneof')
     values = len(config.keep_aspect_ratio_resizer.per_channel_pad_value)
     if values not in (0, 3):  # padding is converted to gray with the image
@@ -147,7 +147,7 @@ def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def matcher_problems(path: str, config: target_assignment_pb2.Matcher) -> Iterator[Problem]:
-    """Yield thresholds of a matcher that contradict each other."""
+    """Check that the thresholds of a matcher do not contradict each other."""
     matcher, path = config.argmax_matcher, f'{path}.argmax_matcher'
     if not config.HasField('argmax_matcher') or matcher.ignore_thresholds:
         return
@@ -173,11 +173,11 @@ def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     neck = extractor.WhichOneof('feature_pyramid_oneof')
     if generator.HasField('multiscale_anchor_generator') and neck:
         anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
-        yield from levels_of_anchors(path, anchors, pyramid, neck)
+        yield from anchor_level_problems(path, anchors, pyramid, neck)
 
 
 def anchor_problems(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
-    """Yield lists of an anchor generator that do not fit each other."""
+    """Check that the lists of an anchor generator have matching lengths."""
     if config.HasField('ssd_anchor_generator'):
         yield from _ssd_anchors(f'{path}.ssd_anchor_generator', config.ssd_anchor_generator)
     for index, grid in enumerate(config.flexible_grid_anchor_generator.anchor_grid):
@@ -189,19 +189,22 @@ def anchor_problems(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[
             )
 
 
-def levels_of_anchors(
+def anchor_level_problems(
     path: str,
     config: anchors_pb2.MultiscaleAnchorGenerator,
     pyramid: Pyramid,
     neck: str = 'fpn',
 ) -> Iterator[Problem]:
-    """Yield levels of anchors that are not those of the feature pyramid.
+    """Check that anchors have the levels of the feature pyramid.
 
     Args:
-        path: of the anchor generator.
-        config: of the anchors.
-        pyramid: of the levels.
-        neck: its field of the feature extractor.
+        path: the path of the anchor generator.
+        config: the anchors.
+        pyramid: the feature pyramid.
+        neck: the field of the feature extractor that holds the pyramid.
+
+    Yields:
+        The problems.
     """
     for field in ('min_level', 'max_level'):
         level, expected = getattr(config, field), getattr(pyramid, field)
@@ -217,7 +220,7 @@ def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:
 
 
 def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[Problem]:
-    """Yield lists that do not have one value for each feature map."""
+    """Check that lists have one value for each feature map."""
     layers = _num_layers(config)
     if config.HasField('num_layers') and config.num_layers != layers:
         yield Problem(
@@ -244,7 +247,7 @@ def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[
 
 
 def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    """Yield what a head that all feature maps share cannot have."""
+    """Check that a head shared by all feature maps has as many anchors on each map."""
     generator = config.anchor_generator.ssd_anchor_generator
     shared = config.box_predictor.HasField('weight_shared_convolutional_box_predictor')
     count = len(generator.aspect_ratios) + (generator.interpolated_scale_aspect_ratio > 0)
@@ -258,7 +261,7 @@ def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def _find_pixel_path(config: anchors_pb2.AnchorGenerator) -> str:
-    """Return the path of what puts anchors in pixels; empty where nothing does."""
+    """Return the path of the field that gives anchors in pixels; empty if none does."""
     kind = config.WhichOneof('anchor_generator_oneof')
     path = f'{_WHERE}.anchor_generator.{kind}'
     if kind == 'grid_anchor_generator':
@@ -283,13 +286,16 @@ def _predictor(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def code_size_problems(path: str, config: Head, size: int, coder: str) -> Iterator[Problem]:
-    """Yield a `box_code_size` that is not that of the box coder.
+    """Check that `box_code_size` is that of the box coder.
 
     Args:
-        path: of the head.
-        config: of the head.
-        size: of the codes of the box coder.
-        coder: what messages call the box coder.
+        path: the path of the head.
+        config: the head.
+        size: the code size of the box coder.
+        coder: the name of the box coder in messages.
+
+    Yields:
+        The problem, if there is one.
     """
     if config.HasField('box_code_size') and config.box_code_size != size:
         yield Problem(
@@ -310,12 +316,15 @@ def _towers(
 
 
 def size_problems(where: str, config: ssd_pb2.Ssd, multiple: int) -> Iterator[Problem]:
-    """Yield inputs whose sides do not suit the levels of a neck that goes down and up.
+    """Check that input sizes are multiples of the stride that a bidirectional neck needs.
 
     Args:
-        where: path of the model.
-        config: of the model.
-        multiple: of what the sides have to be.
+        where: the path of the model.
+        config: the model.
+        multiple: the divisor of the sides, in pixels.
+
+    Yields:
+        The problems.
     """
     kind = config.image_resizer.WhichOneof('image_resizer_oneof')
     if kind is None or config.feature_extractor.pad_to_multiple % multiple == 0:
@@ -345,7 +354,7 @@ def size_problems(where: str, config: ssd_pb2.Ssd, multiple: int) -> Iterator[Pr
 
 
 def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
-    """Yield ways to choose examples that exclude each other."""
+    """Check that no two ways to choose examples exclude each other."""
     mines = config.HasField('hard_example_miner')
     if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
         yield Problem(
@@ -361,7 +370,7 @@ def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
 def post_processing_problems(
     path: str, config: post_processing_pb2.PostProcessing
 ) -> Iterator[Problem]:
-    """Yield thresholds that no score reaches, and what `suppression_problems` finds."""
+    """Check the score threshold and the kind of suppression."""
     rules = config.batch_non_max_suppression
     path = f'{path}.batch_non_max_suppression'
     is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
@@ -373,7 +382,7 @@ def post_processing_problems(
 def suppression_problems(
     path: str, rules: post_processing_pb2.BatchNonMaxSuppression
 ) -> Iterator[Problem]:
-    """Yield kinds of suppression that exclude each other."""
+    """Check that no two kinds of suppression exclude each other."""
     soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
     excluded = (
         (soft, 'soft_nms_sigma', 'use_static_shapes'),

@@ -1,4 +1,4 @@
-"""The kinds of detectors that the rules in `protos/*.proto` are for."""
+"""Rules of the kinds of detectors, which select the rules in `protos/*.proto`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from google.protobuf import message as message_lib
 from estimator_lib.config import support
 from estimator_lib.config.rules import ConfigRules
 
-# Why `graph_rewriter` is refused.
+# The reason why `graph_rewriter` is refused.
 NO_QUANTIZED_TWO_STAGE = (
     'two-stage detectors are not quantized, as no published one is; train in float32, without '
     'graph_rewriter'
@@ -37,13 +37,13 @@ CENTER_NET = ConfigRules(
 
 
 def refuse(message: message_lib.Message, where: str) -> None:
-    """Raise an error for what is not supported in a part of `model.ssd`.
+    """Refuse a part of `model.ssd` that sets unsupported fields.
 
     Args:
-        message: the part, whose config need not be at hand.
+        message: the part; the rest of the config is not needed.
         where: its path in the config.
 
     Raises:
-        errors.ConfigError: with every such field.
+        errors.ConfigError: there are such fields; the message lists all.
     """
     support.refuse(SINGLE_SHOT, message, where)

@@ -1,4 +1,4 @@
-"""Parts of a config that are only for rotated, or only for axis-aligned boxes."""
+"""Checks of config parts that are only for rotated or only for axis-aligned boxes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from protos import anchors_pb2, box_coding_pb2, faster_rcnn_pb2, ssd_pb2
 
 _WHERE = 'model.ssd'
 _CODER = 'rotated_box_coder'
-# Members of choices, by the path of the choice in `model.ssd`.
+# Members of oneofs for rotated boxes only, by the path of the oneof in `model.ssd`.
 _OF_ROTATED = {
     'box_coder': (_CODER,),
     'loss.localization_loss': ('gaussian_wasserstein', 'gaussian_kullback_leibler'),
 }
-# Those that a rotated detector cannot have, and what it has in their place.
-_OF_UPRIGHT = {
+# Members for axis-aligned boxes only, and what a rotated detector has in their place.
+_OF_AXIS_ALIGNED = {
     'box_coder': (
         ('faster_rcnn_box_coder', 'mean_stddev_box_coder', 'square_box_coder'),
         _CODER,
@@ -26,11 +26,11 @@ _OF_UPRIGHT = {
     ),
     'similarity_calculator': (('neg_sq_dist_similarity',), 'iou_similarity'),
 }
-_STEPS_OF_UPRIGHT = ('random_jitter_boxes',)
+_AXIS_ALIGNED_STEPS = ('random_jitter_boxes',)
 _ROTATED_ALONE = 'it is for rotated boxes; expected box_type: ROTATED with it.'
-_UPRIGHT_KERNEL = 'true; its kernel knows upright boxes alone.'
-# Numbers of a box.
-_CODE_SIZE, _UPRIGHT_CODE_SIZE = 5, 4
+_AXIS_ALIGNED_KERNEL = 'true; its kernel knows axis-aligned boxes only.'
+# Numbers in a box code.
+_ROTATED_CODE_SIZE, _AXIS_ALIGNED_CODE_SIZE = 5, 4
 
 
 def is_rotated(pipeline: PipelineConfig) -> bool:
@@ -41,18 +41,18 @@ def is_rotated(pipeline: PipelineConfig) -> bool:
 
 
 def check_steps(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Yield steps of augmentation that do not fit the boxes of the model."""
+    """Check that the augmentation steps fit the boxes of the model."""
     if not is_rotated(pipeline):
         return
     for index, step in enumerate(pipeline.train_config.data_augmentation_options):
         kind = step.WhichOneof('preprocessing_step')
-        if kind in _STEPS_OF_UPRIGHT:
+        if kind in _AXIS_ALIGNED_STEPS:
             path = f'train_config.data_augmentation_options.{index}.{kind}'
-            yield Problem(path, 'it is for upright boxes, and box_type is ROTATED.')
+            yield Problem(path, 'it is for axis-aligned boxes, and box_type is ROTATED.')
 
 
 def check_rotated(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Yield what does not fit `model.ssd.box_type`."""
+    """Check that the parts of `model.ssd` fit its `box_type`."""
     if is_rotated(pipeline):
         yield from _check_rotated_parts(pipeline.model.ssd)
     else:
@@ -60,15 +60,18 @@ def check_rotated(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 
 def check_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
-    """Yield what does not fit `box_type` of a two-stage detector.
+    """Check that the parts of a two-stage detector fit its `box_type`.
 
     Args:
-        config: of the model.
+        config: the model.
         where: its path.
+
+    Yields:
+        The problems.
     """
     rotated = config.box_type == box_coding_pb2.ROTATED
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
-    code_size = _CODE_SIZE if rotated else _UPRIGHT_CODE_SIZE
+    code_size = _ROTATED_CODE_SIZE if rotated else _AXIS_ALIGNED_CODE_SIZE
     if head.HasField('box_code_size') and head.box_code_size != code_size:
         path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size'
         kind = box_coding_pb2.BoxType.Name(config.box_type)
@@ -81,31 +84,31 @@ def check_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator
         return
     if config.number_of_stages > 2:
         yield Problem(
-            f'{where}.number_of_stages', '3; masks are of upright boxes: expected 1 or 2.'
+            f'{where}.number_of_stages', '3; masks are of axis-aligned boxes: expected 1 or 2.'
         )
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
         yield Problem(
             f'{where}.second_stage_box_predictor.rfcn_box_predictor',
-            'its bins are upright, and box_type is ROTATED; expected mask_rcnn_box_predictor.',
+            'its bins are axis-aligned, and box_type is ROTATED; expected mask_rcnn_box_predictor.',
         )
     if config.use_combined_nms_in_first_stage:
-        yield Problem(f'{where}.use_combined_nms_in_first_stage', _UPRIGHT_KERNEL)
+        yield Problem(f'{where}.use_combined_nms_in_first_stage', _AXIS_ALIGNED_KERNEL)
     if config.second_stage_post_processing.batch_non_max_suppression.use_combined_nms:
         path = f'{where}.second_stage_post_processing.batch_non_max_suppression'
-        yield Problem(f'{path}.use_combined_nms', _UPRIGHT_KERNEL)
+        yield Problem(f'{path}.use_combined_nms', _AXIS_ALIGNED_KERNEL)
 
 
 def _check_rotated_parts(config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    for path, (members, expected) in _OF_UPRIGHT.items():
+    for path, (members, expected) in _OF_AXIS_ALIGNED.items():
         for member in _chosen(config, path, members):
             yield Problem(
                 f'{_WHERE}.{path}.{member}',
-                f'it is for upright boxes, and box_type is ROTATED; expected {expected}.',
+                f'it is for axis-aligned boxes, and box_type is ROTATED; expected {expected}.',
             )
     rules = config.post_processing.batch_non_max_suppression
     path = f'{_WHERE}.post_processing.batch_non_max_suppression'
     if rules.use_combined_nms:
-        yield Problem(f'{path}.use_combined_nms', _UPRIGHT_KERNEL)
+        yield Problem(f'{path}.use_combined_nms', _AXIS_ALIGNED_KERNEL)
     if not rules.change_coordinate_frame:
         yield Problem(
             f'{path}.change_coordinate_frame',
@@ -124,14 +127,14 @@ def _check_axis_aligned_parts(config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def _angles(config: anchors_pb2.AnchorGenerator, where: str) -> Iterator[Problem]:
-    """Yield angles of anchors of axis-aligned boxes."""
+    """Check that anchors of axis-aligned boxes have no angles."""
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind and getattr(config, kind).angles:
         yield Problem(f'{where}.{kind}.angles', _ROTATED_ALONE)
 
 
 def _chosen(config: ssd_pb2.Ssd, path: str, members: Tuple[str, ...]) -> Iterator[str]:
-    """Return the members of a choice that are set."""
+    """Return the members of a oneof that are set."""
     message = config
     for part in path.split('.'):
         message = getattr(message, part)

@@ -19,7 +19,7 @@ from protos import (
 
 _Levels = Union[anchors_pb2.MultiscaleAnchorGenerator, feature_pyramids_pb2.FeaturePyramidNetworks]
 
-# Fields of the features of boxes, and of masks.
+# Fields of the box features and of the mask head.
 _CROP_FIELDS = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
 _MASK_FIELDS = (
     'conv_hyperparams',
@@ -36,20 +36,20 @@ _MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
 
 
 def check(config: faster_rcnn_pb2.FasterRcnn, where: str) -> None:
-    """Raise an error for what is wrong with a `model.faster_rcnn` that is built by itself.
+    """Check a `model.faster_rcnn` that is built without the rest of the config.
 
     Args:
-        config: of the model.
+        config: the model.
         where: its path.
 
     Raises:
-        errors.ConfigError: with every problem.
+        errors.ConfigError: there are problems; the message lists all.
     """
     validation.check_message(TWO_STAGE, config, where, _problems(config, where))
 
 
 def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Yield what is wrong with `model.faster_rcnn` beyond single fields."""
+    """Check `model.faster_rcnn` beyond single fields."""
     yield from _problems(pipeline.model.faster_rcnn, _WHERE)
     if pipeline.model.faster_rcnn.HasField('context_config'):
         yield from _check_context(pipeline.model.faster_rcnn)
@@ -70,7 +70,7 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
 
 
 def _check_context(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
-    """Yield outputs without attention: they crop the detected boxes once more."""
+    """Check for outputs and stages that attention to context does not support."""
     for field in ('output_final_box_features', 'output_final_box_rpn_features'):
         if getattr(config, field):
             yield Problem(f'{_WHERE}.{field}', 'true; expected false with context_config.')
@@ -78,8 +78,8 @@ def _check_context(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
         yield Problem(f'{_WHERE}.number_of_stages', '3; expected 2 with context_config.')
 
 
-def doubts(pipeline: PipelineConfig) -> Iterator[str]:
-    """Yield what is allowed of a two-stage detector, and probably not meant."""
+def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
+    """Yield warnings about values of a two-stage detector that are probably mistakes."""
     config = pipeline.model.faster_rcnn
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
         for field in _CROP_FIELDS:
@@ -88,7 +88,7 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
                     f'{_WHERE}.{field} has no effect: rfcn_box_predictor samples its maps by its '
                     'own crop_height and crop_width.'
                 )
-    yield from _backbone_doubts(pipeline)
+    yield from _backbone_warnings(pipeline)
     if config.number_of_stages < 3:
         head = config.second_stage_box_predictor.mask_rcnn_box_predictor
         for field in _MASK_FIELDS:
@@ -103,7 +103,7 @@ def doubts(pipeline: PipelineConfig) -> Iterator[str]:
             )
 
 
-def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
+def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
     extractor = pipeline.model.faster_rcnn.feature_extractor
     path = f'{_WHERE}.feature_extractor'
     overridden = extractor.override_base_feature_extractor_hyperparams
@@ -130,7 +130,7 @@ def _backbone_doubts(pipeline: PipelineConfig) -> Iterator[str]:
         yield (
             f'{path}.batch_norm_trainable: the published moving statistics follow the network '
             f'within some {checks.SLOW_STATISTICS} steps, and evaluations use them: a run of '
-            f'{steps} steps from first values needs conv_hyperparams with a smaller '
+            f'{steps} steps from scratch needs conv_hyperparams with a smaller '
             'batch_norm.decay and override_base_feature_extractor_hyperparams: true, or '
             'batch_norm_trainable: false.'
         )
@@ -177,7 +177,7 @@ def _anchors(
     config: anchors_pb2.AnchorGenerator,
     extractor: faster_rcnn_pb2.FasterRcnnFeatureExtractor,
 ) -> Iterator[Problem]:
-    """Yield anchors that are not in pixels, or not on the feature maps that there are."""
+    """Check that anchors are in pixels, and on the feature maps of the model."""
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind is None:
         return
@@ -196,7 +196,9 @@ def _anchors(
     if has_pyramid:
         expected = _levels(extractor.fpn)
     if has_pyramid and kind == 'multiscale_anchor_generator':
-        yield from checks.levels_of_anchors(path, config.multiscale_anchor_generator, extractor.fpn)
+        yield from checks.anchor_level_problems(
+            path, config.multiscale_anchor_generator, extractor.fpn
+        )
     elif levels != expected:
         maps = f'{expected}, the levels of feature_extractor.fpn' if has_pyramid else 'one'
         yield Problem(
@@ -210,7 +212,7 @@ def _levels(config: _Levels) -> int:
 
 
 def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
-    """Yield what a feature pyramid lacks, and what cannot be combined with it."""
+    """Check the settings of a feature pyramid, and fields that exclude it."""
     extractor = config.feature_extractor
     if not generations.has_pyramid(extractor.type):
         if extractor.HasField('fpn'):
@@ -249,15 +251,15 @@ def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem
 
 
 def _operations(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
-    """Yield hyperparameters whose `op` is not that of their layers."""
+    """Check that the `op` of hyperparameters is that of their layers."""
     for path, message in support.set_messages(TWO_STAGE, config, where):
         if not isinstance(message, hyperparams_pb2.Hyperparams):
             continue
         wanted = 'FC' if path.endswith('fc_hyperparams') else 'CONV'
-        given = hyperparams_pb2.Hyperparams.Op.Name(message.op)
-        if given != wanted:
+        actual = hyperparams_pb2.Hyperparams.Op.Name(message.op)
+        if actual != wanted:
             layers = 'fully connected' if wanted == 'FC' else 'convolutions'
-            yield Problem(f'{path}.op', f'{given}; the layers are {layers}: expected {wanted}.')
+            yield Problem(f'{path}.op', f'{actual}; the layers are {layers}: expected {wanted}.')
 
 
 def _crops(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:

@@ -1,9 +1,9 @@
-"""How much the pixels of each class count: given, or so that rare classes count as much.
+"""Class weights of the loss: from the config, or computed so that rare classes count more.
 
 Inverse frequency: N / (C n_c), where n_c of N labeled pixels are of class c. Median frequency (D.
 Eigen and R. Fergus, "Predicting depth, surface normals and semantic labels with a common
 multi-scale convolutional architecture", ICCV 2015, section 6.3.2): median(f) / f_c, where f_c is
-the share of class c among the labeled pixels of the images that have it.
+the fraction of class c among the labeled pixels of the images that have it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class PixelCounts(NamedTuple):
     with_class: np.ndarray
 
 
-def given_weights(config: segmentation_pb2.SegmentationLoss, num_classes: int) -> List[float]:
-    """Return the weights that a config gives, one for each class.
+def configured_weights(config: segmentation_pb2.SegmentationLoss, num_classes: int) -> List[float]:
+    """Return the weights in a config, one for each class.
 
     Raises:
-        errors.ConfigError: they are neither one nor one for each class, or one is negative; or they
-            are given and computed too.
+        errors.ConfigError: there is neither one weight nor one for each class, one is negative, or
+            the config has weights and asks for computed ones too.
     """
     weights = list(config.class_weights)
     if weights and config.class_weighting != config.GIVEN:
@@ -65,24 +65,24 @@ def class_weights(
     class_names: Sequence[str],
     ignore_label: int,
 ) -> Tuple[float, ...]:
-    """Return the weight of each class, computed of the training labels when the config asks for it.
+    """Return the weight of each class, computed from the training labels where the config says so.
 
     Args:
         config: of the loss.
-        reader: of the training records; not read for weights that are given.
+        reader: of the training records; not read where the config has the weights.
         class_names: of all classes.
         ignore_label: of pixels that do not count.
 
     Returns:
-        One for each class. A class that no pixel has gets the largest of the others.
+        One for each class. A class without pixels gets the largest of the other weights.
 
     Raises:
-        errors.ConfigError: see `given_weights`.
-        errors.DataError: no pixel is of any class.
+        errors.ConfigError: see `configured_weights`.
+        errors.DataError: no pixel has a class.
     """
-    given = given_weights(config, len(class_names))
+    configured = configured_weights(config, len(class_names))
     if config.class_weighting == config.GIVEN:
-        return tuple(given)
+        return tuple(configured)
     counts = count_pixels(reader, len(class_names), ignore_label, config.class_weighting_examples)
     if not counts.of_class.any():
         raise errors.DataError(
@@ -104,19 +104,19 @@ def class_weights(
 
 
 def inverse_frequency(counts: PixelCounts) -> np.ndarray:
-    """float64 [C]: total / (C * count), where there are any."""
+    """Compute total / (C * count) for the classes that occur: float64 [C]."""
     of_class = counts.of_class
-    return _for_present(of_class, lambda rows: of_class.sum() / (len(of_class) * of_class[rows]))
+    return _fill_absent(of_class, lambda rows: of_class.sum() / (len(of_class) * of_class[rows]))
 
 
 def median_frequency(counts: PixelCounts) -> np.ndarray:
-    """float64 [C]: median of the frequencies / frequency, where there is one."""
+    """Compute median frequency / frequency for the classes that occur: float64 [C]."""
 
     def weights(rows: np.ndarray) -> np.ndarray:
         frequencies = counts.of_class[rows] / counts.with_class[rows]
         return np.median(frequencies) / frequencies
 
-    return _for_present(counts.of_class, weights)
+    return _fill_absent(counts.of_class, weights)
 
 
 def count_pixels(
@@ -126,9 +126,9 @@ def count_pixels(
 
     Args:
         reader: of the records.
-        num_classes: others than 0 to num_classes - 1 do not count.
-        ignore_label: does not count.
-        limit: so many records are looked at; 0: all.
+        num_classes: values from num_classes on are not counted.
+        ignore_label: value that is not counted.
+        limit: number of records to read; 0: all.
     """
 
     def count(record: tf.Tensor) -> tf.Tensor:
@@ -148,10 +148,10 @@ def count_pixels(
     return PixelCounts(of_class, with_class)
 
 
-def _for_present(counts: np.ndarray, weights_of) -> np.ndarray:
-    """Return weights of the classes that there are; the others get the largest of them."""
+def _fill_absent(counts: np.ndarray, compute_weights) -> np.ndarray:
+    """Compute the weights of the classes that occur; the others get the largest of them."""
     present = np.flatnonzero(counts)
-    computed = weights_of(present)
+    computed = compute_weights(present)
     weights = np.full([len(counts)], computed.max())
     weights[present] = computed
     return weights

@@ -1,6 +1,6 @@
-"""What an image may be varied by beside its size and place: colors, blur, rotation.
+"""Random distortions of an image: colors, blur, rotation.
 
-Everything takes the random numbers it needs, uniform in [0, 1), and draws none.
+The functions draw no random numbers: they take them as arguments, uniform in [0, 1).
 """
 
 from __future__ import annotations
@@ -16,33 +16,31 @@ _CHANNELS = 3
 
 def shift_brightness(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
     """Add up to `most` of the full range, either way, to all pixels of a float32 image."""
-    return _in_range(image + (2.0 * uniform - 1.0) * (255.0 * most))
+    return _clip_to_range(image + (2.0 * uniform - 1.0) * (255.0 * most))
 
 
 def scale_contrast(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Multiply distances from each channel's mean by 1 / `most` to `most`."""
+    """Multiply differences from each channel's mean by 1 / `most` to `most`."""
     factor = _factor(uniform, most)
-    return _in_range(tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor))
+    return _clip_to_range(tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor))
 
 
 def scale_saturation(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
     """Multiply the saturation by 1 / `most` to `most`."""
     scale = _factor(uniform, most)
-    return _in_range(tf.raw_ops.AdjustSaturation(images=image, scale=scale))
+    return _clip_to_range(tf.raw_ops.AdjustSaturation(images=image, scale=scale))
 
 
-def blur_of_motion(
-    image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most: int
-) -> tf.Tensor:
-    """Return the image as a camera sees it that moves along a line.
+def blur_motion(image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most: int) -> tf.Tensor:
+    """Blur an image as the motion of a camera along a line does.
 
     A pixel becomes the mean of those on the line around it that are in the image.
 
     Args:
         image: float32 [height, width, 3].
-        direction: uniform; of the line, any.
-        length: uniform; of the line, from 1 to `most` pixels.
-        most: in pixels.
+        direction: uniform; gives the direction of the line.
+        length: uniform; gives the length of the line, from 1 to `most` pixels.
+        most: largest length in pixels.
     """
     kernel = _line(math.pi * direction, 1.0 + length * (most - 1.0), most // 2)[..., None, None]
     ones = tf.ones(tf.concat([[1], tf.shape(image)[:2], [1]], 0))
@@ -59,15 +57,15 @@ def rotate(
     color: Sequence[float],
     fillers: Dict[str, int],
 ) -> Dict[str, tf.Tensor]:
-    """Return an image and what belongs to its pixels, turned around the center.
+    """Rotate an image and its ids around the center.
 
     Args:
-        image: float32 [height, width, 3]; read between pixels.
+        image: float32 [height, width, 3]; interpolated linearly.
         ids: int32 [height, width] by name; read at the nearest pixel.
-        uniform: where 0.5 is no turn.
-        most_degrees: to either side.
-        color: of the corners that come into view, by channel.
-        fillers: what ids are in these corners, by name.
+        uniform: gives the angle; 0.5 is no rotation.
+        most_degrees: largest angle in either direction.
+        color: by channel, of the corners outside of the old image.
+        fillers: ids in these corners, by name.
 
     Returns:
         The ids by name, and the image under ''.
@@ -76,12 +74,12 @@ def rotate(
     size = tf.shape(image)[:2]
     cosine, sine = tf.cos(angle), tf.sin(angle)
     middle_y, middle_x = tf.unstack((tf.cast(size, tf.float32) - 1.0) / 2.0)
-    # Where each pixel comes from: columns first.
+    # The transform maps a pixel of the result to the source, columns first.
     from_x = [cosine, -sine, middle_x - cosine * middle_x + sine * middle_y]
     from_y = [sine, cosine, middle_y - sine * middle_x - cosine * middle_y]
     transform = tf.stack([*from_x, *from_y, 0.0, 0.0])[tf.newaxis]
 
-    def turned(values: tf.Tensor, method: str, filler: float) -> tf.Tensor:
+    def rotate_map(values: tf.Tensor, method: str, filler: float) -> tf.Tensor:
         return tf.raw_ops.ImageProjectiveTransformV3(
             images=values[tf.newaxis],
             transforms=transform,
@@ -91,16 +89,16 @@ def rotate(
             fill_mode='CONSTANT',
         )[0]
 
-    # The kernel fills all channels with one value: 0 is the color once that is taken away.
+    # The kernel fills all channels with one value: subtract the color, so that 0 stands for it.
     color = np.array(color, np.float32)
-    result = {'': turned(image - color, 'BILINEAR', 0.0) + color}
+    result = {'': rotate_map(image - color, 'BILINEAR', 0.0) + color}
     for name, values in ids.items():
-        result[name] = turned(values[..., tf.newaxis], 'NEAREST', fillers[name])[..., 0]
+        result[name] = rotate_map(values[..., tf.newaxis], 'NEAREST', fillers[name])[..., 0]
     return result
 
 
 def _line(angle: tf.Tensor, length: tf.Tensor, radius: int) -> tf.Tensor:
-    """How near each pixel around the middle is to a line: [2 * radius + 1, the same], 1 on it."""
+    """Build the kernel of a line through the middle: [2 * radius + 1, 2 * radius + 1]."""
     y, x = np.mgrid[-radius : radius + 1, -radius : radius + 1].astype(np.float32)
     along = x * tf.cos(angle) + y * tf.sin(angle)
     across = y * tf.cos(angle) - x * tf.sin(angle)
@@ -109,9 +107,9 @@ def _line(angle: tf.Tensor, length: tf.Tensor, radius: int) -> tf.Tensor:
 
 
 def _factor(uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """From 1 / most to most; as often below 1 as above."""
+    """Return a factor from 1 / most to most, below 1 as often as above."""
     return tf.exp((2.0 * uniform - 1.0) * math.log(most))
 
 
-def _in_range(image: tf.Tensor) -> tf.Tensor:
+def _clip_to_range(image: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(image, 0.0, 255.0)

@@ -1,4 +1,4 @@
-"""A check of the size that an evaluation asks for: all of its images must fit in.
+"""Check of the evaluation's image size in the config: all of its images must fit.
 
 Only the headers of images are read.
 """
@@ -23,7 +23,7 @@ class _Image:
 
     Attributes:
         place: of the record.
-        name: of the image's file, '' where the record does not say.
+        name: of the image's file, '' where the record has none.
         size: height and width after the resize range.
     """
 
@@ -38,13 +38,13 @@ def check_sizes(
     output_stride: int,
     asked: Size,
 ) -> None:
-    """Check that no image of an evaluation is larger than the size that a config asks for.
+    """Check that no image of an evaluation is larger than the size in the config.
 
     Args:
         readers: of the images.
-        preprocessing: its resize range counts.
+        preprocessing: has the resize range.
         output_stride: of the network: a legal side is a multiple of it plus 1.
-        asked: height and width; 0: any.
+        asked: height and width in the config; 0: any.
 
     Raises:
         errors.DataError: an image is larger; the message has its file and the smallest legal size
@@ -87,7 +87,7 @@ def _images(
         walk = record_walk.walk(reader, image_and_name, 'sizes of images')
         for place, (encoded, name) in walk:
             header = _header(encoded)
-            if header is not None:  # Else reading it for the evaluation says what is wrong.
+            if header is not None:  # Else the evaluation itself reports the error.
                 height, width = preprocessing.resized_size(header.height, header.width)
                 yield _Image(place, name.decode('utf-8', 'replace'), (int(height), int(width)))
 

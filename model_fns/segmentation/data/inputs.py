@@ -1,4 +1,4 @@
-"""Segmentation examples: records to images and ids of the same size, whose values are checked."""
+"""Segmentation examples: decoding of records, with checks of sizes and values."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def decode(
     with_instances: bool = False,
     max_pixels: int = images.MAX_PIXELS,
 ) -> Example:
-    """Return one record.
+    """Decode one record.
 
     Args:
         serialized: string scalar, a `tf.train.Example` with an image, and class ids of its size as
             a gray PNG.
-        num_classes: ids are below it.
-        ignore_label: the one other value that pixels may have.
+        num_classes: class ids are below it.
+        ignore_label: the only other value of pixels.
         with_instances: whether instance ids are read too.
-        max_pixels: of the image, and of what is of its size.
+        max_pixels: limit of the size of the image and the ids.
 
     Returns:
         `IMAGE`: uint8 [height, width, 3]; `SEMANTIC`, with instances `INSTANCES`: int32 [height,
         width]; `TRUE_IMAGE_SHAPE`: int32 [3]; `SOURCE_ID`: string scalar, the file name where the
-        record has no id. Running it fails with `tf.errors.InvalidArgumentError` where sizes differ
+        record has no id. They fail with `tf.errors.InvalidArgumentError` where sizes differ
         and where a value is neither a class nor the ignore label: the message has the source and
         the values.
     """
@@ -54,8 +54,8 @@ def decode(
         {**_KEYS, INSTANCES_KEY: tf.io.FixedLenFeature([], tf.string)} if with_instances else _KEYS
     )
     parsed = tf.io.parse_single_example(serialized, keys)
-    given = parsed['image/source_id']
-    source_id = tf.where(tf.equal(given, ''), parsed['image/filename'], given)
+    source_id = parsed['image/source_id']
+    source_id = tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id)
     image = images.decode_image(images.limit_pixels(parsed[IMAGE_KEY], max_pixels))
     ids = {fields.SEMANTIC: CLASSES_KEY}
     if with_instances:
@@ -78,20 +78,20 @@ def decode(
 
 
 def count_pixels(serialized: bytes) -> Dict[int, int]:
-    """How many pixels of a valid record have each value."""
+    """Count the pixels of each value in a valid record."""
     features = tf.train.Example.FromString(serialized).features.feature
     ids = id_images.read(features[CLASSES_KEY].bytes_list.value[0])
-    return {int(one): int(count) for one, count in zip(*np.unique(ids, return_counts=True))}
+    return {int(value): int(count) for value, count in zip(*np.unique(ids, return_counts=True))}
 
 
-def problem_with(serialized: bytes, with_instances: bool = False) -> Optional[str]:
-    """What is wrong with a record, by its keys and headers alone; None when nothing is.
+def find_problem(serialized: bytes, with_instances: bool = False) -> Optional[str]:
+    """Return the first problem of a record's keys and headers; None without one.
 
-    Values of pixels are not looked at: `decode` does that.
+    `decode` checks the values of pixels.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
-    except Exception:  # protobuf's DecodeError, of which there is one a runtime
+    except Exception:  # Each runtime of protobuf has a DecodeError of its own.
         return 'not a tf.train.Example'
     values = {
         key: b''.join(features[key].bytes_list.value[:1])
@@ -104,14 +104,14 @@ def problem_with(serialized: bytes, with_instances: bool = False) -> Optional[st
     except errors.DataError as error:
         return f'{IMAGE_KEY}: {str(error).rstrip(".")}'
     for key in (CLASSES_KEY, INSTANCES_KEY) if with_instances else (CLASSES_KEY,):
-        problem = _problem_with_ids(values[key], image)
+        problem = _find_id_problem(values[key], image)
         if problem:
             return f'{key}: {problem}' if values[key] else f'no {key}'
     return None
 
 
-def _problem_with_ids(encoded: bytes, image: images.ImageHeader) -> Optional[str]:
-    problem = id_images.problem_with(encoded)
+def _find_id_problem(encoded: bytes, image: images.ImageHeader) -> Optional[str]:
+    problem = id_images.find_problem(encoded)
     if problem is None:
         header = images.image_header(encoded)
         if (header.height, header.width) != (image.height, image.width):
@@ -128,7 +128,7 @@ def _same_size(ids: tf.Tensor, image: tf.Tensor, key: str, source_id: tf.Tensor)
     parts = [source_id, f': {key} has ', sides[0], ' x ', sides[1], ' pixels; the image has ',
              sides[2], ' x ', sides[3]]  # fmt: skip
     same = tf.reduce_all(tf.equal(size, expected))
-    # Without the guard of `tf.debugging.Assert`, a conditional, which is slow to build.
+    # The conditional that `tf.debugging.Assert` adds is slow to build.
     return tf.raw_ops.Assert(condition=same, data=[tf.strings.join(parts)])
 
 

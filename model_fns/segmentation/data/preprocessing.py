@@ -1,9 +1,10 @@
-"""From an image of any size to the network's input, with its labels.
+"""Preprocessing of images of any size, with their labels, for the network's input.
 
-Training: resize range, random scale, padding, random crop, mirroring. All of it comes down to one
-window of the scaled image, whose pixels are read off the decoded image at once: nothing outside of
-the crop is computed. Evaluation: resize range, and padding of what is smaller than the least size.
-Serving: the same for a batch.
+* Training: resize range, random scale, padding, random crop, mirroring. The crop is one window of
+  the scaled image. Its pixels are sampled directly from the decoded image, so that nothing outside
+  of the crop is computed.
+* Evaluation: resize range, and padding to the least size.
+* Serving: the same for a batch.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from protos import segmentation_pb2
 
 Size = Tuple[int, int]  # height, width
 
-_STEP_ROUNDING = 1e-4  # 0.1 does not divide 1.5 in floating point
+_STEP_ROUNDING = 1e-4  # In floating point, 1.5 / 0.1 is not a whole number.
 
 
 class ServedImages(NamedTuple):
-    """A batch as the network takes it.
+    """Batch of served images for the network.
 
     Attributes:
         images: float32 [batch, height, width, 3], at least of the least size.
-        size: int32 [2]: height and width of what is not padding.
+        size: int32 [2]: height and width without padding.
     """
 
     images: tf.Tensor
@@ -40,12 +41,12 @@ class ServedImages(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Where a crop's content comes from.
+    """Window of the scaled image that a crop shows.
 
     Attributes:
-        size: int32 [2], of the content: at most the crop.
-        box: float32 [4]: first row, first column, last row, last column, as shares of the image's
-            intervals; columns go backwards in a mirrored image.
+        size: int32 [2], at most that of the crop.
+        box: float32 [4]: first row, first column, last row, last column, normalized by the image's
+            last row and column; in a mirrored image the columns are in descending order.
         is_mirrored: bool scalar.
     """
 
@@ -56,22 +57,22 @@ class _Window(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """How images and labels are brought to the network's input, and varied for training.
+    """Preprocessing of images and labels, with random variation in training.
 
     Attributes:
         crop: (height, width) of the input in training.
         least_size: (height, width) of the input in evaluation and serving at least; None: `crop`.
-        mean_pixel: the color of padding, 0 to 255: what the network's normalization makes 0.
+        mean_pixel: the color of padding, 0 to 255, which the network normalizes to 0.
         ignore_label: of padding.
-        resize: to which size images are brought first; None: they keep theirs.
+        resize: range of sizes for the first resize; None: images keep their size.
         scales: least and largest factor of training.
-        scale_step: between factors; 0: any factor.
+        scale_step: distance between factors; 0: any factor.
         flip_probability: of mirroring.
-        max_rotation: degrees to either side.
-        max_brightness: change as a share of the full range.
+        max_rotation: largest angle in either direction, in degrees.
+        max_brightness: largest change as a fraction of the full range.
         max_contrast: factor, and divisor.
         max_saturation: factor, and divisor.
-        max_blur_length: of a moving camera, in pixels; 0: no blur.
+        max_blur_length: largest length of a motion blur, in pixels; 0: no blur.
         blur_probability: of a blur.
     """
 
@@ -91,7 +92,7 @@ class Preprocessing:
     least_size: Optional[Size] = None
 
     def augmentations(self) -> List[str]:
-        """Return what `augment` does, for people."""
+        """Return a description of each random step of `augment`."""
         steps = {
             f'scales from {self.scales[0]:g} to {self.scales[1]:g}': self.scales != (1, 1),
             f'crops of {self.crop[0]} x {self.crop[1]}': True,
@@ -105,27 +106,28 @@ class Preprocessing:
         return [text for text, is_done in steps.items() if is_done]
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """Return one example, varied, at the crop's size.
+        """Augment one example and crop it.
 
         Args:
             example: from `inputs.decode`.
-            seed: int64 [2]; the variation is a function of it.
+            seed: int64 [2]; determines all random numbers.
 
         Returns:
             The example: `IMAGE` float32 [crop height, crop width, 3], ids int32 [crop height, crop
-            width]. `TRUE_IMAGE_SHAPE` is the content's (in a mirrored example at the right).
+            width]. `TRUE_IMAGE_SHAPE` is the size without padding, which a mirrored example has
+            on the left.
         """
-        # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
+        # `tf.random.stateless_uniform` adds fifty operations to the graph; the raw op adds one.
         draws = tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[11], seed=seed))
         window = self._window(tf.shape(example[fields.IMAGE])[:2], draws[:4])
-        image = _read(example[fields.IMAGE], window, 'bilinear')
+        image = _sample(example[fields.IMAGE], window, 'bilinear')
         ids = {
-            name: tf.cast(_read(example[name][..., tf.newaxis], window, 'nearest'), tf.int32)[
+            name: tf.cast(_sample(example[name][..., tf.newaxis], window, 'nearest'), tf.int32)[
                 ..., 0
             ]
             for name in self._fillers(example)
         }
-        image = self._distorted(image, draws[4:10])
+        image = self._distort(image, draws[4:10])
         if self.max_rotation:
             ids = distortions.rotate(
                 image, ids, draws[10], self.max_rotation, self.mean_pixel, self._fillers(example)
@@ -135,7 +137,7 @@ class Preprocessing:
         before = tf.where(window.is_mirrored, padding * [0, 1], 0)
         return {
             **example,
-            **self._padded(image, ids, before, padding - before, self.crop),
+            **self._pad(image, ids, before, padding - before, self.crop),
             fields.TRUE_IMAGE_SHAPE: tf.concat([window.size, [3]], 0),
         }
 
@@ -143,23 +145,23 @@ class Preprocessing:
         """Bring one example to the network's input.
 
         Args:
-            example: from `augment`, which made it float32 at the crop's size, or from
-                `inputs.decode`: padded to the least size, where it is smaller.
+            example: from `augment`: float32 at the crop's size; or from `inputs.decode`: it is
+                padded to the least size.
 
         Returns:
             Features and labels without a batch dimension, see `fields`.
         """
         if not example[fields.IMAGE].dtype.is_floating:
-            example = self._fitted(example)
+            example = self._fit_decoded(example)
         names = (fields.IMAGE, fields.TRUE_IMAGE_SHAPE, fields.SOURCE_ID)
         features = {name: example[name] for name in names}
         return features, {name: example[name] for name in self._fillers(example)}
 
     def resize_for_serving(self, served: tf.Tensor) -> ServedImages:
-        """What a server sends, as the network takes it.
+        """Resize and pad served images for the network.
 
         Args:
-            served: uint8 [batch, height, width, 3], sizes not static.
+            served: uint8 [batch, height, width, 3] of dynamic size.
         """
         size = self._resized_size(tf.shape(served)[1:3])
         pixels = self._resized(served, size, 'bilinear')
@@ -176,16 +178,16 @@ class Preprocessing:
         return ServedImages(pixels, size)
 
     def resized_size(self, height: Any, width: Any) -> Tuple[Any, Any]:
-        """Return height and width after the resize range, of ints or arrays of them."""
+        """Compute height and width after the resize range, for ints or arrays."""
         return (height, width) if self.resize is None else self.resize.size(height, width)
 
     def _fillers(self, example: Example) -> Dict[str, int]:
-        """What ids are in the padding, by the names of those that the example has."""
+        """Return the ids of padding, by the names of the ids in the example."""
         known = {fields.SEMANTIC: self.ignore_label, fields.INSTANCES: 0}
         return {name: filler for name, filler in known.items() if name in example}
 
     def _window(self, size: tf.Tensor, draws: Sequence[tf.Tensor]) -> _Window:
-        """Return the window of the scaled image that a crop shows, from four random numbers."""
+        """Compute the window of a crop from four random numbers."""
         scale, row, column, flip = draws
         scaled = tf.cast(self._resized_size(size), tf.float32) * self._scale(scale)
         scaled = tf.maximum(tf.cast(scaled, tf.int32), 1)
@@ -206,8 +208,8 @@ class Preprocessing:
         factors = np.linspace(low, high, count).astype(np.float32)
         return tf.gather(factors, tf.cast(uniform * count, tf.int32))
 
-    def _distorted(self, image: tf.Tensor, draws: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Colors and sharpness varied, from six random numbers."""
+    def _distort(self, image: tf.Tensor, draws: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Vary the colors and the sharpness, with six random numbers."""
         brightness, contrast, saturation, is_blurred, direction, length = draws
         if self.max_brightness:
             image = distortions.shift_brightness(image, brightness, self.max_brightness)
@@ -218,13 +220,13 @@ class Preprocessing:
         if self.max_blur_length > 1:
             image = tf.cond(
                 is_blurred < self.blur_probability,
-                lambda: distortions.blur_of_motion(image, direction, length, self.max_blur_length),
+                lambda: distortions.blur_motion(image, direction, length, self.max_blur_length),
                 lambda: image,
             )
         return image
 
-    def _fitted(self, example: Example) -> Example:
-        """Return an example that is not varied, padded at the bottom and right."""
+    def _fit_decoded(self, example: Example) -> Example:
+        """Resize an example and pad it at the bottom and right."""
         size = self._resized_size(tf.shape(example[fields.IMAGE])[:2])
         padding = tf.maximum(self.least_size or self.crop, size) - size
         image = self._resized(example[fields.IMAGE], size, 'bilinear')
@@ -234,21 +236,21 @@ class Preprocessing:
         }
         return {
             **example,
-            **self._padded(image, ids, tf.zeros([2], tf.int32), padding),
+            **self._pad(image, ids, tf.zeros([2], tf.int32), padding),
             fields.TRUE_IMAGE_SHAPE: tf.concat([size, [3]], 0),
         }
 
     def _resized_size(self, size: tf.Tensor) -> tf.Tensor:
-        """int32 [2] after the resize range, from int32 [2]."""
+        """Compute the size after the resize range: int32 [2] from int32 [2]."""
         return size if self.resize is None else tf.stack(self.resize.size(*tf.unstack(size)))
 
     def _resized(self, pixels: tf.Tensor, size: tf.Tensor, method: str) -> tf.Tensor:
-        """Return images as float32, or ids as they are, brought to the resize range's size."""
+        """Resize images, to float32, or ids, in their type, to the size of the resize range."""
         if self.resize is not None:
             pixels = images.resize(pixels, size[0], size[1], method, align_corners=True)
         return tf.cast(pixels, tf.float32) if method == 'bilinear' else pixels
 
-    def _padded(
+    def _pad(
         self,
         image: tf.Tensor,
         ids: Dict[str, tf.Tensor],
@@ -256,7 +258,7 @@ class Preprocessing:
         after: tf.Tensor,
         size: Tuple[Optional[int], Optional[int]] = (None, None),
     ) -> Dict[str, tf.Tensor]:
-        """Image and ids with padding around them, by name; `size` is what is known of theirs."""
+        """Pad image and ids; return them by name. `size` is their static size."""
         color = tf.constant(self.mean_pixel, tf.float32)
         padded = {
             fields.IMAGE: tf.ensure_shape(images.surround(image, before, after, color), [*size, 3])
@@ -276,10 +278,10 @@ def from_config(
     where: str = 'model.segmentation.preprocessing',
     least_size: Optional[Size] = None,
 ) -> Preprocessing:
-    """Return the preprocessing that a config describes.
+    """Build the preprocessing that a config describes.
 
     Args:
-        config: which.
+        config: of the preprocessing.
         crop: (height, width) of the input in training.
         mean_pixel: of the backbone.
         ignore_label: of the data set.
@@ -308,10 +310,10 @@ def from_config(
     )
 
 
-def _read(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:
-    """A window of an image, float32 [height, width, channels], read off the unscaled image."""
-    read = crops.crop_and_resize(
+def _sample(pixels: tf.Tensor, window: _Window, method: str) -> tf.Tensor:
+    """Sample a window of the scaled image: float32 [height, width, channels]."""
+    sampled = crops.crop_and_resize(
         pixels[tf.newaxis], window.box[tf.newaxis], [0], window.size, method
     )[0]
-    read.set_shape([None, None, pixels.shape[-1]])
-    return read
+    sampled.set_shape([None, None, pixels.shape[-1]])
+    return sampled

@@ -35,7 +35,7 @@ CITYSCAPES: Dict[str, Color] = {
     'motorcycle': (0, 0, 230),
     'bicycle': (119, 11, 32),
 }
-# What its files of labels, and its evaluation server, call them.
+# Their ids in the files of labels and on the evaluation server.
 CITYSCAPES_LABEL_IDS = (7, 8, 11, 12, 13, 17, *range(19, 29), 31, 32, 33)
 
 # CamVid: the 11 classes that are commonly trained on.
@@ -53,7 +53,7 @@ CAMVID: Dict[str, Color] = {
     'bicyclist': (0, 128, 192),
 }
 
-# ADE20K (scene parsing): what is not labeled, then 150 classes by falling area.
+# ADE20K (scene parsing): unlabeled pixels, then 150 classes by decreasing area.
 _ADE20K = (
     'other, wall, building, sky, floor, tree, ceiling, road, bed, window, grass, cabinet, '
     'sidewalk, person, earth, door, table, mountain, plant, curtain, chair, car, water, '

@@ -1,6 +1,6 @@
-"""Known data sets: what their classes are called and look like, and which label counts for nothing.
+"""Known data sets: names and colors of their classes, and their ignore labels.
 
-A pipeline names one (`model.segmentation.dataset`), or says the same by fields and a label map.
+A pipeline names one (`model.segmentation.dataset`), or has its own fields and a label map.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ BACKGROUND_COLOR: Color = (0, 0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """What is known of a data set's labels.
+    """Labels of a data set.
 
     Attributes:
-        name: '' where it has none.
+        name: of the data set; '' without one.
         class_names: in the order of the classes, from 0.
-        ignore_label: of pixels that count for nothing. It may be one of the classes (ADE20K).
+        ignore_label: value of ignored pixels. It may be one of the classes (ADE20K).
         class_colors: of each class.
-        submission_ids: what each class is called in files for the data set's evaluation server;
-            empty where that is the class itself.
+        submission_ids: id of each class in files for the data set's evaluation server; empty where
+            it is the class itself.
     """
 
     name: str
@@ -43,18 +43,18 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, the background included."""
+        """The number of classes, the background included."""
         return len(self.class_names)
 
     def color_map(self) -> np.ndarray:
-        """uint8 [num_classes + 1, 3]: the color of each class, then that of what is ignored."""
+        """Return the colors of the classes and of ignored pixels: uint8 [num_classes + 1, 3]."""
         return np.array([*self.class_colors, IGNORED_COLOR], np.uint8)
 
     def colored(self, classes: np.ndarray) -> np.ndarray:
-        """Return classes as colors.
+        """Map classes to colors.
 
         Args:
-            classes: int [height, width]; the ignore label and whatever is no class get
+            classes: int [height, width]; the ignore label and other values that are no class get
                 `IGNORED_COLOR`.
 
         Returns:
@@ -63,8 +63,8 @@ class Dataset:
         known = (classes >= 0) & (classes < self.num_classes) & (classes != self.ignore_label)
         return self.color_map()[np.where(known, classes, self.num_classes)]
 
-    def for_submission(self, classes: np.ndarray) -> np.ndarray:
-        """Return classes as the data set's evaluation server wants them.
+    def to_submission_ids(self, classes: np.ndarray) -> np.ndarray:
+        """Map classes to the ids of the data set's evaluation server.
 
         Args:
             classes: int [height, width], all from 0 to num_classes - 1.
@@ -126,7 +126,7 @@ def from_config(
 
 
 def _put_names(names: List[str], label_map: LabelMap, known: Optional[Dataset]) -> None:
-    """Names of a label map over others, in place; label maps have no item for class 0."""
+    """Overwrite names with those of a label map, in place; it has no item for class 0."""
     last = len(names) - 1
     if label_map.max_id > last:
         item = label_map.item(label_map.max_id)
@@ -154,7 +154,7 @@ def _check_numbers(num_classes: int, ignore_label: int) -> None:
 
 
 def bit_colors(count: int) -> Tuple[Color, ...]:
-    """The colors of Pascal VOC: each channel takes every third bit of the class, highest first."""
+    """Return the colors of Pascal VOC: a channel has every third bit of the class, reversed."""
     bits = (np.arange(count)[:, np.newaxis] >> np.arange(24)) & 1  # [count, bit]
     weights = 128 >> np.arange(8)
     channels = [(bits[:, channel::3] * weights).sum(axis=1) for channel in range(3)]
@@ -162,7 +162,7 @@ def bit_colors(count: int) -> Tuple[Color, ...]:
 
 
 def generated_colors(count: int) -> Tuple[Color, ...]:
-    """Black for class 0, and for each other class a bright color unlike its neighbors'."""
+    """Return black for class 0, and distinct bright colors for the other classes."""
     others = [colors.class_color(index) for index in range(1, count)]
     return (BACKGROUND_COLOR, *others)
 

@@ -1,4 +1,4 @@
-"""Going through the records of a reader once before a run, to find something out about them all."""
+"""Walk through all records of a reader once, before a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from protos import input_reader_pb2
 
 
 class Place(NamedTuple):
-    """Where a record is.
+    """Position of a record.
 
     Attributes:
         path: of its file.
-        index: in the file, from 0.
+        index: of the record in the file, from 0.
     """
 
     path: str
@@ -32,15 +32,15 @@ def walk(
     doing: str,
     limit: int = 0,
 ) -> Iterator[Tuple[Place, Any]]:
-    """What a function makes of each record, in the order of files; shows how far it is.
+    """Yield the results of a function for each record, in the order of files; show a progress bar.
 
-    Records for which it fails are left out: reading them for training or evaluation says so.
+    Records for which it fails are left out: training or evaluation reports them.
 
     Args:
-        reader: whose records.
+        reader: of the records.
         function: from a string scalar to tensors of static shape.
-        doing: what is being done, for the bar.
-        limit: so many records are looked at; 0: all.
+        doing: text of the progress bar.
+        limit: number of records to read; 0: all.
 
     Raises:
         errors.UserError: the reader has no files.
@@ -59,6 +59,6 @@ def walk(
 
 
 def text_feature(record: tf.Tensor, key: str, default: Optional[str] = None) -> tf.Tensor:
-    """Return one text of a record; running it fails where there is none and no default."""
+    """Read a text feature of a record; the op fails where it is missing and has no default."""
     feature = tf.io.FixedLenFeature([], tf.string, default)
     return tf.io.parse_single_example(record, {key: feature})[key]

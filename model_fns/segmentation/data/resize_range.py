@@ -1,6 +1,6 @@
-"""The size to which an image is brought before anything else: a range of its sides.
+"""Range of an image's sides for the first resize.
 
-All numbers are whole, so that the graph and the program come to the same sizes.
+The arithmetic is in integers, so that the graph and Python compute the same sizes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Side = Any  # an int, an int array or an int32 tensor
 
 @dataclasses.dataclass(frozen=True)
 class ResizeRange:
-    """The shorter side to `least`, unless the longer one would then be above `most`.
+    """Resize of the shorter side to `least`, unless the longer side would exceed `most`.
 
     Attributes:
         least: of the shorter side, in pixels.
         most: of the longer side, in pixels; None for no bound.
-        factor: both sides are raised to a multiple of it plus 1; None: they stay.
+        factor: both sides are raised to a multiple of it plus 1; None: no rounding.
         keep_aspect_ratio: False: both sides get the length of the longer one.
 
     Example: 375 x 500 pixels with `least` 513 and `most` 640 would become 513 x 684, which is too
@@ -38,39 +38,39 @@ class ResizeRange:
     keep_aspect_ratio: bool = True
 
     def size(self, height: Side, width: Side) -> Tuple[Side, Side]:
-        """Return height and width of the resized image, of the type of those of the image."""
+        """Compute height and width of the resized image, in the type of the arguments."""
         ops = tf if tf.is_tensor(height) else np
         shorter, longer = ops.minimum(height, width), ops.maximum(height, width)
-        target, of = self.least, shorter
+        target, side = self.least, shorter
         if self.most is not None:
             most = self._most()
             is_too_long = longer * self.least // shorter > most
             target = ops.where(is_too_long, most, self.least)
-            of = ops.where(is_too_long, longer, shorter)
-        height, width = (self._raised(ops.maximum(s * target // of, 1)) for s in (height, width))
+            side = ops.where(is_too_long, longer, shorter)
+        height, width = (self._round(ops.maximum(s * target // side, 1)) for s in (height, width))
         if not self.keep_aspect_ratio:
             height = width = ops.maximum(height, width)
         return height, width
 
     def _most(self) -> int:
-        """`most`, lowered so that raising a side to it cannot pass it."""
+        """Return `most`, lowered so that no rounded side exceeds it."""
         return self.most if self.factor is None else self.most - (self.most - 1) % self.factor
 
-    def _raised(self, side: Side) -> Side:
+    def _round(self, side: Side) -> Side:
         return side if self.factor is None else side + (1 - side) % self.factor
 
 
 def from_config(
     config: segmentation_pb2.SegmentationPreprocessing, where: str
 ) -> Optional[ResizeRange]:
-    """Return the range that a config asks for; None where images keep their size.
+    """Build the range of a config; None where images keep their size.
 
     Args:
-        config: which.
-        where: its own path, for messages.
+        config: of the preprocessing.
+        where: path of the config, for messages.
 
     Raises:
-        errors.ConfigError: one field is set that means nothing without another, or the bounds
+        errors.ConfigError: a field is set that has no effect without another, or the bounds
             contradict each other.
     """
     least, most = config.min_resize_value, config.max_resize_value

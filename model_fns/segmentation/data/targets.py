@@ -1,7 +1,7 @@
 """Targets of the heads for instances and edges, from the labels of one image.
 
-Functions of one example, for `tf.data`. The graph is the same for any number of instances, and the
-work grows with the instances that there are.
+The functions take one example, for `tf.data`. The graph does not depend on the number of instances;
+the time does.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from model_fns.segmentation import fields
 from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
-# The edge label of a pixel of which it is not known whether it is an edge. Not the ignore label of
-# the classes: that may be 0, which is no edge here, or a class of edges.
+# The edge label of a pixel that may or may not be an edge. It differs from the ignore label of the
+# classes, which may be 0 (no edge, here) or a class of edges.
 IGNORED_EDGE = -1
 NO_EDGE = 0
 
@@ -23,33 +23,33 @@ NO_EDGE = 0
 def head_targets(
     labels: Mapping[str, tf.Tensor], model: segmentation_pb2.Segmentation, ignore_label: int
 ) -> Dict[str, tf.Tensor]:
-    """Return the targets of a model's heads for instances and edges, by the names of `fields`.
+    """Build the targets of a model's heads for instances and edges, by the names of `fields`.
 
     Args:
         labels: of one image: `fields.SEMANTIC` and, where a head needs them, `fields.INSTANCES`.
         model: has the heads.
         ignore_label: pixels of it have no target.
     """
-    found: Dict[str, tf.Tensor] = {}
+    built: Dict[str, tf.Tensor] = {}
     if model.HasField('instance_center') or model.HasField('offset'):
-        found.update(instance_targets(labels[fields.INSTANCES], model.instance_center.sigma))
+        built.update(instance_targets(labels[fields.INSTANCES], model.instance_center.sigma))
     if model.HasField('edge'):
         semantic = labels[fields.SEMANTIC]
-        found[fields.EDGE] = edge_targets(
+        built[fields.EDGE] = edge_targets(
             labels[fields.INSTANCES] if model.edge.of_instances else semantic,
             tf.not_equal(semantic, ignore_label),
             model.edge.edge_width,
             classes=semantic if model.edge.num_classes > 2 else None,
         )
-    return found
+    return built
 
 
 def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]:
-    """Targets of the center and offset heads (Cheng et al. 2020, Panoptic-DeepLab, section 3.2).
+    """Build targets of the center and offset heads (Panoptic-DeepLab, Cheng et al. 2020, 3.2).
 
-    An instance's center is the mean of its pixels that are in the image, wherever it lies. The
-    heat map is 1 at the pixel nearest to it, falls off as a Gaussian, and is the larger one where
-    two meet; offsets lead to the center itself.
+    An instance's center is the mean of its pixels in the image. The heat map is 1 at the pixel
+    nearest to it and falls off as a Gaussian; where two overlap, the larger one counts. Offsets
+    lead to the center itself.
 
     Args:
         instances: int32 [H, W]; 0 is no instance, any other number an instance.
@@ -82,25 +82,25 @@ def instance_targets(instances: tf.Tensor, sigma: float) -> Dict[str, tf.Tensor]
 def edge_targets(
     labels: tf.Tensor, counted: tf.Tensor, width: int, classes: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """Return where two labels meet.
+    """Build the edges between labels.
 
-    A pixel is an edge when the square of `width` + 1 pixels around it holds two labels: a straight
-    boundary is `width` pixels wide. Pixels that do not count have no label; one of them is an edge
-    when labels on both of its sides are in reach, as in Pascal's outlines, and else unknown.
+    A pixel is an edge where the square of `width` + 1 pixels around it holds two labels: a straight
+    boundary is `width` pixels wide. Pixels that do not count have no label. Such a pixel is an edge
+    where the square holds labels from both of its sides, as in Pascal's outlines, and else unknown.
 
     Args:
         labels: int32 [H, W], below 2^24: classes, or instances with 0 for none.
         counted: bool [H, W]: False where the label is not known.
         width: of an edge in pixels, at least 1.
-        classes: int32 [H, W]: given for edges with a class; that of a pixel of class 0, or that
-            does not count, is the largest around it.
+        classes: int32 [H, W], for edges with a class; a pixel of class 0, or that does not count,
+            gets the largest class around it.
 
     Returns:
         int32 [H, W]: `NO_EDGE`, `IGNORED_EDGE`, or 1 for an edge (with `classes`, its class).
     """
     largest = _largest_around(labels, counted, width)
     smallest = -_largest_around(-labels, counted, width)
-    # Where nothing counts the largest is below the smallest.
+    # Where no pixel counts, the largest is below the smallest.
     is_edge = largest > smallest
     if classes is None:
         edge = tf.ones_like(labels)
@@ -112,20 +112,20 @@ def edge_targets(
 
 
 def _largest_around(labels: tf.Tensor, counted: tf.Tensor, width: int) -> tf.Tensor:
-    """float32 [H, W]: the largest label that counts in the square around each pixel."""
+    """Compute the largest label that counts in the square around each pixel: float32 [H, W]."""
     known = tf.where(counted, tf.cast(labels, tf.float32), tf.float32.min)
     pooled = tf.nn.max_pool2d(known[tf.newaxis, ..., tf.newaxis], width + 1, 1, 'SAME')
     return pooled[0, ..., 0]
 
 
 def _size(instances: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Return height and width: numbers where they are static."""
+    """Return height and width: ints where they are static."""
     dynamic = tf.shape(instances)
     height, width = instances.shape.as_list()
     return height or dynamic[0], width or dynamic[1]
 
 
 def _grid(height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """float32 [height, width, 2]: row and column of each pixel."""
+    """Build the row and column of each pixel: float32 [height, width, 2]."""
     rows, columns = tf.meshgrid(tf.range(height), tf.range(width), indexing='ij')
     return tf.cast(tf.stack([rows, columns], axis=-1), tf.float32)

@@ -1,8 +1,9 @@
-"""How well predicted edges, or points, lie on the true ones: the boundary F-score.
+"""Boundary F-score: the agreement of predicted edges or points with the true ones.
 
-A predicted edge pixel is right when a true one of its class is within the tolerance, and a true one
-is found when a predicted one of its class is (Martin et al. 2004, with distances in place of an
-assignment, as in Csurka et al. 2013). Counts are summed over all images before they are divided.
+A predicted edge pixel is right where a true one of its class is within the tolerance. A true edge
+pixel is found where a predicted one of its class is within the tolerance (Martin et al. 2004, with
+distances in place of an assignment, as in Csurka et al. 2013). Counts are summed over all images
+before they are divided.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ SCORES = ('f_score', 'precision', 'recall')
 def boundary_counts(
     predictions: np.ndarray, truth: np.ndarray, tolerances: np.ndarray
 ) -> np.ndarray:
-    """What a batch adds to the sums of an evaluation.
+    """Count right and found edge pixels of a batch; an evaluation sums these counts.
 
     Args:
         predictions: integers or bool [B, H, W]: class of the edge, 0 for none.
-        truth: the same; negative where it is not known, and no prediction counts.
+        truth: the same; negative where it is unknown: predictions there do not count.
         tolerances: float [B]: largest distance in pixels of each image.
 
     Returns:
@@ -36,22 +37,22 @@ def boundary_counts(
     counts = np.zeros([NUM_COUNTS], np.int64)
     for predicted, true, tolerance in zip(predictions, truth, tolerances):
         predicted = np.where(true < 0, 0, predicted)
-        for one in np.union1d(predicted, true):
-            if one > 0:
-                counts += _counts_of_class(predicted == one, true == one, float(tolerance))
+        for index in np.union1d(predicted, true):
+            if index > 0:
+                counts += _count_class(predicted == index, true == index, float(tolerance))
     return counts
 
 
 def boundary_scores(counts: np.ndarray, prefix: str) -> Dict[str, float]:
-    """Return the scalars of an evaluation, by names of `boundary_names`.
+    """Compute the scalars of an evaluation, by the names of `boundary_names`.
 
     Args:
         counts: sums of `boundary_counts`.
         prefix: of the names.
 
     Returns:
-        Precision where something is predicted, recall where something is true, their harmonic mean
-        where either is.
+        Precision where there is a prediction, recall where there is a true edge, their harmonic
+        mean where there is either.
     """
     right, predicted, found, true = (float(count) for count in counts)
     scores = {}
@@ -66,19 +67,19 @@ def boundary_scores(counts: np.ndarray, prefix: str) -> Dict[str, float]:
 
 
 def boundary_names(prefix: str) -> List[str]:
-    """What `boundary_scores` may return."""
+    """Return the names of all scalars of `boundary_scores`."""
     return [f'{prefix}_{name}' for name in SCORES]
 
 
-def within(mask: np.ndarray, distance: float) -> np.ndarray:
-    """Which pixels have one of the mask within a distance.
+def dilate(mask: np.ndarray, distance: float) -> np.ndarray:
+    """Dilate a mask by a disc: find the pixels with one of the mask within a distance.
 
-    Row by row of the disc: whether the mask has a pixel in a run of a row is told by the running
-    count at its ends, whatever its length.
+    The loop is over the rows of the disc. The running count of the mask's pixels, at both ends of a
+    run, tells if the mask has a pixel in it: the time does not depend on the length of the run.
 
     Args:
         mask: bool [H, W].
-        distance: between the middles of pixels, not negative.
+        distance: between centers of pixels, not negative.
 
     Returns:
         bool [H, W].
@@ -97,7 +98,7 @@ def within(mask: np.ndarray, distance: float) -> np.ndarray:
     return near
 
 
-def _counts_of_class(predicted: np.ndarray, true: np.ndarray, tolerance: float) -> np.ndarray:
-    right = predicted & within(true, tolerance)
-    found = true & within(predicted, tolerance)
+def _count_class(predicted: np.ndarray, true: np.ndarray, tolerance: float) -> np.ndarray:
+    right = predicted & dilate(true, tolerance)
+    found = true & dilate(predicted, tolerance)
     return np.array([mask.sum() for mask in (right, predicted, found, true)], np.int64)

@@ -1,7 +1,7 @@
-"""How good a segmentation is.
+"""Metrics of a segmentation.
 
-An evaluation accumulates counts in local variables, and makes scalars of them at its end: every
-image counts for its pixels or segments, whatever the batches. B is the batch, H x W the crop.
+An evaluation accumulates counts in local variables and computes scalars from them at its end: the
+result does not depend on the batches. B is the batch, H x W the crop.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Metrics:
 
     Attributes:
         num_classes: C.
-        ignore_label: pixels of it count for nothing.
-        scales: at which images are seen; part of names.
-        flipped: whether images are seen mirrored too; part of names.
-        class_names: for the log; a class without a name is called by its number.
-        edge_tolerance: share of the image's diagonal; None without an edge head.
-        center_tolerance: pixels between a center and a peak of it; None without a center head.
+        ignore_label: pixels with it are ignored.
+        scales: of the images in inference; part of names.
+        flipped: whether inference uses mirrored images too; part of names.
+        class_names: for the log; a class without a name is shown by its number.
+        edge_tolerance: fraction of the diagonal of an image; None without an edge head.
+        center_tolerance: pixels between a center and its peak; None without a center head.
         has_offsets: whether there is an offset head.
-        grouping: how peaks and instances are found; None without a center head.
+        grouping: finds peaks and instances; None without a center head.
     """
 
     num_classes: int
@@ -71,10 +71,10 @@ class Metrics:
         ignore_label: int,
         class_names: Sequence[str] = (),
     ) -> Metrics:
-        """Those of the heads that a model has.
+        """Build the metrics of a model's heads.
 
         Raises:
-            errors.ConfigError: instances cannot be found in the way that is asked for.
+            errors.ConfigError: see `InstanceGrouping.from_config`.
         """
         has_centers = model.HasField('instance_center')
         return cls(
@@ -94,7 +94,7 @@ class Metrics:
         )
 
     def names(self) -> List[str]:
-        """Return all that `finish` may return."""
+        """Return the names of all scalars of `finish`."""
         names = [self.iou_name(), PIXEL_ACCURACY, MEAN_ACCURACY]
         names += [self.iou_name(f'class_{index}') for index in range(self.num_classes)]
         if self.edge_tolerance is not None:
@@ -105,15 +105,15 @@ class Metrics:
             names.append(OFFSET_ERROR)
         return names + (panoptic.quality_names(self.num_classes) if self._has_panoptic else [])
 
-    def iou_name(self, of: str = 'overall') -> str:
-        """`miou_1.0_overall`; `miou_0.5_1.0_flipped_class_3` of two scales and a class."""
+    def iou_name(self, group: str = 'overall') -> str:
+        """Return a name: `miou_1.0_overall`, `miou_0.5_1.0_flipped_class_3` for two scales."""
         scales = '_'.join(str(sizes.exact(scale)) for scale in self.scales)
-        return f'miou_{scales}{"_flipped" if self.flipped else ""}_{of}'
+        return f'miou_{scales}{"_flipped" if self.flipped else ""}_{group}'
 
     def ignore_padding(
         self, is_image: tf.Tensor, outputs: Tensors, labels: Labels
     ) -> Tuple[Tensors, Labels]:
-        """Return outputs and labels of which the padding counts for nothing.
+        """Set outputs and labels to ignored values in the padding.
 
         Where several devices evaluate, their batches are joined with zeros around smaller images.
 
@@ -136,10 +136,10 @@ class Metrics:
         )
 
     def create(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """Return accumulators, from which `finish` makes scalars.
+        """Build accumulators, from which `finish` computes scalars.
 
         Args:
-            outputs: of the heads that there are, by the names of `fields`.
+            outputs: of the model's heads, by the names of `fields`.
             features: of the same batch.
             labels: of the same batch.
         """
@@ -165,14 +165,14 @@ class Metrics:
                 self.ignore_label,
                 self.grouping,
             )
-        return {name: _accumulated(name, count) for name, count in counts.items()}
+        return {name: _accumulate(name, count) for name, count in counts.items()}
 
     def finish(self, values: Mapping[str, Any]) -> Dict[str, float]:
-        """Return scalars from what the value ops of `create` came to.
+        """Compute scalars from the values of the accumulators of `create`.
 
-        What the data cannot tell (the IoU of a class that is in no image) is left out.
+        Scalars that are undefined (the IoU of a class that is in no image) are left out.
         """
-        metrics = self._of_confusion(np.asarray(values[CONFUSION], np.float64))
+        metrics = self._confusion_metrics(np.asarray(values[CONFUSION], np.float64))
         if _EDGE_COUNTS in values:
             metrics.update(boundaries.boundary_scores(values[_EDGE_COUNTS], _EDGES))
         if _CENTER_COUNTS in values:
@@ -188,7 +188,7 @@ class Metrics:
     def _has_panoptic(self) -> bool:
         return self.grouping is not None and self.has_offsets
 
-    def _of_confusion(self, confusion: np.ndarray) -> Dict[str, float]:
+    def _confusion_metrics(self, confusion: np.ndarray) -> Dict[str, float]:
         right, labeled, predicted = _right_labeled_predicted(confusion)
         is_there, is_labeled = labeled + predicted > 0, labeled > 0
         self._report_absent(is_there, is_labeled)
@@ -205,7 +205,7 @@ class Metrics:
         return metrics
 
     def _report_absent(self, is_there: np.ndarray, is_labeled: np.ndarray) -> None:
-        """One line of the log for all classes that are in no label."""
+        """Log one line for all classes without labeled pixels."""
         absent, only_predicted = ~is_there, is_there & ~is_labeled
         if absent.any() or only_predicted.any():
             log.warning(
@@ -246,20 +246,20 @@ class Metrics:
 def confusion_matrix(
     predictions: tf.Tensor, labels: tf.Tensor, num_classes: int, ignore_label: int
 ) -> tf.Tensor:
-    """How many pixels of each class are taken for which.
+    """Count the pixels by labeled and predicted class.
 
     Args:
         predictions: integers [B, H, W].
         labels: int32 [B, H, W].
         num_classes: C.
-        ignore_label: pixels of it are not counted.
+        ignore_label: pixels with it are not counted.
 
     Returns:
         int64 [C, C], rows are labels and columns predictions.
     """
     num_cells = num_classes * num_classes
     cells = labels * num_classes + tf.cast(predictions, tf.int32)
-    # Bincount leaves out what is past its size.
+    # Bincount ignores values beyond its size.
     cells = tf.where(tf.equal(labels, ignore_label), num_cells, cells)
     counts = tf.raw_ops.Bincount(arr=cells, size=num_cells, weights=tf.zeros([0], tf.int64))
     return tf.reshape(counts, [num_classes, num_classes])
@@ -268,26 +268,26 @@ def confusion_matrix(
 def training_metrics(
     predictions: tf.Tensor, labels: tf.Tensor, num_classes: int, ignore_label: int, window: int
 ) -> Tuple[Dict[str, tf.Tensor], tf.Operation]:
-    """Return mean IoU and pixel accuracy over the last steps of training.
+    """Build mean IoU and pixel accuracy over the last steps of training.
 
-    They are kept in local variables: a run that is resumed starts with an empty window.
+    The counts are in local variables: a resumed run starts with an empty window.
 
     Args:
         predictions: integers [B, h, w], of any size.
         labels: int32 [B, h, w].
         num_classes: C.
-        ignore_label: pixels of it are not counted.
-        window: how many steps.
+        ignore_label: pixels with it are not counted.
+        window: number of steps.
 
     Returns:
         float32 scalars, for summaries, and the op that each training step must run.
     """
-    # Of each step as many numbers as classes, not their square.
+    # Store three numbers per class of each step, not the square matrix.
     counts = _local_variable('window_counts', [window, 3, num_classes], tf.int64)
     step = _local_variable('window_step', [], tf.int64)
     confusion = confusion_matrix(predictions, labels, num_classes, ignore_label)
-    of_step = tf.stack(_right_labeled_predicted(confusion))
-    with tf.control_dependencies([tf1.scatter_update(counts, step % window, of_step)]):
+    step_counts = tf.stack(_right_labeled_predicted(confusion))
+    with tf.control_dependencies([tf1.scatter_update(counts, step % window, step_counts)]):
         update = step.assign_add(1).op
     right, labeled, predicted = tf.unstack(tf.reduce_sum(counts, axis=0))
     ious = tf.math.divide_no_nan(
@@ -302,7 +302,7 @@ def training_metrics(
 
 
 def _right_labeled_predicted(confusion: Any) -> Tuple[Any, Any, Any]:
-    """Per class: right pixels, labeled ones, predicted ones; of an array or a tensor."""
+    """Count right, labeled and predicted pixels per class, from an array or a tensor."""
     if tf.is_tensor(confusion):
         diagonal, sums = tf.linalg.diag_part(confusion), tf.reduce_sum
     else:
@@ -311,7 +311,7 @@ def _right_labeled_predicted(confusion: Any) -> Tuple[Any, Any, Any]:
 
 
 def _offset_sums(outputs: Tensors, labels: Labels) -> tf.Tensor:
-    """float64 [2]: the sum of the distances that offsets are off by, and of how many pixels."""
+    """Sum the distances between predicted and true offsets, and count the pixels: float64 [2]."""
     weights = tf.cast(labels[fields.OFFSET_WEIGHTS], tf.float64)
     distances = tf.norm(outputs[fields.CENTER_OFFSETS] - labels[fields.OFFSET], axis=-1)
     total = tf.reduce_sum(weights * tf.cast(distances, tf.float64))
@@ -326,8 +326,8 @@ def _boundary_counts(predictions: tf.Tensor, truth: tf.Tensor, tolerances: tf.Te
     return counts
 
 
-def _accumulated(name: str, counts: tf.Tensor) -> Metric:
-    """Return the sum of a tensor over the batches of an evaluation."""
+def _accumulate(name: str, counts: tf.Tensor) -> Metric:
+    """Build the sum of a tensor over the batches of an evaluation."""
     total = _local_variable(name, counts.shape, counts.dtype)
     return total.read_value(), total.assign_add(counts)
 

@@ -1,16 +1,16 @@
 """Panoptic quality (Kirillov et al. 2019, Panoptic Segmentation, section 4).
 
 A segment is an instance, or all pixels of a class without instances. A predicted segment and a true
-one match when they have the same class and overlap with an IoU above 0.5, which pairs each with at
-most one other. With TP, FP and FN counted per class and the IoUs of matches summed:
+one match where they have the same class and an IoU above 0.5; so each has at most one match. TP, FP
+and FN are counted per class, and the IoUs of matches are summed:
 
     PQ = sum of IoU / (TP + FP / 2 + FN / 2) = SQ * RQ
     SQ = sum of IoU / TP
     RQ = TP / (TP + FP / 2 + FN / 2)
 
 Void pixels (the ignore label, and things without an instance id) belong to no true segment: they
-are left out of unions, and a predicted segment that is mostly void and matches nothing is not
-counted as wrong. All images of a batch are counted at once: a segment's key holds its image.
+are left out of unions. A predicted segment that is mostly void and has no match is not counted as
+wrong. All images of a batch are counted at once: a segment's key includes its image.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUM_COUNTS = 4
 _IOU, _TRUE_POSITIVE, _FALSE_POSITIVE, _FALSE_NEGATIVE = range(NUM_COUNTS)
 
 _VOID = -1
-# Above any instance id, so that a key can be taken apart.
+# Larger than any instance id, so that the class of a key is known.
 _KEYS_PER_CLASS = 1 << 31
 
 
@@ -39,7 +39,7 @@ class _Segments(NamedTuple):
 
     Attributes:
         index: int32 [pixels]: the number of the segment of each pixel.
-        keys: int64 [n]: negative where it is no segment.
+        keys: int64 [n]: negative for void.
         areas: int32 [n], in pixels.
         classes: int32 [n].
     """
@@ -51,7 +51,7 @@ class _Segments(NamedTuple):
 
     @property
     def is_real(self) -> tf.Tensor:
-        """Which are segments: bool [n]."""
+        """Mask of the segments that are not void: bool [n]."""
         return self.keys >= 0
 
 
@@ -76,14 +76,14 @@ def panoptic_counts(
     ignore_label: int,
     grouping: InstanceGrouping,
 ) -> tf.Tensor:
-    """What a batch adds to the sums of an evaluation.
+    """Count the matches of a batch; an evaluation sums these counts.
 
     Args:
         predictions: int32 [B, H, W]: `fields.PANOPTIC_PREDICTIONS`.
         labels: int32 [B, H, W], classes or the ignore label.
         instances: int32 [B, H, W]; 0 is no instance.
         ignore_label: of void pixels.
-        grouping: tells classes with instances.
+        grouping: has the classes with instances.
 
     Returns:
         float64 [4, C]: per class the sum of the IoUs of matches, and the numbers of matches, of
@@ -124,21 +124,21 @@ def panoptic_counts(
 
 
 def quality_names(num_classes: int) -> List[str]:
-    """What `qualities` may return."""
+    """Return the names of all scalars of `qualities`."""
     names = [_name(quality, group) for group in ('', THINGS, STUFF) for quality in QUALITIES]
     return [*names, *(_name(QUALITIES[0], f'class_{index}') for index in range(num_classes))]
 
 
 def qualities(counts: np.ndarray, is_thing: np.ndarray) -> Dict[str, float]:
-    """Return the scalars of an evaluation.
+    """Compute the scalars of an evaluation.
 
     Args:
         counts: [4, C], sums of `panoptic_counts`.
         is_thing: bool [C].
 
     Returns:
-        The means over classes, over things and over stuff, and PQ by class. Classes that are in no
-        segment, true or predicted, are left out, and so is a group without a class.
+        The means over classes, over things and over stuff, and PQ by class. Classes without true or
+        predicted segments are left out, and so are groups without a class.
     """
     counts = np.asarray(counts, np.float64)
     matches = counts[_TRUE_POSITIVE]
@@ -147,15 +147,15 @@ def qualities(counts: np.ndarray, is_thing: np.ndarray) -> Dict[str, float]:
     recognition = matches / np.where(is_there, total, 1.0)
     segmentation = counts[_IOU] / np.maximum(matches, 1.0)
     by_class = (recognition * segmentation, segmentation, recognition)
-    found = {}
+    scalars = {}
     for group, members in (('', is_there), (THINGS, is_thing), (STUFF, ~is_thing)):
         chosen = is_there & members
         if chosen.any():
             for quality, values in zip(QUALITIES, by_class):
-                found[_name(quality, group)] = float(values[chosen].mean())
+                scalars[_name(quality, group)] = float(values[chosen].mean())
     for index in np.flatnonzero(is_there):
-        found[_name(QUALITIES[0], f'class_{index}')] = float(by_class[0][index])
-    return found
+        scalars[_name(QUALITIES[0], f'class_{index}')] = float(by_class[0][index])
+    return scalars
 
 
 def _name(quality: str, group: str) -> str:
@@ -165,7 +165,7 @@ def _name(quality: str, group: str) -> str:
 def _true_keys(
     labels: tf.Tensor, instances: tf.Tensor, ignore_label: int, grouping: InstanceGrouping
 ) -> tf.Tensor:
-    """int64 [B, H, W]: one number for each segment, `_VOID` for none."""
+    """Build a key for each true segment, `_VOID` for none: int64 [B, H, W]."""
     counted = tf.not_equal(labels, ignore_label)
     classes = tf.where(counted, labels, 0)
     is_thing = tf.gather(tf.constant(grouping.things()), classes)
@@ -182,16 +182,16 @@ def _predicted_keys(predictions: tf.Tensor, num_classes: int) -> tf.Tensor:
 
 
 def _keys(classes: tf.Tensor, instances: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """int64 [B, H, W]: different for each image, class and instance."""
+    """Build a unique key for each image, class and instance: int64 [B, H, W]."""
     image = tf.range(tf.shape(classes)[0])[:, tf.newaxis, tf.newaxis]
     rows = tf.cast(image * num_classes + classes, tf.int64)
     return rows * _KEYS_PER_CLASS + tf.cast(instances, tf.int64)
 
 
 def _segments(keys: tf.Tensor, num_classes: int) -> _Segments:
-    found, index, areas = tf.unique_with_counts(tf.reshape(keys, [-1]))
-    classes = tf.cast(tf.maximum(found, 0) // _KEYS_PER_CLASS % num_classes, tf.int32)
-    return _Segments(index, found, areas, classes)
+    unique, index, areas = tf.unique_with_counts(tf.reshape(keys, [-1]))
+    classes = tf.cast(tf.maximum(unique, 0) // _KEYS_PER_CLASS % num_classes, tf.int32)
+    return _Segments(index, unique, areas, classes)
 
 
 def _pairs(found: _Segments, truth: _Segments) -> _Pairs:
@@ -203,11 +203,11 @@ def _pairs(found: _Segments, truth: _Segments) -> _Pairs:
 
 
 def _ious(pairs: _Pairs, found_areas: tf.Tensor, true_areas: tf.Tensor) -> tf.Tensor:
-    """IoU of each pair: float64 [m]. Areas are those outside of void; of void it means nothing."""
+    """Compute the IoU of each pair, from areas without void pixels: float64 [m]."""
     unions = tf.gather(found_areas, pairs.found) + tf.gather(true_areas, pairs.truth) - pairs.areas
     return tf.math.divide_no_nan(tf.cast(pairs.areas, tf.float64), tf.cast(unions, tf.float64))
 
 
 def _sums(values: tf.Tensor, index: tf.Tensor, segments: _Segments) -> tf.Tensor:
-    """Sums over the pairs of each segment."""
+    """Sum values over the pairs of each segment."""
     return tf.math.unsorted_segment_sum(values, index, tf.size(segments.keys))

@@ -19,21 +19,21 @@ from protos import segmentation_pb2
 
 @dataclasses.dataclass(frozen=True)
 class Aspp:
-    """What is put on the backbone's features.
+    """Parameters of the pyramid on the backbone's features.
 
     Attributes:
-        atrous_rates: of the 3x3 branches, at the output stride that features come at.
+        atrous_rates: of the 3x3 branches, at the output stride of the features.
         separable: whether those are a depthwise and a pointwise convolution.
         num_filters: channels of each branch and of the projection.
-        image_level_feature: whether there is a branch that sees the whole image.
-        pooling_crop: input (height, width) in pixels whose features one pool of that branch covers;
+        image_level_feature: whether there is a branch with global pooling.
+        pooling_crop: (height, width) in pixels of the input that one pool of that branch covers;
             None: the whole image.
         pooling_stride: (vertical, horizontal) stride of these pools, in features.
         concat_projection: whether a 1x1 convolution and dropout follow the branches.
-        squeeze_and_excitation: whether the branch of the image is a gate on the others instead of
+        squeeze_and_excitation: whether that branch is a gate on the others instead of
             one of them (Howard et al. 2019, section 6.4).
         quantized_gate: whether the gate is relu6(x + 3) / 6 instead of the sigmoid.
-        dropout_keep_prob: share of the projection's features that training keeps.
+        dropout_keep_prob: fraction of the projection's features that training keeps.
     """
 
     atrous_rates: Tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class Aspp:
 
     @classmethod
     def from_config(cls, config: segmentation_pb2.AtrousSpatialPyramidPooling) -> Aspp:
-        """What a config asks for; `network_checks` has looked at it."""
+        """Build the pyramid of a config, which `network_checks` has checked."""
         crop = (config.image_pooling_crop_height, config.image_pooling_crop_width)
         return cls(
             atrous_rates=tuple(config.atrous_rates),
@@ -68,13 +68,13 @@ class Aspp:
 def pyramid(
     features: tf.Tensor, aspp: Aspp, style: layers.LayerStyle, output_stride: int
 ) -> tf.Tensor:
-    """Return the features of all branches.
+    """Build the features of all branches.
 
     Args:
         features: float32 [batch, height, width, channels] of the backbone.
-        aspp: which branches there are, with rates for this output stride.
+        aspp: the branches, with rates for this output stride.
         style: of all layers.
-        output_stride: of the features; what `pooling_crop` is divided by.
+        output_stride: of the features; `pooling_crop` is divided by it.
 
     Returns:
         float32 [batch, height, width, channels']: `num_filters` after a projection, else that many
@@ -107,7 +107,7 @@ def pyramid(
 def _image_level(
     features: tf.Tensor, aspp: Aspp, style: layers.LayerStyle, output_stride: int
 ) -> tf.Tensor:
-    """Return the branch that sees the image through large pools, at the size of the features."""
+    """Build the branch with large pools, at the size of the features."""
     if aspp.pooling_crop is None:
         pooled = layers.global_mean(features)
     else:
@@ -118,26 +118,26 @@ def _image_level(
         style = style.but(activation=gate)
     image = layers.conv2d(pooled, aspp.num_filters, 1, style, 'image_pooling')
     if aspp.squeeze_and_excitation and aspp.pooling_crop is None:
-        return image  # One value for the whole image: the product broadcasts it.
-    return sizes.resize(image, sizes.size_of(features))
+        return image  # The product broadcasts the one value of an image.
+    return sizes.resize(image, sizes.spatial_size(features))
 
 
 def _average_pool(
     features: tf.Tensor, window: Tuple[int, int], stride: Tuple[int, int]
 ) -> tf.Tensor:
-    """Means of windows; a window larger than the features covers all of them.
+    """Build the means of windows; a window larger than the features covers all of them.
 
     Args:
         features: float32 [batch, height, width, channels].
         window: height and width in features.
         stride: vertical and horizontal, in features.
     """
-    size = sizes.size_of(features)
+    size = sizes.spatial_size(features)
     if all(isinstance(side, int) for side in size):
         window = (min(window[0], size[0]), min(window[1], size[1]))
         return tf.nn.avg_pool2d(features, window, stride, 'VALID')
-    # The window's size is part of the graph. Zeros fill it up where the features turn out to be
-    # smaller, and then the mean is that of what they cover.
+    # The window's size is static. Smaller features are padded with zeros, and the mean is then
+    # corrected to that of the covered part.
     missing = tf.maximum(tf.stack(window) - tf.stack(size), 0)
     paddings = tf.pad(tf.stack([tf.zeros_like(missing), missing], 1), [[1, 1], [0, 0]])
     padded = tf.pad(features, paddings)

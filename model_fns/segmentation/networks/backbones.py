@@ -1,4 +1,4 @@
-"""The networks that segmentation knows, and the rules of DeepLab for building and tapping them."""
+"""Backbones of segmentation, and DeepLab's rules for building and tapping them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model_fns.backbones import registry
 
 @dataclasses.dataclass(frozen=True)
 class SegmentationBackbone:
-    """A network as segmentation uses it.
+    """A network as a backbone of segmentation.
 
     Attributes:
         network: its description, which has a `segmentation`.
@@ -38,7 +38,7 @@ class SegmentationBackbone:
 
     @property
     def mean_pixel(self) -> registry.Color:
-        """What images are padded with."""
+        """The color of padding."""
         return self.network.segmentation.mean_pixel
 
     @property
@@ -53,7 +53,7 @@ class SegmentationBackbone:
 
     @property
     def last_end_point(self) -> str:
-        """The features that heads are put on."""
+        """The name of the features that heads read."""
         return self.network.segmentation.last_end_point
 
     def build(
@@ -64,31 +64,31 @@ class SegmentationBackbone:
         bounded_activation: bool = False,
         fine_tune_batch_norm: bool = True,
     ) -> Tuple[tf.Tensor, registry.EndPoints]:
-        """Return features of images.
+        """Build the features of images.
 
         Args:
             images: float32 [batch, height, width, 3], of `normalize`. Height and width may be
                 unknown.
             is_training: whether the network is trained.
-            options: what the config changes; None: nothing. An unset output stride is
+            options: changes of the config; None: no changes. An unset output stride is
                 `output_stride`.
             bounded_activation: ReLU6 in place of ReLU (ResNet and Xception; the MobileNets have
                 activations of their own).
-            fine_tune_batch_norm: whether batch norm then uses, and updates from, the batch's
-                statistics.
+            fine_tune_batch_norm: whether batch norm uses the batch's statistics in training, and
+                updates the moving ones.
 
         Returns:
             The last features, [batch, height', width', channels], and all end points by name,
             decoder taps among them; in the options' compute type.
 
         Raises:
-            errors.ConfigError: an option that this backbone does not listen to, or an output
-                stride or multi_grid that it cannot have.
+            errors.ConfigError: an option that this backbone does not have, or an output stride or
+                multi_grid that it does not support.
         """
         options = options or registry.Options()
         self.check_options(options)
         options = self._complete(options).but(bounded=bounded_activation)
-        style = options.of_task(self.network.style(is_training, options))
+        style = options.apply_arithmetic(self.network.style(is_training, options))
         style = style if fine_tune_batch_norm else style.frozen()
         end_points = self.network.features(images, style, options)
         return end_points[self.last_end_point], end_points
@@ -96,10 +96,10 @@ class SegmentationBackbone:
     def check_options(
         self, options: registry.Options, where: str = 'model.segmentation.backbone'
     ) -> None:
-        """Refuse options that this backbone does not listen to.
+        """Refuse options that this backbone does not have.
 
         Raises:
-            errors.ConfigError: there is one; the message names it and those that would do.
+            errors.ConfigError: there is one; the message names it and the supported ones.
         """
         for name in options.changed():
             if name not in (*self.honors, 'compute_dtype', 'quantization'):
@@ -110,25 +110,25 @@ class SegmentationBackbone:
                 )
 
     def normalize(self, images: tf.Tensor) -> tf.Tensor:
-        """Return images as this backbone was trained on them.
+        """Normalize images as in the training of this backbone.
 
         Args:
             images: float32 [..., height, width, 3] in [0, 255].
 
         Returns:
-            The same shape; in [-1, 1], or less the channels' means.
+            The same shape; in [-1, 1], or with the channels' means subtracted.
         """
         return self.network.segmentation.normalization(images)
 
     def decoder_tap(self, output_stride: int, where: str = '') -> str:
-        """Return the end point that a decoder refines with at that output stride.
+        """Return the name of the end point for a decoder at that output stride.
 
         Args:
             output_stride: 4, 8 or 16; below that of the features.
-            where: the config field that asked for it, for the error message.
+            where: the config field of the stride, for the error message.
 
         Raises:
-            errors.ConfigError: there is none; the message lists those that there are.
+            errors.ConfigError: there is none; the message lists the available strides.
         """
         taps = self.network.segmentation.decoder_taps
         if output_stride not in taps:
@@ -140,14 +140,14 @@ class SegmentationBackbone:
         return taps[output_stride]
 
     def _complete(self, options: registry.Options) -> registry.Options:
-        """Return the options with the network's own values where they are unset."""
+        """Fill unset options with the network's own values."""
         changed = {name: getattr(options, name) for name in options.changed()}
         options = self.network.segmentation.options.but(**changed)
         if 'channel_divisor' not in self.honors:
             return options
-        # Rounded down to any number, but to 8s where the factor changes nothing: so it is in
-        # DeepLab's published models. The classifiers round to multiples of 8 always, which
-        # `channel_divisor` asks for.
+        # As in DeepLab's published models, channels are rounded down to any number, or to multiples
+        # of 8 where the depth multiplier is 1. Classifiers always round to multiples of 8:
+        # `channel_divisor` sets that.
         step = int(options.get('channel_divisor', 8 if options.depth_multiplier == 1.0 else 1))
         return options.but(channel_divisor=step, min_depth=int(options.get('min_depth', step)))
 
@@ -159,7 +159,7 @@ def get_backbone(
 
     Args:
         name: as in `Backbone.name`.
-        where: the config field that named it, for the error message.
+        where: the config field of the name, for the error message.
 
     Raises:
         errors.ConfigError: there is none; the message names the nearest.

@@ -1,8 +1,8 @@
-"""The decoder: features are brought to the resolution of earlier layers (Chen et al. 2018).
+"""The decoder: refinement of features at the resolution of earlier layers (Chen et al. 2018).
 
 Variables, in the scope `decoder`, for the first output stride; later ones add `_1`, `_2`, ...:
 
-    feature_projection0                                what the earlier layer gives
+    feature_projection0                                of the earlier layer
     decoder_conv0_{depthwise,pointwise}, decoder_conv1_{...}   separable
     decoder_conv0/decoder_conv0_1, decoder_conv0/decoder_conv0_2   plain
     decoder_conv0_{depthwise,pointwise} or decoder_conv0   with `sum_merge`
@@ -28,14 +28,14 @@ _PROJECTION_FILTERS = 48
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """How features are refined.
+    """Parameters of the refinement.
 
     Attributes:
-        output_strides: of the earlier layers, in falling order.
+        output_strides: of the earlier layers, in descending order.
         separable: whether 3x3 convolutions are a depthwise and a pointwise one.
         num_filters: output channels.
         sum_merge: whether features and earlier features are projected to the same channels and
-            summed, instead of put together.
+            summed, instead of concatenated.
         output_is_logits: whether the sums are logits of as many classes as there are filters: their
             terms are then 1x1 convolutions with biases, neither normalized nor activated.
     """
@@ -48,7 +48,7 @@ class Decoder:
 
     @classmethod
     def from_config(cls, config: segmentation_pb2.SegmentationDecoder, num_classes: int) -> Decoder:
-        """What a config asks for; `network_checks` has looked at it.
+        """Build the decoder of a config, which `network_checks` has checked.
 
         Args:
             config: the config.
@@ -70,14 +70,14 @@ def refine(
     style: layers.LayerStyle,
     image_size: sizes.Size,
 ) -> tf.Tensor:
-    """Return features at the last of the decoder's output strides.
+    """Build the features at the last of the decoder's output strides.
 
     Args:
         features: float32 [batch, height, width, channels].
         earlier: features of an earlier layer for each of `decoder.output_strides`.
-        decoder: see there.
+        decoder: the parameters.
         style: of all layers.
-        image_size: of the network's input; the result's is `sizes.strided` of it.
+        image_size: of the network's input; `sizes.strided` gives the size of the result.
 
     Returns:
         float32 [batch, height', width', num_filters].
@@ -101,7 +101,7 @@ def _concatenate(
     size: sizes.Size,
     suffix: str,
 ) -> tf.Tensor:
-    """Return both put together, then two 3x3 convolutions."""
+    """Concatenate both and apply two 3x3 convolutions."""
     early = layers.conv2d(early, _PROJECTION_FILTERS, 1, style, f'feature_projection0{suffix}')
     outputs = layers.concat([sizes.resize(features, size), sizes.resize(early, size)], style)
     if decoder.separable:
@@ -123,11 +123,11 @@ def _sum(
     size: sizes.Size,
     suffix: str,
 ) -> tf.Tensor:
-    """Return a convolution of each, summed."""
+    """Sum a convolution of each."""
     scope = f'decoder_conv0{suffix}'
     early = layers.conv2d(early, decoder.num_filters, 1, style, f'feature_projection0{suffix}')
     if decoder.output_is_logits:
-        # Linear and of one pixel, so that it may come before the resize: the same, for less.
+        # A linear 1x1 convolution gives the same before the resize, at a lower cost.
         features = layers.conv2d(features, decoder.num_filters, 1, style, scope)
         features = sizes.resize(features, size)
     else:

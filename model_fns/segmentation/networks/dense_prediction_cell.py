@@ -1,7 +1,7 @@
 """Cells found by architecture search: a small graph of branches (Chen et al. 2018, NeurIPS).
 
 Each branch is a convolution or a pyramid pooling of the backbone's features or of an earlier
-branch; all branches are put together and projected. Variables, under `meta_architecture`:
+branch; all branches are concatenated and projected. Variables, under `meta_architecture`:
 `branch<i>` or, of a separable convolution, `branch<i>_{depthwise,pointwise}`; `concat_projection`.
 
 The search writes a cell as a JSON list of
@@ -30,20 +30,20 @@ SCOPE = 'meta_architecture'
 
 _FROM_BACKBONE = -1
 _WHERE = 'model.segmentation.dense_prediction_cell'
-# What the entries of a file may say, by their "op".
+# Keys of an entry in a file, by its "op".
 _KEYS = {'conv': ('kernel', 'rate'), 'pyramid_pooling': ('grid_size',)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """One branch of a cell: a pyramid pooling where there is a grid, else a convolution.
+    """One branch of a cell: a pyramid pooling if it has a grid, else a convolution.
 
     Attributes:
-        source: the branch whose output it reads, from 0; -1: the backbone's features.
+        source: index of the branch whose output it reads; -1: the backbone's features.
         kernel_size: of the convolution.
         rate: (vertical, horizontal) atrous rate of the convolution.
-        grid: how many cells, (down, across), the image is cut into; a window of the size of a cell
-            is averaged at each place. None: a convolution.
+        grid: number of cells, (vertical, horizontal), that divide the image; the branch averages a
+            window of the size of a cell at each position. None: a convolution.
     """
 
     source: int = _FROM_BACKBONE
@@ -51,11 +51,11 @@ class Branch:
     rate: Tuple[int, int] = (1, 1)
     grid: Optional[Tuple[int, int]] = None
 
-    def with_larger_rate(self, factor: fractions.Fraction, where: str) -> Branch:
-        """Return the branch with its rate, if it has one, multiplied.
+    def multiply_rate(self, factor: fractions.Fraction, where: str) -> Branch:
+        """Return the branch with its rate, if it has one, multiplied by a factor.
 
         Raises:
-            errors.ConfigError: the product is no whole number.
+            errors.ConfigError: the product is not an integer.
         """
         if self.grid is not None or self.kernel_size == 1:
             return self
@@ -71,14 +71,14 @@ class Branch:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell.
+    """Parameters of a cell.
 
     Attributes:
         branches: each reads the backbone or an earlier one.
         num_filters: channels of each branch and of their projection.
         separable: whether convolutions of more than 1x1 are a depthwise and a pointwise one.
-        batch_norm_decay: share of the moving statistics that an update keeps.
-        dropout_keep_prob: share of the concatenated features that training keeps.
+        batch_norm_decay: fraction of the moving statistics that an update keeps.
+        dropout_keep_prob: fraction of the concatenated features that training keeps.
     """
 
     branches: Tuple[Branch, ...]
@@ -89,7 +89,7 @@ class Cell:
 
     @classmethod
     def from_config(cls, config: segmentation_pb2.DensePredictionCell, where: str = _WHERE) -> Cell:
-        """Return the cell of a config, read from its file where it names one.
+        """Build the cell of a config, or of the file that it names.
 
         Args:
             config: the message.
@@ -97,7 +97,7 @@ class Cell:
 
         Raises:
             errors.ConfigError: not exactly one of branches and file, a file that cannot be read,
-                or a value out of its range; the message says where and what was expected.
+                or a value out of its range; the message has the place and the expected values.
         """
         if bool(config.branches) == bool(config.json_path):
             got = 'both' if config.json_path else 'neither'
@@ -119,37 +119,34 @@ class Cell:
             dropout_keep_prob=keep_prob,
         )
 
-    def at_output_stride(self, old_stride: int, new_stride: int, where: str = '') -> Cell:
+    def change_output_stride(self, old_stride: int, new_stride: int, where: str = '') -> Cell:
         """Return the cell, with the same variables, for features of another output stride.
 
         Args:
             old_stride: output stride that the rates are for.
-            new_stride: output stride that is asked for. Rates become as much larger as the
-                features do: 6 at 16 becomes 12 at 8.
-            where: what asks for it, for the error message.
+            new_stride: the other output stride. Rates grow with the size of the features: 6 at 16
+                becomes 12 at 8.
+            where: the config message with the stride, for the error message.
 
         Raises:
-            errors.ConfigError: a rate would not be a whole number.
+            errors.ConfigError: a rate would not be an integer.
         """
         factor = fractions.Fraction(old_stride, new_stride)
         branches = [
-            branch.with_larger_rate(
-                factor, f'{where}: branch {index}' if where else f'branch {index}'
-            )
+            branch.multiply_rate(factor, f'{where}: branch {index}' if where else f'branch {index}')
             for index, branch in enumerate(self.branches)
         ]
         return dataclasses.replace(self, branches=tuple(branches))
 
 
 def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.Tensor:
-    """Return the features that a cell makes of the backbone's.
+    """Build the features of a cell from those of the backbone.
 
-    A pyramid pooling takes the features for those of the whole image, whatever its size: cells of
-    the grid grow with it.
+    A pyramid pooling divides the whole image, of any size, into the cells of its grid.
 
     Args:
         features: float32 [batch, height, width, channels]; height and width may be unknown.
-        cell: its branches.
+        cell: the parameters.
         style: of all layers, see `head_layers.head_style`; the cell has its own batch norm decay.
 
     Returns:
@@ -190,7 +187,7 @@ def _pool(
     style: layers.LayerStyle,
     scope: str,
 ) -> tf.Tensor:
-    size = sizes.size_of(features)
+    size = sizes.spatial_size(features)
     window = ((size[0] - 1) // grid[0] + 1, (size[1] - 1) // grid[1] + 1)
     pooled = _window_means(features, window)
     projected = layers.conv2d(pooled, cell.num_filters, 1, style, scope)
@@ -198,7 +195,7 @@ def _pool(
 
 
 def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
-    """Means of all windows that lie within the features.
+    """Compute the means of all windows within the features.
 
     Args:
         features: float32 [batch, height, width, channels].
@@ -209,7 +206,7 @@ def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
     """
     if all(isinstance(side, int) for side in window):
         return tf.nn.avg_pool2d(features, window, 1, 'VALID')
-    # The pooling kernel needs a window that the graph knows; sums up to each place do not.
+    # The pooling kernel needs a static window; differences of cumulative sums do not.
     for axis, side in ((1, window[0]), (2, window[1])):
         before = [[int(i == axis), 0] for i in range(4)]
         sums = tf.pad(tf.cumsum(features, axis), before)
@@ -220,7 +217,7 @@ def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
 
 
 def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Branch, ...]:
-    """Return the branches that a config spells out."""
+    """Read the branches in a config."""
     branches = []
     for index, entry in enumerate(config.branches):
         pools = entry.operation == segmentation_pb2.DensePredictionCell.Branch.PYRAMID_POOLING
@@ -236,7 +233,7 @@ def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Bra
 
 
 def _read_file(path: str) -> Tuple[Branch, ...]:
-    """Return the branches of a file as the search wrote it."""
+    """Read the branches in a file of the architecture search."""
     try:
         with tf.io.gfile.GFile(path) as file:
             entries = json.loads(file.read())
@@ -254,7 +251,7 @@ def _read_file(path: str) -> Tuple[Branch, ...]:
 
 
 def _branch(entry: Any, index: int, path: str) -> Branch:
-    """Return a branch from its entry in a file."""
+    """Read a branch from its entry in a file."""
     where = f'{path}: entry {index}'
     if not isinstance(entry, dict):
         raise errors.ConfigError(f'{where}: expected an object; got {_shown(entry)}.')
@@ -270,7 +267,7 @@ def _branch(entry: Any, index: int, path: str) -> Branch:
     if operation == 'pyramid_pooling':
         branch = Branch(_integer(entry, 'input', where), grid=_pair(entry, 'grid_size', where))
     else:
-        # Only a convolution of 1x1 is written without its rate.
+        # Only a 1x1 convolution may have no rate.
         kernel_size = _integer(entry, 'kernel', where)
         rate = (1, 1) if kernel_size == 1 and 'rate' not in entry else _pair(entry, 'rate', where)
         branch = Branch(_integer(entry, 'input', where), kernel_size, rate)
@@ -287,7 +284,7 @@ def _checked(
     pair_names: Tuple[str, str],
     input_name: str = 'input',
 ) -> Branch:
-    """The branch, if all its values are in range; the names are those that its user gave it."""
+    """Check the values of a branch; messages use the names of the config or of the file."""
     if not _FROM_BACKBONE <= branch.source < index:
         expected = '-1 (the backbone)'
         if index:
@@ -326,6 +323,6 @@ def _pair(entry: Dict[str, Any], key: str, where: str) -> Tuple[int, int]:
 
 
 def _shown(value: Any) -> str:
-    """A value of a JSON file as it is written there, cut short; `nothing` where there is none."""
+    """Format a value of a JSON file for a message, shortened; `nothing` for None."""
     text = 'nothing' if value is None else json.dumps(value)
     return text if len(text) <= 60 else f'{text[:57]}...'

@@ -1,4 +1,4 @@
-"""What is common to the layers behind the backbone: their style, and the split separable layer."""
+"""Layers after the backbone: their common style, and the split separable convolution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from model_fns import layers
 
-# First values of the two halves of a separable convolution.
+# Initializers of the two parts of a separable convolution.
 _DEPTHWISE = layers.truncated_normal(0.33)
 _POINTWISE = layers.truncated_normal(0.06)
 
@@ -21,13 +21,14 @@ def head_style(
     batch_norm_decay: float,
     bounded_activation: bool = False,
 ) -> layers.LayerStyle:
-    """Return the published style of everything behind the backbone.
+    """Build the published style of all layers after the backbone.
 
     Args:
-        is_training: whether dropout drops.
-        fine_tune_batch_norm: whether batch norm then uses and updates the batch's statistics.
+        is_training: whether dropout is active.
+        fine_tune_batch_norm: whether batch norm uses the batch's statistics in training, and
+            updates the moving ones.
         weight_decay: factor of the L2 regularizer of all weights but the depthwise ones.
-        batch_norm_decay: share of the moving statistics that an update keeps.
+        batch_norm_decay: fraction of the moving statistics that an update keeps.
         bounded_activation: ReLU6 instead of ReLU.
     """
     activation: layers.Activation = tf.nn.relu6 if bounded_activation else tf.nn.relu
@@ -55,7 +56,7 @@ def split_separable_conv2d(
     kernel_size: int = 3,
     rate: layers.Size = 1,
 ) -> tf.Tensor:
-    """Return a depthwise and a 1x1 convolution, each normalized and activated.
+    """Build a depthwise and a 1x1 convolution, each with normalization and activation.
 
     Args:
         features: float32 [batch, height, width, channels].
@@ -84,7 +85,7 @@ def conv3x3(
     separable: bool,
     rate: int = 1,
 ) -> tf.Tensor:
-    """Return a 3x3 convolution in one piece, or `split_separable_conv2d`."""
+    """Build a plain 3x3 convolution, or a separable one by `split_separable_conv2d`."""
     if separable:
         return split_separable_conv2d(features, num_outputs, style, scope, rate=rate)
     return layers.conv2d(features, num_outputs, 3, style, scope, rate=rate)

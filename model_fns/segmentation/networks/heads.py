@@ -1,4 +1,4 @@
-"""What a network says of each pixel: classes and, where asked for, centers, offsets and edges.
+"""Heads of a network: classes of pixels and, optionally, centers, offsets and edges.
 
 Variables of a head are `logits/<head>`; a head beside the semantic one has a 3x3 convolution of its
 own before that, `<head>_head`.
@@ -36,7 +36,7 @@ class Head:
 
     @property
     def is_classes(self) -> bool:
-        """Whether the logits are those of classes; else they are values themselves."""
+        """True where the logits are those of classes; else they are values."""
         return self.name in (fields.SEMANTIC_HEAD, fields.EDGE_HEAD)
 
     @property
@@ -46,7 +46,7 @@ class Head:
 
 
 def heads_from_config(config: segmentation_pb2.Segmentation, num_classes: int) -> Tuple[Head, ...]:
-    """Return the semantic head, then those that the config has a message for.
+    """Return the semantic head, then the heads with a message in the config.
 
     Args:
         config: the model.
@@ -70,13 +70,13 @@ def logits(
     kernel_size: int = 1,
     rates: Sequence[int] = (),
 ) -> tf.Tensor:
-    """Return the logits of a head.
+    """Build the logits of a head.
 
     Args:
         features: float32 [batch, height, width, channels].
-        head: which.
-        style: of the head's own convolution, and what of it holds for logits.
-        kernel_size: of the layer that makes logits.
+        head: the parameters.
+        style: of the head's own convolution; the logits use its linear form.
+        kernel_size: of the logits layer.
         rates: the logits are the sum of such layers at these atrous rates; empty: one of rate 1.
 
     Returns:

@@ -1,4 +1,4 @@
-"""One network on the same images at several scales: how its logits and statistics become one."""
+"""Image pyramid: merging of the logits and statistics of one network at several scales."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ MERGED_LOGITS = 'merged_logits'
 
 
 def scale_name(scale: float) -> str:
-    """Return the key of the logits of one scale of several."""
+    """Return the key of the logits of one scale."""
     return f'logits_{scale:.2f}'
 
 
-def unscaled(head: Head, logits: tf.Tensor, scale: float) -> tf.Tensor:
-    """Logits in the units of the image: offsets that were made at a scale are divided by it."""
+def unscale_logits(head: Head, logits: tf.Tensor, scale: float) -> tf.Tensor:
+    """Convert logits to the units of the image: divide the offsets of a scale by it."""
     if head.name == fields.OFFSET_HEAD and scale != 1.0:
         return logits * (1.0 / scale)
     return logits
 
 
 def merge(head: Head, by_scale: Mapping[float, tf.Tensor], average: bool) -> Dict[str, tf.Tensor]:
-    """Return the logits of each scale and what they become together.
+    """Return the logits of each scale and the merged ones.
 
     Args:
-        head: whose.
+        head: of the logits.
         by_scale: float32 [batch, height, width, channels] by scale, all of one shape.
         average: whether classes get the mean of their logits; else the largest. Heads of values
-            (centers, offsets) always get the mean: the largest of several offsets is nowhere.
+            (centers, offsets) always get the mean: the largest of several offsets has no meaning.
 
     Returns:
         Only `MERGED_LOGITS` where there is one scale.
@@ -52,33 +52,33 @@ def merge(head: Head, by_scale: Mapping[float, tf.Tensor], average: bool) -> Dic
 
 
 @contextlib.contextmanager
-def summed_updates() -> Iterator[None]:
-    """Make one update of each moving statistic out of those of several passes.
+def sum_updates() -> Iterator[None]:
+    """Sum the updates of each moving statistic by several passes.
 
-    Each pass would assign old + change to the same variable, and whichever came last would win. In
-    their place in `UPDATE_OPS` comes one assignment of old + the sum of the changes, as though the
-    passes were steps.
+    Each pass would assign old + change to the same variable, and the last one would win. This
+    replaces them in `UPDATE_OPS` by one assignment of old + the sum of the changes, as if passes
+    were steps.
     """
     collection = tf1.get_collection_ref(tf1.GraphKeys.UPDATE_OPS)
     before = len(collection)
     yield
     updates = collection[before:]
     del collection[before:]
-    collection.extend(_summed(updates))
+    collection.extend(_sum_by_variable(updates))
 
 
-def _summed(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
+def _sum_by_variable(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
     by_variable: Dict[str, List[tf.Operation]] = {}
     for update in updates:
         by_variable.setdefault(update.inputs[0].name, []).append(update)
-    return [_one(same) if len(same) > 1 else same[0] for same in by_variable.values()]
+    return [_sum_assignments(same) if len(same) > 1 else same[0] for same in by_variable.values()]
 
 
-def _one(updates: Sequence[tf.Operation]) -> tf.Operation:
-    """Return the sum of assignments to one variable."""
+def _sum_assignments(updates: Sequence[tf.Operation]) -> tf.Operation:
+    """Build one assignment with the sum of the changes of a variable."""
     handle = updates[0].inputs[0]
     if handle.dtype != tf.resource:
-        raise ValueError(f'{handle.name} is not a resource variable; a pyramid needs those.')
+        raise ValueError(f'{handle.name} is not a resource variable, which a pyramid needs.')
     values = [update.inputs[1] for update in updates]
     old = tf.raw_ops.ReadVariableOp(resource=handle, dtype=values[0].dtype)
     new = tf.add_n(values) - (len(values) - 1.0) * old

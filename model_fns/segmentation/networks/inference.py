@@ -1,7 +1,7 @@
-"""From logits to what is predicted of each pixel, of one view of the images or of several.
+"""Predictions for each pixel from the logits of one view of the images, or of several.
 
-A view is the images at a scale, perhaps mirrored. What is averaged over views are the
-probabilities of classes, the heat maps of centers and the offsets.
+A view is the images at a scale, possibly mirrored. Probabilities of classes, heat maps of centers
+and offsets are averaged over views.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OUTPUTS = {
     fields.OFFSET_HEAD: (fields.CENTER_OFFSETS,),
     fields.EDGE_HEAD: (fields.EDGE_PREDICTIONS,),
 }
-# Where the largest probability, and the probabilities themselves, of a head go.
+# Output with the most probable class of a head.
 _PREDICTIONS = {
     fields.SEMANTIC_HEAD: fields.SEMANTIC_PREDICTIONS,
     fields.EDGE_HEAD: fields.EDGE_PREDICTIONS,
@@ -32,10 +32,10 @@ _PREDICTIONS = {
 def resized_values(
     heads: Sequence[Head], logits: Mapping[str, tf.Tensor], size: sizes.Size, image_size: sizes.Size
 ) -> Values:
-    """Return each head's values at the size of the output.
+    """Compute each head's values at the size of the output.
 
     Args:
-        heads: which there are.
+        heads: of the network.
         logits: of one view, float32 [batch, h, w, channels] by head; offsets in pixels of the
             images.
         size: of the output.
@@ -50,16 +50,16 @@ def resized_values(
         if head.is_classes:
             upsampled = tf.nn.softmax(upsampled)
         elif head.name == fields.OFFSET_HEAD:
-            upsampled = _in_output_pixels(upsampled, size, image_size)
+            upsampled = _scale_offsets(upsampled, size, image_size)
         values[head.name] = upsampled
     return values
 
 
 def mean_of_mirrored(heads: Sequence[Head], values: Values) -> Values:
-    """Return the mean of a view and its mirror image.
+    """Compute the mean of a view and its mirror image.
 
     Args:
-        heads: which there are.
+        heads: of the network.
         values: float32 [2 * batch, height, width, channels] by head: those of the images, then
             those of the mirrored images.
 
@@ -71,21 +71,21 @@ def mean_of_mirrored(heads: Sequence[Head], values: Values) -> Values:
         straight, mirrored = tf.split(values[head.name], 2)
         mirrored = tf.reverse(mirrored, [2])
         if head.name == fields.OFFSET_HEAD:
-            mirrored *= [1.0, -1.0]  # What is to the right is to the left in a mirror.
+            mirrored *= [1.0, -1.0]  # In a mirror image, right is left.
         means[head.name] = (straight + mirrored) * 0.5
     return means
 
 
 def mean_of_views(views: Sequence[Values]) -> Values:
-    """Return the mean over views."""
+    """Compute the mean over views."""
     if len(views) == 1:
         return dict(views[0])
-    share = 1.0 / len(views)
-    return {name: tf.add_n([view[name] for view in views]) * share for name in views[0]}
+    weight = 1.0 / len(views)
+    return {name: tf.add_n([view[name] for view in views]) * weight for name in views[0]}
 
 
 def output_names(heads: Sequence[Head]) -> Sequence[str]:
-    """Return the names in `fields` of what `predictions` gives."""
+    """Return the names in `fields` of the outputs of `predictions`."""
     names = []
     for head in heads:
         names += _OUTPUTS[head.name]
@@ -93,10 +93,10 @@ def output_names(heads: Sequence[Head]) -> Sequence[str]:
 
 
 def predictions(heads: Sequence[Head], values: Values) -> Dict[str, tf.Tensor]:
-    """Return the outputs, named as in `fields`.
+    """Compute the outputs, named as in `fields`.
 
     Args:
-        heads: which there are.
+        heads: of the network.
         values: see `resized_values`.
 
     Returns:
@@ -119,10 +119,10 @@ def predictions(heads: Sequence[Head], values: Values) -> Dict[str, tf.Tensor]:
 def predictions_before_resizing(
     heads: Sequence[Head], logits: Mapping[str, tf.Tensor], size: sizes.Size, image_size: sizes.Size
 ) -> Dict[str, tf.Tensor]:
-    """The same where classes and probabilities are those of the logits, and are then resized.
+    """Compute the outputs at the size of the logits, then resize them.
 
     Args:
-        heads: which there are.
+        heads: of the network.
         logits: see `resized_values`.
         size: of the output.
         image_size: of the images.
@@ -142,12 +142,12 @@ def predictions_before_resizing(
             outputs[name] = sizes.resize(value, size)
     if fields.CENTER_OFFSETS in outputs:
         offsets = outputs[fields.CENTER_OFFSETS]
-        outputs[fields.CENTER_OFFSETS] = _in_output_pixels(offsets, size, image_size)
+        outputs[fields.CENTER_OFFSETS] = _scale_offsets(offsets, size, image_size)
     return outputs
 
 
-def _in_output_pixels(offsets: tf.Tensor, size: sizes.Size, image_size: sizes.Size) -> tf.Tensor:
-    """Offsets in pixels of the images, in pixels of the output (corners lie on corners)."""
+def _scale_offsets(offsets: tf.Tensor, size: sizes.Size, image_size: sizes.Size) -> tf.Tensor:
+    """Convert offsets from pixels of the images to pixels of the output (corners are aligned)."""
     if sizes.same(size, image_size):
         return offsets
     factors = [

@@ -33,7 +33,7 @@ tf1 = tf.compat.v1
 # Logits [batch, height, width, channels] by head and scale; see `SegmentationNetwork.logits`.
 LogitsByScale = Dict[str, Dict[str, tf.Tensor]]
 
-# Name parts of all variables behind the backbone, but those of a head's own convolution.
+# Name parts of all variables after the backbone, except those of a head's own convolution.
 _LOGITS_SCOPE = 'logits'
 _DECODER_SCOPE = 'decoder'
 _CONTEXT_SCOPES = ('image_pooling', 'aspp', 'concat_projection')
@@ -45,21 +45,21 @@ class SegmentationNetwork:
 
     Attributes:
         backbone: makes the features.
-        options: what is changed of the backbone, its output stride among it.
-        heads: what is put out; the first is the semantic one.
+        options: of the backbone, with its output stride.
+        heads: of the outputs; the first is the semantic one.
         context: pyramid pooling on the features; None: none.
         cell: a searched cell in its place; None: none.
         refinement: the decoder; None: none.
-        logits_rates: atrous rates of the layers whose sum the logits are; empty: one layer.
-        logits_kernel_size: of the layers that make logits.
-        scales: at which training, and inference of one scale, sees each image.
+        logits_rates: atrous rates of the layers whose sum gives the logits; empty: one layer.
+        logits_kernel_size: of the logits layers.
+        scales: of each image in training, and in inference at one scale.
         merge_average: whether the logits of several scales become their mean, not the largest.
         fine_tune_batch_norm: whether training uses and updates the statistics of the batch.
-        upsample_before_predicting: whether classes are those of the resized logits.
-        last_layers_are_logits: whether the last layers are those of the logits alone.
+        upsample_before_predicting: whether logits are resized before the classes are predicted.
+        last_layers_are_logits: whether only the logits layers count as the last layers.
         bounded_activation: ReLU6 instead of ReLU.
-        weight_decay: factor of the L2 regularizer behind the backbone.
-        batch_norm_decay: behind the backbone.
+        weight_decay: factor of the L2 regularizer after the backbone.
+        batch_norm_decay: of the layers after the backbone.
     """
 
     backbone: backbones.SegmentationBackbone
@@ -88,7 +88,7 @@ class SegmentationNetwork:
         num_steps: int = 0,
         quantization: Optional[layers.Quantization] = None,
     ) -> SegmentationNetwork:
-        """Return the network that a config describes.
+        """Build the network that a config describes.
 
         Args:
             config: the model.
@@ -98,7 +98,7 @@ class SegmentationNetwork:
             quantization: see `layers.LayerStyle.quantization`.
 
         Raises:
-            errors.ConfigError: an unknown backbone, or a combination that cannot be.
+            errors.ConfigError: an unknown backbone, or a combination that is not supported.
         """
         backbone = backbones.get_backbone(config.backbone.name, f'{where}.backbone.name')
         options = _options(config, backbone, num_steps).but(quantization=quantization)
@@ -125,11 +125,11 @@ class SegmentationNetwork:
 
     @property
     def output_stride(self) -> int:
-        """Of the backbone's features, in training."""
+        """The output stride of the backbone's features in training."""
         return int(self.options.output_stride or self.backbone.output_stride)
 
     def last_layer_scopes(self) -> Tuple[str, ...]:
-        """Name parts of what counts as the last layers."""
+        """Return the name parts of the last layers."""
         is_decoder_last = self.refinement is not None and self.refinement.output_is_logits
         if self.last_layers_are_logits:
             return (_DECODER_SCOPE if is_decoder_last else _LOGITS_SCOPE,)
@@ -137,10 +137,10 @@ class SegmentationNetwork:
         return (_LOGITS_SCOPE, *_CONTEXT_SCOPES, _DECODER_SCOPE, dense_prediction_cell.SCOPE, *own)
 
     def output_names(self) -> Sequence[str]:
-        """Return the names in `fields` of what `infer` gives."""
+        """Return the names in `fields` of the outputs of `infer`."""
         return inference.output_names(self.heads)
 
-    def at_output_stride(
+    def change_output_stride(
         self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
     ) -> SegmentationNetwork:
         """Return the same network, with the same variables, at another output stride.
@@ -149,12 +149,11 @@ class SegmentationNetwork:
             output_stride: input size over feature size.
             atrous_rates: at that stride, as many as before; empty: those of training, scaled so
                 that they reach as far in the image.
-            where: the message that asks for it (`model.segmentation.export`), for errors.
+            where: the config message with the stride (`model.segmentation.export`), for errors.
 
         Raises:
-            errors.ConfigError: there is no such output stride, the number of rates differs, a
-                scaled rate is no whole number, or a decoder does not refine what is so fine
-                already.
+            errors.ConfigError: the output stride is not supported, the number of rates differs, a
+                scaled rate is not an integer, or a decoder's stride is not finer.
         """
         field = f'{where}.output_stride' if where else 'output_stride'
         network_checks.check_output_stride(output_stride, field)
@@ -162,7 +161,7 @@ class SegmentationNetwork:
             self.refinement.output_strides if self.refinement else (), output_stride, field
         )
         known = self.context.atrous_rates if self.context else self.logits_rates
-        rates = network_checks.rates_at(
+        rates = network_checks.scale_rates(
             known, self.output_stride, output_stride, atrous_rates, where
         )
         context = self.context and dataclasses.replace(self.context, atrous_rates=rates)
@@ -170,7 +169,8 @@ class SegmentationNetwork:
             self,
             options=dataclasses.replace(self.options, output_stride=output_stride),
             context=context,
-            cell=self.cell and self.cell.at_output_stride(self.output_stride, output_stride, where),
+            cell=self.cell
+            and self.cell.change_output_stride(self.output_stride, output_stride, where),
             logits_rates=() if context else rates,
         )
 
@@ -183,17 +183,17 @@ class SegmentationNetwork:
         atrous_rates: Sequence[int] = (),
         scales: Optional[Sequence[float]] = None,
     ) -> LogitsByScale:
-        """Return the logits of each head, at each scale and merged.
+        """Build the logits of each head, at each scale and merged.
 
-        Variables that exist in the current scope are used again.
+        Existing variables in the current scope are reused.
 
         Args:
             images: float32 [batch, height, width, 3] in [0, 255]; height and width may be unknown.
-            is_training: whether dropout drops, and batch norm uses the batch's statistics (where it
-                is fine-tuned).
-            output_stride: see `at_output_stride`; None: that of training.
+            is_training: whether dropout is active, and batch norm (where it is fine-tuned) uses the
+                batch's statistics.
+            output_stride: see `change_output_stride`; None: that of training.
             atrous_rates: at that stride.
-            scales: at which the images are seen; None: those of training.
+            scales: of the images; None: those of training.
 
         Returns:
             By head: `logits_<scale>` (two decimals) for each of several scales, and
@@ -202,22 +202,22 @@ class SegmentationNetwork:
             are in pixels of the images.
         """
         if output_stride:
-            other = self.at_output_stride(output_stride, atrous_rates)
+            other = self.change_output_stride(output_stride, atrous_rates)
             return other.logits(images, is_training, scales=scales)
         scales = tuple(scales) if scales else self.scales
-        image_size = sizes.size_of(images)
+        image_size = sizes.spatial_size(images)
         grid = sizes.strided(image_size, self._logits_stride())
         if max(scales) > 1.0:
             grid = sizes.scaled(image_size, max(scales) / self._logits_stride())
         normalized = self.backbone.normalize(images)
         by_scale: Dict[str, Dict[float, tf.Tensor]] = {head.name: {} for head in self.heads}
-        one_update = image_pyramid.summed_updates() if scales[1:] else contextlib.nullcontext()
+        one_update = image_pyramid.sum_updates() if scales[1:] else contextlib.nullcontext()
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE), one_update:
             for scale in scales:
-                seen = sizes.resize(normalized, sizes.scaled(image_size, scale))
-                for head, value in self._one_scale(seen, is_training).items():
+                resized = sizes.resize(normalized, sizes.scaled(image_size, scale))
+                for head, value in self._one_scale(resized, is_training).items():
                     value = sizes.resize(layers.to_float32(value), grid)
-                    value = image_pyramid.unscaled(head, value, scale)
+                    value = image_pyramid.unscale_logits(head, value, scale)
                     by_scale[head.name][scale] = value
         return {
             head.name: image_pyramid.merge(head, by_scale[head.name], self.merge_average)
@@ -230,16 +230,16 @@ class SegmentationNetwork:
         image_size: sizes.Size,
         size: Optional[sizes.Size] = None,
     ) -> Dict[str, tf.Tensor]:
-        """What is predicted by the merged logits of one pass.
+        """Compute the predictions from the merged logits of one pass.
 
         Args:
-            logits: of `logits`.
-            image_size: of the images that they were made of.
+            logits: result of `logits`.
+            image_size: of the images of that pass.
             size: of the outputs; None: that of the images.
 
         Returns:
             By the names in `fields`: `SemanticPredictions` int64 [batch, H, W] and
-            `SemanticProbabilities` float32 [batch, H, W, classes]; where there is such a head,
+            `SemanticProbabilities` float32 [batch, H, W, classes]; from the other heads,
             `InstanceCenters` [batch, H, W], `CenterOffsets` [batch, H, W, 2] (rows, columns; in
             pixels of the outputs), `EdgePredictions` int64 [batch, H, W].
         """
@@ -260,40 +260,40 @@ class SegmentationNetwork:
         output_stride: Optional[int] = None,
         atrous_rates: Sequence[int] = (),
     ) -> Dict[str, tf.Tensor]:
-        """What is predicted of images, by one view of them or by the mean of several.
+        """Compute the predictions for images, from one view of them or from the mean of several.
 
         Args:
             images: float32 [batch, height, width, 3] in [0, 255]; height and width may be unknown.
             size: of the outputs; None: that of the images.
-            scales: whose values are averaged, each of one pass at that scale. Only (1.0,) without
-                `flip` is a pass at the scales of training.
-            flip: whether each scale is also seen mirrored, left to right.
-            output_stride: see `at_output_stride`; None: that of training.
+            scales: of the passes whose values are averaged. (1.0,) without `flip` is a pass at the
+                scales of training.
+            flip: whether each scale has a second pass with mirrored images.
+            output_stride: see `change_output_stride`; None: that of training.
             atrous_rates: at that stride.
 
         Returns:
             See `outputs`. With several views the classes are those of the mean probability.
         """
         if output_stride:
-            other = self.at_output_stride(output_stride, atrous_rates)
+            other = self.change_output_stride(output_stride, atrous_rates)
             return other.infer(images, size, scales=scales, flip=flip)
-        image_size = sizes.size_of(images)
+        image_size = sizes.spatial_size(images)
         size = size or image_size
         scales = tuple(sizes.exact(scale) for scale in scales) or (1.0,)
         if scales == (1.0,) and not flip:
             return self.outputs(self.logits(images, False), image_size, size)
-        # Both directions are one batch: the graph has each layer once for a scale.
-        seen = tf.concat([images, tf.reverse(images, [2])], 0) if flip else images
+        # Both directions are one batch, so that the graph has each layer once for a scale.
+        inputs = tf.concat([images, tf.reverse(images, [2])], 0) if flip else images
         views = []
         for scale in scales:
-            logits = self.logits(seen, False, scales=(scale,))
+            logits = self.logits(inputs, False, scales=(scale,))
             merged = {name: value[image_pyramid.MERGED_LOGITS] for name, value in logits.items()}
             values = inference.resized_values(self.heads, merged, size, image_size)
             views.append(inference.mean_of_mirrored(self.heads, values) if flip else values)
         return inference.predictions(self.heads, inference.mean_of_views(views))
 
     def _one_scale(self, images: tf.Tensor, is_training: bool) -> Dict[heads_lib.Head, tf.Tensor]:
-        """Return the logits of normalized images, at their own size over the stride."""
+        """Build the logits of normalized images, at their size divided by the stride."""
         features, end_points = self.backbone.build(
             images,
             is_training,
@@ -308,9 +308,9 @@ class SegmentationNetwork:
             batch_norm_decay=self.batch_norm_decay,
             bounded_activation=self.bounded_activation,
         )
-        style = self.options.of_task(style)
-        size = sizes.size_of(images)
-        features = self._with_context(features, style)
+        style = self.options.apply_arithmetic(style)
+        size = sizes.spatial_size(images)
+        features = self._add_context(features, style)
         if self.refinement is not None:
             strides = self.refinement.output_strides
             earlier = [end_points[self.backbone.decoder_tap(stride)] for stride in strides]
@@ -323,7 +323,7 @@ class SegmentationNetwork:
             for head in self.heads
         }
 
-    def _with_context(self, features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+    def _add_context(self, features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
         if self.context is not None:
             return aspp.pyramid(features, self.context, style, self.output_stride)
         if self.cell is not None:
@@ -331,14 +331,14 @@ class SegmentationNetwork:
         return features
 
     def _logits_stride(self) -> int:
-        """Image size over that of the last features."""
+        """Return the image size divided by that of the last features."""
         if self.refinement is None:
             return self.output_stride
         return self.refinement.output_strides[-1]
 
 
 def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any]:
-    """What the config puts on the backbone's features, as arguments of the network."""
+    """Build the network's arguments for the pyramid or the cell of a config."""
     if config.HasField('dense_prediction_cell'):
         cell = dense_prediction_cell.Cell.from_config(
             config.dense_prediction_cell, f'{where}.dense_prediction_cell'
@@ -354,7 +354,7 @@ def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any
 def _options(
     config: segmentation_pb2.Segmentation, backbone: backbones.SegmentationBackbone, num_steps: int
 ) -> registry.Options:
-    """What the config changes of the backbone."""
+    """Build the options of the backbone of a config."""
     return registry.Options.from_config(config.backbone, num_steps).but(
         depth_multiplier=sizes.exact(config.backbone.depth_multiplier),
         output_stride=config.backbone.output_stride or backbone.output_stride,

@@ -1,4 +1,4 @@
-"""Combinations that a segmentation network cannot have: each is an error that names the field.
+"""Checks of combinations of fields that a segmentation network does not support.
 
 Ranges of single values are checked with the rest of the pipeline config.
 """
@@ -11,11 +11,11 @@ from estimator_lib import errors
 from model_fns.segmentation.networks import backbones, image_pyramid
 from protos import segmentation_pb2
 
-# Input size over feature size, as far as there are backbones for it.
+# Input size divided by feature size: strides that backbones support.
 _OUTPUT_STRIDES = (1, 2, 4, 8, 16, 32)
-# What a pyramid without batch norm still listens to.
+# Fields with an effect on a pyramid without batch norm.
 _OF_PLAIN_PYRAMID = ('atrous_rates', 'batch_norm', 'batch_norm_decay')
-# Switches that, off, ask for nothing.
+# Switches: `false` has no effect.
 _SWITCHES = (
     'image_level_feature',
     'concat_projection',
@@ -31,12 +31,12 @@ def check(
     output_stride: int,
     where: str,
 ) -> None:
-    """Refuse a network that cannot be, or a field that would change nothing.
+    """Refuse a network that is not supported, or a field without an effect.
 
     Args:
         config: the model.
         num_classes: of the semantic head.
-        backbone: the one that it names.
+        backbone: of the network.
         output_stride: of the backbone.
         where: the message's place in the pipeline config.
 
@@ -71,29 +71,29 @@ def check(
 
 
 def check_output_stride(stride: int, field: str) -> None:
-    """Refuse an output stride that no backbone has, before one is built.
+    """Refuse an output stride that no backbone has.
 
     Args:
         stride: of the features.
-        field: the config field to name.
+        field: the config field, for the message.
 
     Raises:
-        errors.ConfigError: it is none.
+        errors.ConfigError: the stride is not supported.
     """
     if stride not in _OUTPUT_STRIDES:
         raise errors.ConfigError(f'{field}: got {stride}; expected {_listed(_OUTPUT_STRIDES)}.')
 
 
 def check_decoder_strides(strides: Sequence[int], output_stride: int, field: str) -> None:
-    """Refuse a decoder whose strides do not fall from that of the backbone.
+    """Refuse a decoder whose strides do not decrease from that of the backbone.
 
     Args:
         strides: of the decoder; empty: there is none.
         output_stride: of the backbone.
-        field: the config field to name.
+        field: the config field, for the message.
 
     Raises:
-        errors.ConfigError: they do not.
+        errors.ConfigError: the strides do not decrease.
     """
     every = (output_stride, *strides)
     if any(coarse <= fine for coarse, fine in zip(every, every[1:])) or 0 in strides:
@@ -103,32 +103,32 @@ def check_decoder_strides(strides: Sequence[int], output_stride: int, field: str
         )
 
 
-def rates_at(
-    rates: Sequence[int], old_stride: int, new_stride: int, given: Sequence[int], where: str = ''
+def scale_rates(
+    rates: Sequence[int], old_stride: int, new_stride: int, explicit: Sequence[int], where: str = ''
 ) -> Tuple[int, ...]:
-    """Atrous rates at another output stride.
+    """Return the atrous rates for another output stride.
 
     Args:
         rates: those at the old stride.
-        old_stride: output stride that they are for.
-        new_stride: output stride that is asked for.
-        given: rates for it; empty: the old ones, times how much larger the features become.
-        where: place of the message that asks for it.
+        old_stride: output stride of these rates.
+        new_stride: the other output stride.
+        explicit: rates at the new stride; empty: the old ones, scaled with the features.
+        where: the config message with the new stride, for errors.
 
     Returns:
-        As many rates as there were. For example, 6, 12, 18 at 16 become 12, 24, 36 at 8.
+        As many rates as before. For example, 6, 12, 18 at 16 become 12, 24, 36 at 8.
 
     Raises:
-        errors.ConfigError: another number of rates, or a rate that would not be a whole number.
+        errors.ConfigError: the number of rates differs, or a scaled rate is not an integer.
     """
     field = f'{where}.atrous_rates' if where else 'atrous_rates'
-    if given:
-        if len(given) != len(rates):
+    if explicit:
+        if len(explicit) != len(rates):
             raise errors.ConfigError(
-                f'{field}: got {len(given)} ({_listed(given)}); expected {len(rates)}, as many as '
-                f'the network was trained with ({_listed(rates) or "none"}).'
+                f'{field}: got {len(explicit)} ({_listed(explicit)}); expected '
+                f'{len(rates)}, as many as in training ({_listed(rates) or "none"}).'
             )
-        return tuple(given)
+        return tuple(explicit)
     if any(rate * old_stride % new_stride for rate in rates):
         raise errors.ConfigError(
             f'{field}: the rates {_listed(rates)} at output stride {old_stride} are no whole '
@@ -155,9 +155,9 @@ def _check_pyramid(pyramid: segmentation_pb2.AtrousSpatialPyramidPooling, field:
         ('quantized_sigmoid_gate', 'squeeze_and_excitation'),
         ('dropout_keep_prob', 'concat_projection'),
     ):
-        if _asked_for(pyramid, name) and not getattr(pyramid, needed):
+        if _is_used(pyramid, name) and not getattr(pyramid, needed):
             raise errors.ConfigError(
-                f'{field}.{name}: it does nothing without {needed}; expected {needed} to be set, '
+                f'{field}.{name}: it has no effect without {needed}; expected {needed} to be set, '
                 f'or {name} not to be.'
             )
     if (
@@ -173,13 +173,13 @@ def _check_pyramid(pyramid: segmentation_pb2.AtrousSpatialPyramidPooling, field:
 
 
 def _check_plain_pyramid(pyramid: segmentation_pb2.AtrousSpatialPyramidPooling, field: str) -> None:
-    """Without batch norm there are no branches that another field could speak of."""
+    """Refuse fields of branches, which a pyramid without batch norm does not have."""
     for descriptor, _ in pyramid.ListFields():
         name = descriptor.name
-        if name not in _OF_PLAIN_PYRAMID and _asked_for(pyramid, name):
+        if name not in _OF_PLAIN_PYRAMID and _is_used(pyramid, name):
             raise errors.ConfigError(
-                f'{field}.{name}: with batch_norm: false there are no branches, and it does '
-                f'nothing; expected only {", ".join(_OF_PLAIN_PYRAMID)}.'
+                f'{field}.{name}: with batch_norm: false there are no branches, and it has '
+                f'no effect; expected only {", ".join(_OF_PLAIN_PYRAMID)}.'
             )
 
 
@@ -240,7 +240,7 @@ def _check_scales(scales: Sequence[float], field: str) -> None:
             )
 
 
-def _asked_for(message: segmentation_pb2.AtrousSpatialPyramidPooling, name: str) -> bool:
+def _is_used(message: segmentation_pb2.AtrousSpatialPyramidPooling, name: str) -> bool:
     if not message.HasField(name):
         return False
     return bool(getattr(message, name)) if name in _SWITCHES else True

@@ -1,8 +1,7 @@
-"""Heights and widths, known when the graph is built or only when it runs.
+"""Heights and widths, static or dynamic.
 
-DeepLab keeps the centers of the corner pixels where they are (align_corners) whenever it resizes,
-so that a side of d pixels has d - 1 intervals, and those are what scales: seen at scale s, a side
-of d pixels has int((d - 1) * s + 1).
+All resizes of DeepLab keep the centers of the corner pixels in place (align_corners). So a side of
+d pixels has d - 1 intervals, and these are scaled: at scale s, it becomes int((d - 1) * s + 1).
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ Side = Union[int, tf.Tensor]  # in pixels or features; a tensor is an int32 scal
 Size = Tuple[Side, Side]  # height, width
 
 
-def size_of(features: tf.Tensor) -> Size:
-    """Return height and width of float32 [batch, height, width, channels], as ints where known."""
+def spatial_size(features: tf.Tensor) -> Size:
+    """Return height and width of float32 [batch, height, width, channels], as ints where static."""
     sides = features.shape.as_list()[1:3]
     if None in sides:
         dynamic = tf.shape(features)
@@ -27,17 +26,17 @@ def size_of(features: tf.Tensor) -> Size:
 
 
 def scaled(size: Size, scale: float) -> Size:
-    """Return the size of an image seen at a scale: int((d - 1) * scale + 1) of each side d."""
+    """Compute the size of an image at a scale: int((d - 1) * scale + 1) for each side d."""
     return _scaled_side(size[0], scale), _scaled_side(size[1], scale)
 
 
 def strided(size: Size, stride: int) -> Size:
-    """Return the size of the features at an output stride: (d - 1) // stride + 1 of each side d."""
+    """Compute the size of features at an output stride: (d - 1) // stride + 1 for each side d."""
     return (size[0] - 1) // stride + 1, (size[1] - 1) // stride + 1
 
 
 def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tensor:
-    """Return features at another size, corners on corners.
+    """Resize features with aligned corners.
 
     Args:
         features: [batch, height, width, channels].
@@ -45,25 +44,25 @@ def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tens
         method: `bilinear` or `nearest`.
 
     Returns:
-        [batch, *size, channels] in the type of the features, but float32 where integers are resized
-        bilinearly. No op is built where the size is known to be right.
+        [batch, *size, channels] in the type of the features, or float32 where integers are resized
+        bilinearly. Features that statically have the size are returned as they are.
     """
-    if same(size_of(features), size):
+    if same(spatial_size(features), size):
         return features
     return layers.resize(features, size[0], size[1], method)
 
 
 def same(one: Size, other: Size) -> bool:
-    """Return whether two sizes are known to be the same."""
+    """Return whether two sizes are statically the same."""
     return all(
         a is b or (isinstance(a, int) and isinstance(b, int) and a == b) for a, b in zip(one, other)
     )
 
 
 def exact(value: float) -> float:
-    """Return the number that was meant by a float32 of a config: 0.7, not 0.699999988.
+    """Return the decimal number of a config's float32 field: 0.7, not 0.699999988.
 
-    Sizes are rounded down, so that the difference can cost a pixel.
+    Sizes are rounded down, so the difference could cost a pixel.
     """
     return float(f'{value:.7g}')
 

@@ -1,4 +1,4 @@
-"""How curves of losses are compared, and that what is trained for them can be built."""
+"""Comparison of loss curves, and the graphs that are trained for them."""
 
 import numpy as np
 import pytest

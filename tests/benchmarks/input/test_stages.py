@@ -1,4 +1,4 @@
-"""How stages of an input are drained and timed."""
+"""Draining and timing of the stages of an input."""
 
 import tensorflow as tf
 

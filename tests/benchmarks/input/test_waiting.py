@@ -1,4 +1,4 @@
-"""What is made of the times of steps; the steps themselves are of a whole training graph."""
+"""Evaluation of the times of steps, which are those of a whole training graph."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How requests to an export are counted and timed."""
+"""Counting and timing of requests to an export."""
 
 import collections
 import functools

@@ -1,4 +1,4 @@
-"""How a run of a loop is measured."""
+"""Measurement of a run of a loop."""
 
 from benchmarks import measuring
 from benchmarks.training import loops

@@ -1,4 +1,4 @@
-"""What stands for the bare network in measurements of memory."""
+"""The bare network in measurements of memory."""
 
 import tensorflow as tf
 

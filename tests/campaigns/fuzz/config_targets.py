@@ -73,4 +73,4 @@ def runner(workspace: Workspace, generator: random.Random) -> None:
     if generator.random() < 0.5:
         name = mutate_text(generator, name).decode(errors='replace')
     options = mutate_text(generator, '--direct_num_workers=2 --region="a b" --help')
-    runs.runner_of(name, options.decode(errors='replace'))
+    runs.parse_runner(name, options.decode(errors='replace'))

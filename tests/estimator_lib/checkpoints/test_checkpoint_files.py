@@ -22,7 +22,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(scope='module')
 def save():
-    """A function that saves a variable `a` as a checkpoint."""
+    """Return a function that saves a variable `a` as a checkpoint."""
     graph = tf.Graph()
     with graph.as_default():
         tf1.get_variable('a', [3], initializer=tf1.ones_initializer())
@@ -156,8 +156,8 @@ def test_a_file_that_is_no_checkpoint(tmp_path):
 def test_steps(folder, tmp_path, save):
     assert checkpoint_files.latest_step(str(folder)) == 100
     assert checkpoint_files.latest_step(str(folder / 'none')) == 0
-    assert checkpoint_files.step_of('/x/model.ckpt-12') == 12
-    assert checkpoint_files.step_of(save(tmp_path, 'model', value=31)) == 31
+    assert checkpoint_files.checkpoint_step('/x/model.ckpt-12') == 12
+    assert checkpoint_files.checkpoint_step(save(tmp_path, 'model', value=31)) == 31
 
 
 def test_the_step_of_a_checkpoint_without_one(tmp_path):
@@ -165,14 +165,14 @@ def test_the_step_of_a_checkpoint_without_one(tmp_path):
         tf1.get_variable('a', [])
         session.run(tf1.global_variables_initializer())
         prefix = tf1.train.Saver().save(session, str(tmp_path / 'published'))
-    assert checkpoint_files.step_of(prefix) == 0
+    assert checkpoint_files.checkpoint_step(prefix) == 0
 
 
 @pytest.mark.parametrize('value', [b'x', np.zeros([2], np.int64), np.float32('nan')])
 def test_a_step_that_is_no_number_is_refused(tmp_path, value):
     prefix = tiny_task.save(tmp_path / 'published', {'global_step': value})
     with pytest.raises(errors.CheckpointError, match='published is corrupt: global_step in it is'):
-        checkpoint_files.step_of(prefix)
+        checkpoint_files.checkpoint_step(prefix)
 
 
 def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(folder):
@@ -331,7 +331,7 @@ def test_the_graph_of_a_save_that_found_no_space_is_removed(tmp_path):
 
 
 def unlisted(save, folder, later):
-    """A folder with checkpoint 1 listed and 2 not, whose index is older or newer than the list."""
+    """Create a folder with a listed and an unlisted checkpoint, the latter older or newer."""
     save(folder, 'model.ckpt', 1)
     listed = (folder / 'checkpoint').read_text()
     save(folder, 'model.ckpt', 2)
@@ -395,7 +395,7 @@ def test_a_copy_takes_the_place_of_the_one_before(save, tmp_path):
 def test_a_copy_that_is_killed_leaves_the_one_before_or_itself(
     save, tmp_path, monkeypatch, survives
 ):
-    """Dies at each of the moments between two changes of the folder."""
+    """Kill a copy at each of the moments between two changes of the folder."""
     for step in (1, 2):
         save(tmp_path, 'model.ckpt', step, value=step)
     best = str(tmp_path / 'best')
@@ -426,7 +426,7 @@ def test_a_copy_that_is_killed_leaves_the_one_before_or_itself(
 
 
 def test_an_index_that_has_lost_its_middle_is_named(save, tmp_path):
-    """Its end points to what is behind the end: TensorFlow calls that an index out of range."""
+    """Cut an index so that its end points beyond the file: TensorFlow raises "out of range"."""
     prefix = save(tmp_path, 'model.ckpt-1')
     index = tmp_path / 'model.ckpt-1.index'
     whole = index.read_bytes()

@@ -56,7 +56,7 @@ def by_objects(folder, **others):
 
 
 def written(values, folder):
-    """Writes objects, in a thread in which no graph is the default one."""
+    """Write objects in a thread without a default graph."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(object_graphs.write, values, str(folder)).result()
 
@@ -94,7 +94,7 @@ def test_checkpoint_type(train_config, expected):
 
 
 def started(task, variables, train_config):
-    """What the variables hold when a run begins."""
+    """Return the values of the variables when a run begins."""
     wanted = checkpoint_maps.fine_tuning_map(task, variables, train_config)
     start = fine_tuning.fine_tune_start(train_config, wanted, ['logits'])
     with tf1.Session() as session:

@@ -27,7 +27,7 @@ def run_config():
 
 @pytest.fixture(scope='module')
 def published(tmp_path_factory):
-    """A checkpoint of a classifier with 11 classes and an extractor `Net`."""
+    """Save a checkpoint of a classifier with 11 classes and an extractor `Net`."""
     return save(
         tmp_path_factory.mktemp('published') / 'net.ckpt',
         {
@@ -55,7 +55,7 @@ def model():
 
 
 def started(start, target=''):
-    """A session that is initialized as `Scaffold(**start)` has it done."""
+    """Return a session that is initialized by `Scaffold(**start)`."""
     session = tf1.Session(target)
     init_op = tf1.global_variables_initializer()
     session.graph.finalize()
@@ -340,7 +340,7 @@ def test_a_checkpoint_of_averages_alone_says_what_to_do(graph, tmp_path):
 
 
 def with_ranges():
-    """The model's variables, and companions of it."""
+    """Build the model's variables and companions of it."""
     own = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
     found = [variable('Net/conv/weights', [2, 2], collections=own)]
     for name in ('Net/conv/quant/min', 'Net/conv/quant/max'):

@@ -115,7 +115,7 @@ def test_no_variable_is_no_run(graph, tmp_path):
 
 
 def largest_constant(feed):
-    """Of the init op's graph as a session keeps it: how many numbers it has."""
+    """Return the size of the largest constant in the init op's graph that a session keeps."""
     metadata = tf1.RunMetadata()
     with tf1.Session() as session:
         options = tf1.RunOptions(output_partition_graphs=True)

@@ -11,7 +11,7 @@ KERNEL = np.arange(6, dtype=np.float32).reshape([2, 3])
 
 
 def holder(**children):
-    """An object with edges of these names, as programs of TensorFlow 2 make them."""
+    """Build an object with edges of these names, like programs of TensorFlow 2."""
     made = tf.Module()
     for name, child in children.items():
         setattr(made, name, child)
@@ -20,7 +20,7 @@ def holder(**children):
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    """A checkpoint as a training loop writes it: an object with two paths, and an optimizer."""
+    """Write a checkpoint like a training loop: an object with two paths, and an optimizer."""
     layer = holder(kernel=tf.Variable(KERNEL))
     model = holder(backbone=holder(first=layer), layers=[layer], heads={'box/scale': [layer]})
     # The shortest path to the layer's kernel is `layer`, wherever it is looked for.
@@ -32,7 +32,7 @@ def trained(tmp_path_factory):
 
 
 def save_as_it_is(folder, values):
-    """Writes tensors by name, among them what is to be taken for a graph of objects."""
+    """Write tensors by name, among them a malformed graph of objects."""
     prefix = str(folder / 'ckpt-0')
     tf.raw_ops.SaveV2(
         prefix=prefix,
@@ -54,7 +54,7 @@ def save_as_it_is(folder, values):
 )
 def test_every_path_leads_to_the_one_key(trained, path):
     prefix, kernel = trained
-    key = object_graphs.read(prefix).key_of(path)
+    key = object_graphs.read(prefix).find_key(path)
     assert key == 'layer/kernel/.ATTRIBUTES/VARIABLE_VALUE'
     reader = checkpoint_files.open_checkpoint(prefix)
     np.testing.assert_array_equal(reader.get_tensor(key), kernel)
@@ -62,8 +62,8 @@ def test_every_path_leads_to_the_one_key(trained, path):
 
 def test_what_is_no_path_to_a_variable_has_no_key(trained):
     graph = object_graphs.read(trained[0])
-    assert graph.key_of('model/backbone') is None
-    assert graph.key_of('model/backbone/second/kernel') is None
+    assert graph.find_key('model/backbone') is None
+    assert graph.find_key('model/backbone/second/kernel') is None
     assert graph.keyed({'layer/kernel': 1, 'layer/bias': 2}) == {
         'layer/kernel/.ATTRIBUTES/VARIABLE_VALUE': 1,
         'layer/bias': 2,
@@ -84,7 +84,7 @@ def test_a_slot_stands_for_its_variable_where_there_is_one(trained):
 
 def test_the_step_is_in_the_content_and_the_number_counts(trained):
     assert trained[0].endswith('ckpt-1')
-    assert checkpoint_files.step_of(trained[0]) == 12
+    assert checkpoint_files.checkpoint_step(trained[0]) == 12
 
 
 def test_a_checkpoint_that_names_variables_by_scope_has_no_graph(tmp_path):

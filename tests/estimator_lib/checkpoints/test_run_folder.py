@@ -24,7 +24,7 @@ def move(path):
 
 
 def replace(path):
-    """As a writer of checkpoints does after a deletion."""
+    """Replace a folder by a new one, like a writer of checkpoints after a deletion."""
     path.rmdir()
     path.mkdir()
 
@@ -53,7 +53,7 @@ def test_a_folder_that_is_reached_another_way_is_there(path):
 
 
 def test_a_folder_of_another_number_with_the_lock_of_the_run_is_the_same(path):
-    """As on network file systems that number their folders again."""
+    """Change the inode number, like some network file systems."""
     folder = run_folder.RunFolder(str(path))
     replace(path)
     (path / 'run.lock').write_text('')

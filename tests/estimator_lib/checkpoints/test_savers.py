@@ -268,5 +268,6 @@ def test_a_checkpoint_whose_data_is_corrupt_is_named_with_the_one_before(
     if damage is not DAMAGE['missing']:
         assert f'{last} is corrupt: ' in message
         assert (
-            f'the newest other one is {earlier}; to go on from it, delete model.ckpt-2.*' in message
+            f'the newest other one is {earlier}; to resume from it, delete model.ckpt-2.*'
+            in message
         )

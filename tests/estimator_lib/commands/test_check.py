@@ -54,7 +54,7 @@ def test_it_collects_all_problems(config):
 
 
 def run(config, capsys, task=None):
-    """What is printed, and what is raised."""
+    """Run the check; return its output and its error."""
     raised = ''
     try:
         check.check(lambda _: task or Line(), config)

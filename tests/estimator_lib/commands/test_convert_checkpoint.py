@@ -79,7 +79,7 @@ def test_a_folder_with_a_checkpoint_is_not_written_to(objects, tmp_path):
 
 def test_a_model_without_such_checkpoints_is_named(tmp_path):
     scopes = tiny_task.save(tmp_path / 'model.ckpt-3', tiny_task.values())
-    with pytest.raises(errors.CheckpointError, match=r'none of TensorFlow 2|\(tiny\)'):
+    with pytest.raises(errors.CheckpointError, match='this tiny model has no form of TensorFlow 2'):
         convert_checkpoint.convert(tiny_task.TinyTask(), CONFIG, scopes, str(tmp_path / 'out'))
 
 

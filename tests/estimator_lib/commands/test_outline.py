@@ -45,7 +45,7 @@ def test_the_learning_rates_of_the_run_are_told(schedule, num_steps, expected):
 
 
 def write_export(folder, step):
-    """Writes what is looked at of an export; returns its path."""
+    """Write the files of an export that the outline reads; return its path."""
     (folder / 'assets.extra').mkdir(parents=True)
     (folder / 'saved_model.pb').write_text('')
     (folder / artifacts.ASSETS / artifacts.ORIGIN_FILE).write_text(
@@ -55,7 +55,7 @@ def write_export(folder, step):
 
 
 def write_list(folder, step):
-    """Writes what is looked at of a folder of checkpoints."""
+    """Write the list of a folder of checkpoints."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / 'checkpoint').write_text(f'model_checkpoint_path: "model.ckpt-{step}"')
     (folder / f'model.ckpt-{step}.index').write_text('')
@@ -63,7 +63,7 @@ def write_list(folder, step):
 
 @pytest.fixture
 def model_dir(tmp_path):
-    """A run of 150 steps whose best evaluation was at step 40."""
+    """Write a run of 150 steps whose best evaluation was at step 40."""
     write_list(tmp_path, 150)
     write_list(tmp_path / 'best', 40)
     write_export(tmp_path / 'export' / 'best' / '1001', 40)

@@ -168,7 +168,7 @@ def test_images_of_equal_size_go_together(tmp_path):
     ],
 )
 def test_batches_are_as_large_as_model_and_memory_allow(tmp_path, side, max_batch_size, expected):
-    """Eight million pixels are a batch: three images of 1600 x 1600, two of 2000 x 2000."""
+    """Limit a batch to eight million pixels: three images of 1600 x 1600, two of 2000 x 2000."""
     recording = Recording(max_batch_size)
     array = np.zeros([side, side, 3], np.uint8)
     predict.predict_images(recording, None, [image(n, array) for n in 'abc'], str(tmp_path))
@@ -204,7 +204,7 @@ def test_no_image_at_all_is_an_error(tmp_path):
 
 
 def test_images_are_read_at_the_same_time(tmp_path):
-    """Two reads wait for each other: one at a time they would never end."""
+    """Let two reads wait for each other: one at a time they would never end."""
     both = threading.Barrier(2, timeout=20)
 
     def read():

@@ -89,7 +89,7 @@ def parse(text):
 
 
 def find_field(path):
-    """A field by its path: `net.size`."""
+    """Return a field by its path: `net.size`."""
     message = RuledConfig.DESCRIPTOR
     for name in path.split('.'):
         field = message.fields_by_name[name]

@@ -283,7 +283,7 @@ PIECES += ['1f', '077', 'a.b', '\u00a0', '\u200b', "'a' 'b'", '+1', '1_000', 'WA
 
 @st.composite
 def changed_texts(draw):
-    """The valid text with one or two tokens removed, replaced, or added."""
+    """Draw the valid text with one or two tokens removed, replaced, or added."""
     text = VALID
     for place in sorted(draw(st.sets(st.integers(0, len(TOKENS) - 1), max_size=2)), reverse=True):
         token = TOKENS[place]

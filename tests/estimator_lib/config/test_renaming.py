@@ -118,7 +118,7 @@ def test_names_are_none_of_this_schema():
 
 
 def holders(name):
-    """The messages that a field of that name holds."""
+    """Return the messages that a field of a name holds."""
     return [
         field.message_type
         for message in schema.reachable_messages(pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR)

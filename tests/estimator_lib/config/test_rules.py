@@ -70,6 +70,6 @@ def test_problems_of_what_is_made(message, expected):
     def fails(text):
         raise errors.ConfigError(text)
 
-    (problem,) = rules.problems_of(fails, message)
+    (problem,) = rules.find_build_problems(fails, message)
     assert problem == expected and str(problem) == message
-    assert list(rules.problems_of(str, 3)) == []
+    assert list(rules.find_build_problems(str, 3)) == []

@@ -109,10 +109,10 @@ def test_a_run_beyond_its_cosine_is_warned_of():
     rate = config.optimizer.momentum_optimizer.learning_rate
     rate.cosine_decay_learning_rate.total_steps = 100
     rate.cosine_decay_learning_rate.warmup_steps = 10
-    (warning,) = checks.doubts(config)
+    (warning,) = checks.find_warnings(config)
     assert 'num_steps is 101' in warning and 'after step 100' in warning
     config.num_steps = 100
-    assert list(checks.doubts(config)) == []
+    assert list(checks.find_warnings(config)) == []
 
 
 ENDS = [
@@ -142,31 +142,31 @@ ENDS = [
 def test_a_run_that_ends_within_its_schedule_is_warned_of(schedule, most, field):
     config = train_pb2.TrainConfig()
     text_format.Parse(schedule, config.optimizer.adam_optimizer.learning_rate)
-    assert list(checks.doubts(config)) == []  # without an end
+    assert list(checks.find_warnings(config)) == []  # without an end
     for num_steps in (1, most // 2, most) if most else ():
         config.num_steps = num_steps
-        (warning,) = checks.doubts(config)
+        (warning,) = checks.find_warnings(config)
         assert f'train_config.num_steps is {num_steps}: training ends ' in warning
         assert warning.endswith('; shorten it with the run.')
     if most:
         assert f'{schedule.split()[0]}.{field})' in warning
     config.num_steps = most + 1
-    assert not any('training ends' in warning for warning in checks.doubts(config))
+    assert not any('training ends' in warning for warning in checks.find_warnings(config))
 
 
 def test_a_run_that_ends_within_its_warmup_is_told_so():
     config = train_pb2.TrainConfig(num_steps=20)
     cosine = config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate
     cosine.warmup_steps, cosine.total_steps = 20, 90
-    (warning,) = checks.doubts(config)
+    (warning,) = checks.find_warnings(config)
     assert 'ends within the warm-up of the learning rate, 20 steps' in warning
     config.num_steps = 21
-    (warning,) = checks.doubts(config)
+    (warning,) = checks.find_warnings(config)
     assert 'ends before the schedule of the learning rate, 90 steps' in warning
 
 
 def test_what_the_published_code_refuses_is_refused(shared):
-    """Of the recorded cases, those whose schedule a config can ask for."""
+    """Compare with the recorded cases whose schedule a config can set."""
     recorded = json.loads((shared / 'golden' / 'learning_rates.json').read_text())
     refused = [case['error'] for case in recorded if 'error' in case]
     ours = {

@@ -1,4 +1,4 @@
-"""What validation refuses, and what it doubts."""
+"""Tests of the errors and warnings of validation."""
 
 import logging
 
@@ -27,7 +27,7 @@ def changed(*settings):
     return config_lib.apply_settings(config_lib.parse_pipeline_config(GOOD, 'good'), settings)
 
 
-def problems_of(config, mode='train_and_evaluate'):
+def find_problems(config, mode='train_and_evaluate'):
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, mode)
     return str(caught.value)
@@ -166,7 +166,7 @@ def test_a_good_config_has_no_problems_and_no_warnings(mode):
     ],
 )
 def test_one_problem_is_one_line(settings, expected):
-    text = problems_of(changed(*settings))
+    text = find_problems(changed(*settings))
     assert expected in text and '\n' not in text
 
 
@@ -174,11 +174,11 @@ def test_one_problem_is_one_line(settings, expected):
 def test_a_missing_part_is_named(part):
     config = changed()
     config.ClearField(part)
-    assert problems_of(config).startswith(f'{part}: is missing; ')
+    assert find_problems(config).startswith(f'{part}: is missing; ')
 
 
 def test_all_problems_are_listed():
-    lines = problems_of(
+    lines = find_problems(
         changed(
             'train_config.batch_size=0',
             'train_config.freeze_variables=(',
@@ -198,12 +198,12 @@ def test_only_what_a_mode_uses_is_looked_at():
     config.ClearField('train_input_reader')
     assert model_fns.validate(config, 'export') == []
     assert model_fns.validate(config, 'evaluate') == []
-    assert '3 problems' in problems_of(config, 'train')
+    assert '3 problems' in find_problems(config, 'train')
 
 
 def test_an_evaluation_looks_at_its_readers():
     config = changed('eval_input_reader.0.tf_record_input_reader.input_path=[]')
-    assert 'eval_input_reader.0' in problems_of(config, 'evaluate')
+    assert 'eval_input_reader.0' in find_problems(config, 'evaluate')
     assert model_fns.validate(config, 'train') == []
 
 

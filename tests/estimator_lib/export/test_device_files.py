@@ -53,7 +53,7 @@ class Model(device_files.FileModel):
 
 @pytest.fixture(scope='module')
 def model(tmp_path_factory):
-    """A config with records, and a checkpoint."""
+    """Create a config with records, and a checkpoint."""
     folder = tmp_path_factory.mktemp('model')
     random = np.random.RandomState(0)
     with tf.io.TFRecordWriter(str(folder / 'records')) as writer:

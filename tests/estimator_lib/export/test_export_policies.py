@@ -33,7 +33,7 @@ class Writes:
 
 
 def feed(exporter, values, metric='accuracy'):
-    """Tells an exporter of evaluations; the steps at which it exported."""
+    """Call an exporter with evaluations; return the steps at which it exported."""
     return [
         step
         for step, value in enumerate(values)
@@ -86,7 +86,7 @@ def test_the_best_evaluation_is_read_back_where_its_checkpoint_is_there(tmp_path
     texts = {'pipeline.config': 'model {}', 'label_map.pbtxt': 'item {}'}
     (best,) = export_policies.exporters_from_config(config, str(model_dir), Writes(), texts)
     assert export_policies.read_best(str(model_dir)) is None
-    step = checkpoint_files.step_of(checkpoint)
+    step = checkpoint_files.checkpoint_step(checkpoint)
     path = best.export(step, checkpoint, {'accuracy': 0.25}, False)
     assert export_policies.read_best(str(model_dir)) is None  # the run has not come to that step
     checkpoint_files.keep_copy(checkpoint, str(model_dir / 'again'))

@@ -143,7 +143,7 @@ def test_a_file_that_ends_its_process_is_refused(unknown, monkeypatch):
 
 
 def test_what_the_other_process_refuses_is_not_loaded_here(unknown):
-    """An interpreter that raises an error there may end this process."""
+    """Refuse a file that raises an error in another process: it may end this one."""
     with pytest.raises(errors.UserError, match=r'model\.tflite cannot be run by TFLite: '):
         exported_file.check_content(str(unknown), ends_process=True)
 

@@ -62,7 +62,7 @@ def test_how_good_the_model_is_travels_with_it(tmp_path):
 
 
 def save_other(path, key='serving_default', dtype=tf.float32):
-    """A SavedModel of another program."""
+    """Write a SavedModel of another program."""
     with tf.Graph().as_default(), tf1.Session() as session:
         one = tf1.placeholder(dtype, [None], 'x')
         signature = tf1.saved_model.predict_signature_def({'x': one}, {'y': tf.identity(one)})

@@ -39,7 +39,7 @@ class Named(tiny_task.TinyTask):
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory):
-    """A checkpoint that was evaluated, on a set with nothing to find."""
+    """Write a checkpoint that was evaluated on a set without objects."""
     folder = tmp_path_factory.mktemp('checkpoint')
     metrics = {'0': {'accuracy': 0.5, 'recall': float('nan')}}
     evaluated.write(str(folder), 7, metrics)

@@ -84,7 +84,7 @@ def statistics_are_output(images):
 
 @contextlib.contextmanager
 def frozen_network(build):
-    """What a network computes, what it is frozen to, and its outputs; its graph is the default."""
+    """Return the outputs of a network, its frozen graph, and its output tensors."""
     with tf.Graph().as_default(), tf1.Session() as session:
         images = tf1.placeholder(tf.float32, [None, 9, 8, 3], 'images')
         outputs = build(images)
@@ -94,7 +94,7 @@ def frozen_network(build):
 
 
 def frozen_and_folded(build):
-    """What a network computes, its frozen graph and its folded one; and the names of outputs."""
+    """Return the outputs of a network, its frozen and folded graphs, and the output names."""
     with frozen_network(build) as (expected, frozen, outputs):
         folded = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
         return expected, frozen.to_graph_def(), folded, [output.name for output in outputs]
@@ -158,7 +158,7 @@ def test_a_folded_bias_by_hand():
 
 
 def of_constants(images):
-    """Weights that are computed, of what is constant; and a sum that is not."""
+    """Build weights that are computed from constants, and a sum that is not."""
     weights = variable('conv', [3, 3, 3, 4])
     rounded = tf.quantization.fake_quant_with_min_max_vars(weights * 2.0, 0.0, 1.0)
     first, second = tf.split(rounded * variable('scale', [4]), 2, axis=-1)
@@ -223,7 +223,7 @@ def looped(images):
 
 
 def of_two_reads(images):
-    """A variable that is read twice, once after another op and on a device."""
+    """Build a variable that is read twice, once after another op and on a device."""
     scale = variable('scale', [3])
     with tf.control_dependencies([tf.no_op()]), tf.device('/cpu:0'):
         return [images * scale.read_value() + scale]

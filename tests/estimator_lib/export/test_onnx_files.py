@@ -53,7 +53,7 @@ class Graph(Deployable):
         raise NotImplementedError
 
     def static(self):
-        """Its graph, whose network does nothing."""
+        """Build a static graph whose network does nothing."""
         with tf.Graph().as_default() as graph:
             image = tf1.placeholder(tf.float32, [1, *self.input_shape], static_graph.INPUT)
             tf.identity(image, 'raw')
@@ -90,7 +90,7 @@ def test_a_file_computes_the_network(tmp_path):
 
 
 def suppressed(boxes, scores, iou_threshold, score_threshold, most):
-    """Suppression by hand: (score, class, box) of survivors of all classes, the best first."""
+    """Suppress boxes by hand: (score, class, box) of survivors of all classes, the best first."""
     found = []
     for label in range(scores.shape[1]):
         kept = []
@@ -160,7 +160,7 @@ def test_suppression_is_one_op_of_the_standard(tmp_path):
 
 @writes
 def test_roundings_of_training_are_in_the_file(tmp_path):
-    """Activations are rounded to the nearest of 256 numbers between -1 and 3, of which 0 is one."""
+    """Round activations to the nearest of 256 numbers between -1 and 3, of which 0 is one."""
 
     def rounded(pixels):
         x = pixels / 50.0 - 1.5
@@ -177,7 +177,7 @@ def test_roundings_of_training_are_in_the_file(tmp_path):
 
 
 def lines_between(size, new, half_pixels, aligned):
-    """float64 [new, size]: what each pixel of a line is of those of the line that it is made of."""
+    """Return float64 [new, size]: the weights of the old pixels of a line in each new pixel."""
     matrix = np.zeros([new, size])
     for row in range(new):
         place = row * (size - 1) / (new - 1) if aligned else row * size / new
@@ -191,7 +191,7 @@ def lines_between(size, new, half_pixels, aligned):
 
 @writes
 def test_resizes_are_of_the_size_that_they_are_to_be(tmp_path):
-    """7 x 5 pixels at 13 x 11: factors in float32 would make less of them."""
+    """Resize 7 x 5 to 13 x 11 pixels, for which factors in float32 are too small."""
 
     def resized(pixels):
         cut = pixels[:, :7, :5]

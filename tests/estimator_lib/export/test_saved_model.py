@@ -35,14 +35,14 @@ def export(config, checkpoint, folder, **options):
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory):
-    """A checkpoint with nothing but the model's variables."""
+    """Write a checkpoint with only the model's variables."""
     folder = tmp_path_factory.mktemp('checkpoint')
     return tiny_task.save(folder / 'model.ckpt', tiny_task.values())
 
 
 @pytest.fixture(scope='module')
 def exported(tmp_path_factory, checkpoint):
-    """A SavedModel for each kind of input."""
+    """Export a SavedModel for each kind of input."""
     folder = tmp_path_factory.mktemp('exported')
     return {kind: export(Config(), checkpoint, folder / kind, input_type=kind) for kind in KINDS}
 
@@ -85,7 +85,7 @@ def test_the_signature(exported, kind, dtype, name, shape):
 
 
 def sent_to(kind):
-    """The images in the form in which a model takes them."""
+    """Convert the images to the input form of a model."""
     if kind == serving.IMAGE_TENSOR:
         return IMAGES
     encoded = [visualization.encode_png(image) for image in IMAGES]
@@ -135,7 +135,7 @@ def encode(op, image, **options):
 
 
 def gif_of(*frames):
-    """A GIF of frames of one color each, given as a palette of two."""
+    """Encode a GIF of frames of one color each, with a palette of two."""
     height, width = 4, 5
     blocks = b'GIF89a' + width.to_bytes(2, 'little') + height.to_bytes(2, 'little') + b'\x80\0\0'
     blocks += bytes([200, 10, 30]) + bytes([0, 0, 255])
@@ -150,7 +150,7 @@ def gif_of(*frames):
 
 
 def bmp_of(image):
-    """A BMP file of 24 bits a pixel."""
+    """Encode a BMP file of 24 bits a pixel."""
     height, width, _ = image.shape
     padding = b'\0' * (-3 * width % 4)
     rows = b''.join(row[:, ::-1].tobytes() + padding for row in image[::-1])

@@ -40,7 +40,7 @@ class AnySize(tiny_task.TinyTask):
 
 
 def receive(task, kind, sent):
-    """The name of the placeholder, and the images that a task gets."""
+    """Return the name of the placeholder, and the images that a task gets."""
     with tf.Graph().as_default(), tf1.Session() as session:
         receiver = serving.serving_input_receiver_fn(task, kind)()
         (placeholder,) = receiver.receiver_tensors.values()

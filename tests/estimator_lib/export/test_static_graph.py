@@ -58,7 +58,7 @@ def build(task, values, folder):
 
 
 def run(graph, pixels):
-    """The outputs of the part that files are made of."""
+    """Return the outputs of the part that files are made of."""
     with tf.Graph().as_default(), tf1.Session() as session:
         image = tf1.placeholder(tf.float32, [1, 6, 6, 3])
         outputs = graph.add(image, Ops.CORE)

@@ -27,7 +27,7 @@ def graph(tmp_path_factory):
 
 
 def but(graph, **methods):
-    """The same graph with another deployable."""
+    """Return the same graph with another deployable."""
     changed = type('Changed', (tiny_task.TinyDeployable,), methods)
     return graph._replace(deployable=changed(tiny_task.TinyTask()))
 

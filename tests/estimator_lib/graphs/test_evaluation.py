@@ -37,7 +37,7 @@ class Counting(Line):
 
 
 def run(spec, passes=2):
-    """The metrics of a spec after some batches."""
+    """Return the metrics of a spec after some batches."""
     with tf1.Session() as session:
         session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
         for _ in range(passes):

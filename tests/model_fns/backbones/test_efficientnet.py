@@ -24,12 +24,12 @@ def test_the_parameter_count_of_the_paper():
 
 def test_a_size_multiplies_blocks_and_channels():
     counts = [
-        sum('stack_4/' in block.name for block in efficientnet.blocks_of(size))
+        sum('stack_4/' in block.name for block in efficientnet.list_blocks(size))
         for size in efficientnet.SIZES.values()
     ]
     # Three blocks times 1, 1.1, 1.2, 1.4, 1.8, 2.2, 2.6 and 3.1, rounded up.
     assert counts == [3, 4, 4, 5, 6, 7, 8, 10]
-    first, *_, last = efficientnet.blocks_of(efficientnet.SIZES['efficientnet_b0'])
+    first, *_, last = efficientnet.list_blocks(efficientnet.SIZES['efficientnet_b0'])
     assert (first.name, first.share) == ('stack_0/block_0', 0.0)
     assert (last.name, last.share) == ('stack_6/block_0', 15 / 16)
     assert efficientnet.feature_maps(efficientnet.SIZES['efficientnet_b2']) == {

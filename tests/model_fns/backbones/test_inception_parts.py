@@ -34,10 +34,10 @@ def initial_values():
 
 
 def test_kernel_is_read_from_the_scope():
-    assert parts.kernel_in('Conv2d_0b_1x7') == (1, 7)
-    assert parts.kernel_in('Conv_1_0c_5x5') == (5, 5)
+    assert parts.kernel_size('Conv2d_0b_1x7') == (1, 7)
+    assert parts.kernel_size('Conv_1_0c_5x5') == (5, 5)
     with pytest.raises(ValueError, match='Conv2d_2a'):
-        parts.kernel_in('Conv2d_2a')
+        parts.kernel_size('Conv2d_2a')
 
 
 @given(st.integers(1, 2000), st.floats(0.01, 2.0, allow_nan=False), st.integers(1, 64))

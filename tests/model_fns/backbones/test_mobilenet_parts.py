@@ -12,7 +12,7 @@ from model_fns.backbones.mobilenet_parts import Channels, Convolution, InvertedR
 
 tf1 = tf.compat.v1
 
-# A layer's batch norm at its first values: a mean of 0, a variance of 1.
+# A layer's batch norm at its initial values: a mean of 0, a variance of 1.
 NORM = 1.0 / np.sqrt(1.001)
 
 

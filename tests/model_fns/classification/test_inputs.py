@@ -82,7 +82,7 @@ def test_split_parts_what_goes_in_from_what_should_come_out():
     ],
 )
 def test_problems_are_found_without_a_graph(serialized, expected):
-    assert inputs.problem_with(serialized, 3, 1) == expected
+    assert inputs.find_problem(serialized, 3, 1) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_problems_are_found_without_a_graph(serialized, expected):
 )
 def test_labels_that_start_elsewhere_name_the_offset(label, offset, hint):
     expected = f'image/class/label is {label}; expected {offset} to {offset + 2}{hint}'
-    assert inputs.problem_with(record(label), 3, offset) == expected
+    assert inputs.find_problem(record(label), 3, offset) == expected
 
 
 def test_a_record_with_two_labels_does_not_decode():
@@ -107,8 +107,8 @@ def test_a_record_with_two_labels_does_not_decode():
 
 def test_an_unknown_class_name_is_a_problem():
     label_map = LabelMap.from_names(['red'])
-    assert inputs.problem_with(record(text='red'), 1, 1, label_map) is None
-    assert inputs.problem_with(record(text='rad'), 1, 1, label_map) == "unknown class 'rad'"
+    assert inputs.find_problem(record(text='red'), 1, 1, label_map) is None
+    assert inputs.find_problem(record(text='rad'), 1, 1, label_map) == "unknown class 'rad'"
 
 
 def test_an_image_of_too_many_pixels_is_not_decoded():
@@ -126,4 +126,4 @@ def test_the_class_of_a_record(parts, expected):
 def test_a_class_name_of_other_bytes_than_text_is_unknown():
     content = record(text='name').replace(b'name', b'n\xff\xfee')
     label_map = LabelMap.from_names(['red', 'green', 'blue'])
-    assert inputs.problem_with(content, 3, 1, label_map) == "unknown class 'n\ufffd\ufffde'"
+    assert inputs.find_problem(content, 3, 1, label_map) == "unknown class 'n\ufffd\ufffde'"

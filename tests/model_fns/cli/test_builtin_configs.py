@@ -39,7 +39,7 @@ def test_an_unknown_name_gets_the_nearest_and_all():
 
 
 def test_all_are_listed_with_what_they_are():
-    lines = builtin_configs.listed()
+    lines = builtin_configs.list_lines()
     assert len(lines) == len(CONFIGS)
     assert (
         'builtin:bccd_ssd  Blood cells (red, white, platelets), found by a narrow MobileNet with '
@@ -67,4 +67,4 @@ def test_the_first_lines_say_what_to_run_where_and_what_comes_of_it(path):
 def test_the_schedule_is_as_long_as_the_run(path):
     """A copy for a shorter run needs no other change."""
     config = load_pipeline_config(str(path), settings=['train_config.num_steps=150'])
-    assert list(schedule_checks.doubts(config.train_config)) == []
+    assert list(schedule_checks.find_warnings(config.train_config)) == []

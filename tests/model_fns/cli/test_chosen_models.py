@@ -52,15 +52,15 @@ def test_the_config_of_a_file_lies_beside_it_unless_another_is_given(tmp_path):
     path = tmp_path / 'model.tflite'
     path.write_bytes(b'')
     with pytest.raises(errors.UserError, match='there is no pipeline.config beside it'):
-        chosen_models.config_of_file(RunOptions(mode='evaluate'), str(path))
+        chosen_models.load_file_config(RunOptions(mode='evaluate'), str(path))
     (tmp_path / 'pipeline.config').write_text(CONFIG)
     other = tmp_path / 'other.config'
     other.write_text(CONFIG.replace('batch_size: 4', 'batch_size: 9'))
     options = RunOptions(
         mode='evaluate', sample_1_of_n_eval_examples=3, set=('train_config.num_steps=11',)
     )
-    config = chosen_models.config_of_file(options, str(path))
+    config = chosen_models.load_file_config(options, str(path))
     assert config.train_config.batch_size == 4 and config.train_config.num_steps == 11
     assert [reader.sample_1_of_n_examples for reader in config.eval_input_reader] == [3, 3]
     options = RunOptions(mode='evaluate', pipeline_config_path=str(other))
-    assert chosen_models.config_of_file(options, str(path)).train_config.batch_size == 9
+    assert chosen_models.load_file_config(options, str(path)).train_config.batch_size == 9

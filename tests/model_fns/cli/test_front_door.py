@@ -38,9 +38,9 @@ from protos import pipeline_pb2
             '--saved_model_dir and --model_dir: expected one of them.',
         ),
         ({'checkpoint_dir': 'a'}, 'needs --model_dir.'),
-        ({'run_once': True}, '--run_once is of --checkpoint_dir; expected that flag too.'),
-        ({'max_eval_retries': -1}, '--max_eval_retries is of --checkpoint_dir'),
-        ({'eval_timeout': 7}, '--eval_timeout is of --checkpoint_dir'),
+        ({'run_once': True}, '--run_once has no effect without --checkpoint_dir; expected that'),
+        ({'max_eval_retries': -1}, '--max_eval_retries has no effect without --checkpoint_dir'),
+        ({'eval_timeout': 7}, '--eval_timeout has no effect without --checkpoint_dir'),
         ({'mode': 'export', 'which': 'best'}, '--which=best chooses among the checkpoints of'),
         (
             {'mode': 'evaluate', 'which': 'best', 'model_dir': 'a', 'checkpoint_path': 'b'},

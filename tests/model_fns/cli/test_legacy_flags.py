@@ -128,7 +128,7 @@ def test_every_flag_of_the_program_is_answered(program, capsys):
             run_train_eval.main(['run_train_eval.py', f'--{name}=7'])
         said = capsys.readouterr().err.splitlines()
         assert ending.value.code == 2, name
-        assert said[0] == 'error: flags of another program; here one writes:', name
+        assert said[0] == 'error: flags of another program; expected instead:', name
         assert len(said) == 2 and said[1].startswith(f'  --{name}=7: '), name
 
 

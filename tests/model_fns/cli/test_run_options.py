@@ -20,7 +20,7 @@ def options_of(*arguments):
 
 def test_every_flag_that_a_mode_reads_is_an_option():
     names = {field.name for field in dataclasses.fields(RunOptions)}
-    assert names == set(run_train_eval.modes_of_flags()) - OF_HELP_AND_LOG
+    assert names == set(run_train_eval.flag_modes()) - OF_HELP_AND_LOG
 
 
 def test_the_defaults_are_those_of_the_flags():

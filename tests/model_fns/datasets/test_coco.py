@@ -134,7 +134,10 @@ BAD_OBJECTS = [
     ({'segmentation': 'abc'}, 'neither a list of polygons nor run lengths'),
     ({'segmentation': {'size': [20, 30], 'counts': [1, 2]}}, 'counts 3 pixels; the image has 600'),
     ({'segmentation': {'size': [20, 30], 'counts': [-1, 601]}}, 'no whole numbers from 0'),
-    ({'segmentation': {'size': [20, 30], 'counts': 'abc'}}, 'the segmentation is no mask'),
+    (
+        {'segmentation': {'size': [20, 30], 'counts': 'abc'}},
+        'the segmentation cannot be drawn as a mask',
+    ),
     ({'segmentation': {'size': [30, 20], 'counts': 'abc'}}, 'of size [30, 20]; the image has'),
     ({'keypoints': [1, 2]}, 'keypoints are 2 numbers; expected x, y and visibility of each.'),
     ({'keypoints': [1, NAN, 2]}, 'keypoints are not a list of numbers'),
@@ -268,7 +271,7 @@ def test_files_are_checked(tmp_path, capsys, content, expected):
 
 
 def test_rotated_boxes_are_the_smallest_around_polygons(tmp_path):
-    # A square on its corner in two parts; the crowd has no polygons, and keeps its upright box.
+    # A square on its corner in two parts; the crowd has no polygons and keeps its axis-aligned box.
     parts = [[10, 5, 15, 10, 10, 10], [10, 10, 10, 15, 5, 10]]
     content = changed('annotations', 0, segmentation=parts)
     assert convert(tmp_path, content, '--boxes=rotated', '--no_masks') == 0

@@ -83,7 +83,7 @@ def test_a_part_that_gets_nothing(photos, capsys):
     ],
 )
 def test_split_by(strata, shares, expected):
-    parts = conversion.split_by(list(strata), shares)
+    parts = conversion.assign_parts(list(strata), shares)
     assert collections.Counter(zip(strata, parts)) == expected
 
 
@@ -151,7 +151,7 @@ def convert_lying(folder, size, *more):
     'exif, size, other, hint',
     [
         ('apply', (40, 20), (20, 40), 'with --exif=ignore it stays so.'),
-        ('ignore', (20, 40), (40, 20), 'with --exif=apply it is turned.'),
+        ('ignore', (20, 40), (40, 20), 'with --exif=apply it is rotated.'),
     ],
 )
 def test_orientation_and_annotations_agree_or_what_helps_is_said(

@@ -11,7 +11,7 @@ from model_fns.structures import rotated_rectangles
 from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import records_of, run, values, write_image
 
-# An upright one 20 wide and 10 high, and a square on its corner.
+# An axis-aligned one 20 wide and 10 high, and a square on its corner.
 LINES = """imagesource:GoogleEarth
 gsd:0.146343590398
 10 10 30 10 30 20 10 20 ship 0
@@ -141,7 +141,7 @@ def test_tiles_without_objects(tmp_path):
 @pytest.mark.parametrize(
     'flags, expected',
     [
-        (['--empty_tiles=drop'], 'without --tile nothing is cut'),
+        (['--empty_tiles=drop'], 'there are no tiles without --tile'),
         (['--tile=50', '--overlap=50'], 'expected 0 <= overlap < tile'),
         (['--boxes=upright'], '--from=dota has rotated boxes'),
     ],

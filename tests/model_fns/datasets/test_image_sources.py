@@ -1,4 +1,4 @@
-"""Images of files, folders, lists and TFRecords, read upright."""
+"""Images of files, folders, lists and TFRecords, with their EXIF orientation applied."""
 
 import gzip
 import io

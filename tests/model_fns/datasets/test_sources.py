@@ -14,16 +14,16 @@ HEADER = ImageHeader('png', 20, 40)
 def test_images_of_a_folder(tmp_path):
     for name in ('b.JPG', 'a.webp', 'c.tiff', 'd.txt', 'e.xml'):
         (tmp_path / name).write_text('')
-    names = [path.rsplit('/', 1)[1] for path in sources.images_in(str(tmp_path))]
+    names = [path.rsplit('/', 1)[1] for path in sources.list_images(str(tmp_path))]
     assert names == ['a.webp', 'b.JPG', 'c.tiff']
     with pytest.raises(errors.DataError, match='nowhere: there is no such folder'):
-        sources.images_in('nowhere')
+        sources.list_images('nowhere')
 
 
 def test_stems_differ():
-    assert sources.by_stem(['x/a.png', 'x/b.c.png']) == {'a': 'x/a.png', 'b.c': 'x/b.c.png'}
+    assert sources.index_by_stem(['x/a.png', 'x/b.c.png']) == {'a': 'x/a.png', 'b.c': 'x/b.c.png'}
     with pytest.raises(errors.DataError, match=r'x/a.jpg: another file has the same stem: x/a.png'):
-        sources.by_stem(['x/a.png', 'x/a.jpg'])
+        sources.index_by_stem(['x/a.png', 'x/a.jpg'])
 
 
 def test_sizes():

@@ -170,7 +170,7 @@ def test_bad_files_do_not_hide_the_class_names(tmp_path, capsys):
 )
 def test_rotated_boxes(tmp_path, element):
     turned = f'<object><name>cell</name>{element}</object>'
-    # The second has an upright box alone.
+    # The second has an axis-aligned box alone.
     assert convert(tmp_path, VOC.format(objects=turned + OBJECT), '--boxes=rotated') == 0
     (feature,) = records_of(tmp_path / 'out' / 'train').values()
     numbers = np.array([values(feature, key) for key in rotated.KEYS]).T * [20, 30, 20, 30, 1]

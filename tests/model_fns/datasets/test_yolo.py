@@ -57,7 +57,7 @@ def test_no_polygon_no_masks(named):
 
 def test_names_by_flag_and_by_label_map(tmp_path, capsys):
     assert convert(tmp_path) == 2
-    assert 'the class names are nowhere: expected --names=FILE' in capsys.readouterr().err
+    assert 'no file has the class names: expected --names=FILE' in capsys.readouterr().err
     LabelMap.from_names(['x', 'y']).write(str(tmp_path / 'map.pbtxt'))
     assert convert(tmp_path) == 0
     feature = records_of(tmp_path / 'out' / 'train')['a.png']

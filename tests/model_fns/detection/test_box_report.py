@@ -51,12 +51,12 @@ def test_boxes_and_anchors_are_in_pixels_of_the_input():
         'inputs of 40 x 80',
         'matches: 0.0% of 4 boxes overlap no anchor by 0.5',
     ]
-    assert list(said.doubts) == []
+    assert list(said.warnings) == []
 
 
 def test_boxes_that_no_anchor_overlaps():
     said = report([FITS, FAR])
-    assert said.doubts == [
+    assert said.warnings == [
         '50.0% of 2 boxes overlap no anchor by 0.5, matched_threshold: the anchors do not fit the '
         'boxes'
     ]
@@ -128,7 +128,7 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
         'inputs of 64 x 64',
         'matches: 100.0% of 1 boxes overlap no anchor by 0.5',
     ]
-    assert report.doubts[0] == 'there is no example of 1 of 2 classes: 1 green'
+    assert report.warnings[0] == 'there is no example of 1 of 2 classes: 1 green'
 
 
 def test_the_anchors_of_a_two_stage_detector():
@@ -141,7 +141,7 @@ def test_the_anchors_of_a_two_stage_detector():
     report = box_report.box_report(made, {'train_input_reader': records})
     assert report.lines[1].endswith('20 (95 %) pixels of the input, for inputs of 64 x 64')
     assert report.lines[2] == 'matches: 50.0% of 2 boxes overlap no anchor by 0.5'
-    assert report.doubts == [
+    assert report.warnings == [
         '50.0% of 2 boxes overlap no anchor by 0.5, what the second stage takes for an object: '
         'the anchors do not fit the boxes'
     ]

@@ -51,7 +51,7 @@ def test_a_model_that_is_empty():
 @pytest.mark.parametrize(
     ('text', 'path'),
     [
-        ('matcher { argmax_matcher { matched_threshold: 0.1 } }', 'matcher.argmax_matcher: unm'),
+        ('matcher { argmax_matcher { matched_threshold: 0.1 } }', 'matcher.argmax_matcher.unm'),
         ('image_resizer { conditional_shape_resizer { size_threshold: 0 } }', 'image_resizer.cond'),
         ('anchor_generator { ssd_anchor_generator { num_layers: 0 } }', 'anchor_generator.ssd_anc'),
         (

@@ -48,19 +48,19 @@ def test_sets_that_there_are_not_are_no_matter_here():
     ],
 )
 def test_what_nothing_is_learned_from(settings, stages, expected):
-    found = list(instance_rules.doubts(parsed(settings, stages=stages)))
+    found = list(instance_rules.find_warnings(parsed(settings, stages=stages)))
     assert len(found) == len(expected)
-    for doubt, start in zip(found, expected):
-        assert doubt.startswith(f'train_input_reader.{start}')
+    for warning, start in zip(found, expected):
+        assert warning.startswith(f'train_input_reader.{start}')
 
 
 def test_a_center_net_learns_the_keypoints_that_it_estimates():
     settings = ['train_input_reader.num_keypoints=3']
     config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text', settings=settings)
-    (doubt,) = instance_rules.doubts(config)
-    assert doubt.startswith('train_input_reader.num_keypoints is for pictures of the ')
+    (warning,) = instance_rules.find_warnings(config)
+    assert warning.startswith('train_input_reader.num_keypoints is for pictures of the ')
     config.model.center_net.keypoint_estimation_task.add()
-    assert not list(instance_rules.doubts(config))
+    assert not list(instance_rules.find_warnings(config))
 
 
 def test_single_shot_detectors_learn_neither():
@@ -68,5 +68,5 @@ def test_single_shot_detectors_learn_neither():
     config = config_lib.parse_pipeline_config(
         text, 'text', settings=['train_input_reader.load_instance_masks=true']
     )
-    assert len(list(instance_rules.doubts(config))) == 1
+    assert len(list(instance_rules.find_warnings(config))) == 1
     assert not list(instance_rules.check_readers(config))

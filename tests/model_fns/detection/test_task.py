@@ -195,14 +195,19 @@ def test_a_check_counts_what_training_leaves_out():
     task = build_task(config)
     boxes = [[0.1, 0.1, 0.5, 0.5]] * 4
     found = [task.examine(record(boxes, [1, 2, 2, 3], encoded=png()))]
-    doubts = task.data_report({'train_input_reader': found, 'eval_input_reader[0]': found}).doubts
-    assert [doubt.partition(':')[0] for doubt in doubts[:3]] == [
+    warnings = task.data_report(
+        {'train_input_reader': found, 'eval_input_reader[0]': found}
+    ).warnings
+    assert [warning.partition(':')[0] for warning in warnings[:3]] == [
         'train_input_reader',
         'train_input_reader',
         'eval_input_reader[0]',
     ]
-    assert '1 boxes of 1 records' in doubts[0] and 'does not have, and are left out: 3' in doubts[0]
-    assert '2 boxes of 1 records' in doubts[1] and doubts[1].endswith(
+    assert (
+        '1 boxes of 1 records' in warnings[0]
+        and 'does not have, and are left out: 3' in warnings[0]
+    )
+    assert '2 boxes of 1 records' in warnings[1] and warnings[1].endswith(
         'boxes: 3 has room for all of them'
     )
 

@@ -235,7 +235,7 @@ def test_the_ranges_of_a_classifier_have_the_published_names(shared, name):
     size = 299 if name == 'inception_v3' else 64
 
     def build(is_training=False):
-        style = options.of_task(described.style(is_training, options))
+        style = options.apply_arithmetic(described.style(is_training, options))
         return described.build(tf.zeros([1, size, size, 3]), 3, style, options)
 
     expected = recorded(f'slim_{name}')

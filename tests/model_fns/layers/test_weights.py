@@ -10,8 +10,8 @@ from model_fns.layers.weights import Initializer, truncated_normal
 tf1 = tf.compat.v1
 
 
-def _first_values(*names, graph_seed=3):
-    """The first values of variables of one graph, by name."""
+def _initial_values(*names, graph_seed=3):
+    """Return the initial values of variables of one graph, by name."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.set_random_seed(graph_seed)
         variables = {name: weights.variable(name, [5, 5], weights.XAVIER) for name in names}
@@ -60,12 +60,12 @@ def test_mean_and_constant():
 
 
 def test_first_values_depend_on_name_and_graph_seed_only():
-    first = _first_values('a', 'b')
-    second = _first_values('b', 'c', 'a')
+    first = _initial_values('a', 'b')
+    second = _initial_values('b', 'c', 'a')
     np.testing.assert_array_equal(first['a'], second['a'])
     np.testing.assert_array_equal(first['b'], second['b'])
     assert not np.array_equal(first['a'], first['b'])
-    assert not np.array_equal(first['a'], _first_values('a', graph_seed=4)['a'])
+    assert not np.array_equal(first['a'], _initial_values('a', graph_seed=4)['a'])
 
 
 def test_penalties_by_hand_and_once_when_reused():

@@ -123,7 +123,7 @@ def test_nothing_but_ignored_pixels(share):
 
 
 def test_number_of_class_weights():
-    with pytest.raises(errors.ConfigError, match='3 weights were given.* 4 classes'):
+    with pytest.raises(errors.ConfigError, match='3 weights; .* 4 classes'):
         semantic(*random_pixels(), weights=[1, 2, 3])
 
 

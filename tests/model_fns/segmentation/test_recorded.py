@@ -118,8 +118,8 @@ def trained(request):
         loss = losses.semantic_loss(
             logits, labels, 255, (), tiny_networks.config('').loss, global_step=None
         )
-        penalty = tf1.losses.get_regularization_loss()
-        total = tf.add_n(list(loss.values())) + penalty
+        regularization = tf1.losses.get_regularization_loss()
+        total = tf.add_n(list(loss.values())) + regularization
         by_name = {v.op.name: v for v in tf1.global_variables()}
         weights = [by_name[str(name)] for name in case['train/grad_norm_names']]
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
@@ -128,7 +128,7 @@ def trained(request):
             [
                 {
                     'logits': logits[image_pyramid.MERGED_LOGITS],
-                    'penalty': penalty,
+                    'regularization': regularization,
                     'total': total,
                     'norms': tf.stack([tf.norm(g) for g in tf.gradients(total, weights)]),
                 },
@@ -185,7 +185,7 @@ def test_training_is_the_recorded_one(trained):
     values, moved, case = trained
     recorded_backbones.assert_close(values['logits'], case['train/logits'], 1e-4, 'logits')
     recorded_backbones.assert_close(
-        values['penalty'], case['train/regularization_loss'], 1e-5, 'penalty'
+        values['regularization'], case['train/regularization_loss'], 1e-5, 'regularization'
     )
     recorded_backbones.assert_close(values['total'], case['train/total_loss'], 1e-4, 'total')
     assert moved

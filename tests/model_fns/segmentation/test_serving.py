@@ -23,7 +23,7 @@ def sizes(original, resized, count=1):
 def test_features_tell_both_sizes_of_each_image():
     with tf.Graph().as_default(), tf1.Session() as session:
         served = ServedImages(tf.zeros([2, 9, 9, 3]), tf.constant([5, 7]))
-        features = serving.features_of(tf.zeros([2, 10, 14, 3], tf.uint8), served)
+        features = serving.serving_features(tf.zeros([2, 10, 14, 3], tf.uint8), served)
         assert features[fields.IMAGE] is served.images
         original, resized = session.run(
             (features[serving.ORIGINAL_SIZE], features[serving.RESIZED_SIZE])
@@ -34,7 +34,7 @@ def test_features_tell_both_sizes_of_each_image():
 def test_padding_is_cut_off():
     classes = np.arange(12).reshape(1, 3, 4)
     with tf.Graph().as_default(), tf1.Session() as session:
-        cut = serving.without_padding({SEMANTIC: tf.constant(classes)}, sizes((4, 6), (2, 3)))
+        cut = serving.remove_padding({SEMANTIC: tf.constant(classes)}, sizes((4, 6), (2, 3)))
         np.testing.assert_array_equal(session.run(cut)[SEMANTIC], classes[:, :2, :3])
 
 
@@ -46,7 +46,7 @@ def test_outputs_at_the_size_that_was_sent():
     }
     with tf.Graph().as_default(), tf1.Session() as session:
         tensors = {name: tf.constant(value) for name, value in outputs.items()}
-        values = session.run(serving.at_original_size(tensors, sizes((1, 3), (1, 2))))
+        values = session.run(serving.restore_size(tensors, sizes((1, 3), (1, 2))))
     assert values[SEMANTIC].dtype == np.int32 and set(values[SEMANTIC].flat) == {0, 4}
     np.testing.assert_allclose(values[PROBABILITIES][0, 0, :, 0], [0, 0.5, 1])
     # One interval of columns became two; a single row has none.
@@ -57,6 +57,6 @@ def test_outputs_at_the_size_that_was_sent():
 def test_images_of_several_sizes_are_refused():
     with tf.Graph().as_default(), tf1.Session() as session:
         features = {serving.RESIZED_SIZE: tf.constant([[2, 3], [3, 2]])}
-        cut = serving.without_padding({SEMANTIC: tf.zeros([2, 3, 3], tf.int32)}, features)
+        cut = serving.remove_padding({SEMANTIC: tf.zeros([2, 3, 3], tf.int32)}, features)
         with pytest.raises(tf.errors.InvalidArgumentError, match='one request differ in size'):
             session.run(cut)

@@ -20,7 +20,7 @@ NUM_CLASSES = 4
 
 def _features(images, style, options):
     """Taps at 4 and 8 of 5 channels, features of 6 channels at the output stride."""
-    size = sizes.size_of(images)
+    size = sizes.spatial_size(images)
     with tf1.variable_scope('tiny'):
         first = layers.conv2d(images, 5, 3, style, 'conv1')
         last = layers.conv2d(first, 6, 1, style, 'conv2')

@@ -26,7 +26,7 @@ def decode():
 def test_ids_of_all_depths(decode, bits):
     ids = (IDS * (1801 if bits == 16 else 1)) % 2**bits
     content = png(ids, bits)
-    assert id_images.problem_with(content) is None
+    assert id_images.find_problem(content) is None
     for decoded in (decode(content), id_images.read(content)):
         np.testing.assert_array_equal(decoded, ids)
         assert decoded.dtype == np.int32
@@ -58,7 +58,7 @@ def test_alpha_is_left_out(decode):
     ],
 )
 def test_what_is_no_file_of_ids(decode, content, problem):
-    assert id_images.problem_with(content).startswith(problem)
+    assert id_images.find_problem(content).startswith(problem)
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(content)
     if 'palette' not in problem:

@@ -26,12 +26,12 @@ def config_of(tmp_path, *texts):
 
 
 def test_a_config_without_label_maps_has_none(tmp_path):
-    assert label_map_files.of_readers(config_of(tmp_path)) is None
-    assert label_map_files.of_readers(config_of(tmp_path, None, None)) is None
+    assert label_map_files.read_label_maps(config_of(tmp_path)) is None
+    assert label_map_files.read_label_maps(config_of(tmp_path, None, None)) is None
 
 
 def test_the_label_map_of_an_evaluation_is_that_of_the_config_where_training_has_none(tmp_path):
-    assert label_map_files.of_readers(config_of(tmp_path, None, PETS)) == LabelMap.parse(PETS)
+    assert label_map_files.read_label_maps(config_of(tmp_path, None, PETS)) == LabelMap.parse(PETS)
 
 
 def test_a_label_map_for_each_reader(tmp_path):
@@ -41,7 +41,7 @@ def test_a_label_map_for_each_reader(tmp_path):
         "item { id: 1 name: 'Katze' } item { id: 3 name: 'cow' }",
         "item { id: 2 name: 'dog' display_name: 'Hund' }",
     )
-    classes = label_map_files.of_readers(config)
+    classes = label_map_files.read_label_maps(config)
     assert classes.names == {1: 'cat', 2: 'dog', 3: 'cow', 5: 'parrot'}
     assert classes.path == str(tmp_path / '0.pbtxt')
     assert classes.id_of_name('Katze') == 1 and 'Hund' in classes and 'Pferd' not in classes
@@ -55,7 +55,7 @@ def test_a_label_map_for_each_reader(tmp_path):
 
 def test_a_name_that_two_items_display_is_still_nobodys(tmp_path):
     same = "item { id: 1 name: 'a' display_name: 'x' } item { id: 2 name: 'b' display_name: 'x' }"
-    classes = label_map_files.of_readers(config_of(tmp_path, same, "item { id: 1 name: 'x' }"))
+    classes = label_map_files.read_label_maps(config_of(tmp_path, same, "item { id: 1 name: 'x' }"))
     with tf.Graph().as_default(), tf1.Session() as session:
         ids = classes.lookup(tf.constant(['a', 'b', 'x']))
         session.run(tf1.tables_initializer())
@@ -69,7 +69,7 @@ def test_a_name_that_two_items_display_is_still_nobodys(tmp_path):
 def test_label_maps_that_contradict_each_other_are_refused(tmp_path, other):
     config = config_of(tmp_path, PETS, other)
     with pytest.raises(errors.DataError) as caught:
-        label_map_files.of_readers(config)
+        label_map_files.read_label_maps(config)
     assert str(caught.value) == (
         f"{tmp_path}/1.pbtxt: 'dog' has id 3, and in {tmp_path}/0.pbtxt it has id 2; the readers "
         'of a config give a class one id.'
@@ -79,7 +79,7 @@ def test_label_maps_that_contradict_each_other_are_refused(tmp_path, other):
 def test_the_classes_of_each_reader_are_within_the_model(tmp_path):
     config = config_of(tmp_path, "item { id: 1 name: 'cat' }", PETS)
     with pytest.raises(errors.DataError, match=r"1\.pbtxt: item 'parrot' has id 5, but the model"):
-        label_map_files.of_readers(config, num_classes=2)
+        label_map_files.read_label_maps(config, num_classes=2)
 
 
 def test_a_label_map_is_saved_as_text_and_read_back():
@@ -125,7 +125,7 @@ def beside(tmp_path, text, ids=range(0, 3), **reader):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     config.train_input_reader.tf_record_input_reader.input_path.append(f'{folder}/train-*')
     config.eval_input_reader.add(**reader)
-    found = label_map_files.beside_records(config, ids)
+    found = label_map_files.read_labels_file(config, ids)
     return found and found.names
 
 
@@ -174,7 +174,7 @@ def test_all_label_maps_that_cannot_be_read_are_told_by_their_fields(tmp_path):
     for name in ('a.pbtxt', 'b.pbtxt'):
         config.eval_input_reader.add().label_map_path = str(tmp_path / name)
     with pytest.raises(errors.DataError) as caught:
-        label_map_files.of_readers(config)
+        label_map_files.read_label_maps(config)
     first, second = str(caught.value).splitlines()
     assert first.startswith(f'train_input_reader.label_map_path: {tmp_path}/a.pbtxt: the label map')
     assert second.startswith(f'eval_input_reader.1.label_map_path: {tmp_path}/b.pbtxt: the label')

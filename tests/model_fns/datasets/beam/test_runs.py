@@ -34,7 +34,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch, tmp_pa
 
 def test_a_path_of_python_is_no_runner():
     with pytest.raises(errors.UserError, match="--runner='os.system': expected one of Beam"):
-        runs.runner_of('os.system')
+        runs.parse_runner('os.system')
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_a_path_of_python_is_no_runner():
 def test_options_that_are_none(monkeypatch, options, expected):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: object())
     with pytest.raises(errors.UserError, match=expected):
-        runs.runner_of('DirectRunner', options)
+        runs.parse_runner('DirectRunner', options)
 
 
 def test_options_are_read_as_a_shell_does(monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: object())
-    runner = runs.runner_of('DirectRunner', '--runner_mode=1 --name="a b"')
+    runner = runs.parse_runner('DirectRunner', '--runner_mode=1 --name="a b"')
     assert runner == ('DirectRunner', ['--runner_mode=1', '--name=a b'])
-    assert runs.runner_of('X').options == []
+    assert runs.parse_runner('X').options == []
 
 
 def test_files_wait_under_other_names(tmp_path):

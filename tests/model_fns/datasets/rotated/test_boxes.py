@@ -20,12 +20,12 @@ def test_numbers_of_records():
 
 
 def test_boxes_of_points():
-    box = rotated.of_points([10, 10, 30, 10, 30, 20, 10, 20])
+    box = rotated.smallest_box([10, 10, 30, 10, 30, 20, 10, 20])
     np.testing.assert_allclose(box, [15, 20, 10, 20, 0], atol=1e-9)
     with pytest.raises(errors.DataError, match='crosses itself'):
-        rotated.of_points([10, 10, 30, 20, 30, 10, 10, 20])
+        rotated.smallest_box([10, 10, 30, 20, 30, 10, 10, 20])
     with pytest.raises(errors.DataError, match='no number'):
-        rotated.of_points([10, math.nan, 30, 20, 30, 10])
+        rotated.smallest_box([10, math.nan, 30, 20, 30, 10])
 
 
 @pytest.mark.parametrize(

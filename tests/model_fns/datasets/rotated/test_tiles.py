@@ -13,7 +13,7 @@ BOXES = [[20.0, 30, 10, 20, 0.0], [50, 50, 10, 20, 0.0], [20, 58, 10, 20, 0.0]]
 
 
 def test_names():
-    assert tiles.name_of('P0001.png', (200, 824, 10, 10)) == 'P0001__1__824___200.png'
+    assert tiles.tile_name('P0001.png', (200, 824, 10, 10)) == 'P0001__1__824___200.png'
 
 
 @pytest.mark.parametrize('least, kept, indices', [(0.5, ['a', 'c'], [0, 2]), (0.65, ['a'], [0])])

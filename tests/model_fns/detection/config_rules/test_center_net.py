@@ -56,7 +56,7 @@ def problem(*settings):
         ),
         (
             'object_center_params.classification_loss={ weighted_sigmoid {} }',
-            'classification_loss.weighted_sigmoid: not supported: the loss of heat maps is penalty',
+            'classification_loss.weighted_sigmoid: not supported: the loss of heat maps is ',
         ),
         (
             'object_center_params.use_labeled_classes=true',

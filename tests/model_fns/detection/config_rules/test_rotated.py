@@ -44,7 +44,7 @@ def test_fitting_parts():
         (
             'post_processing { batch_non_max_suppression { use_combined_nms: true } }',
             'post_processing',
-            'upright boxes alone',
+            'axis-aligned boxes only',
         ),
         (
             'post_processing { batch_non_max_suppression { change_coordinate_frame: false } }',

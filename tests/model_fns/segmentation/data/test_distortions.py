@@ -52,14 +52,14 @@ def test_colors():
 def test_blur_of_motion():
     image = np.zeros((9, 9, 3), np.float32)
     image[4, 4] = 90
-    along_the_rows = run_distortion(distortions.blur_of_motion, image, 0.0, 1.0, 3)
+    along_the_rows = run_distortion(distortions.blur_motion, image, 0.0, 1.0, 3)
     np.testing.assert_allclose(along_the_rows[4, 3:6, 0], [30, 30, 30], rtol=1e-5)
     assert along_the_rows.sum() == pytest.approx(270)
-    down = run_distortion(distortions.blur_of_motion, image, 0.5, 1.0, 3)
+    down = run_distortion(distortions.blur_motion, image, 0.5, 1.0, 3)
     np.testing.assert_allclose(down, along_the_rows.transpose(1, 0, 2), atol=1e-4)
-    shortest = run_distortion(distortions.blur_of_motion, image, 0.3, 0.0, 7)
+    shortest = run_distortion(distortions.blur_motion, image, 0.3, 0.0, 7)
     np.testing.assert_allclose(shortest, image, atol=1e-4)
     even = np.full((6, 8, 3), 77, np.float32)
     np.testing.assert_allclose(
-        run_distortion(distortions.blur_of_motion, even, 0.3, 0.9, 7), even, rtol=1e-5
+        run_distortion(distortions.blur_motion, even, 0.3, 0.9, 7), even, rtol=1e-5
     )

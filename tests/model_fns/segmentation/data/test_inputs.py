@@ -41,10 +41,10 @@ def test_instances_are_read_only_when_asked_for(decode):
     example = decode(content)
     assert fields.INSTANCES not in example
     assert example[fields.SOURCE_ID] == b'a.png'
-    assert inputs.problem_with(content) is None
+    assert inputs.find_problem(content) is None
     with pytest.raises(tf.errors.InvalidArgumentError, match='image/segmentation/instance/encoded'):
         decode(content, True)
-    assert inputs.problem_with(content, True) == 'no image/segmentation/instance/encoded'
+    assert inputs.find_problem(content, True) == 'no image/segmentation/instance/encoded'
 
 
 def message_of(error):
@@ -69,12 +69,12 @@ def test_sizes_that_differ(decode):
     assert message_of(error) == (
         'a.png: image/segmentation/class/encoded has 3 x 4 pixels; the image has 4 x 4'
     )
-    assert inputs.problem_with(content) == (
+    assert inputs.find_problem(content) == (
         'image/segmentation/class/encoded: 3 x 4 pixels; the image has 4 x 4'
     )
     content = record(instances=INSTANCES[:2])
-    assert inputs.problem_with(content) is None
-    assert 'instance/encoded: 2 x 4 pixels' in inputs.problem_with(content, True)
+    assert inputs.find_problem(content) is None
+    assert 'instance/encoded: 2 x 4 pixels' in inputs.find_problem(content, True)
 
 
 def test_a_palette_is_refused(decode):
@@ -82,7 +82,7 @@ def test_a_palette_is_refused(decode):
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         decode(content)
     assert 'image/segmentation/class/encoded is not a gray PNG of ids' in message_of(error)
-    assert 'a PNG of a palette; expected a gray one' in inputs.problem_with(content)
+    assert 'a PNG of a palette; expected a gray one' in inputs.find_problem(content)
 
 
 def test_ids_of_few_bits(decode):
@@ -105,7 +105,7 @@ def test_ids_of_few_bits(decode):
     ],
 )
 def test_what_is_wrong_with_a_record(decode, content, problem):
-    assert inputs.problem_with(content).startswith(problem)
+    assert inputs.find_problem(content).startswith(problem)
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(content)
 

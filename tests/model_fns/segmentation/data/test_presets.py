@@ -60,12 +60,12 @@ def test_colored_labels():
 
 def test_ids_of_the_evaluation_server():
     classes = np.arange(19).reshape(1, 19)
-    submitted = presets.get_dataset('cityscapes').for_submission(classes)
+    submitted = presets.get_dataset('cityscapes').to_submission_ids(classes)
     assert submitted.tolist() == [
         [7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33]
     ]
     assert submitted.dtype == np.uint8
-    plain = presets.get_dataset('pascal_voc').for_submission(classes)
+    plain = presets.get_dataset('pascal_voc').to_submission_ids(classes)
     assert plain.tolist() == classes.tolist()
     assert plain.dtype == np.uint8
 

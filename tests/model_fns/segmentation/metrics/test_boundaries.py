@@ -21,7 +21,7 @@ def is_near(pixel, mask, distance):
 @given(mask=shapes.flatmap(lambda shape: hnp.arrays(bool, shape)), distance=distances)
 def test_within_equals_a_search(mask, distance):
     expected = [is_near(pixel, mask, distance) for pixel in np.ndindex(mask.shape)]
-    found = boundaries.within(mask, distance)
+    found = boundaries.dilate(mask, distance)
     np.testing.assert_array_equal(found, np.reshape(expected, mask.shape))
 
 

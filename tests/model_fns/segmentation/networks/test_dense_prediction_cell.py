@@ -197,12 +197,12 @@ def test_rates_follow_the_output_stride():
     cell = cells.Cell(
         (Branch(-1, kernel_size=1), Branch(-1, rate=(6, 21)), Branch(-1, grid=(2, 2)))
     )
-    finer = cell.at_output_stride(16, 8)
+    finer = cell.change_output_stride(16, 8)
     assert [branch.rate for branch in finer.branches] == [(1, 1), (12, 42), (1, 1)]
-    assert finer.at_output_stride(8, 16) == cell
-    assert cell.at_output_stride(16, 16) == cell
+    assert finer.change_output_stride(8, 16) == cell
+    assert cell.change_output_stride(16, 16) == cell
     with pytest.raises(errors.ConfigError, match='export: branch 1 .* rates 6 and 21 .* 2 times'):
-        cell.at_output_stride(16, 32, 'export')
+        cell.change_output_stride(16, 32, 'export')
 
 
 SIDES = st.integers(1, 24)

@@ -39,7 +39,7 @@ def test_one_scale_is_only_merged():
 )
 def test_offsets_are_those_of_the_whole_image(head, scale, factor):
     with tf.Graph().as_default(), tf1.Session() as session:
-        value = session.run(image_pyramid.unscaled(head, tf.constant(SMALL), scale))
+        value = session.run(image_pyramid.unscale_logits(head, tf.constant(SMALL), scale))
     np.testing.assert_allclose(value, factor * SMALL)
 
 
@@ -47,7 +47,7 @@ def test_updates_of_one_variable_are_summed():
     with tf.Graph().as_default(), tf1.Session() as session:
         one, other = tf1.Variable(10.0, use_resource=True), tf1.Variable(1.0, use_resource=True)
         tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, before := tf.no_op())
-        with image_pyramid.summed_updates():
+        with image_pyramid.sum_updates():
             for value in (12.0, 15.0):
                 update = one.assign(value, read_value=False)
                 tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
@@ -65,7 +65,7 @@ def test_variables_without_a_resource_are_refused():
         updates = [tf1.assign(variable, value).op for value in (1.0, 2.0)]
         with (
             pytest.raises(ValueError, match='not a resource variable'),
-            image_pyramid.summed_updates(),
+            image_pyramid.sum_updates(),
         ):
             for update in updates:
                 tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)

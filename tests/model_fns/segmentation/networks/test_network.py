@@ -385,10 +385,10 @@ def test_one_graph_serves_any_size(size):
 
 def test_another_output_stride_has_the_same_variables_and_reaches_as_far():
     network = _network(context=dataclasses.replace(SMALL_PYRAMID, atrous_rates=(1, 2)))
-    other = network.at_output_stride(8)
+    other = network.change_output_stride(8)
     assert other.output_stride == 8
     assert other.context.atrous_rates == (2, 4)
-    assert network.at_output_stride(8, (3, 5)).context.atrous_rates == (3, 5)
+    assert network.change_output_stride(8, (3, 5)).context.atrous_rates == (3, 5)
 
     def build(images):
         coarse = network.logits(images, False)
@@ -411,7 +411,7 @@ def test_another_output_stride_of_a_searched_cell():
     )
     network = SegmentationNetwork.from_config(config, 4)
     assert network.context is None and network.batch_norm_decay == 0.9
-    assert network.at_output_stride(8).cell.branches[0].rate == (2, 12)
+    assert network.change_output_stride(8).cell.branches[0].rate == (2, 12)
 
 
 def test_searched_backbones_have_their_own_stride_and_drop_paths_over_the_training():

@@ -33,7 +33,7 @@ REFUSED = {
     'aspp { image_pooling_crop_height: 65 }': 'image_pooling_crop_height 65 .*_width 0',
     'aspp { image_pooling_stride_height: 4 }': 'aspp.image_pooling_stride_height: ',
     'aspp { image_level_feature: false squeeze_and_excitation: true }': (
-        'aspp.squeeze_and_excitation: it does nothing without image_level_feature'
+        'aspp.squeeze_and_excitation: it has no effect without image_level_feature'
     ),
     'aspp { quantized_sigmoid_gate: true }': 'aspp.quantized_sigmoid_gate: ',
     'aspp { concat_projection: false dropout_keep_prob: 0.9 }': 'aspp.dropout_keep_prob: ',
@@ -88,22 +88,22 @@ def test_what_can_be_is_accepted(text):
 
 
 def test_rates_at_another_output_stride():
-    assert network_checks.rates_at((6, 12, 18), 16, 8, ()) == (12, 24, 36)
-    assert network_checks.rates_at((12, 24), 8, 16, ()) == (6, 12)
-    assert network_checks.rates_at((6, 12), 16, 8, (7, 9)) == (7, 9)
-    assert network_checks.rates_at((), 16, 8, ()) == ()
+    assert network_checks.scale_rates((6, 12, 18), 16, 8, ()) == (12, 24, 36)
+    assert network_checks.scale_rates((12, 24), 8, 16, ()) == (6, 12)
+    assert network_checks.scale_rates((6, 12), 16, 8, (7, 9)) == (7, 9)
+    assert network_checks.scale_rates((), 16, 8, ()) == ()
     where = 'model.segmentation.export'
     with pytest.raises(errors.ConfigError, match='export.atrous_rates: got 1 .7.; expected 2'):
-        network_checks.rates_at((6, 12), 16, 8, (7,), where)
+        network_checks.scale_rates((6, 12), 16, 8, (7,), where)
     with pytest.raises(errors.ConfigError, match='export.atrous_rates: .* 5 .*no whole numbers'):
-        network_checks.rates_at((5,), 16, 32, (), where)
+        network_checks.scale_rates((5,), 16, 32, (), where)
 
 
 def test_a_decoder_refines_nothing_finer_than_itself():
     config = tiny_networks.config(BACKBONE + 'decoder { output_strides: 8 }')
     network = SegmentationNetwork.from_config(config, 21)
     with pytest.raises(errors.ConfigError, match='model.segmentation.export.output_stride: '):
-        network.at_output_stride(8, where='model.segmentation.export')
+        network.change_output_stride(8, where='model.segmentation.export')
 
 
 def test_sizes():

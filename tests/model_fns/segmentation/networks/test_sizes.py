@@ -31,7 +31,7 @@ def test_strided(size, stride, expected):
 def test_what_is_known_is_a_number_and_the_rest_a_tensor():
     with tf.Graph().as_default(), tf1.Session() as session:
         features = tf1.placeholder(tf.float32, [2, 5, None, 3])
-        height, width = sizes.size_of(features)
+        height, width = sizes.spatial_size(features)
         assert height == 5
         assert session.run(width, {features: np.zeros([2, 5, 7, 3])}) == 7
 

@@ -183,7 +183,7 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
 @pytest.mark.parametrize(
     ('setting', 'path', 'text'),
     [
-        ('number_of_stages=3', 'number_of_stages', 'masks are of upright boxes'),
+        ('number_of_stages=3', 'number_of_stages', 'masks are of axis-aligned boxes'),
         ('use_combined_nms_in_first_stage=true', 'use_combined_nms_in_first_stage', 'kernel knows'),
         (
             'second_stage_post_processing.batch_non_max_suppression.use_combined_nms=true',
@@ -194,7 +194,7 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
             'second_stage_box_predictor={ rfcn_box_predictor { conv_hyperparams { '
             'initializer { truncated_normal_initializer {} } } } }',
             'second_stage_box_predictor.rfcn_box_predictor',
-            'its bins are upright',
+            'its bins are axis-aligned',
         ),
         (
             'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size=4',
