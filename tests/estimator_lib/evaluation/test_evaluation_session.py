@@ -99,6 +99,8 @@ def test_nothing_grows_over_twenty_evaluations(run, tmp_path):
     build = evaluation.create_evaluation_fn(Drawn(), config)
     kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     graph = kept._session.graph
+    gc.collect()
+    gc.freeze()  # only objects of these evaluations are looked at, not those of a whole run
     objects = []
     for _ in range(20):
         kept.evaluate(str(folder / 'model.ckpt-2'))

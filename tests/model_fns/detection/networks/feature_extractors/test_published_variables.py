@@ -106,6 +106,12 @@ def _build(serialized, height, width):
         )
 
 
+@pytest.fixture(scope='module', autouse=True)
+def _graphs_end_here():
+    yield
+    _build.cache_clear()
+
+
 def _check_updates(graph, variables, inplace):
     """Check that training assigns each moving statistic once."""
     updates = set(graph.get_collection(tf1.GraphKeys.UPDATE_OPS))
