@@ -24,7 +24,8 @@ def test_variables_and_end_points_are_as_published(name):
 
 
 def test_computes_what_the_published_network_does():
-    recorded_backbones.check_golden('mobilenet_v2_035')
+    # Batch norm over few values enlarges rounding: without oneDNN a norm differs by 5 %.
+    recorded_backbones.check_golden('mobilenet_v2_035', gradient_tolerance=0.1)
 
 
 @pytest.mark.parametrize(
