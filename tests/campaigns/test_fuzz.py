@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from google.protobuf import struct_pb2
 
 from estimator_lib import errors
 from protos import pipeline_pb2
@@ -141,3 +142,10 @@ def test_mutations_depend_on_the_seed_alone(mutate):
     first = [mutate(random.Random(seed)) for seed in range(40)]
     assert first == [mutate(random.Random(seed)) for seed in range(40)]
     assert len(set(first)) > 10
+
+
+def test_fields_with_keys_are_mutated_too():
+    message = struct_pb2.Struct()
+    message['a'] = 1
+    cleared = [mutations.mutate_message(random.Random(seed), message) for seed in range(20)]
+    assert any(not one.fields for one in cleared)

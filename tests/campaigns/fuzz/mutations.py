@@ -6,7 +6,7 @@ import copy
 import json
 import random
 import re
-from typing import Any, List, Tuple
+from typing import Any, List, MutableMapping, Tuple
 
 from google.protobuf import message as message_lib
 
@@ -105,10 +105,13 @@ def mutate_message(generator: random.Random, message: message_lib.Message) -> me
         holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
         field = generator.choice(holder.DESCRIPTOR.fields)
         if field.label == field.LABEL_REPEATED:
-            if field.cpp_type == field.CPPTYPE_MESSAGE:
-                getattr(holder, field.name).add()
+            values = getattr(holder, field.name)
+            if isinstance(values, MutableMapping):
+                values.clear()  # its keys and values are not messages that can be added
+            elif field.cpp_type == field.CPPTYPE_MESSAGE:
+                values.add()
             else:
-                getattr(holder, field.name).append(_odd_value(generator, field))
+                values.append(_odd_value(generator, field))
         elif generator.random() < 0.2:
             holder.ClearField(field.name)
         elif field.cpp_type == field.CPPTYPE_MESSAGE:
