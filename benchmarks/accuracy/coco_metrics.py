@@ -223,7 +223,7 @@ def measure_here(side: str, path: str) -> Dict[str, Any]:
 def measure(
     sides: Sequence[str], num_images: int, turns: int, seed: int
 ) -> Dict[str, Dict[str, Any]]:
-    """Return the sides, each in processes of its own, alternately; medians."""
+    """Measure the sides alternately, each in new processes; return medians by side."""
     results: Dict[str, List[Dict[str, Any]]] = {side: [] for side in sides}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'scenes.npz')

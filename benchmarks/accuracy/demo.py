@@ -91,7 +91,7 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def run(command: Sequence[str], cache: str) -> float:
-    """Run the front door as a process; returns the CPU seconds that it took."""
+    """Run the front door as a process; return the CPU seconds that it took."""
     environment = {**os.environ, 'DEMO_CACHE_DIR': cache}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = os.path.join(measuring.ROOT, 'run_train_eval.py')

@@ -167,7 +167,7 @@ def suppressed(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def measurements(runs: int, seed: int) -> List[Dict[str, Any]]:
-    """Return all cases of `measure`."""
+    """Measure all cases; see `measure`."""
     random = np.random.RandomState(seed)
 
     def boxes(count: int, size: float, sides: float = 120) -> np.ndarray:

@@ -94,7 +94,7 @@ class OwnTiles:
     def listen(
         self, tiles: Iterable[Tuple[Window, Dict[str, np.ndarray]]]
     ) -> Iterator[Tuple[Window, Dict[str, np.ndarray]]]:
-        """Yield the tiles themselves."""
+        """Yield the tiles unchanged, and collect their detections."""
         for number, (window, outputs) in enumerate(tiles):
             place = [window.top, window.left], [window.height, window.width]
             boxes = _detections(outputs, *place, self._least_score)
@@ -103,7 +103,7 @@ class OwnTiles:
             yield window, outputs
 
     def found(self) -> Boxes:
-        """Return all of them."""
+        """Return the collected detections of all tiles."""
         return Boxes(*(np.concatenate(values) for values in zip(*self._found)))
 
 
@@ -148,7 +148,7 @@ def measure(
     least_score: float = 0.5,
     batch_size: int = 32,
 ) -> Dict[str, Any]:
-    """Return the numbers; see the module."""
+    """Predict a mosaic in tiles; return the counts and times that the module describes."""
     predictor.predict(np.zeros([batch_size, tiling.size, tiling.size, 3], np.uint8))
     measuring.forget_peak_memory()
     before, begun = measuring.peak_memory_mib(), time.perf_counter()

@@ -127,7 +127,7 @@ def loopback_bytes() -> int:
 
 
 def write_config(path: str, way: Way, arguments: argparse.Namespace) -> int:
-    """Write the config of a way; returns the examples of one global step."""
+    """Write the config of a way; return the number of examples of one global step."""
     from model_fns.datasets import demo
 
     dataset = demo.demo_dataset()

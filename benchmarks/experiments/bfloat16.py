@@ -91,7 +91,7 @@ def _least_of_turns(seconds: Mapping[str, Sequence[measuring.Clocks]]) -> Dict[s
 
 
 def _session(name: str, how: How, one_pass: str, dtype: str) -> Side:
-    """Return a network that has run a few steps."""
+    """Return the session of a network, which has run a few steps."""
     import tensorflow as tf
 
     from estimator_lib import training
@@ -109,7 +109,7 @@ def _session(name: str, how: How, one_pass: str, dtype: str) -> Side:
 
 
 def _build(name: str, how: How, is_training: bool, use_bfloat16: bool) -> Tuple[Any, bool]:
-    """Return the products of a step, and whether it gains in bfloat16."""
+    """Return the fetches of a step, and whether the network gains in bfloat16."""
     import tensorflow as tf
 
     from estimator_lib.distribution import mixed_precision
@@ -185,7 +185,7 @@ def line(name: str, result: Mapping[str, Any]) -> str:
 
 
 def _measure_apart(name: str, arguments: argparse.Namespace) -> Dict[str, Any]:
-    """`measure` in a process of its own, whose memory is given back."""
+    """Run `measure` in a process of its own, whose memory is freed at its end."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'result.json')
         command = [

@@ -60,7 +60,7 @@ class Training:
         self.build_seconds = time.perf_counter() - started
 
     def step(self) -> measuring.Clocks:
-        """Make a step; returns its times."""
+        """Make a step; return its times."""
         before = measuring.clocks()
         self._session.run(self._train)
         after = measuring.clocks()
@@ -68,7 +68,7 @@ class Training:
 
 
 def compare(network: str, size: int, batch_size: int, steps: int, delay: int) -> Dict[str, Any]:
-    """Return the times of one network."""
+    """Measure the float and the quantized training of one network."""
     from model_fns import layers
 
     kinds = {

@@ -256,7 +256,7 @@ def _start(planned: Any) -> Any:
 def measure(
     model: str, batch_size: int, images: int, turns: int, caches: bool = False
 ) -> Dict[str, float]:
-    """Return all measurements, or those of caches alone; see the module."""
+    """Measure stages and rates, or with `caches` the caches alone; see the module."""
     with tempfile.TemporaryDirectory() as folder:
         paths = scenes.write_records(folder, RECORDS)
         config = scenes.load_config(model, paths, len(scenes.CLASSES))

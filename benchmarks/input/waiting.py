@@ -44,7 +44,7 @@ def summarize_steps(steps: Iterable[Tuple[float, float]]) -> Waiting:
 
 
 def measure_side(config: Any, calls: int, steps: int) -> Waiting:
-    """Return the waiting of a training graph with so many examples decoded at a time."""
+    """Measure the waiting of a training graph that decodes `calls` examples at a time."""
     from estimator_lib.data import inputs, reader_state
     from model_fns import build_task
 

@@ -121,7 +121,7 @@ def train(work: str, data: str, steps: int, quantized_steps: int) -> None:
 
 
 def export(work: str) -> Dict[str, str]:
-    """Export both models in all formats; returns the folders by the names of `_EXPORTS`."""
+    """Export both models in all formats; return the folders by the names of `_EXPORTS`."""
     from estimator_lib import errors
     from estimator_lib.export import formats
 
@@ -226,7 +226,7 @@ def measure(models: Mapping[str, Model], images: Sequence[np.ndarray], labels: n
 
 
 def run(work: str, arguments: argparse.Namespace) -> None:
-    """Train, exports, measures and prints."""
+    """Train, export, measure and print."""
     train(work, arguments.data, arguments.steps, arguments.quantized_steps)
     folders = export(work)
 

@@ -46,13 +46,13 @@ def rebuilt(estimator: Any, input_fn: Any, checkpoint: str) -> Dict[str, Any]:
 
 
 def difference(one: Dict[str, Any], other: Dict[str, Any]) -> float:
-    """Return the largest between two evaluations' values of the same name; NaN is equal to NaN."""
+    """Return the largest difference of two evaluations in a metric; NaN is equal to NaN."""
     pairs = ((np.nan_to_num(one[name]), np.nan_to_num(other[name])) for name in one)
     return max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
 
 
 def measure(config: Any, model_dir: str, evaluations: int) -> Dict[str, float]:
-    """Return all measurements.
+    """Measure evaluations with new graphs, and in a session that is kept.
 
     Args:
         config: `TrainEvalPipelineConfig`.

@@ -225,7 +225,7 @@ class Clients(NamedTuple):
 
 
 def serve(run: Callable[[], Any], clients: int, runs: int) -> Clients:
-    """Return some threads, each of which calls again when it has its answer.
+    """Send requests from several threads, each of which waits for its answer.
 
     Args:
         run: a request of one image.
@@ -257,7 +257,7 @@ def resident_mib() -> float:
 
 
 def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[str, float]:
-    """Return all numbers of an export in this process, which has done nothing else before."""
+    """Measure an export in this process, which has done nothing else before."""
     import tensorflow as tf
 
     assert tf.io.gfile.exists(path)
@@ -291,13 +291,13 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
 
 
 def measure_export(path: str, loader: str, requests_path: str, runs: int) -> Dict[str, float]:
-    """`measure_here` in a process of its own."""
+    """Run `measure_here` in a process of its own."""
     arguments = [f'--export={path}', f'--loader={loader}', f'--requests={requests_path}']
     return measuring.run_apart('serving.exports', [*arguments, f'--runs={runs}'])
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:
-    """Return all exports by the session, and the first by the other loader too."""
+    """Measure all exports with the loader `session`, and `folded` with all loaders."""
     results: Dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, path in write_exports(model, folder).items():

@@ -23,7 +23,7 @@ from benchmarks import measuring, scenes
 
 
 def evaluation_seconds(config: Any, model_dir: str) -> float:
-    """Return a whole evaluation."""
+    """Return the seconds of a whole evaluation."""
     from estimator_lib import training
     from model_fns import build_task
 
@@ -73,7 +73,7 @@ def measure_serving(config: Any, model_dir: str, runs: int) -> Dict[str, float]:
 
 
 def measure(model: str, num_images: int, turns: int) -> Dict[str, float]:
-    """Return all measurements."""
+    """Measure evaluation, serving and input of a model; return the numbers by name."""
     from estimator_lib import config as config_lib
 
     results: Dict[str, float] = {}

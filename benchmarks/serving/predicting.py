@@ -18,7 +18,7 @@ from benchmarks import measuring, scenes
 
 
 def write_images(folder: str, records: str) -> int:
-    """Write the images of TFRecords as files; returns how many."""
+    """Write the images of TFRecords as files; return how many."""
     import tensorflow as tf
 
     paths = sorted(tf.io.gfile.glob(records))

@@ -23,7 +23,7 @@ BATCH_SIZE = 8
 
 
 def write_config(arguments: argparse.Namespace) -> str:
-    """Return the published config with the benchmark's sizes and data; its path."""
+    """Write the published config with the benchmark's sizes and data; return its path."""
     from estimator_lib import config as config_lib
 
     source = os.path.join(pipelines.PUBLISHED, 'tf1', f'{arguments.model}.config')

@@ -30,7 +30,7 @@ _CONFIGS = {
 
 
 def write_config(task: str) -> str:
-    """Return the config of a task on the embedded demo; its path."""
+    """Write the config of a task on the embedded demo; return its path."""
     from google.protobuf import text_format
 
     from estimator_lib import config as config_lib
@@ -51,7 +51,7 @@ def write_config(task: str) -> str:
 
 
 def measure(config_path: str, steps: int, settings: Sequence[str]) -> Dict[str, float]:
-    """Return one run in a process of its own.
+    """Measure one run in a process of its own.
 
     Args:
         config_path: of the model.

@@ -32,7 +32,7 @@ DEFAULT_MODELS = [
 
 
 def imports(config: Any) -> None:
-    """Return what all sides hold."""
+    """Import the program and build the task, which all sides do."""
     from model_fns import build_task
     from model_fns.cli import front_door
 

@@ -197,7 +197,7 @@ def measure_modes(name: str, config_path: str, folder: str, turns: int) -> Dict[
 
 
 def _run(command: List[str]) -> measuring.Clocks:
-    """Return the time that a process takes."""
+    """Run a process; return the time that it takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -265,7 +265,7 @@ _PARTS = {'step': _train, 'evaluation': _evaluate, 'export': _export}
 
 
 def _find_fault(found: Any, what: str) -> str:
-    """Return what is wrong with detections, if anything is."""
+    """Return the problem of detections; empty if there is none."""
     import numpy as np
 
     unsound = [name for name, value in found.items() if not np.isfinite(value).all()]

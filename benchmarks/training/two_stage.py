@@ -30,7 +30,7 @@ Size = Tuple[int, int]
 
 
 def write_config(model: str, size: Size, batch_size: int) -> str:
-    """Return the published config with the benchmark's sizes and data; its path."""
+    """Write the published config with the benchmark's sizes and data; return its path."""
     from estimator_lib import config as config_lib
 
     source = os.path.join(pipelines.PUBLISHED, 'tf1', f'{model}.config')
@@ -211,7 +211,7 @@ def measure_inference(config_path: str, num_images: int, runs: int) -> Dict[str,
 
 
 def measure(arguments: argparse.Namespace) -> Dict[str, Any]:
-    """Return all measurements, of each size and batch size."""
+    """Measure each size and batch size, and report the results so far after each part."""
     results: Dict[str, Any] = {'model': arguments.model}
     batch_sizes = [int(one) for one in arguments.batch_sizes.split(',')]
     for text in arguments.sizes.split(','):
