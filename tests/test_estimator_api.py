@@ -58,7 +58,7 @@ class Case:
         self.root = None
 
     def write(self, folder):
-        """Writes records and config, and trains the model that tests start from."""
+        """Write records and config, and train the model that tests start from."""
         self.root = folder
         self.path = self.make.write_all(folder)
         if self.make is tiny_data:  # few layers: what is tested with it alone is not the network

@@ -18,14 +18,14 @@ VALUES = (0, 50, 100, 150, 200, 250)  # gray levels of the images
 
 
 def block(part):
-    """Returns the block of code of the page that has this part."""
+    """Return the block of code of the page that has this part."""
     blocks = re.findall(r'^```\w*\n(.*?)^```', PAGE, re.M | re.S)
     (found,) = [text for text in blocks if part in text]
     return found
 
 
 def commands():
-    """Returns the command lines of the page, by mode; that of the launcher by its module."""
+    """Return the command lines of the page, by mode; that of the launcher by its module."""
     lines = block('--mode=check').splitlines()
     modes = [re.search(r'--mode=(\w+)|launch_local', line) for line in lines]
     return {
@@ -70,7 +70,7 @@ def run(folder, *command):
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Returns a folder with the package, records and the config of the page, in fewer steps."""
+    """Return a folder with the package, records and the config of the page, in fewer steps."""
     folder = tmp_path_factory.mktemp('external')
     write_package(folder)
     write_records(folder)
@@ -91,7 +91,7 @@ for command in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope='module')
 def printed(folder):
-    """Returns what the command lines of the page print, but for that of the launcher."""
+    """Return what the command lines of the page print, but for that of the launcher."""
     trained = run(folder, ROOT / 'run_train_eval.py', *commands()['train_and_evaluate'])
     rest = [commands()[mode] for mode in ('check', 'evaluate', 'export', 'predict')]
     of_checkpoint = ['--model_dir=run', '--images=photos/', '--output_dir=of_checkpoint']

@@ -79,7 +79,7 @@ def images(tmp_path_factory):
 
 
 def metrics_of(text):
-    """Numbers by name, and those of the checkpoint that stand beside them."""
+    """Return printed metrics by name: the value, and that of the checkpoint or empty."""
     lines = re.findall(r'^  (.+?) = (\S+)(?: \(checkpoint: (\S+)\))?$', text, re.MULTILINE)
     return {name: (float(value), beside and float(beside)) for name, value, beside in lines}
 

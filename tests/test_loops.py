@@ -72,7 +72,7 @@ class Runs:
         self.whole = {loop: self.run(loop, (loop, self.steps)) for loop in LOOPS}
 
     def run(self, name, *parts):
-        """Trains by one loop after the other to the given steps; returns the model_dir."""
+        """Train by one loop after the other to the given steps; return the model_dir."""
         model_dir = str(self._folder / name)
         for loop, steps in parts:
             settings = [f'train_config.loop={loop}', f'train_config.num_steps={steps}']
@@ -89,7 +89,7 @@ def runs_of(tmp_path_factory):
 
 
 def check_same_checkpoint(model_dir, expected_dir, tolerance=1e-4):
-    """Compares all variables of two checkpoints."""
+    """Compare all variables of two checkpoints."""
     reader, expected = (tf.train.load_checkpoint(one) for one in (model_dir, expected_dir))
     assert reader.get_variable_to_shape_map() == expected.get_variable_to_shape_map()
     for name in reader.get_variable_to_shape_map():
@@ -183,7 +183,7 @@ def test_two_replicas_learn_what_one_device_does(curve, tmp_path):
 
 
 def train_workers(folder, model_dir, loop, num_steps, told_after=None):
-    """Trains on two workers, in calls of up to five steps.
+    """Train on two workers, in calls of up to five steps.
 
     Args:
         told_after: what worker 1 says in its log before it gets SIGTERM.

@@ -126,7 +126,7 @@ def test_a_builtin_config_is_checked_far_from_the_checkout(installed, tmp_path):
 
 
 def other_python(code):
-    """Runs code that takes this Python for 3.12, without absl."""
+    """Run code that takes this Python for 3.12, without absl."""
     before = "import sys; sys.version_info = (3, 12, 1); sys.modules['absl'] = None\n"
     return subprocess.run(
         [sys.executable, '-c', before + code], cwd=ROOT, capture_output=True, text=True

@@ -59,7 +59,7 @@ ARGUMENTS = {
 
 
 def detector(**parts):
-    """A detector's config with parts of `model.ssd` replaced, each by its text."""
+    """Return a detector's config with parts of `model.ssd` replaced, each by its text."""
     # What is of rotated boxes goes into a detector of them.
     is_rotated = any(name in text for text in parts.values() for name in ('rotated', 'gaussian'))
     model = tiny_rotated.MODEL if is_rotated else tiny_detection.MODEL
@@ -77,7 +77,7 @@ def chosen(name):
 
 
 def of_loss(kind):
-    """Texts of `loss` with one member of a kind of loss."""
+    """Return a function from the name of a loss of this kind to a detector's config."""
     other = {
         'classification_loss': 'localization_loss { weighted_smooth_l1 {} }',
         'localization_loss': 'classification_loss { weighted_sigmoid {} }',
@@ -255,7 +255,7 @@ ASKED = {
 
 
 def accepted(row):
-    """What of a row validates; the rest is refused as not supported, not as incomplete."""
+    """Return the names of a row that validate; others are refused as not supported."""
     names, config_of = ASKED[row]
     found = set()
     for name in names():

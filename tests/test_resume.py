@@ -53,7 +53,7 @@ def losses_of(lines):
 
 
 def lines_until(process, step, number):
-    """Lines of a run until it reports a step, when it gets a signal."""
+    """Return the lines of a run until it reports a step, and send it a signal then."""
     lines = []
     for line in process.stderr:
         lines.append(line)
@@ -64,7 +64,7 @@ def lines_until(process, step, number):
 
 
 def run_until(data, model_dir, step, number):
-    """All lines of a run that gets a signal when it reports a step; and its exit status."""
+    """Return all lines and the exit status of a run that gets a signal at a step."""
     process = start(data, model_dir)
     lines = lines_until(process, step, number)
     return [*lines, *process.stderr], process.wait()

@@ -291,7 +291,7 @@ def test_predict_writes_numbers_and_pictures(trained, tmp_path):
 
 @pytest.fixture(scope='module')
 def past_its_best(data, tmp_path_factory):
-    """Returns the model_dir of a run whose evaluation at step 1 was better than that at step 2.
+    """Return the model_dir of a run whose evaluation at step 1 was better than that at step 2.
 
     The network of few layers keeps its initial values, so evaluations are equal, and the first
     one stays the best.
@@ -499,7 +499,7 @@ BAD = {
 
 @pytest.fixture(scope='module')
 def damaged(data):
-    """Files of the data folder that are not as they should be."""
+    """Return the data folder, with malformed files in it."""
     (data / 'lenet.config').write_text(tiny_data.LENET_CONFIG.format(folder=data))
     tiny_data.write_records(data / 'labels.tfrecord', 9, labels=[1, 2, 3, 7])
     good = (data / 'val.tfrecord').read_bytes()

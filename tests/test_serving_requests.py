@@ -24,7 +24,7 @@ WARMUP_FILE = 'assets.extra/tf_serving_warmup_requests'
 
 
 class Server(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Answers by the signatures of SavedModels, by name."""
+    """Server that answers by the signatures of SavedModels, by name."""
 
     def __init__(self, models):
         self._models = {}

@@ -51,7 +51,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def alone(data, tmp_path_factory):
-    """Losses and last variables of an uninterrupted run on one device."""
+    """Return losses and last variables of an uninterrupted run on one device."""
     model_dir = tmp_path_factory.mktemp('alone')
     curve_cases.Run(data, model_dir).train(STEPS)
     losses = curve_cases.losses(model_dir)
@@ -60,7 +60,7 @@ def alone(data, tmp_path_factory):
 
 
 def check_same(alone, model_dir, first=0):
-    """Holds a run's losses and last variables against those of the run `alone`.
+    """Compare a run's losses and last variables with those of the run `alone`.
 
     Other examples or samples in two of the steps move 1.3 % of the elements, by up to 0.12, and the
     losses by 6 %.

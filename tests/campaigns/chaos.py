@@ -91,7 +91,7 @@ class Struck:
         self._deadline = time.monotonic() + _JOB_SECONDS
 
     def run(self, num_faults: int) -> bool:
-        """Runs the job to its end.
+        """Run the job to its end.
 
         Args:
             num_faults: to inject, or fewer when the job is finished before.
@@ -115,7 +115,7 @@ class Struck:
         return finished
 
     def _wait_for_progress(self) -> bool:
-        """Waits for steps that were not made before; False when the job is over."""
+        """Wait for new steps; return False when the job is over."""
         best = self._job.step
         self._wait(lambda: self._job.is_over or self._job.step > best, _RECOVERY_SECONDS)
         return not self._job.is_over and self._job.last_step() == 0
@@ -212,7 +212,7 @@ class Report:
     damaged: List[str] = dataclasses.field(default_factory=list)
 
     def add(self, mode: str, job: chaos_job.Job, struck: Struck, finished: bool) -> None:
-        """Takes a job into account, and reads its checkpoints."""
+        """Add the results of a job, and read its checkpoints."""
         self.jobs += 1
         self.finished += finished
         self.faults.update(f'{fault.kind} {fault.role}' for fault in struck.faults)
@@ -227,11 +227,11 @@ class Report:
 
     @property
     def num_faults(self) -> int:
-        """All faults."""
+        """Return the number of injected faults."""
         return sum(self.faults.values())
 
     def figures(self) -> Dict[str, object]:
-        """All of it, for a JSON file."""
+        """Return all fields, for a JSON file."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         # `dataclasses.asdict` would make a counter of pairs of a counter.
         return {
@@ -240,7 +240,7 @@ class Report:
         }
 
     def lines(self) -> List[str]:
-        """The report."""
+        """Return the lines of the report."""
         by_kind = ', '.join(f'{count} {kind}' for kind, count in sorted(self.faults.items()))
         by_moment = ', '.join(f'{count} {name}' for name, count in sorted(self.moments.items()))
         return [
@@ -265,7 +265,7 @@ def run_campaign(
     loop: str = chaos_job.LOOPS[0],
     say: Optional[Callable[[str], None]] = None,
 ) -> Report:
-    """Runs jobs, the modes in turn, until enough faults have been injected.
+    """Run jobs, with alternating modes, until enough faults have been injected.
 
     Args:
         modes: names of `ClusterConfig.Mode`.
@@ -312,7 +312,7 @@ def run_campaign(
 
 
 def main() -> None:
-    """Runs the campaign that the command line asks for."""
+    """Run the campaign that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--faults', type=int, default=50)
     parser.add_argument('--modes', default=','.join(chaos_job.MODES), help='with commas between')

@@ -59,7 +59,7 @@ eval_input_reader {{ tf_record_input_reader {{ input_path: '{records}' }} shuffl
 
 
 def write_records(path: str, seed: int, count: int = 32) -> None:
-    """Writes images of noise, with labels."""
+    """Write images of noise, with labels."""
     random = np.random.RandomState(seed)
     with tf.io.TFRecordWriter(path) as writer:
         for index in range(count):
@@ -137,31 +137,31 @@ class Job:
 
     @property
     def names(self) -> List[str]:
-        """Of all tasks."""
+        """Return the names of all tasks."""
         return [task.name for task in self.cluster.tasks]
 
     @property
     def is_over(self) -> bool:
-        """Whether all tasks have ended."""
+        """Return whether all tasks have ended."""
         return not self.cluster.running
 
     def note(self, text: str) -> None:
-        """Writes into the job's log what is done to it."""
+        """Note an intervention in the log of the job."""
         self._take('chaos', f'=== {text} (step {self.step})')
 
     def poll(self) -> Optional[Tuple[str, int]]:
-        """See `LocalCluster.poll`."""
+        """Return name and status of a task that has failed; see `LocalCluster.poll`."""
         return self.cluster.poll()
 
     def is_saving(self) -> bool:
-        """Whether a checkpoint is being written."""
+        """Return whether a checkpoint is being written."""
         try:
             return any(_SAVING.search(name) for name in os.listdir(self.model_dir))
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """End the tasks that still run."""
         self.cluster.stop()
         self._log.close()
 
@@ -189,13 +189,13 @@ class Job:
         self.step = step
 
     def checkpoints(self) -> Dict[int, str]:
-        """The prefixes of the checkpoints in the job's folder, by step."""
+        """Return the prefixes of the checkpoints in the job's folder, by step."""
         indices = tf.io.gfile.glob(os.path.join(self.model_dir, 'model.ckpt-*.index'))
         prefixes = [path[: -len('.index')] for path in indices]
         return {checkpoint_files.checkpoint_step(prefix): prefix for prefix in prefixes}
 
     def last_step(self) -> int:
-        """The step that the job says it has ended with; 0 when it does not."""
+        """Return the step that the job has ended with; 0 while it has not."""
         try:
             with open(os.path.join(self.model_dir, 'cluster', 'finished.json')) as file:
                 return int(json.load(file)['step'])
@@ -204,7 +204,7 @@ class Job:
 
 
 def load_checkpoint(prefix: str) -> Optional[str]:
-    """Reads all of a checkpoint, whose tensors carry checksums.
+    """Read all of a checkpoint, whose tensors carry checksums.
 
     Returns:
         What is wrong with it; None when nothing is.

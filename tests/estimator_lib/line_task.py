@@ -90,7 +90,7 @@ export_config {{ final {{ enabled: false }} }}
 
 
 def write_points(path, points=(1.0, 2.0, 3.0, 4.0)):
-    """Writes a record for each x."""
+    """Write a record for each x."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for x in points:
             example = tf.train.Example()

@@ -33,7 +33,7 @@ def test_no_tensorflow_gets_one_sentence(monkeypatch):
 
 
 def version_without_site_packages(folder):
-    """Returns what a process prints as the version that finds TensorFlow in this folder alone."""
+    """Return what a process prints as the version that finds TensorFlow in this folder alone."""
     code = (
         f'import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n'
         'from estimator_lib import environment\n'

@@ -60,7 +60,7 @@ def test_a_second_run_resumes_with_the_next_examples(config, tmp_path):
 
 
 def list_by_path(run):
-    """Rewrites the list of a folder as programs do that save with absolute paths."""
+    """Rewrite the list of a folder as programs do that save with absolute paths."""
     names = [path.stem for path in sorted(run.glob('model.ckpt-*.index'))]
     lines = [f'all_model_checkpoint_paths: "{run / name}"' for name in names]
     lines = [f'model_checkpoint_path: "{run / names[-1]}"', *lines]

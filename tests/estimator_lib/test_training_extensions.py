@@ -156,7 +156,7 @@ def test_the_chief_of_workers_without_sessions_tells_hooks_and_listeners(
 
 
 def train_without_listeners(estimator, train_spec, eval_spec):
-    """Does what TensorFlow does under all-reduce, where it forgets the listeners of the spec."""
+    """Do what TensorFlow does under all-reduce, where it forgets the listeners of the spec."""
     del eval_spec
     estimator.train(train_spec.input_fn, hooks=train_spec.hooks, max_steps=train_spec.max_steps)
 

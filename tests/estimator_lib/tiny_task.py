@@ -118,7 +118,7 @@ def values(channels=2, scale=1.0):
 
 
 def save(path, arrays):
-    """Writes arrays as a checkpoint, by name."""
+    """Write arrays as a checkpoint, by name."""
     with tf.Graph().as_default(), tf1.Session() as session:
         variables = {
             name: tf1.Variable(value, name=f'v{index}')

@@ -1,4 +1,4 @@
-"""Gives malformed configs, records and files to what reads them: `python -m tests.campaigns.fuzz`.
+"""Campaign of malformed configs, records and files: `python -m tests.campaigns.fuzz`.
 
 Each input is accepted, or refused with one sentence (`errors.UserError`). Anything else is a fault:
 another error, a process that ends by a signal, a minute of computing, 4 GB. Each fault is printed

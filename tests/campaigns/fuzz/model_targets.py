@@ -131,13 +131,13 @@ class _ObjectTask:
     name = 'object'
 
     def object_paths(self, variables: List[tf.Variable], kind: Any) -> Mapping[str, tf.Variable]:
-        """See `Task`."""
+        """Return the variables by their paths of objects."""
         del kind
         by_name = {variable.op.name: variable for variable in variables}
         return {path: by_name[name] for path, name in OBJECT_PATHS.items()}
 
     def foreign_checkpoint(self, names: Any) -> str:
-        """See `Task`."""
+        """Return '': every checkpoint is of this model."""
         del names
         return ''
 

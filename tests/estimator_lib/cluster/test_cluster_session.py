@@ -8,7 +8,7 @@ tf1 = tf.compat.v1
 
 
 def train(hook, first_step=0, most=10):
-    """Steps in one session until it is to stop; returns how many there were."""
+    """Make steps in one session until it is to stop; return how many there were."""
     with tf.Graph().as_default():
         step = tf1.train.create_global_step()
         with tf.control_dependencies([step.assign_add(1)]):

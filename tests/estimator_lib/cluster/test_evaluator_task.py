@@ -13,7 +13,7 @@ tf1 = tf.compat.v1
 
 
 def save(folder, step, keep=0):
-    """Writes a checkpoint, as a chief that keeps so many."""
+    """Write a checkpoint, as a chief that keeps so many."""
     with tf.Graph().as_default(), tf1.Session() as session:
         variable = tf1.get_variable('a', initializer=float(step))
         session.run(variable.initializer)

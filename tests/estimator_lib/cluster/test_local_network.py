@@ -81,7 +81,7 @@ class Launcher:
         )
 
     def __enter__(self):
-        """Waits until the worker has reached the chief."""
+        """Wait until the worker has reached the chief."""
         lines = []
         self.chief_pid = None
         for line in self.process.stdout:

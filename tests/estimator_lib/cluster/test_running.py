@@ -147,7 +147,7 @@ def test_an_evaluator_without_evaluations_ends(tmp_path, addresses):
 
 @pytest.fixture
 def trainer(tmp_path):
-    """Makes the chief of a job whose latest checkpoint is of a step; what it does is noted."""
+    """Build the chief of a job whose latest checkpoint is of a step; what it does is noted."""
 
     def make(latest_step, stopped_at):
         (tmp_path / f'model.ckpt-{latest_step}.index').touch()

@@ -93,7 +93,7 @@ def gzipped(path: str) -> str:
 
 
 def change_byte(path: str, offset: int) -> None:
-    """Flips the bits of one byte."""
+    """Flip the bits of one byte."""
     with open(path, 'r+b') as file:
         file.seek(offset)
         value = file.read(1)[0]
@@ -153,7 +153,7 @@ class Input:
         self._session = record_streams.open_session(graph)
 
     def close(self) -> None:
-        """Ends the reading ahead too."""
+        """End the reading ahead too."""
         self._session.close()
 
     def read(self, batches: Optional[int] = None, start: Optional[np.ndarray] = None) -> Read:
@@ -177,7 +177,7 @@ class Input:
 
 
 def run(reader, mode: str = TRAIN, batches: Optional[int] = None, start=None, **options) -> Read:
-    """Reads so many batches, or all; options are those of `Input`."""
+    """Read so many batches, or all; options are those of `Input`."""
     return Input(reader, mode, **options).read(batches, start)
 
 

@@ -109,7 +109,7 @@ def test_a_later_run_reads_what_an_earlier_one_kept(patterns, expected, tmp_path
 
 
 def set_memory(monkeypatch, memory_bytes):
-    """Gives the machine so much memory, of which stores of other tests take nothing."""
+    """Give the machine so much memory, of which stores of other tests take nothing."""
     monkeypatch.setattr(example_cache.environment, 'memory_bytes', lambda: memory_bytes)
     monkeypatch.setattr(example_cache.MemoryStore, '_stores', weakref.WeakSet())
 

@@ -111,7 +111,7 @@ class Run:
         self.input_fn = training.train_input_fn(task, pipeline, self.plan)
 
     def train(self, steps):
-        """Trains to a step; a worker tries until the chief has set the variables."""
+        """Train to a step; a worker tries until the chief has set the variables."""
         if self.plan.mode is distribution.Mode.MULTI_WORKER_MIRRORED:
             spec = tf.estimator.TrainSpec(self.input_fn, max_steps=steps)
             evaluation = tf.estimator.EvalSpec(self.input_fn)
@@ -179,7 +179,7 @@ def variables(model_dir):
 
 
 def check_same_but_for_corners(found, expected):
-    """Holds losses of a network with ReLUs against those of another run from the same seed.
+    """Compare losses of a network with ReLUs with those of another run from the same seed.
 
     Another process, replica or loop may sum in another order, and with the last bit a unit at the
     corner of its ReLU gains or loses its gradient: losses were seen to move by 0.07 %.

@@ -41,7 +41,7 @@ def test_a_worker_alone_agrees_with_itself_without_a_server():
 
 
 def traced_all_reduce():
-    """Returns the collective op of a function that sums a number over two workers."""
+    """Return the collective op of a function that sums a number over two workers."""
     keys = cross_device_utils.CollectiveKeys()
     launcher = cross_device_utils.CollectiveReplicaLauncher(
         keys.get_group_key(['/cpu:0']), 2, keys, '/cpu:0', collective_util.Options()

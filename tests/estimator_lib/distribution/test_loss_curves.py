@@ -68,7 +68,7 @@ def test_synchronous_parameter_servers(data, alone, tmp_path):
 
 
 def run_workers(*command):
-    """Runs a program as two workers, a process each."""
+    """Run a program as two workers, a process each."""
     addresses = {'worker': curve_cases.free_addresses(2)}
     processes = [
         subprocess.Popen(
@@ -93,7 +93,7 @@ def run_workers(*command):
 
 
 def all_reduce(data, model_dir, steps, task, override=''):
-    """Trains on two workers."""
+    """Train on two workers."""
     run_workers(curve_cases.__file__, data, model_dir, steps, task, override)
 
 

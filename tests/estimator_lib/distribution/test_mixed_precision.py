@@ -38,7 +38,7 @@ def environment(monkeypatch):
 
 
 def choose(graph):
-    """Lets the rewrite find what is chosen for a graph."""
+    """Let the rewrite find what is chosen for a graph."""
     mixed_precision.choose(graph)
     mixed_precision.apply(graph)
 
@@ -220,7 +220,7 @@ def float16(config, monkeypatch):
 
 
 def trained_in_float16(config, model_dir, loop, mode):
-    """Runs 8 steps; what would be computed on the GPU is, on the CPU."""
+    """Run 8 steps; what would be computed on the GPU is, on the CPU."""
     half_types.half_type = lambda: tf.float16
     config.train_config.use_bfloat16 = True
     config.train_config.num_steps = 8

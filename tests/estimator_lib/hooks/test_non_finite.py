@@ -13,7 +13,7 @@ tf1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode, params, config):
-    """Learns one weight; the loss is what the step's feature says it is."""
+    """Build a model of one weight, whose loss is what the feature of the step says."""
     del labels
     weight = tf1.get_variable('weight', initializer=1.0)
     statistic = tf1.get_variable('statistic', initializer=0.0, trainable=False)
@@ -40,7 +40,7 @@ def model_fn(features, labels, mode, params, config):
 
 
 def train(model_dir, factors, save_steps, statistics=None, policy=train_pb2.STOP_TRAINING):
-    """Trains one step for each factor, of which some are not finite."""
+    """Train one step for each factor, of which some are not finite."""
     statistics = statistics or [0.0] * len(factors)
 
     def input_fn():

@@ -242,7 +242,7 @@ def start(script, *arguments):
 
 
 def signal_after(process, line, number):
-    """Sends a signal when the process has said something; status, what it said, and seconds."""
+    """Send a signal after some output of a process; return status, output and seconds."""
     assert process.stdout.readline().strip() == line
     started = time.monotonic()
     process.send_signal(number)

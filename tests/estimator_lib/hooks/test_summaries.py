@@ -53,7 +53,7 @@ def written(folder):
 
 
 def train(folder, steps, every_n_steps, histogram=False, *wait):
-    """Trains something whose scalar is the step, plus 100."""
+    """Train something whose scalar is the step, plus 100."""
     with tf.Graph().as_default():
         step = tf1.train.get_or_create_global_step()
         train_op = tf1.assign_add(step, 1)

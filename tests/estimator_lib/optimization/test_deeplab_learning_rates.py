@@ -14,7 +14,7 @@ from protos import optimizer_pb2
 
 
 def check(text, expected, num_steps=0):
-    """Compares a config's schedule with rates by step."""
+    """Compare a config's schedule with rates by step."""
     config = text_format.Parse(text, optimizer_pb2.DeepLabLearningRate())
     steps = sorted(expected)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

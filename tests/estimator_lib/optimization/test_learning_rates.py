@@ -35,7 +35,7 @@ def configured_rates(text, steps, num_steps=0):
 
 
 def check(schedule, expected, **kwargs):
-    """Compares with rates by step."""
+    """Compare a config's schedule with rates by step."""
     steps = sorted(expected)
     actual = rates_of(schedule, steps, **kwargs)
     np.testing.assert_allclose(actual, [expected[step] for step in steps], rtol=1e-6)

@@ -9,7 +9,7 @@ tf1 = tf.compat.v1
 
 
 def run(folder, stop_after, save_seconds=600.0, first_step=0, options=None):
-    """Runs steps that count; returns the run, and what each step was given."""
+    """Run steps that count; return the run, and what each step was given."""
     with tf.Graph().as_default() as graph:
         step = tf1.train.create_global_step()
         train_op = step.assign_add(1)

@@ -65,7 +65,7 @@ def build(
     num_classes: int = 11,
     options: Optional[registry.Options] = None,
 ) -> Built:
-    """Builds a registered network in a fresh graph."""
+    """Build a registered network in a fresh graph."""
     network = registry.NETWORKS.get(name)
     options = options or registry.Options(dropout_keep_prob=1.0)
     graph = tf.Graph()
@@ -79,7 +79,7 @@ def build(
 
 @initial_values.left_out()
 def check_variables(name: str, image_size: Optional[Tuple[int, int]] = None) -> None:
-    """Compares variables and end points with the published list of that network.
+    """Compare variables and end points with the published list of that network.
 
     Args:
         name: a registered network, of which there is a list.
@@ -106,7 +106,7 @@ def check_variables(name: str, image_size: Optional[Tuple[int, int]] = None) -> 
 
 @initial_values.left_out()
 def check_golden(name: str, gradient_tolerance: float = 0.02) -> None:
-    """Compares what a network computes with the recorded case of that name.
+    """Compare the outputs of a network with the recorded case of that name.
 
     Args:
         name: a registered network, of which there is a recorded case.
@@ -120,7 +120,7 @@ def check_golden(name: str, gradient_tolerance: float = 0.02) -> None:
 
 @initial_values.left_out()
 def check_detection_variables(config: str, build: Builder, extra: str = '(?!)') -> None:
-    """Compares a backbone's variables with those of a published detection model.
+    """Compare a backbone's variables with those of a published detection model.
 
     Args:
         config: the name of the model's config.
@@ -144,7 +144,7 @@ def check_detection_variables(config: str, build: Builder, extra: str = '(?!)') 
 
 @initial_values.left_out()
 def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]) -> None:
-    """Compares a backbone's end points with the feature maps of a recorded detection model.
+    """Compare a backbone's end points with the feature maps of a recorded detection model.
 
     Args:
         case_name: of the recorded case; its images are normalized to [-1, 1].
@@ -168,7 +168,7 @@ def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]
 
 @initial_values.left_out()
 def check_segmentation_features(case_name: str, build: Builder) -> None:
-    """Compares a backbone's end points with those of a recorded segmentation model."""
+    """Compare a backbone's end points with those of a recorded segmentation model."""
     case = _read_arrays('segmentation', f'{case_name}.npz')
     images = case['input_image_uint8'].astype(np.float32) * (2.0 / 255.0) - 1.0
     _assert_recorded(case, 'infer/preprocessed', images, 1e-5)
@@ -255,7 +255,7 @@ def normalized_input(case: Dict[str, np.ndarray]) -> np.ndarray:
 
 
 def set_weights(session: tf1.Session) -> None:
-    """Gives every global variable of the session's graph its value by the rule of the cases."""
+    """Give every global variable of the session's graph its value by the rule of the cases."""
     _set_variables(session, weights_rule().init)
 
 
@@ -420,7 +420,7 @@ def _check_moving_statistics(case: Dict[str, np.ndarray], session: tf1.Session) 
 def _assert_recorded(
     case: Dict[str, np.ndarray], key: str, value: np.ndarray, tolerance: float
 ) -> None:
-    """Compares with an array that is recorded whole, or as every n-th element."""
+    """Compare with an array that is recorded whole, or as every n-th element."""
     if key in case:
         assert_close(value, case[key], tolerance, key)
         return

@@ -137,7 +137,7 @@ def _set_decoder(decoder, options):
 
 
 def lively(session: tf1.Session, seed: int = 0) -> Dict[str, np.ndarray]:
-    """Gives the model's variables values by their names, and returns these."""
+    """Give the model's variables values by their names, and return these."""
     values, feed, initializers = {}, {}, []
     session.run(tf1.global_variables_initializer())
     for variable in session.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES):

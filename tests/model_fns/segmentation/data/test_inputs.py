@@ -14,7 +14,7 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(scope='module')
 def decode():
-    """Decodes with 3 classes and ignore label 255, with or without instances."""
+    """Decode with 3 classes and ignore label 255, with or without instances."""
     with tf.Graph().as_default():
         serialized = tf1.placeholder(tf.string, [])
         decoded = {flag: inputs.decode(serialized, 3, 255, flag) for flag in (False, True)}
