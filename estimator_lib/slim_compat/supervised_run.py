@@ -122,12 +122,12 @@ class Run:
                 with self._supervisor.managed_session(
                     master, session_config, start_standard_services=False
                 ) as session:
-                    self._train_in(session, wrapper, ignore_live_threads)
+                    self._train_session(session, wrapper, ignore_live_threads)
                 return
             except tf.errors.AbortedError as error:
                 log.warning('the session was aborted and is opened again: %s', error.message)
 
-    def _train_in(
+    def _train_session(
         self,
         session: tf1.Session,
         wrapper: Optional[Callable[[tf1.Session], Any]],

@@ -84,7 +84,7 @@ def test_sound_records_have_no_problem(tmp_path):
 
 
 class SequenceTask(cases.IdTask):
-    """Tells what it is asked about; a sequence is its frames, joined."""
+    """Task that reports the arguments of its check; a sequence is its frames, joined by |."""
 
     def split_sequence(self, serialized):
         return serialized.split(b'|')
