@@ -88,7 +88,7 @@ def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'biline
 
 
 def enlarge(features: tf.Tensor, factor: Size = 2, method: str = 'nearest') -> tf.Tensor:
-    """Return a larger map, whose cells cover the same of the image.
+    """Return a larger map that covers the same part of the image.
 
     Args:
         features: [batch, height, width, channels], of any type of the layers.
