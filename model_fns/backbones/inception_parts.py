@@ -118,7 +118,7 @@ class MaxPool:
 
 @dataclasses.dataclass(frozen=True)
 class AvgPool:
-    """Average pooling at stride 1, without the padding; the scope as in `MaxPool`."""
+    """Average pooling at stride 1, of pixels but not of padding; the scope as in `MaxPool`."""
 
     scope: str
 
@@ -300,7 +300,7 @@ def classify(
 def dense_logits(
     features: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
 ) -> tf.Tensor:
-    """Return a fully connected layer on [batch, channels]; Xavier initial weights, as published."""
+    """Build a fully connected layer on [batch, channels]; Xavier initial weights, as published."""
     return layers.fully_connected(
         features, num_classes, style.linear().but(initializer=layers.XAVIER), scope
     )

@@ -25,7 +25,7 @@ def _module_35(
     pooled: int,
     fives: Tuple[str, str] = ('Conv2d_0a_1x1', 'Conv2d_0b_5x5'),
 ) -> Mixed:
-    """Return the modules on the 35x35 map; one of them has other names in its 5x5 branch."""
+    """Describe a module on the 35x35 map; one of them has other names in its 5x5 branch."""
     return Mixed(
         scope,
         (
@@ -38,7 +38,7 @@ def _module_35(
 
 
 def _module_17(scope: str, width: int) -> Mixed:
-    """Return the modules on the 17x17 map: 7x7 split into 1x7 and 7x1."""
+    """Describe a module on the 17x17 map: 7x7 split into 1x7 and 7x1."""
     return Mixed(
         scope,
         (
@@ -61,7 +61,7 @@ def _module_17(scope: str, width: int) -> Mixed:
 
 
 def _module_8(scope: str, column: str) -> Mixed:
-    """Return the modules on the 8x8 map, whose 3x3 are rows and columns side by side."""
+    """Describe a module on the 8x8 map, whose 3x3 are rows and columns side by side."""
     return Mixed(
         scope,
         (

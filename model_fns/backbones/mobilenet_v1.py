@@ -131,7 +131,7 @@ def mobilenet_v1(
 def mobilenet_v1_second_stage(
     inputs: tf.Tensor, style: layers.LayerStyle, depth_multiplier: float = 1.0
 ) -> tf.Tensor:
-    """Build the last two layers alone: the second stage of a two-stage detector, on its crops.
+    """Build the last two pairs alone: the second stage of a two-stage detector, on its crops.
 
     As published they are separable convolutions in one layer each, with nothing between the
     depthwise and the pointwise part, so their variables are not those of the whole network.

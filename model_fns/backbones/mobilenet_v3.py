@@ -129,7 +129,7 @@ def _edgetpu() -> Architecture:
 
 
 def _with_narrow_end(architecture: Architecture, first_expansion: float) -> Architecture:
-    """Return half the channels in the last three blocks and the last convolution (section 6.3).
+    """Halve the channels of the last three blocks and of the last convolution (section 6.3).
 
     Args:
         architecture: of the classifier.
@@ -241,7 +241,7 @@ def mobilenet_v3(
 
 
 def _with_full_end(architecture: Architecture, depth_multiplier: float) -> Architecture:
-    """Return the last layer so wide that a factor below 1 leaves it as it was."""
+    """Widen the last layer so much that a factor below 1 leaves it as it was."""
     factor = 1.0 / min(1.0, depth_multiplier)
     if architecture.embedding is not None:
         return dataclasses.replace(architecture, embedding=architecture.embedding * factor)

@@ -198,7 +198,7 @@ def feature_maps(scope: str) -> Mapping[int, str]:
 
 
 def pool_root(inputs: tf.Tensor, padding: layers.Padding = 'SAME') -> tf.Tensor:
-    """Return the root's pooling, of stride 2.
+    """Build the root's pooling, of stride 2.
 
     Args:
         inputs: [batch, height, width, channels].
@@ -217,7 +217,7 @@ def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:
 def classify(
     inputs: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
 ) -> registry.EndPoints:
-    """Return mean over the image, then a linear layer `logits` in the current variable scope.
+    """Build the mean over the image, then a linear layer `logits` in the current variable scope.
 
     Args:
         inputs: float32 [batch, height, width, channels].

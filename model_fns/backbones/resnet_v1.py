@@ -77,7 +77,7 @@ def bottleneck_v1(
 def lite_bottleneck_v1(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Return two 3x3 convolutions around which the input, or a projection of it, is added."""
+    """Build two 3x3 convolutions, and add the input or a projection of it."""
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
     linear = linear if parts else linear.with_sum_range()
@@ -217,7 +217,7 @@ def resnet_v1(
 def _root(
     images: tf.Tensor, architecture: Architecture, style: layers.LayerStyle
 ) -> registry.EndPoints:
-    """Return the convolutions before the first pooling, of stride 2 together."""
+    """Build the convolutions before the first pooling, of stride 2 together."""
     sizes = [('conv1', 64, 7, 2)]
     if architecture.beta:
         sizes = [('conv1_1', 64, 3, 2), ('conv1_2', 64, 3, 1), ('conv1_3', 128, 3, 1)]

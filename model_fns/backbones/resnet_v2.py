@@ -51,7 +51,7 @@ def bottleneck_v2(
 def basic_v2(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Return two 3x3 convolutions of the normalized input, added to the input.
+    """Build two 3x3 convolutions of the normalized input, and add them to the input.
 
     As published the first unit of a block adds a projection of the normalized input, whether the
     channels change or not, and the second convolution is activated before the sum.

@@ -194,7 +194,7 @@ def last_end_point(name: str) -> str:
 
 
 def _root(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
-    """Return two convolutions, of stride 2 together."""
+    """Build two convolutions, of stride 2 together."""
     with tf1.variable_scope('entry_flow'):
         strided = layers.conv2d(
             images, 32, 3, style, 'conv1_1', stride=_ROOT_STRIDE, padding='FIXED'
@@ -225,10 +225,10 @@ def _steps(
 def _module(
     inputs: tf.Tensor, block: Block, step: _Step, style: layers.LayerStyle, bounded: bool
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Return three separable convolutions and what is added to them, in the current variable scope.
+    """Build three separable convolutions and the shortcut around them, in the current scope.
 
     Returns:
-        The sum, and the end points by their scope in the module.
+        The sum, or the convolutions alone, and the end points by their scope in the module.
     """
     limit = functools.partial(_limit, bounded=bounded)
     inner = style if block.active else style.but(activation=limit)

@@ -28,17 +28,17 @@ def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
     if settings is None:
         return outputs if activation is None else activation(outputs)
     if activation in (tf.nn.relu, tf.nn.relu6):
-        return _rounded(activation(outputs), style, settings.output, at_least_0=True)
+        return rounded(activation(outputs), style, settings.output, at_least_0=True)
     if activation in (hard_swish, hard_sigmoid):
         return _rounded_gate(outputs, style)
-    outputs = _rounded(outputs, style, settings.output)
+    outputs = rounded(outputs, style, settings.output)
     return outputs if activation is None else activation(outputs)
 
 
 def _rounded_gate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
     """Compute hard swish or hard sigmoid, and round each step."""
     settings = style.quantization
-    outputs = _rounded(outputs, style, quantization.BEFORE_SUM)
+    outputs = rounded(outputs, style, quantization.BEFORE_SUM)
     parent = settings.range_name('').rpartition('/')[0]
     gate = quantization.quantize_outputs(
         tf.nn.relu6(outputs + 3.0),
@@ -48,15 +48,25 @@ def _rounded_gate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
         at_least_0=True,
     )
     if style.activation is hard_sigmoid:
-        return _rounded(gate * 0.16667, style, f'mul/{quantization.PRODUCT}')
-    product = _rounded(outputs * gate, style, f'hard_swish/mul/{quantization.PRODUCT}')
-    return _rounded(product * (1.0 / 6.0), style, f'hard_swish/mul_1/{quantization.PRODUCT}')
+        return rounded(gate * 0.16667, style, f'mul/{quantization.PRODUCT}')
+    product = rounded(outputs * gate, style, f'hard_swish/mul/{quantization.PRODUCT}')
+    return rounded(product * (1.0 / 6.0), style, f'hard_swish/mul_1/{quantization.PRODUCT}')
 
 
-def _rounded(
-    values: tf.Tensor, style: LayerStyle, name: str, at_least_0: bool = False
+def rounded(
+    values: tf.Tensor, style: LayerStyle, range_name: str, at_least_0: bool = False
 ) -> tf.Tensor:
+    """Return values rounded to a range of a layer in the current scope, where the style rounds.
+
+    Args:
+        values: float32 where the style rounds.
+        style: of the layer.
+        range_name: the last part of the name of the range.
+        at_least_0: whether no value is below 0, as after a ReLU.
+    """
     settings = style.quantization
+    if settings is None:
+        return values
     return quantization.quantize_outputs(
-        values, settings, style.is_training, settings.range_name(name), at_least_0
+        values, settings, style.is_training, settings.range_name(range_name), at_least_0
     )

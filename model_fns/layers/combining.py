@@ -10,6 +10,7 @@ from typing import Optional, Sequence, Union
 import tensorflow as tf
 
 from model_fns.layers import forward_pass, quantization
+from model_fns.layers.activations import rounded
 from model_fns.layers.style import Activation, LayerStyle, Size
 from model_fns.structures import images as image_ops
 
@@ -38,7 +39,7 @@ def add(
     total = style.cast(first) + style.cast(second)
     total = total if activation is None else activation(total)
     default = quantization.SUM if activation is None else quantization.OUTPUTS
-    return _rounded(total, style, range_name or default)
+    return rounded(total, style, range_name or default)
 
 
 def multiply(
@@ -57,7 +58,7 @@ def multiply(
             rounded.
     """
     product = style.cast(values) * (style.cast(factor) if tf.is_tensor(factor) else factor)
-    return _rounded(product, style, range_name) if range_name else product
+    return rounded(product, style, range_name) if range_name else product
 
 
 def concat(values: Sequence[tf.Tensor], style: LayerStyle) -> tf.Tensor:
@@ -88,7 +89,7 @@ def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'biline
 
 
 def enlarge(features: tf.Tensor, factor: Size = 2, method: str = 'nearest') -> tf.Tensor:
-    """Return a larger map, whose cells cover the same of the image.
+    """Return a larger map that covers the same part of the image.
 
     Args:
         features: [batch, height, width, channels], of any type of the layers.
@@ -138,15 +139,6 @@ def dropout(
 def to_float32(outputs: tf.Tensor) -> tf.Tensor:
     """Cast outputs for losses and post-processing; no op where they are float32 already."""
     return outputs if outputs.dtype == tf.float32 else tf.cast(outputs, tf.float32)
-
-
-def _rounded(values: tf.Tensor, style: LayerStyle, range_name: str) -> tf.Tensor:
-    settings = style.quantization
-    if settings is None:
-        return values
-    return quantization.quantize_outputs(
-        values, settings, style.is_training, settings.range_name(range_name)
-    )
 
 
 def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int] = None) -> int:

@@ -105,7 +105,7 @@ def depthwise_conv2d(
     depth_multiplier: int = 1,
     use_bias: Optional[bool] = None,
 ) -> tf.Tensor:
-    """Return one convolution for each channel, then as in `conv2d`.
+    """Build one convolution for each channel, then as in `conv2d`.
 
     Returns:
         [batch, height', width', channels * depth_multiplier] in the style's compute type.

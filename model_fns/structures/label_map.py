@@ -18,6 +18,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from protos import label_map_pb2
 
 log = logging.getLogger(__name__)
@@ -168,14 +169,15 @@ class LabelMap:
         return cls(tuple(items), path, first_id)
 
     def write(self, path: str) -> None:
-        """Write the text file that `read` reads; a partial file is never left."""
+        """Write the text file that `read` reads; a partial file is never left.
+
+        Raises:
+            errors.UserError: the path is a folder.
+        """
         folder = os.path.dirname(path)
         if folder:
             tf.io.gfile.makedirs(folder)
-        temporary = f'{path}.tmp-{os.getpid()}'
-        with tf.io.gfile.GFile(temporary, 'w') as file:
-            file.write(self.text())
-        tf.io.gfile.rename(temporary, path, overwrite=True)
+        checkpoint_files.write_atomically(path, self.text())
 
     def text(self) -> str:
         """Return the label map as text that `parse` reads."""

@@ -40,7 +40,7 @@ def areas(polygons: np.ndarray) -> np.ndarray:
     """Return areas [n] of convex polygons [n, k, 2], by the shoelace formula."""
     relative = polygons - polygons[:, :1]
     following = np.roll(relative, -1, axis=1)
-    return np.abs(np.sum(_cross(relative, following), axis=1)) / 2
+    return np.abs(np.sum(rotated_rectangles.cross(relative, following), axis=1)) / 2
 
 
 def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def _clipped(
     valid = np.arange(size) < counts[:, np.newaxis]
     following = (np.arange(size) + 1) % np.maximum(counts, 1)[:, np.newaxis]
     ends = np.take_along_axis(polygons, following[..., np.newaxis], axis=1)
-    side = _cross(edge[:, np.newaxis], polygons - start[:, np.newaxis])
+    side = rotated_rectangles.cross(edge[:, np.newaxis], polygons - start[:, np.newaxis])
     end_side = np.take_along_axis(side, following, axis=1)
     inside, end_inside = side >= 0, end_side >= 0
     change = side - end_side
@@ -110,10 +110,5 @@ def _clipped(
 def _clockwise(polygons: np.ndarray) -> np.ndarray:
     """Return polygons [n, k, 2] with their corners in clockwise order."""
     following = np.roll(polygons, -1, axis=1)
-    turns = np.sum(_cross(polygons, following), axis=1) < 0
+    turns = np.sum(rotated_rectangles.cross(polygons, following), axis=1) < 0
     return np.where(turns[:, np.newaxis, np.newaxis], polygons[:, ::-1], polygons)
-
-
-def _cross(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return cross products [...] of vectors [..., 2]: positive where the second is right."""
-    return first[..., 1] * second[..., 0] - first[..., 0] * second[..., 1]

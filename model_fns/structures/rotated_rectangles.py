@@ -94,7 +94,7 @@ def convex_hull(points: np.ndarray) -> np.ndarray:
     def chain(ordered: np.ndarray) -> list:
         kept: list = []
         for point in ordered:
-            while len(kept) > 1 and _cross(kept[-1] - kept[-2], point - kept[-2]) <= 0:
+            while len(kept) > 1 and cross(kept[-1] - kept[-2], point - kept[-2]) <= 0:
                 kept.pop()
             kept.append(point)
         return kept[:-1]
@@ -107,11 +107,16 @@ def crosses_itself(points: np.ndarray) -> bool:
 
     def parts(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> bool:
         """Return whether c and d are strictly on different sides of the line through a and b."""
-        return _cross(b - a, c - a) * _cross(b - a, d - a) < 0
+        return cross(b - a, c - a) * cross(b - a, d - a) < 0
 
     a, b, c, d = np.asarray(points, np.float64)
     first = parts(a, b, c, d) and parts(c, d, a, b)
     return bool(first or (parts(b, c, d, a) and parts(d, a, b, c)))
+
+
+def cross(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return cross products [...] of vectors [..., 2]: positive where the second is right."""
+    return first[..., 1] * second[..., 0] - first[..., 0] * second[..., 1]
 
 
 def to_record(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -122,7 +127,3 @@ def to_record(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
 def from_record(numbers: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return boxes in pixels of an image [..., 5] of the numbers of a record."""
     return np.asarray(numbers, np.float64) * [height, width, height, width, 1]
-
-
-def _cross(first: np.ndarray, second: np.ndarray) -> float:
-    return float(first[1] * second[0] - first[0] * second[1])

@@ -135,7 +135,7 @@ def build_cell(
     style: layers.LayerStyle,
     drop_path: DropPath,
 ) -> tf.Tensor:
-    """Return a cell in the current variable scope.
+    """Build a cell in the current variable scope.
 
     Args:
         cell: its operations.
@@ -174,7 +174,7 @@ def conv(
     norm_scope: Optional[str],
     **how: Any,
 ) -> tf.Tensor:
-    """Return a convolution without biases, then batch norm in a scope beside it; no activation.
+    """Build a convolution without biases, then batch norm in a scope beside it; no activation.
 
     Args:
         inputs: [batch, height, width, channels].
@@ -196,7 +196,11 @@ def norm(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Tensor:
 
 
 def map_size(features: tf.Tensor) -> Sequence[object]:
-    """Return height and width of [batch, height, width, channels]: ints, or int32 scalars."""
+    """Return height and width of [batch, height, width, channels].
+
+    Returns:
+        Ints; int32 scalars where they are not static.
+    """
     dynamic = tf.shape(features)
     known = features.shape.as_list()
     return [dynamic[axis] if known[axis] is None else known[axis] for axis in (1, 2)]
@@ -246,7 +250,7 @@ def _outputs(
 
 
 def _operate(term: Term, states: _States, place: Place, style: layers.LayerStyle) -> tf.Tensor:
-    """Return an operation in the current variable scope; it has the place's channels."""
+    """Build an operation in the current variable scope; it has the place's channels."""
     stride = place.stride if term.state in (CURRENT, PREVIOUS) else 1
     size, channels = term.size, place.channels
     if term.operation == 'separable':

@@ -304,7 +304,7 @@ def first_stage(
 def second_stage(
     inputs: tf.Tensor, style: layers.LayerStyle, architecture: Architecture
 ) -> tf.Tensor:
-    """Return the remaining cells, on crops of what `first_stage` gives; activated."""
+    """Build the remaining cells, on crops of what `first_stage` gives; activated."""
     steps = plan(architecture)
     last = [step.end_point for step in steps].index(f'Cell_{architecture.second_stage - 1}')
     maps: List[Optional[tf.Tensor]] = [None] * last + tf.split(inputs, 2, axis=3)

@@ -99,8 +99,9 @@ def test_a_new_run_of_the_demo_names_the_run_that_may_be_meant(tmp_path, caplog)
 
 
 def test_the_demo_is_checked_where_no_run_is_named():
-    config = flag_configs.load_config(RunOptions(mode='check'))
+    config = flag_configs.load_config(RunOptions(mode='check', sample_1_of_n_eval_examples=3))
     assert config.model.WhichOneof('model') == 'ssd'
+    assert [reader.sample_1_of_n_examples for reader in config.eval_input_reader] == [3]
 
 
 def test_the_config_of_a_run_wins_over_one_beside_a_published_checkpoint(tmp_path):

@@ -1,3 +1,5 @@
+import re
+
 import hypothesis
 import numpy as np
 import pytest
@@ -140,6 +142,12 @@ def test_write_and_read(tmp_path):
     classes.write(path)
     assert LabelMap.read(path) == classes
     assert [entry.name for entry in path.parent.iterdir()] == ['label_map.pbtxt']
+
+
+def test_a_folder_is_not_overwritten(tmp_path):
+    with pytest.raises(errors.UserError, match=re.escape(f'{tmp_path} is a folder')):
+        LabelMap.from_names(['cat']).write(tmp_path)
+    assert not list(tmp_path.parent.glob(f'{tmp_path.name}.*'))
 
 
 @hypothesis.given(

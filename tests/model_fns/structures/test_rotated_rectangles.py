@@ -76,3 +76,9 @@ def test_numbers_of_records():
     numbers = rotated_rectangles.to_record(box, 100, 200)
     np.testing.assert_allclose(numbers, [0.1, 0.1, 0.04, 0.04, 0.3])
     np.testing.assert_allclose(rotated_rectangles.from_record(numbers, 100, 200), box)
+
+
+def test_a_vector_down_is_right_of_one_that_points_right():
+    right, down = np.array([0.0, 2.0]), np.array([3.0, 0.0])
+    assert rotated_rectangles.cross(right, down) == 6
+    np.testing.assert_array_equal(rotated_rectangles.cross(np.array([down, right]), right), [-6, 0])
