@@ -22,7 +22,8 @@ _CHANNELS = 3
 _TO_GRAY = np.tile(_LUMINANCE[:, np.newaxis], [1, _CHANNELS])
 
 
-def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.2) -> Example:
+@steps.register('random_adjust_brightness', most='max_delta')
+def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float) -> Example:
     """Add one random number to all pixels.
 
     Args:
@@ -33,8 +34,9 @@ def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.
     return _changed(example, seed, [_brightness(most)])
 
 
+@steps.register('random_adjust_contrast', smallest='min_delta', largest='max_delta')
 def random_adjust_contrast(
-    example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
+    example: Example, seed: tf.Tensor, smallest: float, largest: float
 ) -> Example:
     """Scale the distance of pixels from the mean of their channel by a random factor.
 
@@ -47,7 +49,8 @@ def random_adjust_contrast(
     return _changed(example, seed, [_contrast(smallest, largest)])
 
 
-def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> Example:
+@steps.register('random_adjust_hue', most='max_delta')
+def random_adjust_hue(example: Example, seed: tf.Tensor, most: float) -> Example:
     """Rotate the hue by a random amount.
 
     Args:
@@ -58,8 +61,9 @@ def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> 
     return _changed(example, seed, [_hue(most)])
 
 
+@steps.register('random_adjust_saturation', smallest='min_delta', largest='max_delta')
 def random_adjust_saturation(
-    example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
+    example: Example, seed: tf.Tensor, smallest: float, largest: float
 ) -> Example:
     """Multiply the saturation by a random factor.
 
@@ -72,7 +76,8 @@ def random_adjust_saturation(
     return _changed(example, seed, [_saturation(smallest, largest)])
 
 
-def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> Example:
+@steps.register('random_distort_color', order='color_ordering')
+def random_distort_color(example: Example, seed: tf.Tensor, order: int) -> Example:
     """Change brightness, saturation, hue and contrast at random.
 
     Args:
@@ -83,9 +88,8 @@ def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> E
     return _changed(example, seed, _DISTORTIONS[order])
 
 
-def adjust_gamma(
-    example: Example, seed: tf.Tensor, gamma: float = 1.0, gain: float = 1.0
-) -> Example:
+@steps.register('adjust_gamma', gamma='gamma', gain='gain')
+def adjust_gamma(example: Example, seed: tf.Tensor, gamma: float, gain: float) -> Example:
     """Compute gain * pixel^gamma, for pixels from 0 to 1.
 
     Args:
@@ -99,6 +103,7 @@ def adjust_gamma(
     return _with_image(example, _clip_to_range(gain * (image / 255.0) ** gamma * 255.0))
 
 
+@steps.register('rgb_to_gray')
 def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
     """Set the three channels to their luminance.
 
@@ -111,7 +116,8 @@ def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
     return _with_image(example, _mixed(image, _TO_GRAY))
 
 
-def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0.1) -> Example:
+@steps.register('random_rgb_to_gray', probability='probability')
+def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float) -> Example:
     """Set the three channels to their luminance at random.
 
     Args:
@@ -135,8 +141,9 @@ def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
     return _mixed(image, (1.0 - share) * _TO_GRAY + share * np.eye(_CHANNELS, dtype=np.float32))
 
 
+@steps.register('random_pixel_value_scale', smallest='minval', largest='maxval')
 def random_pixel_value_scale(
-    example: Example, seed: tf.Tensor, smallest: float = 0.9, largest: float = 1.1
+    example: Example, seed: tf.Tensor, smallest: float, largest: float
 ) -> Example:
     """Multiply each value of each pixel by its own random factor.
 
@@ -180,66 +187,6 @@ def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[flo
     """
     del seed
     return _with_image(example, frames.to_float(example[fields.IMAGE]) - np.float32(means))
-
-
-@steps.BUILDERS.register('random_adjust_brightness')
-def _build_brightness(config: augmentation_pb2.RandomAdjustBrightness, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_adjust_brightness, most=config.max_delta)
-
-
-@steps.BUILDERS.register('random_adjust_contrast')
-def _build_contrast(config: augmentation_pb2.RandomAdjustContrast, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_adjust_contrast, smallest=config.min_delta, largest=config.max_delta
-    )
-
-
-@steps.BUILDERS.register('random_adjust_hue')
-def _build_hue(config: augmentation_pb2.RandomAdjustHue, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_adjust_hue, most=config.max_delta)
-
-
-@steps.BUILDERS.register('random_adjust_saturation')
-def _build_saturation(config: augmentation_pb2.RandomAdjustSaturation, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_adjust_saturation, smallest=config.min_delta, largest=config.max_delta
-    )
-
-
-@steps.BUILDERS.register('random_distort_color')
-def _build_distort(config: augmentation_pb2.RandomDistortColor, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_distort_color, order=config.color_ordering)
-
-
-@steps.BUILDERS.register('adjust_gamma')
-def _build_gamma(config: augmentation_pb2.AdjustGamma, where: str) -> steps.Step:
-    del where
-    return functools.partial(adjust_gamma, gamma=config.gamma, gain=config.gain)
-
-
-@steps.BUILDERS.register('rgb_to_gray')
-def _build_gray(config: augmentation_pb2.RGBtoGray, where: str) -> steps.Step:
-    del config, where
-    return rgb_to_gray
-
-
-@steps.BUILDERS.register('random_rgb_to_gray')
-def _build_random_gray(config: augmentation_pb2.RandomRGBtoGray, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_rgb_to_gray, probability=config.probability)
-
-
-@steps.BUILDERS.register('random_pixel_value_scale')
-def _build_pixel_scale(config: augmentation_pb2.RandomPixelValueScale, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_pixel_value_scale, smallest=config.minval, largest=config.maxval
-    )
 
 
 @steps.BUILDERS.register('normalize_image')
