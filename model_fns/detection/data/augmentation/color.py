@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Callable, Sequence, Tuple
+from typing import Callable, Sequence, Tuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -15,65 +15,12 @@ from protos import augmentation_pb2
 
 # (float32 image from 0 to 255, random number in [0, 1)) -> image.
 _Change = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+_Builder = TypeVar('_Builder', bound=Callable[..., _Change])
 
 # Weights of red, green and blue in the luminance (ITU-R BT.601), as TensorFlow rounds them.
 _LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)
 _CHANNELS = 3
 _TO_GRAY = np.tile(_LUMINANCE[:, np.newaxis], [1, _CHANNELS])
-
-
-@steps.register('random_adjust_brightness', most='max_delta')
-def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float) -> Example:
-    """Add one random number to all pixels.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        most: largest absolute value of the number, for pixels from 0 to 1.
-    """
-    return _changed(example, seed, [_brightness(most)])
-
-
-@steps.register('random_adjust_contrast', smallest='min_delta', largest='max_delta')
-def random_adjust_contrast(
-    example: Example, seed: tf.Tensor, smallest: float, largest: float
-) -> Example:
-    """Scale the distance of pixels from the mean of their channel by a random factor.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        smallest: smallest factor.
-        largest: largest factor.
-    """
-    return _changed(example, seed, [_contrast(smallest, largest)])
-
-
-@steps.register('random_adjust_hue', most='max_delta')
-def random_adjust_hue(example: Example, seed: tf.Tensor, most: float) -> Example:
-    """Rotate the hue by a random amount.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        most: largest rotation in both directions; 1 is the whole circle.
-    """
-    return _changed(example, seed, [_hue(most)])
-
-
-@steps.register('random_adjust_saturation', smallest='min_delta', largest='max_delta')
-def random_adjust_saturation(
-    example: Example, seed: tf.Tensor, smallest: float, largest: float
-) -> Example:
-    """Multiply the saturation by a random factor.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        smallest: smallest factor.
-        largest: largest factor.
-    """
-    return _changed(example, seed, [_saturation(smallest, largest)])
 
 
 @steps.register('random_distort_color', order='color_ordering')
@@ -207,11 +154,33 @@ def _build_subtract(config: augmentation_pb2.SubtractChannelMean, where: str) ->
     return functools.partial(subtract_channel_mean, means=list(config.means))
 
 
+def _register_change(name: str, **parameters: str) -> Callable[[_Builder], _Builder]:
+    """Return a decorator that registers a step of one change; see `steps.register`."""
+
+    def add(build: _Builder) -> _Builder:
+        def step(example: Example, seed: tf.Tensor, **values: float) -> Example:
+            return _changed(example, seed, [build(**values)])
+
+        steps.register(name, **parameters)(step)
+        return build
+
+    return add
+
+
+@_register_change('random_adjust_brightness', most='max_delta')
 def _brightness(most: float) -> _Change:
+    """Build a change that adds one number to all pixels.
+
+    Args:
+        most: largest absolute value of the number, for pixels from 0 to 1.
+    """
     return lambda image, uniform: image + randomness.between(uniform, -255 * most, 255 * most)
 
 
+@_register_change('random_adjust_contrast', smallest='min_delta', largest='max_delta')
 def _contrast(smallest: float, largest: float) -> _Change:
+    """Build a change that scales the distance of pixels from the mean of their channel."""
+
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         factor = randomness.between(uniform, smallest, largest)
         return tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor)
@@ -219,14 +188,24 @@ def _contrast(smallest: float, largest: float) -> _Change:
     return change
 
 
+@_register_change('random_adjust_hue', most='max_delta')
 def _hue(most: float) -> _Change:
+    """Build a change that rotates the hue.
+
+    Args:
+        most: largest rotation in both directions; 1 is the whole circle.
+    """
+
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.AdjustHue(images=image, delta=randomness.between(uniform, -most, most))
 
     return change
 
 
+@_register_change('random_adjust_saturation', smallest='min_delta', largest='max_delta')
 def _saturation(smallest: float, largest: float) -> _Change:
+    """Build a change that multiplies the saturation by a factor."""
+
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         scale = randomness.between(uniform, smallest, largest)
         return tf.raw_ops.AdjustSaturation(images=image, scale=scale)
