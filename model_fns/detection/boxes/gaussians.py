@@ -38,6 +38,7 @@ class _Gaussian(NamedTuple):
 def squared_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Compute the squared 2-Wasserstein distance of boxes [..., 5] (Yang et al. 2021).
 
+    For the boxes at the same index, with means m and n and covariances S and T:
     |m - n|^2 + tr S + tr T - 2 sqrt(tr(S T) + 2 sqrt(det S det T)).
     """
     one, other = _gaussian(first), _gaussian(second)

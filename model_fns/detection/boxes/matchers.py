@@ -61,7 +61,7 @@ class ArgMaxMatcher(Matcher):
             boxes claim the same anchor, the first of them gets it.
 
     Raises:
-        ValueError: thresholds that contradict each other.
+        ValueError: an unmatched threshold without a matched threshold.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def corners(shapes: tf.Tensor) -> tf.Tensor:
 
 
 def elementwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute the areas [...] of the intersections of parallelograms [..., 6]."""
+    """Compute the areas [...] of intersections of parallelograms [..., 6] at the same index."""
     shape = tf.shape(first)[:-1]
     areas = _intersection(tf.reshape(first, [-1, SIZE]), tf.reshape(second, [-1, SIZE]))
     return tf.reshape(areas, shape)

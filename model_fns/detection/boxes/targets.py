@@ -56,7 +56,7 @@ class Groundtruth:
         rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del rows['examples'], rows['masks']
         return dataclasses.replace(
-            self, **{name: one[:, :count] for name, one in rows.items() if one is not None}
+            self, **{name: values[:, :count] for name, values in rows.items() if values is not None}
         )
 
 

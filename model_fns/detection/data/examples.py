@@ -1,6 +1,8 @@
-"""Selection of boxes of an example, together with everything that has a row per box."""
+"""Values that have a row per box: selection of boxes, and values that a record omits."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,3 +26,15 @@ def take_boxes(example: Example, rows: tf.Tensor) -> Example:
 def keep_boxes(example: Example, kept: tf.Tensor) -> Example:
     """Return the example with the boxes for which `kept`, bool [n], is true; see `take_boxes`."""
     return take_boxes(example, tf.where(kept)[:, 0])
+
+
+def fill_missing(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
+    """Return values [n], or the default n times if a record has none.
+
+    Args:
+        values: [n] or [0], as parsed.
+        count: int32 scalar, n.
+        default: converted to the type of the values.
+    """
+    missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
+    return tf.concat([values, missing], axis=0)

@@ -18,7 +18,7 @@ from model_fns.detection.data import (
     keypoints,
     record_checks,
 )
-from model_fns.detection.data.examples import keep_boxes
+from model_fns.detection.data.examples import fill_missing, keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.data.keypoints import KeypointDecoder
 from model_fns.structures import images
@@ -134,12 +134,12 @@ class Reader:
             fields.AREA: self._areas(parsed['image/object/area'], boxes, image),
         }
         for name, (key, dtype, default) in _DEFAULTS.items():
-            example[name] = _filled(tf.cast(parsed[key], dtype), count, default)
+            example[name] = fill_missing(tf.cast(parsed[key], dtype), count, default)
         if self.mask_type is not None:
             encoded = parsed[instance_checks.MASK]
             example[fields.MASKS] = _masks(encoded, count, self.mask_type, image)
             weights = parsed[instance_checks.MASK_WEIGHT]
-            example[fields.MASK_WEIGHTS] = _filled(weights, count, 1.0)
+            example[fields.MASK_WEIGHTS] = fill_missing(weights, count, 1.0)
         if self.keypoints is not None:
             example.update(self.keypoints.decode(parsed, count))
         if self.image_classes:
@@ -161,12 +161,12 @@ class Reader:
             mode: in training, boxes without area are dropped because no anchor can match them, and
                 a warning names images with too many boxes.
         """
-        if mode == ModeKeys.TRAIN:
+        training = mode == ModeKeys.TRAIN
+        if training:
             example = keep_boxes(example, self.family.has_area(example[fields.BOXES]))
             for flag in self.ignored:
                 weights = tf.where(example[flag], 0.0, example[fields.WEIGHTS])
                 example = {**example, fields.WEIGHTS: weights}
-        training = mode == ModeKeys.TRAIN
         max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
         # Masks of dropped boxes need not be resized.
@@ -260,8 +260,8 @@ class Reader:
         if self.label_map is None:
             return label_maps.to_index(labels)
         texts = parsed['image/object/class/text']
-        name_ids = self.label_map.lookup(_filled(texts, count, ''), self.use_display_name)
-        label_ids = _filled(labels, count, label_maps.UNKNOWN_ID)
+        name_ids = self.label_map.lookup(fill_missing(texts, count, ''), self.use_display_name)
+        label_ids = fill_missing(labels, count, label_maps.UNKNOWN_ID)
         return label_maps.to_index(tf.where(tf.size(texts) > 0, name_ids, label_ids))
 
     def _image_classes(self, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
@@ -345,12 +345,6 @@ def _keypoint_decoder(
     if reader.use_keypoint_label_map:
         places = keypoints.index_keypoints(label_map, count, 'train_input_reader')
     return KeypointDecoder(count, places) if count else None
-
-
-def _filled(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor:
-    """Return values [n], or the default n times if the record has none."""
-    missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
-    return tf.concat([values, missing], axis=0)
 
 
 def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import tensorflow as tf
 
@@ -11,6 +11,7 @@ from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.data import instance_checks
+from model_fns.detection.data.examples import fill_missing
 from model_fns.structures.label_map import LabelMap
 
 # (name, index) of keypoints.
@@ -65,10 +66,13 @@ class KeypointDecoder:
         """
         total = boxes * self.count if self.places is None else tf.size(parsed[instance_checks.TEXT])
         points = tf.stack(
-            [_filled(parsed[key], total, _NAN) for key in (instance_checks.Y, instance_checks.X)],
+            [
+                fill_missing(parsed[key], total, _NAN)
+                for key in (instance_checks.Y, instance_checks.X)
+            ],
             axis=-1,
         )
-        visible = _filled(parsed[instance_checks.VISIBILITY] > 0, total, True)
+        visible = fill_missing(parsed[instance_checks.VISIBILITY] > 0, total, True)
         if self.places is not None:
             points, visible = self._placed(parsed[instance_checks.TEXT], points, visible, boxes)
         points = tf.reshape(points, [boxes, self.count, 2])
@@ -134,9 +138,3 @@ def index_keypoints(label_map: Optional[LabelMap], count: int, where: str) -> Pl
             '"nose" } and so on in its items.'
         )
     return tuple(sorted(places.items()))
-
-
-def _filled(values: tf.Tensor, total: tf.Tensor, default: Any) -> tf.Tensor:
-    """Return values [t], or the default t times if the record has none."""
-    missing = tf.fill([total - tf.size(values)], tf.constant(default, values.dtype))
-    return tf.concat([values, missing], axis=0)

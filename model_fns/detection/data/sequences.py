@@ -63,7 +63,7 @@ def _parse(serialized: bytes) -> Optional[tf.train.SequenceExample]:
     """Parse a sequence; None for other bytes, including a `tf.train.Example`."""
     try:
         sequence = tf.train.SequenceExample.FromString(serialized)
-    except Exception:  # protobuf's DecodeError, of which there is one a runtime
+    except Exception:  # protobuf's DecodeError, whose class depends on the runtime
         return None
     return sequence if sequence.feature_lists.feature_list else None
 

@@ -113,11 +113,13 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
         matrix: float32 [2, 2].
         shift: float32 [2], in pixels.
     """
-    pixels = _Pixels(matrix, shift, frames.image_size(example))
-    result = {**example, fields.IMAGE: pixels.moved(example[fields.IMAGE][tf.newaxis], _GRAY)[0]}
+    back = tf.linalg.inv(matrix)
+    origin = -tf.linalg.matvec(back, shift)
+    image = example[fields.IMAGE][tf.newaxis]
+    result = {**example, fields.IMAGE: frames.warp(image, back, origin, _GRAY)[0]}
     if fields.MASKS in example:
         masks = example[fields.MASKS][..., tf.newaxis]
-        result[fields.MASKS] = pixels.moved(masks, 0)[..., 0]
+        result[fields.MASKS] = frames.warp(masks, back, origin, 0.0)[..., 0]
     size = tf.cast(frames.image_size(example), tf.float32)
     boxes = example[fields.BOXES]
     family = find_family(boxes)
@@ -131,38 +133,6 @@ def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Examp
         moved = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
         result.update(frames.with_points(example, moved / size, frames.inside(moved / size)))
     return examples.keep_boxes(result, tf.logical_and(visible, family.has_area(boxes)))
-
-
-class _Pixels:
-    """Sources of pixels if the center of each pixel p, (y, x), moves to matrix p + shift.
-
-    Args:
-        matrix: float32 [2, 2].
-        shift: float32 [2], in pixels.
-        size: int32 [2], size of the image before and after.
-    """
-
-    def __init__(self, matrix: tf.Tensor, shift: tf.Tensor, size: tf.Tensor):
-        back = tf.linalg.inv(matrix)
-        origin = -tf.linalg.matvec(back, shift)
-        # The kernel expects x before y, and the map from a result pixel to its source.
-        rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
-        rows = tf.gather(rows, [1, 0, 2], axis=1)
-        self._transform = tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1)
-        self._size = size
-
-    def moved(self, images: tf.Tensor, fill: int) -> tf.Tensor:
-        """Transform images [n, height, width, channels]; `fill` is used outside of the source."""
-        moved = tf.raw_ops.ImageProjectiveTransformV3(
-            images=images,
-            transforms=self._transform,
-            output_shape=self._size,
-            fill_value=float(fill),
-            interpolation='NEAREST',
-            fill_mode='CONSTANT',
-        )
-        moved.set_shape(images.shape)
-        return moved
 
 
 def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:

@@ -87,6 +87,7 @@ def random_jitter_boxes(
     return {**example, fields.BOXES: tf.clip_by_value(jittered, 0.0, 1.0)}
 
 
+@steps.register('scale_boxes_to_pixel_coordinates')
 def scale_boxes_to_pixel_coordinates(example: Example, seed: tf.Tensor) -> Example:
     """Scale normalized boxes and keypoints to pixels.
 
@@ -107,11 +108,3 @@ def _build_jitter(config: augmentation_pb2.RandomJitterBoxes, where: str) -> ste
     del where
     jitter = JITTERS[config.jitter_mode]
     return functools.partial(random_jitter_boxes, ratio=config.ratio, jitter=jitter)
-
-
-@steps.BUILDERS.register('scale_boxes_to_pixel_coordinates')
-def _build_to_pixels(
-    config: augmentation_pb2.ScaleBoxesToPixelCoordinates, where: str
-) -> steps.Step:
-    del config, where
-    return scale_boxes_to_pixel_coordinates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Callable, Sequence, Tuple
+from typing import Callable, Sequence, Tuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from protos import augmentation_pb2
 
 # (float32 image from 0 to 255, random number in [0, 1)) -> image.
 _Change = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+_Builder = TypeVar('_Builder', bound=Callable[..., _Change])
 
 # Weights of red, green and blue in the luminance (ITU-R BT.601), as TensorFlow rounds them.
 _LUMINANCE = np.array([0.2989, 0.587, 0.114], np.float32)
@@ -22,57 +23,8 @@ _CHANNELS = 3
 _TO_GRAY = np.tile(_LUMINANCE[:, np.newaxis], [1, _CHANNELS])
 
 
-def random_adjust_brightness(example: Example, seed: tf.Tensor, most: float = 0.2) -> Example:
-    """Add one random number to all pixels.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        most: largest absolute value of the number, for pixels from 0 to 1.
-    """
-    return _changed(example, seed, [_brightness(most)])
-
-
-def random_adjust_contrast(
-    example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
-) -> Example:
-    """Scale the distance of pixels from the mean of their channel by a random factor.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        smallest: smallest factor.
-        largest: largest factor.
-    """
-    return _changed(example, seed, [_contrast(smallest, largest)])
-
-
-def random_adjust_hue(example: Example, seed: tf.Tensor, most: float = 0.02) -> Example:
-    """Rotate the hue by a random amount.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        most: largest rotation in both directions; 1 is the whole circle.
-    """
-    return _changed(example, seed, [_hue(most)])
-
-
-def random_adjust_saturation(
-    example: Example, seed: tf.Tensor, smallest: float = 0.8, largest: float = 1.25
-) -> Example:
-    """Multiply the saturation by a random factor.
-
-    Args:
-        example: any example.
-        seed: int64 [2].
-        smallest: smallest factor.
-        largest: largest factor.
-    """
-    return _changed(example, seed, [_saturation(smallest, largest)])
-
-
-def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> Example:
+@steps.register('random_distort_color', order='color_ordering')
+def random_distort_color(example: Example, seed: tf.Tensor, order: int) -> Example:
     """Change brightness, saturation, hue and contrast at random.
 
     Args:
@@ -83,9 +35,8 @@ def random_distort_color(example: Example, seed: tf.Tensor, order: int = 0) -> E
     return _changed(example, seed, _DISTORTIONS[order])
 
 
-def adjust_gamma(
-    example: Example, seed: tf.Tensor, gamma: float = 1.0, gain: float = 1.0
-) -> Example:
+@steps.register('adjust_gamma', gamma='gamma', gain='gain')
+def adjust_gamma(example: Example, seed: tf.Tensor, gamma: float, gain: float) -> Example:
     """Compute gain * pixel^gamma, for pixels from 0 to 1.
 
     Args:
@@ -99,6 +50,7 @@ def adjust_gamma(
     return _with_image(example, _clip_to_range(gain * (image / 255.0) ** gamma * 255.0))
 
 
+@steps.register('rgb_to_gray')
 def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
     """Set the three channels to their luminance.
 
@@ -111,7 +63,8 @@ def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
     return _with_image(example, _mixed(image, _TO_GRAY))
 
 
-def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float = 0.1) -> Example:
+@steps.register('random_rgb_to_gray', probability='probability')
+def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float) -> Example:
     """Set the three channels to their luminance at random.
 
     Args:
@@ -135,8 +88,9 @@ def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
     return _mixed(image, (1.0 - share) * _TO_GRAY + share * np.eye(_CHANNELS, dtype=np.float32))
 
 
+@steps.register('random_pixel_value_scale', smallest='minval', largest='maxval')
 def random_pixel_value_scale(
-    example: Example, seed: tf.Tensor, smallest: float = 0.9, largest: float = 1.1
+    example: Example, seed: tf.Tensor, smallest: float, largest: float
 ) -> Example:
     """Multiply each value of each pixel by its own random factor.
 
@@ -182,66 +136,6 @@ def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[flo
     return _with_image(example, frames.to_float(example[fields.IMAGE]) - np.float32(means))
 
 
-@steps.BUILDERS.register('random_adjust_brightness')
-def _build_brightness(config: augmentation_pb2.RandomAdjustBrightness, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_adjust_brightness, most=config.max_delta)
-
-
-@steps.BUILDERS.register('random_adjust_contrast')
-def _build_contrast(config: augmentation_pb2.RandomAdjustContrast, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_adjust_contrast, smallest=config.min_delta, largest=config.max_delta
-    )
-
-
-@steps.BUILDERS.register('random_adjust_hue')
-def _build_hue(config: augmentation_pb2.RandomAdjustHue, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_adjust_hue, most=config.max_delta)
-
-
-@steps.BUILDERS.register('random_adjust_saturation')
-def _build_saturation(config: augmentation_pb2.RandomAdjustSaturation, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_adjust_saturation, smallest=config.min_delta, largest=config.max_delta
-    )
-
-
-@steps.BUILDERS.register('random_distort_color')
-def _build_distort(config: augmentation_pb2.RandomDistortColor, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_distort_color, order=config.color_ordering)
-
-
-@steps.BUILDERS.register('adjust_gamma')
-def _build_gamma(config: augmentation_pb2.AdjustGamma, where: str) -> steps.Step:
-    del where
-    return functools.partial(adjust_gamma, gamma=config.gamma, gain=config.gain)
-
-
-@steps.BUILDERS.register('rgb_to_gray')
-def _build_gray(config: augmentation_pb2.RGBtoGray, where: str) -> steps.Step:
-    del config, where
-    return rgb_to_gray
-
-
-@steps.BUILDERS.register('random_rgb_to_gray')
-def _build_random_gray(config: augmentation_pb2.RandomRGBtoGray, where: str) -> steps.Step:
-    del where
-    return functools.partial(random_rgb_to_gray, probability=config.probability)
-
-
-@steps.BUILDERS.register('random_pixel_value_scale')
-def _build_pixel_scale(config: augmentation_pb2.RandomPixelValueScale, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_pixel_value_scale, smallest=config.minval, largest=config.maxval
-    )
-
-
 @steps.BUILDERS.register('normalize_image')
 def _build_normalize(config: augmentation_pb2.NormalizeImage, where: str) -> steps.Step:
     differ = config.original_minval != config.original_maxval
@@ -260,11 +154,33 @@ def _build_subtract(config: augmentation_pb2.SubtractChannelMean, where: str) ->
     return functools.partial(subtract_channel_mean, means=list(config.means))
 
 
+def _register_change(name: str, **parameters: str) -> Callable[[_Builder], _Builder]:
+    """Return a decorator that registers a step of one change; see `steps.register`."""
+
+    def add(build: _Builder) -> _Builder:
+        def step(example: Example, seed: tf.Tensor, **values: float) -> Example:
+            return _changed(example, seed, [build(**values)])
+
+        steps.register(name, **parameters)(step)
+        return build
+
+    return add
+
+
+@_register_change('random_adjust_brightness', most='max_delta')
 def _brightness(most: float) -> _Change:
+    """Build a change that adds one number to all pixels.
+
+    Args:
+        most: largest absolute value of the number, for pixels from 0 to 1.
+    """
     return lambda image, uniform: image + randomness.between(uniform, -255 * most, 255 * most)
 
 
+@_register_change('random_adjust_contrast', smallest='min_delta', largest='max_delta')
 def _contrast(smallest: float, largest: float) -> _Change:
+    """Build a change that scales the distance of pixels from the mean of their channel."""
+
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         factor = randomness.between(uniform, smallest, largest)
         return tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor)
@@ -272,14 +188,24 @@ def _contrast(smallest: float, largest: float) -> _Change:
     return change
 
 
+@_register_change('random_adjust_hue', most='max_delta')
 def _hue(most: float) -> _Change:
+    """Build a change that rotates the hue.
+
+    Args:
+        most: largest rotation in both directions; 1 is the whole circle.
+    """
+
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.AdjustHue(images=image, delta=randomness.between(uniform, -most, most))
 
     return change
 
 
+@_register_change('random_adjust_saturation', smallest='min_delta', largest='max_delta')
 def _saturation(smallest: float, largest: float) -> _Change:
+    """Build a change that multiplies the saturation by a factor."""
+
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
         scale = randomness.between(uniform, smallest, largest)
         return tf.raw_ops.AdjustSaturation(images=image, scale=scale)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-
 import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data.augmentation import frames, randomness, steps
-from protos import augmentation_pb2
 
 
+@steps.register(
+    'random_self_concat_image',
+    vertical_probability='concat_vertical_probability',
+    horizontal_probability='concat_horizontal_probability',
+)
 def random_self_concat(
     example: Example,
     seed: tf.Tensor,
-    vertical_probability: float = 0.1,
-    horizontal_probability: float = 0.1,
+    vertical_probability: float,
+    horizontal_probability: float,
 ) -> Example:
     """Repeat the image with its objects below, and to the right.
 
@@ -52,16 +54,6 @@ def random_self_concat(
         size = frames.image_size(example)
         result[fields.MASKS] = _place_in_cells(result[fields.MASKS], cell_of_box, repeats, size)
     return result
-
-
-@steps.BUILDERS.register('random_self_concat_image')
-def _build(config: augmentation_pb2.RandomSelfConcatImage, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_self_concat,
-        vertical_probability=config.concat_vertical_probability,
-        horizontal_probability=config.concat_horizontal_probability,
-    )
 
 
 def _place_in_cells(

@@ -85,6 +85,12 @@ def crop_as_drawn(
     return frames.crop(example, window, min_overlap, clips, is_whole)
 
 
+@steps.register(
+    'random_crop_to_aspect_ratio',
+    aspect_ratio='aspect_ratio',
+    min_overlap='overlap_thresh',
+    clips='clip_boxes',
+)
 def random_crop_to_aspect_ratio(
     example: Example,
     seed: tf.Tensor,
@@ -182,19 +188,6 @@ def _build_ssd_fixed(
         for crop in build_crops(config, SSD_CROPS)
     ]
     return functools.partial(ssd_crop_fixed_aspect_ratio, crops=crops, aspect_ratio=ratio)
-
-
-@steps.BUILDERS.register('random_crop_to_aspect_ratio')
-def _build_to_aspect_ratio(
-    config: augmentation_pb2.RandomCropToAspectRatio, where: str
-) -> steps.Step:
-    del where
-    return functools.partial(
-        random_crop_to_aspect_ratio,
-        aspect_ratio=config.aspect_ratio,
-        min_overlap=config.overlap_thresh,
-        clips=config.clip_boxes,
-    )
 
 
 def _draw_window(

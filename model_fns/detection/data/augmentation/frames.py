@@ -152,6 +152,36 @@ def resize_masks(example: Example, size: Size, align_corners: bool = False) -> E
     return {**example, fields.MASKS: resized[..., 0]}
 
 
+def warp(
+    pixels: tf.Tensor,
+    back: tf.Tensor,
+    origin: tf.Tensor,
+    fill: float,
+    interpolation: str = 'NEAREST',
+) -> tf.Tensor:
+    """Transform images by an affine map; their size stays.
+
+    Args:
+        pixels: [n, height, width, channels].
+        back: float32 [2, 2]; the pixel p of the result, (y, x), is read at back p + origin.
+        origin: float32 [2], in pixels.
+        fill: value of pixels that are read outside of the image.
+        interpolation: `NEAREST` or `BILINEAR`.
+    """
+    # The kernel expects x before y.
+    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
+    rows = tf.gather(rows, [1, 0, 2], axis=1)
+    warped = tf.raw_ops.ImageProjectiveTransformV3(
+        images=pixels,
+        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1),
+        output_shape=tf.shape(pixels)[1:3],
+        fill_value=fill,
+        interpolation=interpolation,
+        fill_mode='CONSTANT',
+    )
+    return tf.ensure_shape(warped, pixels.shape)
+
+
 def scaled_size(size: tf.Tensor, factor: Union[float, tf.Tensor]) -> tf.Tensor:
     """Multiply a size by a factor and truncate it to int32 [2], at least one pixel."""
     return tf.maximum(tf.cast(tf.cast(size, tf.float32) * factor, tf.int32), 1)

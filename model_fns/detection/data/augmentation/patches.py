@@ -15,12 +15,18 @@ from model_fns.structures import images
 from protos import augmentation_pb2
 
 
+@steps.register(
+    'random_black_patches',
+    most='max_black_patches',
+    probability='probability',
+    size_to_image='size_to_image_ratio',
+)
 def random_black_patches(
     example: Example,
     seed: tf.Tensor,
-    most: int = 10,
-    probability: float = 0.5,
-    size_to_image: float = 0.1,
+    most: int,
+    probability: float,
+    size_to_image: float,
 ) -> Example:
     """Draw black squares at random positions.
 
@@ -104,17 +110,6 @@ def random_jpeg_quality(
     # This step uses a conditional because the codec costs more than all other steps.
     damaged = tf.cond(keep < keep_probability, lambda: image, lambda: _through_jpeg(image, quality))
     return {**example, fields.IMAGE: damaged}
-
-
-@steps.BUILDERS.register('random_black_patches')
-def _build_black(config: augmentation_pb2.RandomBlackPatches, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_black_patches,
-        most=config.max_black_patches,
-        probability=config.probability,
-        size_to_image=config.size_to_image_ratio,
-    )
 
 
 @steps.BUILDERS.register('random_patch_gaussian')

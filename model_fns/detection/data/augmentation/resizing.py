@@ -36,8 +36,9 @@ def resize_image(
     return frames.resize(example, (height, width), method)
 
 
+@steps.register('random_image_scale', smallest='min_scale_ratio', largest='max_scale_ratio')
 def random_image_scale(
-    example: Example, seed: tf.Tensor, smallest: float = 0.5, largest: float = 2.0
+    example: Example, seed: tf.Tensor, smallest: float, largest: float
 ) -> Example:
     """Resize an example by one random factor for both sides.
 
@@ -53,6 +54,7 @@ def random_image_scale(
     return frames.resize(example, size, align_corners=True)
 
 
+@steps.register('random_resize_method', height='target_height', width='target_width')
 def random_resize_method(example: Example, seed: tf.Tensor, height: int, width: int) -> Example:
     """Resize an example to a fixed size by a random method of `images.resize`.
 
@@ -75,12 +77,18 @@ def random_resize_method(example: Example, seed: tf.Tensor, height: int, width: 
     return {**frames.resize_masks(example, (height, width)), fields.IMAGE: resized}
 
 
+@steps.register(
+    'random_downscale_to_target_pixels',
+    fewest='min_target_pixels',
+    most='max_target_pixels',
+    keep_probability='random_coef',
+)
 def random_downscale_to_target_pixels(
     example: Example,
     seed: tf.Tensor,
-    fewest: int = 300000,
-    most: int = 500000,
-    keep_probability: float = 0.0,
+    fewest: int,
+    most: int,
+    keep_probability: float,
 ) -> Example:
     """Shrink the image to a random number of pixels, if it has more.
 
@@ -109,35 +117,6 @@ def _build_resize(config: augmentation_pb2.ResizeImage, where: str) -> steps.Ste
         height=config.new_height,
         width=config.new_width,
         method=_METHODS[config.method],
-    )
-
-
-@steps.BUILDERS.register('random_image_scale')
-def _build_scale(config: augmentation_pb2.RandomImageScale, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_image_scale, smallest=config.min_scale_ratio, largest=config.max_scale_ratio
-    )
-
-
-@steps.BUILDERS.register('random_resize_method')
-def _build_resize_method(config: augmentation_pb2.RandomResizeMethod, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_resize_method, height=config.target_height, width=config.target_width
-    )
-
-
-@steps.BUILDERS.register('random_downscale_to_target_pixels')
-def _build_downscale(
-    config: augmentation_pb2.RandomDownscaleToTargetPixels, where: str
-) -> steps.Step:
-    del where
-    return functools.partial(
-        random_downscale_to_target_pixels,
-        fewest=config.min_target_pixels,
-        most=config.max_target_pixels,
-        keep_probability=config.random_coef,
     )
 
 

@@ -77,7 +77,10 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
     matrix = tf.stack([tf.stack([cosine, sine]), tf.stack([-sine, cosine])])
     center = size / 2.0
     shift = center - tf.linalg.matvec(matrix, center)
-    pixels = _warped(frames.to_float(image), matrix, 'BILINEAR')
+    back, pixel_center = tf.transpose(matrix), (size - 1.0) / 2.0
+    origin = pixel_center - tf.linalg.matvec(back, pixel_center)
+    float_image = frames.to_float(image)[tf.newaxis]
+    pixels = frames.warp(float_image, back, origin, _GRAY, 'BILINEAR')[0]
     if image.dtype == tf.uint8:
         pixels = tf.saturate_cast(tf.round(pixels), tf.uint8)
     boxes, family = example[fields.BOXES], find_family(example[fields.BOXES])
@@ -87,9 +90,8 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
     boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
     result = {**example, fields.IMAGE: pixels, fields.BOXES: boxes}
     if fields.MASKS in example:
-        masks = tf.transpose(tf.cast(example[fields.MASKS], tf.float32), [1, 2, 0])
-        turned = tf.transpose(_warped(masks, matrix, 'NEAREST', 0.0), [2, 0, 1])
-        result[fields.MASKS] = tf.cast(turned, example[fields.MASKS].dtype)
+        masks = example[fields.MASKS][..., tf.newaxis]
+        result[fields.MASKS] = frames.warp(masks, back, origin, 0.0)[..., 0]
     if fields.KEYPOINTS in example:
         points = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
         result.update(frames.with_points(example, points / size, frames.inside(points / size)))
@@ -106,28 +108,6 @@ def _is_visible(boxes: tf.Tensor, min_area_inside: float) -> tf.Tensor:
     # Rounding may make the visible area slightly less than the whole area.
     enough = visible >= (min_area_inside - 1e-5) * family.area(boxes)
     return tf.logical_and(inside, tf.logical_and(enough, visible > 0.0))
-
-
-def _warped(
-    image: tf.Tensor, matrix: tf.Tensor, interpolation: str, fill: float = _GRAY
-) -> tf.Tensor:
-    """Transform the points of an image [height, width, channels] by `matrix` about its center."""
-    size = tf.shape(image)[:2]
-    # The kernel expects x before y, at centers of pixels, and the source of each result pixel.
-    center = (tf.cast(size, tf.float32) - 1.0) / 2.0
-    back = tf.transpose(matrix)
-    origin = center - tf.linalg.matvec(back, center)
-    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], axis=1), [0])
-    rows = tf.gather(rows, [1, 0, 2], axis=1)
-    warped = tf.raw_ops.ImageProjectiveTransformV3(
-        images=image[tf.newaxis],
-        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], axis=1),
-        output_shape=size,
-        fill_value=fill,
-        interpolation=interpolation,
-        fill_mode='CONSTANT',
-    )[0]
-    return tf.ensure_shape(warped, image.shape)
 
 
 @steps.BUILDERS.register('random_rotation')

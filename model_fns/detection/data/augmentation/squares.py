@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
 from model_fns.detection.data.augmentation import frames, randomness, steps
-from protos import augmentation_pb2
 
 
+@steps.register(
+    'random_square_crop_by_scale',
+    max_border='max_border',
+    smallest='scale_min',
+    largest='scale_max',
+    num_scales='num_scales',
+)
 def random_square_crop_by_scale(
     example: Example,
     seed: tf.Tensor,
-    max_border: int = 128,
-    smallest: float = 0.6,
-    largest: float = 1.3,
-    num_scales: int = 8,
+    max_border: int,
+    smallest: float,
+    largest: float,
+    num_scales: int,
 ) -> Example:
     """Crop an example to a square of random size and position; the outside is black.
 
@@ -46,12 +50,18 @@ def random_square_crop_by_scale(
     return frames.pad(example, inside - begin, tf.stack([side, side]))
 
 
+@steps.register(
+    'random_scale_crop_and_pad_to_square',
+    side='output_size',
+    smallest='scale_min',
+    largest='scale_max',
+)
 def random_scale_crop_and_pad_to_square(
     example: Example,
     seed: tf.Tensor,
-    side: int = 512,
-    smallest: float = 0.1,
-    largest: float = 2.0,
+    side: int,
+    smallest: float,
+    largest: float,
 ) -> Example:
     """Resize by a random factor, then crop, or pad with black at the bottom and right.
 
@@ -74,31 +84,6 @@ def random_scale_crop_and_pad_to_square(
     begin = randomness.integer(position, 0, scaled - size)
     example = frames.crop(example, frames.pixel_window(begin, size, scaled), 0.0, True)
     return frames.pad(example, tf.zeros([2], tf.int32), tf.constant([side, side]))
-
-
-@steps.BUILDERS.register('random_square_crop_by_scale')
-def _build_square_crop(config: augmentation_pb2.RandomSquareCropByScale, where: str) -> steps.Step:
-    del where
-    return functools.partial(
-        random_square_crop_by_scale,
-        max_border=config.max_border,
-        smallest=config.scale_min,
-        largest=config.scale_max,
-        num_scales=config.num_scales,
-    )
-
-
-@steps.BUILDERS.register('random_scale_crop_and_pad_to_square')
-def _build_scale_crop(
-    config: augmentation_pb2.RandomScaleCropAndPadToSquare, where: str
-) -> steps.Step:
-    del where
-    return functools.partial(
-        random_scale_crop_and_pad_to_square,
-        side=config.output_size,
-        smallest=config.scale_min,
-        largest=config.scale_max,
-    )
 
 
 def _border(most: int, size: tf.Tensor) -> tf.Tensor:

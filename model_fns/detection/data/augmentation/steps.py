@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+import functools
+from typing import Any, Callable, Sequence, TypeVar
 
 import tensorflow as tf
 from google.protobuf import message as message_lib
@@ -17,6 +18,30 @@ Builder = Callable[[Any, str], Step]
 
 # Builders by the name of the field in `PreprocessingStep`.
 BUILDERS: registry.Registry[Builder] = registry.Registry('augmentation')
+
+_Function = TypeVar('_Function', bound=Callable[..., Example])
+
+
+def register(name: str, **parameters: str) -> Callable[[_Function], _Function]:
+    """Return a decorator that registers a step whose parameters are fields of its message.
+
+    A step whose parameters have to be checked or converted has a builder in `BUILDERS` instead.
+
+    Args:
+        name: name of the field in `PreprocessingStep`.
+        **parameters: name of the message's field for each parameter of the step after the seed.
+    """
+
+    def add(step: _Function) -> _Function:
+        def build(config: message_lib.Message, where: str) -> Step:
+            del where
+            values = {parameter: getattr(config, field) for parameter, field in parameters.items()}
+            return functools.partial(step, **values)
+
+        BUILDERS.add(name, build)
+        return step
+
+    return add
 
 
 def check(is_right: bool, where: str, config: message_lib.Message, field: str, expected: str):
