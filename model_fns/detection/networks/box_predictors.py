@@ -374,7 +374,7 @@ def _clip_range(config: Any) -> Optional[Tuple[float, float]]:
 
 
 def _common_depth(feature_maps: Sequence[tf.Tensor]) -> Optional[int]:
-    """Return the number of channels that most maps have; None if all maps have the same."""
+    """Return the most frequent number of channels, the first of ties; None if all are equal."""
     counts = collections.Counter(features.shape[-1] for features in feature_maps)
     return None if len(counts) == 1 else counts.most_common(1)[0][0]
 
