@@ -124,13 +124,11 @@ def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
             'override_base_feature_extractor_hyperparams: true.'
         )
     training = pipeline.train_config
-    steps = training.num_steps
-    short = 0 < steps < checks.SLOW_STATISTICS and not training.fine_tune_checkpoint
-    if extractor.batch_norm_trainable and not overridden and short:
+    if extractor.batch_norm_trainable and not overridden and checks.is_short(training):
         yield (
             f'{path}.batch_norm_trainable: the published moving statistics follow the network '
             f'within some {checks.SLOW_STATISTICS} steps, and evaluations use them: a run of '
-            f'{steps} steps from scratch needs conv_hyperparams with a smaller '
+            f'{training.num_steps} steps from scratch needs conv_hyperparams with a smaller '
             'batch_norm.decay and override_base_feature_extractor_hyperparams: true, or '
             'batch_norm_trainable: false.'
         )
