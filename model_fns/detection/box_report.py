@@ -164,7 +164,7 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
         return DataReport()
     sizes = _input_sizes(model.resizer, sorted({record.size for record in records}))
     lines = []
-    scaled = [_scaled(model, record, sizes[record.size][0]) for record in records]
+    scaled = _scaled(model, records, [sizes[record.size][0] for record in records])
     lines.append(f'boxes: {_spread(_roots(model, np.concatenate(scaled)))}')
     # Anchors depend on the size of the input; the most common size is used.
     by_size = collections.Counter(sizes[record.size][1] for record in records)
@@ -201,11 +201,23 @@ def _input_sizes(resizer: ImageResizer, sizes: Sequence[Size]) -> Dict[Size, Tup
         }
 
 
-def _scaled(model: Detector, record: Record, content: Size) -> np.ndarray:
-    """Scale the boxes [n, K] of a record to pixels of the network's input."""
+def _scaled(
+    model: Detector, records: Sequence[Record], contents: Sequence[Size]
+) -> List[np.ndarray]:
+    """Scale the boxes [n, K] of each record to pixels of the network's input.
+
+    Args:
+        model: the detector.
+        records: the records.
+        contents: height and width of the image of each record in the network's input.
+    """
     with tf.Graph().as_default(), tf1.Session() as session:
-        boxes = model.family.from_record(tf.constant(record.boxes), *map(float, record.size))
-        return session.run(model.family.scale(boxes, *map(float, content)))
+        values = tf1.placeholder(tf.float32, [None, len(model.family.RECORD_KEYS)])
+        size, content = (tf1.placeholder(tf.float32, [2]) for _ in range(2))
+        boxes = model.family.from_record(values, *tf.unstack(size))
+        scaled = model.family.scale(boxes, *tf.unstack(content))
+        run = session.make_callable(scaled, [values, size, content])
+        return [run(record.boxes, record.size, sides) for record, sides in zip(records, contents)]
 
 
 def _roots(model: Detector, boxes: np.ndarray) -> np.ndarray:

@@ -353,7 +353,6 @@ def build_ssd(
         (rotated_coder, rotated_anchors) if is_rotated else (box_coders, anchors)
     )
     coder = coder_module.build_box_coder(config.box_coder, f'{where}.box_coder')
-    background_column = config.add_background_class
 
     def build_extractor(is_training: bool) -> extractor.FeatureExtractor:
         return extractor.build_feature_extractor(
@@ -389,16 +388,9 @@ def build_ssd(
         ),
         assigner=_assigner(config, where, coder, family),
         box_coder=coder,
-        post_processor=post_processing.build_post_processing(
-            config.post_processing,
-            f'{where}.post_processing',
-            config.num_classes,
-            family,
-            background_column,
-            **({'change_frame': False} if is_rotated else {}),
-        ),
+        post_processor=_post_processor(config, where, family),
         loss_rules=_loss_rules(config, where, family),
-        background_column=background_column,
+        background_column=config.add_background_class,
         background_is_zeros=config.encode_background_as_zeros,
         family=quadrilaterals if is_rotated else axis_aligned,
         where=where,
@@ -416,6 +408,21 @@ def _assigner(
         coder,
         config.negative_class_weight,
         family,
+    )
+
+
+def _post_processor(
+    config: ssd_pb2.Ssd, where: str, family: Boxes
+) -> post_processing.PostProcessor:
+    # The model itself normalizes rotated boxes to the image.
+    changes = {'change_frame': False} if family is rotated else {}
+    return post_processing.build_post_processing(
+        config.post_processing,
+        f'{where}.post_processing',
+        config.num_classes,
+        family,
+        config.add_background_class,
+        **changes,
     )
 
 

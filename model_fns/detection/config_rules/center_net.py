@@ -61,8 +61,8 @@ def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
             'centers for background, as published with a weight of 0.'
         )
     training = pipeline.train_config
-    short = 0 < training.num_steps < checks.SLOW_STATISTICS and not training.fine_tune_checkpoint
-    if short and extractor.type.startswith('mobilenet') and not extractor.HasField(_DECAY):
+    has_published_decay = extractor.type.startswith('mobilenet') and not extractor.HasField(_DECAY)
+    if has_published_decay and checks.is_short(training):
         yield (
             f'{_WHERE}.feature_extractor.{_DECAY}: the published moving statistics of MobileNets '
             f'follow the network within some {checks.SLOW_STATISTICS} steps, and evaluations use '

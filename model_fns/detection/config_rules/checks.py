@@ -20,6 +20,7 @@ from protos import (
     post_processing_pb2,
     ssd_pb2,
     target_assignment_pb2,
+    train_pb2,
 )
 from protos.field_rules import FRACTION
 
@@ -114,6 +115,11 @@ _ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
         'super_categories',
     ),
 }
+
+
+def is_short(config: train_pb2.TrainConfig) -> bool:
+    """Check whether a run from scratch ends before slow moving statistics have settled."""
+    return 0 < config.num_steps < SLOW_STATISTICS and not config.fine_tune_checkpoint
 
 
 def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:

@@ -52,7 +52,6 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.faster_rcnn` beyond single fields."""
     yield from _problems(pipeline.model.faster_rcnn, _WHERE)
     if pipeline.model.faster_rcnn.HasField('context_config'):
-        yield from _check_context(pipeline.model.faster_rcnn)
         for path, reader in checks.readers(pipeline):
             if not reader.load_context_features:
                 yield Problem(
@@ -67,15 +66,6 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
                     'false; the model learns masks (number_of_stages: 3): expected true, and '
                     'records with image/object/mask.',
                 )
-
-
-def _check_context(config: faster_rcnn_pb2.FasterRcnn) -> Iterator[Problem]:
-    """Check for outputs and stages that attention to context does not support."""
-    for field in ('output_final_box_features', 'output_final_box_rpn_features'):
-        if getattr(config, field):
-            yield Problem(f'{_WHERE}.{field}', 'true; expected false with context_config.')
-    if config.number_of_stages == 3:
-        yield Problem(f'{_WHERE}.number_of_stages', '3; expected 2 with context_config.')
 
 
 def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
@@ -124,13 +114,11 @@ def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
             'override_base_feature_extractor_hyperparams: true.'
         )
     training = pipeline.train_config
-    steps = training.num_steps
-    short = 0 < steps < checks.SLOW_STATISTICS and not training.fine_tune_checkpoint
-    if extractor.batch_norm_trainable and not overridden and short:
+    if extractor.batch_norm_trainable and not overridden and checks.is_short(training):
         yield (
             f'{path}.batch_norm_trainable: the published moving statistics follow the network '
             f'within some {checks.SLOW_STATISTICS} steps, and evaluations use them: a run of '
-            f'{steps} steps from scratch needs conv_hyperparams with a smaller '
+            f'{training.num_steps} steps from scratch needs conv_hyperparams with a smaller '
             'batch_norm.decay and override_base_feature_extractor_hyperparams: true, or '
             'batch_norm_trainable: false.'
         )
@@ -156,20 +144,25 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
         )
     if config.number_of_stages > 1:
         yield from _second_stage(config, where)
-    if config.HasField('context_config') and (
-        config.number_of_stages == 1
-        or config.second_stage_box_predictor.HasField('rfcn_box_predictor')
-    ):
+    if config.HasField('context_config'):
+        yield from _context(config, where)
+
+
+def _context(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """Check for stages and outputs that attention to other images does not support."""
+    is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
+    if config.number_of_stages == 1 or is_position_sensitive:
         yield Problem(
             f'{where}.context_config',
             'it is for the box features of mask_rcnn_box_predictor, and the model has none: '
             'leave it out.',
         )
-    if config.HasField('context_config') and config.number_of_stages == 3:
+    if config.number_of_stages == 3:
         yield Problem(
             f'{where}.number_of_stages',
             '3; masks do not attend to other images: with context_config expected 2.',
         )
+    yield from _check_features(config, where, 'context_config does not apply to these features')
 
 
 def _anchors(

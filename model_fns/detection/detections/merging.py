@@ -211,10 +211,15 @@ def _is_cut(bounds: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) ->
 
 def _extents(detections: Mapping[str, np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
     """Compute the first and the last y and x of each detection: [n, 2] each."""
-    boxes = detections[fields.DETECTION_BOXES]
-    is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
-    shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
+    shapes = _corners(detections[fields.DETECTION_BOXES])
     return shapes.min(axis=1), shapes.max(axis=1)
+
+
+def _corners(boxes: np.ndarray) -> np.ndarray:
+    """Compute the corners [n, 4, 2] of axis-aligned [n, 4] or rotated boxes [n, 5] in pixels."""
+    if boxes.shape[1] == rotated_rectangles.SIZE:
+        return rotated_rectangles.corners(boxes)
+    return rotated_overlaps.corners(boxes)
 
 
 def _match_parts(
@@ -272,8 +277,8 @@ def _unsuppressed(detections: Mapping[str, np.ndarray]) -> np.ndarray:
         detections[_TILE],
     )
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
-    shapes = rotated_rectangles.corners(boxes) if is_rotated else rotated_overlaps.corners(boxes)
-    low, high = _extents(detections)
+    shapes = _corners(boxes)
+    low, high = shapes.min(axis=1), shapes.max(axis=1)
     threshold = _ROTATED_THRESHOLD if is_rotated else _AXIS_ALIGNED_THRESHOLD
     kept: List[int] = []
     for class_id in np.unique(classes):

@@ -162,12 +162,12 @@ class HardExamples(Reduction):
 
 
 class SampledExamples(Reduction):
-    """Reduction that counts all positives, and random negatives up to a fraction of positives.
+    """Reduction that counts all positives, and negatives drawn to a given ratio.
 
     Draws depend on the graph's seed and the global step.
 
     Args:
-        positive_fraction: fraction of positives, in (0, 1].
+        positive_fraction: fraction of positives among the counted anchors, in (0, 1].
         then: reduction of the drawn anchors.
     """
 

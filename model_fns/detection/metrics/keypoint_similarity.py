@@ -52,7 +52,8 @@ class Keypoints(Shape):
         points, objects = self._chosen(detections), self._chosen(groundtruth)
         labeled = ~np.isnan(objects).any(axis=-1)  # [m, k]
         apart = points[:, np.newaxis] - np.nan_to_num(objects)  # [n, m, k, 2]
-        # For an object without keypoints the distance to its box, enlarged twofold, is used.
+        # For an object without keypoints the distance to its box is used, after the box is enlarged
+        # by its own size on each side.
         box = np.asarray(groundtruth.boxes, np.float64)
         low, high, side = box[:, np.newaxis, :2], box[:, np.newaxis, 2:], box[:, 2:] - box[:, :2]
         side = side[:, np.newaxis]

@@ -278,7 +278,6 @@ def build_box_predictor(
     is_training: bool,
     inplace_batch_norm_update: bool = False,
     freeze_batch_norm: bool = False,
-    compute_dtype: tf.DType = tf.float32,
     quantization: Optional[layers.Quantization] = None,
     generation: generations.Generation = generations.FIRST,
 ) -> BoxPredictor:
@@ -292,7 +291,6 @@ def build_box_predictor(
         is_training: True: dropout is active and batch norm uses the batch's statistics.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
         freeze_batch_norm: True: batch norm uses its moving statistics in training too.
-        compute_dtype: see `layers.LayerStyle.compute_dtype`; predictions are always float32.
         quantization: see `layers.LayerStyle.quantization`.
         generation: generation of the detector.
 
@@ -314,7 +312,7 @@ def build_box_predictor(
         is_training,
         f'{where}.conv_hyperparams',
         inplace_batch_norm_update,
-    ).but(compute_dtype=compute_dtype, quantization=quantization)
+    ).but(quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
     return builders[kind](message, style, generation, code_size, class_columns)
 
@@ -374,7 +372,7 @@ def _clip_range(config: Any) -> Optional[Tuple[float, float]]:
 
 
 def _common_depth(feature_maps: Sequence[tf.Tensor]) -> Optional[int]:
-    """Return the number of channels that most maps have; None if all maps have the same."""
+    """Return the most frequent number of channels, the first of ties; None if all are equal."""
     counts = collections.Counter(features.shape[-1] for features in feature_maps)
     return None if len(counts) == 1 else counts.most_common(1)[0][0]
 

@@ -1,5 +1,7 @@
 """Boxes beside anchors, on a detector of two anchors."""
 
+from unittest import mock
+
 import numpy as np
 import tensorflow as tf
 
@@ -63,6 +65,15 @@ def test_boxes_that_no_anchor_overlaps():
     # The IoU of HALF is 0.8.
     assert report([HALF], 0.81).lines[-1] == 'matches: 100.0% of 1 boxes overlap no anchor by 0.81'
     assert report([HALF], 0.79).lines[-1] == 'matches: 0.0% of 1 boxes overlap no anchor by 0.79'
+
+
+def test_the_number_of_graphs_does_not_depend_on_that_of_records():
+    def count_graphs(boxes):
+        with mock.patch.object(tf, 'Graph', side_effect=tf.Graph) as graph:
+            report(boxes)
+        return graph.call_count
+
+    assert count_graphs([FITS]) == count_graphs([FITS, HALF, FAR]) > 0
 
 
 def test_detectors_without_anchors_have_sizes_alone():

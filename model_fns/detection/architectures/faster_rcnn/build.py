@@ -271,7 +271,7 @@ def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.L
     named.ClearField('op')
     style = hyperparams.build_layer_style(named, is_training, where)
     if generations.find_generation(config.feature_extractor.type) is generations.SECOND:
-        # As published: these layers ignore both.
+        # As published: these layers ignore the initializer and the regularizer of the config.
         return style.but(initializer=layers.XAVIER, regularizer=None)
     return style
 

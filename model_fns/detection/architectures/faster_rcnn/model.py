@@ -327,7 +327,10 @@ class FasterRcnnModel(detector.Detector):
         predictions: Dict[str, tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
     ) -> Dict[str, tf.Tensor]:
-        """Compute logits of the masks of proposals that hold an object."""
+        """Compute logits of the masks of proposals that hold an object.
+
+        All proposals have masks if batch norm uses their statistics.
+        """
         head = self._second.masks.build_head(True)
         boxes = predictions[fields.PROPOSAL_BOXES]
         marks = tf.fill(tf.shape(boxes)[:2], True)

@@ -123,10 +123,10 @@ def _mixed(numbers: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.bitwise_xor(numbers, _shifted(numbers, _LAST_SHIFT))
 
 
-def _shifted(numbers: tf.Tensor, indices: int) -> tf.Tensor:
-    """Shift to the right, filling with zeros."""
-    moved = tf.bitwise.right_shift(numbers, tf.constant(indices, tf.int64))
-    return tf.bitwise.bitwise_and(moved, tf.constant((1 << (64 - indices)) - 1, tf.int64))
+def _shifted(numbers: tf.Tensor, count: int) -> tf.Tensor:
+    """Shift to the right by a number of bits, filling with zeros."""
+    moved = tf.bitwise.right_shift(numbers, tf.constant(count, tf.int64))
+    return tf.bitwise.bitwise_and(moved, tf.constant((1 << (64 - count)) - 1, tf.int64))
 
 
 def _int64(bits: int) -> tf.Tensor:

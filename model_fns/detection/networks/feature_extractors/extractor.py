@@ -280,7 +280,6 @@ def build_feature_extractor(
     is_training: bool,
     freeze_batch_norm: bool = False,
     inplace_batch_norm_update: bool = False,
-    compute_dtype: tf.DType = tf.float32,
     quantization: Optional[layers.Quantization] = None,
 ) -> FeatureExtractor:
     """Build the feature extractor that a config describes.
@@ -290,7 +289,6 @@ def build_feature_extractor(
         is_training: True: batch norm uses the batch's statistics.
         freeze_batch_norm: True: batch norm uses its moving statistics in training too.
         inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
-        compute_dtype: see `layers.LayerStyle.compute_dtype`.
         quantization: see `layers.LayerStyle.quantization`.
 
     Raises:
@@ -299,7 +297,7 @@ def build_feature_extractor(
     kinds.refuse(config, WHERE)
     style = hyperparams.build_layer_style(
         config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
-    ).but(compute_dtype=compute_dtype, quantization=quantization)
+    ).but(quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
     style = generations.find_generation(config.type).separable(style)
     pyramid = None

@@ -54,8 +54,8 @@ class _ResNetV1Extractor(FeatureExtractor):
     def base_style(self) -> layers.LayerStyle:
         """Return the backbone's style.
 
-        Overriding hyperparameters do not change the decay, epsilon and scale of batch norm: the
-        detectors of the first generation do so, and their weights need that epsilon.
+        In the first generation overriding hyperparameters do not change the decay, epsilon and
+        scale of batch norm, as published weights depend on that epsilon.
         """
         generation = self.settings.generation
         options = registry.Options(weight_decay=generation.residual_decay)

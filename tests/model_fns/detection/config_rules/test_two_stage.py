@@ -282,8 +282,16 @@ def test_attention_is_not_for_boxes_that_are_cropped_anew():
     message = problem(
         'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
     )
-    assert named('output_final_box_features: true; expected false with context_config.') in message
-    assert named('number_of_stages: 3; expected 2 with context_config.') in message
+    assert (
+        named(
+            'output_final_box_features: true; context_config does not apply to these features: '
+            'expected false.'
+        )
+        in message
+    )
+    assert named('number_of_stages: 3; masks do not attend to other images: ') in message
+    # The third is the head, which has no masks.
+    assert '3 problems' in message
 
 
 EXTRACTOR = 'model.faster_rcnn.feature_extractor'
