@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_lib.config import required
+from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules
 from tests.estimator_lib.config import ruled_schema
 
@@ -12,7 +12,7 @@ GOOD = 'net { kind: "a" size: 3 layers: 4 part { dense: true } }'
 
 def problems(text, rules=NO_TASK):
     config = ruled_schema.parse(text)
-    return {problem.path: problem.text for problem in required.check_parts(rules, config)}
+    return {problem.path: problem.text for problem in message_checks.check_parts(rules, config)}
 
 
 def test_what_is_not_there_is_not_asked_for():
