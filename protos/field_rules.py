@@ -8,6 +8,7 @@ import math
 from typing import Optional, Tuple
 
 from google.protobuf import descriptor as descriptor_lib
+from google.protobuf import descriptor_pb2
 
 from protos import rules_pb2
 
@@ -60,10 +61,20 @@ def to_range(rule: rules_pb2.Rule) -> Optional[Range]:
     return Range(low, high, has('more_than'), has('less_than'))
 
 
+def read_rule(options: descriptor_pb2.FieldOptions) -> rules_pb2.Rule:
+    """Return the rule in the options of a field, with the parts of the rule that it shares."""
+    own: rules_pb2.Rule = options.Extensions[rules_pb2.rule]
+    shared = rules_pb2.SharedRule.DESCRIPTOR.values_by_number[own.shared].GetOptions()
+    rule = rules_pb2.Rule()
+    rule.CopyFrom(shared.Extensions[rules_pb2.parts])
+    rule.MergeFrom(own)
+    return rule
+
+
 @functools.cache
 def get_rule(field: descriptor_lib.FieldDescriptor) -> rules_pb2.Rule:
     """Return the rule of a field; an empty one if the schema has none."""
-    return field.GetOptions().Extensions[rules_pb2.rule]
+    return read_rule(field.GetOptions())
 
 
 @functools.cache

@@ -15,8 +15,6 @@ from typing import Optional, Sequence
 
 from google.protobuf import descriptor_pb2
 
-from protos import reference
-
 GRPCIO_TOOLS = '1.62.3'
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
@@ -57,6 +55,9 @@ def page() -> str:
     Raises:
         RuntimeError: see `generate`.
     """
+    # Import here: the page shows the rules of `rules_pb2`, which `generate` may have just written.
+    from protos import reference
+
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / 'schema'
         _protoc(['--include_source_info', f'--descriptor_set_out={path}'])

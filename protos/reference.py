@@ -217,7 +217,7 @@ def _read_field(field: _Field, message: descriptor_pb2.DescriptorProto, comment:
         kind=f'map from `{_SCALARS[entry.field[0].type]}` to ' if entry else kind,
         default=field.default_value,
         oneof=message.oneof_decl[field.oneof_index].name if field.HasField('oneof_index') else '',
-        rule=field.options.Extensions[rules_pb2.rule],
+        rule=field_rules.read_rule(field.options),
     )
 
 

@@ -15,13 +15,33 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/rules.proto\x12\x17vision_model_fns.protos\x1a google/protobuf/descriptor.proto\"\xc5\x01\n\x04Rule\x12\x0b\n\x03min\x18\x01 \x01(\x02\x12\x0b\n\x03max\x18\x02 \x01(\x02\x12\x11\n\tmore_than\x18\x03 \x01(\x02\x12\x11\n\tless_than\x18\x04 \x01(\x02\x12\x11\n\tnot_above\x18\x05 \x01(\t\x12\x10\n\x08required\x18\x06 \x01(\x08\x12\x10\n\x08requires\x18\x07 \x01(\t\x12\x0f\n\x07ignored\x18\x08 \x01(\t\x12\x13\n\x0bunsupported\x18\t \x01(\t\x12\x0e\n\x06values\x18\n \x03(\t\x12\x10\n\x08only_for\x18\x0b \x01(\t:L\n\x04rule\x12\x1d.google.protobuf.FieldOptions\x18\xe2\x8e\x03 \x01(\x0b\x32\x1d.vision_model_fns.protos.Rule:/\n\x06needed\x12\x1d.google.protobuf.OneofOptions\x18\xe2\x8e\x03 \x01(\x08')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12protos/rules.proto\x12\x17vision_model_fns.protos\x1a google/protobuf/descriptor.proto\"\xfa\x01\n\x04Rule\x12\x0b\n\x03min\x18\x01 \x01(\x02\x12\x0b\n\x03max\x18\x02 \x01(\x02\x12\x11\n\tmore_than\x18\x03 \x01(\x02\x12\x11\n\tless_than\x18\x04 \x01(\x02\x12\x11\n\tnot_above\x18\x05 \x01(\t\x12\x10\n\x08required\x18\x06 \x01(\x08\x12\x10\n\x08requires\x18\x07 \x01(\t\x12\x0f\n\x07ignored\x18\x08 \x01(\t\x12\x13\n\x0bunsupported\x18\t \x01(\t\x12\x0e\n\x06values\x18\n \x03(\t\x12\x10\n\x08only_for\x18\x0b \x01(\t\x12\x33\n\x06shared\x18\x0c \x01(\x0e\x32#.vision_model_fns.protos.SharedRule*\xdc\x06\n\nSharedRule\x12\x0e\n\nNOT_SHARED\x10\x00\x12\x44\n\x13\x42OXES_AND_KEYPOINTS\x10\x01\x1a+\x92\xf6\x18\'J%objects have boxes and keypoints here\x12M\n\x10LOSSES_BY_ANCHOR\x10\x02\x1a\x37\x92\xf6\x18\x33\x42\x31losses are always by anchor until they are summed\x12h\n\x0fLOSS_OF_ANCHORS\x10\x03\x1aS\x92\xf6\x18OJ<the loss of heat maps is penalty_reduced_logistic_focal_lossZ\x0f\x66\x61ster_rcnn ssd\x12k\n\x11LOSS_OF_HEAT_MAPS\x10\x04\x1aT\x92\xf6\x18PJNit is of heat maps and masks, for model.center_net; expected a loss of anchors\x12W\n\tNO_QUEUES\x10\x05\x1aH\x92\xf6\x18\x44\x42\x42there are no queues: the input pipeline feeds the network directly\x12`\n\x0cOBJECTS_ONLY\x10\x06\x1aN\x92\xf6\x18JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection\x12H\n\x0fONE_COMPUTATION\x10\x07\x1a\x33\x92\xf6\x18/B-there is one way to compute it, which is fast\x12Y\n\x11SECOND_STAGE_HEAD\x10\x08\x1a\x42\x92\xf6\x18>J/it is for the second stage of model.faster_rcnnZ\x0b\x66\x61ster_rcnn\x12r\n\x10SINGLE_SHOT_HEAD\x10\t\x1a\\\x92\xf6\x18XJQthe head of a two-stage detector is mask_rcnn_box_predictor or rfcn_box_predictorZ\x03ssd:L\n\x04rule\x12\x1d.google.protobuf.FieldOptions\x18\xe2\x8e\x03 \x01(\x0b\x32\x1d.vision_model_fns.protos.Rule:Q\n\x05parts\x12!.google.protobuf.EnumValueOptions\x18\xe2\x8e\x03 \x01(\x0b\x32\x1d.vision_model_fns.protos.Rule:/\n\x06needed\x12\x1d.google.protobuf.OneofOptions\x18\xe2\x8e\x03 \x01(\x08')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.rules_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
+  _globals['_SHAREDRULE'].values_by_name["BOXES_AND_KEYPOINTS"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["BOXES_AND_KEYPOINTS"]._serialized_options = b'\222\366\030\'J%objects have boxes and keypoints here'
+  _globals['_SHAREDRULE'].values_by_name["LOSSES_BY_ANCHOR"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["LOSSES_BY_ANCHOR"]._serialized_options = b'\222\366\0303B1losses are always by anchor until they are summed'
+  _globals['_SHAREDRULE'].values_by_name["LOSS_OF_ANCHORS"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["LOSS_OF_ANCHORS"]._serialized_options = b'\222\366\030OJ<the loss of heat maps is penalty_reduced_logistic_focal_lossZ\017faster_rcnn ssd'
+  _globals['_SHAREDRULE'].values_by_name["LOSS_OF_HEAT_MAPS"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["LOSS_OF_HEAT_MAPS"]._serialized_options = b'\222\366\030PJNit is of heat maps and masks, for model.center_net; expected a loss of anchors'
+  _globals['_SHAREDRULE'].values_by_name["NO_QUEUES"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["NO_QUEUES"]._serialized_options = b'\222\366\030DBBthere are no queues: the input pipeline feeds the network directly'
+  _globals['_SHAREDRULE'].values_by_name["OBJECTS_ONLY"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["OBJECTS_ONLY"]._serialized_options = b'\222\366\030JB=it is about boxes, masks or keypoints, and the model has noneZ\tdetection'
+  _globals['_SHAREDRULE'].values_by_name["ONE_COMPUTATION"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["ONE_COMPUTATION"]._serialized_options = b'\222\366\030/B-there is one way to compute it, which is fast'
+  _globals['_SHAREDRULE'].values_by_name["SECOND_STAGE_HEAD"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["SECOND_STAGE_HEAD"]._serialized_options = b'\222\366\030>J/it is for the second stage of model.faster_rcnnZ\013faster_rcnn'
+  _globals['_SHAREDRULE'].values_by_name["SINGLE_SHOT_HEAD"]._options = None
+  _globals['_SHAREDRULE'].values_by_name["SINGLE_SHOT_HEAD"]._serialized_options = b'\222\366\030XJQthe head of a two-stage detector is mask_rcnn_box_predictor or rfcn_box_predictorZ\003ssd'
+  _globals['_SHAREDRULE']._serialized_start=335
+  _globals['_SHAREDRULE']._serialized_end=1195
   _globals['_RULE']._serialized_start=82
-  _globals['_RULE']._serialized_end=279
+  _globals['_RULE']._serialized_end=332
 # @@protoc_insertion_point(module_scope)

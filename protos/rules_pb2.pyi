@@ -1,17 +1,43 @@
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Iterable as _Iterable, Optional as _Optional
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class SharedRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NOT_SHARED: _ClassVar[SharedRule]
+    BOXES_AND_KEYPOINTS: _ClassVar[SharedRule]
+    LOSSES_BY_ANCHOR: _ClassVar[SharedRule]
+    LOSS_OF_ANCHORS: _ClassVar[SharedRule]
+    LOSS_OF_HEAT_MAPS: _ClassVar[SharedRule]
+    NO_QUEUES: _ClassVar[SharedRule]
+    OBJECTS_ONLY: _ClassVar[SharedRule]
+    ONE_COMPUTATION: _ClassVar[SharedRule]
+    SECOND_STAGE_HEAD: _ClassVar[SharedRule]
+    SINGLE_SHOT_HEAD: _ClassVar[SharedRule]
+NOT_SHARED: SharedRule
+BOXES_AND_KEYPOINTS: SharedRule
+LOSSES_BY_ANCHOR: SharedRule
+LOSS_OF_ANCHORS: SharedRule
+LOSS_OF_HEAT_MAPS: SharedRule
+NO_QUEUES: SharedRule
+OBJECTS_ONLY: SharedRule
+ONE_COMPUTATION: SharedRule
+SECOND_STAGE_HEAD: SharedRule
+SINGLE_SHOT_HEAD: SharedRule
 RULE_FIELD_NUMBER: _ClassVar[int]
 rule: _descriptor.FieldDescriptor
+PARTS_FIELD_NUMBER: _ClassVar[int]
+parts: _descriptor.FieldDescriptor
 NEEDED_FIELD_NUMBER: _ClassVar[int]
 needed: _descriptor.FieldDescriptor
 
 class Rule(_message.Message):
-    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for")
+    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for", "shared")
     MIN_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
     MORE_THAN_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +49,7 @@ class Rule(_message.Message):
     UNSUPPORTED_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     ONLY_FOR_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     min: float
     max: float
     more_than: float
@@ -34,4 +61,5 @@ class Rule(_message.Message):
     unsupported: str
     values: _containers.RepeatedScalarFieldContainer[str]
     only_for: str
-    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ...) -> None: ...
+    shared: SharedRule
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ..., shared: _Optional[_Union[SharedRule, str]] = ...) -> None: ...

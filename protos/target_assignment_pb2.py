@@ -16,7 +16,7 @@ from protos import box_coding_pb2 as protos_dot_box__coding__pb2
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/target_assignment.proto\x12\x17vision_model_fns.protos\x1a\x17protos/box_coding.proto\x1a\x12protos/rules.proto\"\xcd\x01\n\x0eTargetAssigner\x12\x31\n\x07matcher\x18\x01 \x01(\x0b\x32 .vision_model_fns.protos.Matcher\x12R\n\x15similarity_calculator\x18\x02 \x01(\x0b\x32\x33.vision_model_fns.protos.RegionSimilarityCalculator\x12\x34\n\tbox_coder\x18\x03 \x01(\x0b\x32!.vision_model_fns.protos.BoxCoder\"\xaa\x01\n\x07Matcher\x12@\n\x0e\x61rgmax_matcher\x18\x01 \x01(\x0b\x32&.vision_model_fns.protos.ArgMaxMatcherH\x00\x12\x46\n\x11\x62ipartite_matcher\x18\x02 \x01(\x0b\x32).vision_model_fns.protos.BipartiteMatcherH\x00\x42\x15\n\rmatcher_oneof\x12\x04\x90\xf6\x18\x01\"\xa1\x02\n\rArgMaxMatcher\x12\x1e\n\x11matched_threshold\x18\x01 \x01(\x02:\x03\x30.5\x12 \n\x13unmatched_threshold\x18\x02 \x01(\x02:\x03\x30.5\x12 \n\x11ignore_thresholds\x18\x03 \x01(\x08:\x05\x66\x61lse\x12,\n\x1enegatives_lower_than_unmatched\x18\x04 \x01(\x08:\x04true\x12\'\n\x18\x66orce_match_for_each_row\x18\x05 \x01(\x08:\x05\x66\x61lse\x12U\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB3\x92\xf6\x18/B-there is one way to compute it, which is fast\"i\n\x10\x42ipartiteMatcher\x12U\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB3\x92\xf6\x18/B-there is one way to compute it, which is fast\"\xe4\x02\n\x1aRegionSimilarityCalculator\x12N\n\x16neg_sq_dist_similarity\x18\x01 \x01(\x0b\x32,.vision_model_fns.protos.NegSqDistSimilarityH\x00\x12@\n\x0eiou_similarity\x18\x02 \x01(\x0b\x32&.vision_model_fns.protos.IouSimilarityH\x00\x12@\n\x0eioa_similarity\x18\x03 \x01(\x0b\x32&.vision_model_fns.protos.IoaSimilarityH\x00\x12W\n\x1athresholded_iou_similarity\x18\x04 \x01(\x0b\x32\x31.vision_model_fns.protos.ThresholdedIouSimilarityH\x00\x42\x19\n\x11region_similarity\x12\x04\x90\xf6\x18\x01\"\x15\n\x13NegSqDistSimilarity\"9\n\rIouSimilarity\x12(\n\x14max_angle_difference\x18\xe8\x07 \x01(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"\x0f\n\rIoaSimilarity\"F\n\x18ThresholdedIouSimilarity\x12*\n\riou_threshold\x18\x01 \x01(\x02:\x03\x30.5B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\x80?')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/target_assignment.proto\x12\x17vision_model_fns.protos\x1a\x17protos/box_coding.proto\x1a\x12protos/rules.proto\"\xcd\x01\n\x0eTargetAssigner\x12\x31\n\x07matcher\x18\x01 \x01(\x0b\x32 .vision_model_fns.protos.Matcher\x12R\n\x15similarity_calculator\x18\x02 \x01(\x0b\x32\x33.vision_model_fns.protos.RegionSimilarityCalculator\x12\x34\n\tbox_coder\x18\x03 \x01(\x0b\x32!.vision_model_fns.protos.BoxCoder\"\xaa\x01\n\x07Matcher\x12@\n\x0e\x61rgmax_matcher\x18\x01 \x01(\x0b\x32&.vision_model_fns.protos.ArgMaxMatcherH\x00\x12\x46\n\x11\x62ipartite_matcher\x18\x02 \x01(\x0b\x32).vision_model_fns.protos.BipartiteMatcherH\x00\x42\x15\n\rmatcher_oneof\x12\x04\x90\xf6\x18\x01\"\xf4\x01\n\rArgMaxMatcher\x12\x1e\n\x11matched_threshold\x18\x01 \x01(\x02:\x03\x30.5\x12 \n\x13unmatched_threshold\x18\x02 \x01(\x02:\x03\x30.5\x12 \n\x11ignore_thresholds\x18\x03 \x01(\x08:\x05\x66\x61lse\x12,\n\x1enegatives_lower_than_unmatched\x18\x04 \x01(\x08:\x04true\x12\'\n\x18\x66orce_match_for_each_row\x18\x05 \x01(\x08:\x05\x66\x61lse\x12(\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\"<\n\x10\x42ipartiteMatcher\x12(\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\"\xe4\x02\n\x1aRegionSimilarityCalculator\x12N\n\x16neg_sq_dist_similarity\x18\x01 \x01(\x0b\x32,.vision_model_fns.protos.NegSqDistSimilarityH\x00\x12@\n\x0eiou_similarity\x18\x02 \x01(\x0b\x32&.vision_model_fns.protos.IouSimilarityH\x00\x12@\n\x0eioa_similarity\x18\x03 \x01(\x0b\x32&.vision_model_fns.protos.IoaSimilarityH\x00\x12W\n\x1athresholded_iou_similarity\x18\x04 \x01(\x0b\x32\x31.vision_model_fns.protos.ThresholdedIouSimilarityH\x00\x42\x19\n\x11region_similarity\x12\x04\x90\xf6\x18\x01\"\x15\n\x13NegSqDistSimilarity\"9\n\rIouSimilarity\x12(\n\x14max_angle_difference\x18\xe8\x07 \x01(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"\x0f\n\rIoaSimilarity\"F\n\x18ThresholdedIouSimilarity\x12*\n\riou_threshold\x18\x01 \x01(\x02:\x03\x30.5B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\x80?')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -26,9 +26,9 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_MATCHER'].oneofs_by_name['matcher_oneof']._options = None
   _globals['_MATCHER'].oneofs_by_name['matcher_oneof']._serialized_options = b'\220\366\030\001'
   _globals['_ARGMAXMATCHER'].fields_by_name['use_matmul_gather']._options = None
-  _globals['_ARGMAXMATCHER'].fields_by_name['use_matmul_gather']._serialized_options = b'\222\366\030/B-there is one way to compute it, which is fast'
+  _globals['_ARGMAXMATCHER'].fields_by_name['use_matmul_gather']._serialized_options = b'\222\366\030\002`\007'
   _globals['_BIPARTITEMATCHER'].fields_by_name['use_matmul_gather']._options = None
-  _globals['_BIPARTITEMATCHER'].fields_by_name['use_matmul_gather']._serialized_options = b'\222\366\030/B-there is one way to compute it, which is fast'
+  _globals['_BIPARTITEMATCHER'].fields_by_name['use_matmul_gather']._serialized_options = b'\222\366\030\002`\007'
   _globals['_REGIONSIMILARITYCALCULATOR'].oneofs_by_name['region_similarity']._options = None
   _globals['_REGIONSIMILARITYCALCULATOR'].oneofs_by_name['region_similarity']._serialized_options = b'\220\366\030\001'
   _globals['_IOUSIMILARITY'].fields_by_name['max_angle_difference']._options = None
@@ -40,17 +40,17 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_MATCHER']._serialized_start=313
   _globals['_MATCHER']._serialized_end=483
   _globals['_ARGMAXMATCHER']._serialized_start=486
-  _globals['_ARGMAXMATCHER']._serialized_end=775
-  _globals['_BIPARTITEMATCHER']._serialized_start=777
-  _globals['_BIPARTITEMATCHER']._serialized_end=882
-  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_start=885
-  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_end=1241
-  _globals['_NEGSQDISTSIMILARITY']._serialized_start=1243
-  _globals['_NEGSQDISTSIMILARITY']._serialized_end=1264
-  _globals['_IOUSIMILARITY']._serialized_start=1266
-  _globals['_IOUSIMILARITY']._serialized_end=1323
-  _globals['_IOASIMILARITY']._serialized_start=1325
-  _globals['_IOASIMILARITY']._serialized_end=1340
-  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_start=1342
-  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_end=1412
+  _globals['_ARGMAXMATCHER']._serialized_end=730
+  _globals['_BIPARTITEMATCHER']._serialized_start=732
+  _globals['_BIPARTITEMATCHER']._serialized_end=792
+  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_start=795
+  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_end=1151
+  _globals['_NEGSQDISTSIMILARITY']._serialized_start=1153
+  _globals['_NEGSQDISTSIMILARITY']._serialized_end=1174
+  _globals['_IOUSIMILARITY']._serialized_start=1176
+  _globals['_IOUSIMILARITY']._serialized_end=1233
+  _globals['_IOASIMILARITY']._serialized_start=1235
+  _globals['_IOASIMILARITY']._serialized_end=1250
+  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_start=1252
+  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_end=1322
 # @@protoc_insertion_point(module_scope)

@@ -6,19 +6,14 @@ Each check yields `Problem`s instead of raising, so that a user sees all of them
 from __future__ import annotations
 
 import logging
-import math
-import re
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
-
-from google.protobuf import message as message_lib
+from typing import Iterator, List, Mapping, Optional, Sequence
 
 from estimator_lib import errors
-from estimator_lib.config import requirements, schedule_checks, schema, support
+from estimator_lib.config import requirements, schedule_checks, support
+from estimator_lib.config.message_checks import find_problems
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
-from estimator_lib.config.required import check_parts
-from estimator_lib.config.rules import ConfigRules, Field, PipelineConfig, Problem
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from estimator_lib.environment import MODES
-from protos import field_rules
 
 log = logging.getLogger('estimator_lib')
 
@@ -62,10 +57,8 @@ def validate(
     used, rules = _sections(config, mode), _ENGINE + (rules or ConfigRules())
     trains, evaluates = _uses(mode, 'train_config'), _uses(mode, 'eval_config')
     problems = [
-        *support.unsupported(rules, used),
-        *_values(rules, used),
+        *find_problems(rules, used),
         *(problem for check in rules.problems for problem in check(used)),
-        *check_parts(rules, used),
         *(_training(rules, used, needed=mode is not None) if trains else ()),
         *(_evaluation(used, needed=mode is not None) if evaluates else ()),
         *(_evaluation_in_training(used) if mode and trains and evaluates else ()),
@@ -86,33 +79,6 @@ def validate(
     return warnings
 
 
-def check_message(
-    rules: ConfigRules,
-    message: message_lib.Message,
-    where: str,
-    further: Iterable[Problem] = (),
-) -> None:
-    """Check one message that is used without its config.
-
-    Args:
-        rules: the rules of the task that reads the message.
-        message: a part of a config.
-        where: its path in the config.
-        further: more problems of the message.
-
-    Raises:
-        errors.ConfigError: a field is not supported, missing, out of range or out of order.
-    """
-    problems = [
-        *support.unsupported(rules, message, where),
-        *_values(rules, message, where),
-        *check_parts(rules, message, where),
-        *further,
-    ]
-    if problems:
-        raise errors.ConfigError(support.listed(problems))
-
-
 def _uses(mode: Optional[str], section: str) -> bool:
     return section not in _UNUSED.get(mode or '', ())
 
@@ -126,53 +92,6 @@ def _sections(config: PipelineConfig, mode: Optional[str]) -> PipelineConfig:
     for section in _UNUSED.get(mode or '', ()):
         used.ClearField(section)
     return used
-
-
-def _values(rules: ConfigRules, message: message_lib.Message, where: str = '') -> Iterator[Problem]:
-    """Check for values out of range, NaN, infinity, placeholders and malformed patterns."""
-    for path, field, value in support.set_fields(rules, message, where):
-        if schema.is_message(field):
-            continue
-        repeated = schema.is_repeated(field)
-        for index, each in enumerate(value if repeated else [value]):
-            text = _value_problem(rules, field, each)
-            if text:
-                yield Problem(f'{path}.{index}' if repeated else path, text)
-
-
-def _value_problem(rules: ConfigRules, field: Field, value: Any) -> str:
-    """Return the problem of one value; empty if there is none."""
-    if isinstance(value, str):
-        malformed = _pattern_problem(value) if _name(field) in _PATTERNS else ''
-        return errors.placeholder_problem(value) or malformed
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'{value}; expected a finite number.'
-    allowed = rules.range(field)
-    if allowed is not None and not allowed.holds(value):
-        return f'{field_rules.format_number(value)}; expected {allowed}.'
-    return ''
-
-
-def _name(field: Field) -> str:
-    return f'{schema.short_name(field.containing_type)}.{field.name}'
-
-
-# Fields that hold regular expressions.
-_PATTERNS = (
-    'TrainConfig.freeze_variables',
-    'TrainConfig.update_trainable_variables',
-    'GradientMultiplier.variable_pattern',
-)
-
-
-def _pattern_problem(pattern: str) -> str:
-    if not pattern:
-        return 'an empty pattern, which every variable matches; expected a regular expression.'
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return f'{pattern!r} is not a regular expression: {error}.'
-    return ''
 
 
 def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Iterator[Problem]:

@@ -1,11 +1,12 @@
 """Rules of single fields: read from the options, about what there is, and true of the defaults."""
 
+import collections
 import math
 
 import pytest
 from google.protobuf import descriptor as descriptor_lib
 
-from protos import field_rules, model_pb2, pipeline_pb2, rules_pb2, ssd_pb2
+from protos import field_rules, input_reader_pb2, model_pb2, pipeline_pb2, rules_pb2, ssd_pb2
 from protos.field_rules import Range
 
 Field = descriptor_lib.FieldDescriptor
@@ -64,6 +65,21 @@ def test_a_rule_is_read():
     assert not field_rules.is_needed(model)
     coders = ssd_pb2.Ssd.DESCRIPTOR.fields_by_name['box_coder'].message_type.oneofs
     assert all(map(field_rules.is_needed, coders))
+
+
+def test_a_field_adds_its_own_parts_to_a_shared_rule():
+    field = input_reader_pb2.InputReader.DESCRIPTOR.fields_by_name['num_keypoints']
+    rule = field_rules.get_rule(field)
+    assert rule.only_for == 'detection'
+    assert rule.ignored == 'it is about boxes, masks or keypoints, and the model has none'
+    assert field_rules.get_range(field) == Range(0, 1000)
+    assert field in field_rules.find_fields(field.containing_type, 'only_for')
+
+
+def test_every_shared_rule_is_shared():
+    values = rules_pb2.SharedRule.DESCRIPTOR.values_by_number
+    users = collections.Counter(field_rules.get_rule(field).shared for field in FIELDS)
+    assert [value.name for number, value in values.items() if users[number] < 2] == []
 
 
 @pytest.mark.parametrize(

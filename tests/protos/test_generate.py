@@ -2,6 +2,9 @@
 
 import json
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import pytest
 from google.protobuf import descriptor as descriptor_lib
@@ -148,6 +151,21 @@ def test_generated_modules_are_those_that_the_generator_makes(tmp_path):
     kept = {path.name: path.read_text() for path in PROTOS.glob('*_pb2.py*')}
     assert sorted(made) == sorted(kept)
     assert [name for name in made if made[name] != kept[name]] == []
+
+
+def test_the_page_shows_the_rules_as_they_are_written_now(tmp_path):
+    reason = generate.missing_generator()
+    if reason:
+        pytest.skip(reason)
+    shutil.copytree(PROTOS, tmp_path / 'protos', ignore=shutil.ignore_patterns('__pycache__'))
+    rules = tmp_path / 'protos' / 'rules.proto'
+    text = rules.read_text()
+    assert text.count('there are no queues') == 1
+    rules.write_text(text.replace('there are no queues', 'there are no lines'))
+    (tmp_path / 'docs').mkdir()
+    subprocess.run([sys.executable, '-m', 'protos.generate'], cwd=tmp_path, check=True)
+    page = (tmp_path / 'docs' / 'config.md').read_text()
+    assert 'there are no lines' in page and 'there are no queues' not in page
 
 
 def test_a_generator_of_another_version_is_refused(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from estimator_lib.config import validation
+from estimator_lib.config import message_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
 from model_fns.detection.config_rules import checks
 from model_fns.detection.config_rules.kinds import CENTER_NET
@@ -30,7 +30,7 @@ def check(config: _Config, where: str) -> None:
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    validation.check_message(CENTER_NET, config, where, _problems(config, where))
+    message_checks.check_message(CENTER_NET, config, where, _problems(config, where))
 
 
 def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:

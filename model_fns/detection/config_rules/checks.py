@@ -6,7 +6,7 @@ from typing import Iterable, Iterator, Mapping, Tuple, Union
 
 from google.protobuf import message as message_lib
 
-from estimator_lib.config import validation
+from estimator_lib.config import message_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
 from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
@@ -70,7 +70,7 @@ def check_part(message: message_lib.Message, where: str, further: Iterable[Probl
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    validation.check_message(SINGLE_SHOT, message, where, further)
+    message_checks.check_message(SINGLE_SHOT, message, where, further)
 
 
 def find_warnings(config: PipelineConfig) -> Iterator[str]:

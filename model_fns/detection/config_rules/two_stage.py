@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Union
 
-from estimator_lib.config import support, validation
+from estimator_lib.config import message_checks, support
 from estimator_lib.config.rules import PipelineConfig, Problem
 from model_fns.detection import generations
 from model_fns.detection.config_rules import checks, rotated
@@ -45,7 +45,7 @@ def check(config: faster_rcnn_pb2.FasterRcnn, where: str) -> None:
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    validation.check_message(TWO_STAGE, config, where, _problems(config, where))
+    message_checks.check_message(TWO_STAGE, config, where, _problems(config, where))
 
 
 def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.config import ConfigRules, validation
+from estimator_lib.config import ConfigRules, message_checks
 from estimator_lib.task import Example, Features, Labels
 from model_fns.layers import crops
 from model_fns.segmentation import fields
@@ -291,7 +291,7 @@ def from_config(
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.
     """
-    validation.check_message(ConfigRules(), config, where)
+    message_checks.check_message(ConfigRules(), config, where)
     return Preprocessing(
         crop=crop,
         mean_pixel=tuple(mean_pixel),

@@ -5,7 +5,7 @@ from google.protobuf import text_format
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import validation
+from estimator_lib.config import message_checks, validation
 from model_fns import validate
 from model_fns.segmentation import config_rules
 from protos import pipeline_pb2, segmentation_pb2
@@ -91,10 +91,10 @@ def test_fields_that_need_another_one(fields, expected):
 def test_numbers_that_cannot_be(values, text):
     message = segmentation_pb2.SegmentationPreprocessing(**values)
     with pytest.raises(errors.ConfigError) as caught:
-        validation.check_message(config_rules.RULES, message, 'here')
+        message_checks.check_message(config_rules.RULES, message, 'here')
     assert str(caught.value).startswith(f'here.{text}')
 
 
 def test_the_least_scale_is_in():
     message = segmentation_pb2.SegmentationPreprocessing(min_scale_factor=0.01)
-    validation.check_message(config_rules.RULES, message, 'here')
+    message_checks.check_message(config_rules.RULES, message, 'here')

@@ -4,7 +4,7 @@ import pytest
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import required, support
+from estimator_lib.config import message_checks, support
 from model_fns.detection.config_rules import kinds
 from protos import ssd_pb2
 from tests import tiny_detection
@@ -76,7 +76,8 @@ def test_names_are_looked_up_before_anything_is_made(setting, start):
 def problems(text):
     config = config_lib.parse_pipeline_config(text, 'text')
     return {
-        problem.path: problem.text for problem in required.check_parts(kinds.SINGLE_SHOT, config)
+        problem.path: problem.text
+        for problem in message_checks.check_parts(kinds.SINGLE_SHOT, config)
     }
 
 

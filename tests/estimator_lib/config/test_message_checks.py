@@ -1,9 +1,10 @@
-"""What messages must have, choose, and keep in order."""
+"""Required fields and choices, numbers in order, and all problems of a message in one error."""
 
 import pytest
 
-from estimator_lib.config import required
-from estimator_lib.config.rules import ConfigRules
+from estimator_lib import errors
+from estimator_lib.config import message_checks
+from estimator_lib.config.rules import ConfigRules, Problem
 from tests.estimator_lib.config import ruled_schema
 
 NO_TASK = ConfigRules()
@@ -12,7 +13,7 @@ GOOD = 'net { kind: "a" size: 3 layers: 4 part { dense: true } }'
 
 def problems(text, rules=NO_TASK):
     config = ruled_schema.parse(text)
-    return {problem.path: problem.text for problem in required.check_parts(rules, config)}
+    return {problem.path: problem.text for problem in message_checks.check_parts(rules, config)}
 
 
 def test_what_is_not_there_is_not_asked_for():
@@ -45,3 +46,21 @@ def test_messages_that_are_there(old, new, expected):
 def test_a_task_requires_more():
     rules = ConfigRules(required={'RuledNet': ('queue',)})
     assert problems(GOOD, rules) == {'net.queue': 'not set.'}
+
+
+def test_all_problems_of_a_message_are_one_error():
+    net = ruled_schema.parse('net { kind: "a" size: 10 layers: 4 square: true least: 3 }').net
+    further = [Problem('here.layers', 'too few.')]
+    with pytest.raises(errors.ConfigError) as caught:
+        message_checks.check_message(NO_TASK, net, 'here', further)
+    assert [line.split(': ')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
+        'here.square',
+        'here.size',
+        'here.part',
+        'here.least',
+        'here.layers',
+    ]
+
+
+def test_a_message_without_problems():
+    message_checks.check_message(NO_TASK, ruled_schema.parse(GOOD).net, 'here')

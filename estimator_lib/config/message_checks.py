@@ -1,0 +1,158 @@
+"""Checks of single messages: unsupported fields, values, required fields, numbers in order."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Iterable, Iterator, List
+
+from google.protobuf import descriptor as descriptor_lib
+from google.protobuf import message as message_lib
+
+from estimator_lib import errors
+from estimator_lib.config import schema, support
+from estimator_lib.config.rules import ConfigRules, Field, Problem
+from protos import field_rules
+
+# Fields that hold regular expressions.
+_PATTERNS = (
+    'TrainConfig.freeze_variables',
+    'TrainConfig.update_trainable_variables',
+    'GradientMultiplier.variable_pattern',
+)
+
+
+def check_message(
+    rules: ConfigRules,
+    message: message_lib.Message,
+    where: str,
+    further: Iterable[Problem] = (),
+) -> None:
+    """Check one message that is used without its config.
+
+    Args:
+        rules: the rules of the task that reads the message.
+        message: a part of a config.
+        where: its path in the config.
+        further: more problems of the message.
+
+    Raises:
+        errors.ConfigError: a field is not supported, missing, out of range or out of order.
+    """
+    problems = [*find_problems(rules, message, where), *further]
+    if problems:
+        raise errors.ConfigError(support.listed(problems))
+
+
+def find_problems(
+    rules: ConfigRules, message: message_lib.Message, where: str = ''
+) -> Iterator[Problem]:
+    """Check the fields of a config, each message for itself.
+
+    Args:
+        rules: the rules of the task.
+        message: a pipeline config, or a part of one.
+        where: the path of the part in the pipeline config.
+
+    Yields:
+        Fields that are not supported, missing, out of range or out of order.
+    """
+    yield from support.unsupported(rules, message, where)
+    yield from _check_values(rules, message, where)
+    yield from check_parts(rules, message, where)
+
+
+def check_parts(
+    rules: ConfigRules, config: message_lib.Message, where: str = ''
+) -> Iterator[Problem]:
+    """Check the messages that are set in a config for missing fields and numbers out of order.
+
+    Args:
+        rules: the rules of the task.
+        config: a pipeline config, or a part of one.
+        where: the path of the part in the pipeline config.
+
+    Yields:
+        The problems.
+    """
+    for path, message in support.set_messages(rules, config, where):
+        descriptor = message.DESCRIPTOR
+        yield from _missing(rules, path, message)
+        for oneof in _must_choose(descriptor):
+            if message.WhichOneof(oneof.name) is None:
+                yield Problem(path, f'empty; expected one of: {_members(rules, oneof)}.')
+        for field in field_rules.find_fields(descriptor, 'not_above'):
+            other = field_rules.get_rule(field).not_above
+            low, high = getattr(message, field.name), getattr(message, other)
+            if low > high and rules.is_supported(field):
+                text = f'{low:g}; expected at most {high:g}, {other}.'
+                yield Problem(f'{path}.{field.name}', text)
+
+
+def _missing(rules: ConfigRules, path: str, message: message_lib.Message) -> Iterator[Problem]:
+    set_fields = {field.name for field, value in message.ListFields() if value != ''}
+    for field in rules.required_fields(message.DESCRIPTOR):
+        if field.name not in set_fields:
+            yield Problem(f'{path}.{field.name}', _expected(rules, field))
+
+
+def _expected(rules: ConfigRules, field: descriptor_lib.FieldDescriptor) -> str:
+    """Return the error text for a required field that is not set."""
+    if schema.is_repeated(field):
+        return 'empty; expected at least one.'
+    if schema.is_message(field):
+        for oneof in _must_choose(field.message_type):
+            return f'is missing; expected one of: {_members(rules, oneof)}.'
+        return 'is missing.'
+    allowed = rules.range(field)
+    return 'not set.' if allowed is None else f'not set; expected {allowed}.'
+
+
+def _members(rules: ConfigRules, oneof: descriptor_lib.OneofDescriptor) -> str:
+    """List the supported members of a oneof for an error message."""
+    return ', '.join(field.name for field in oneof.fields if rules.is_supported(field))
+
+
+def _must_choose(message: descriptor_lib.Descriptor) -> List[descriptor_lib.OneofDescriptor]:
+    return [oneof for oneof in message.oneofs if field_rules.is_needed(oneof)]
+
+
+def _check_values(
+    rules: ConfigRules, message: message_lib.Message, where: str
+) -> Iterator[Problem]:
+    """Check for values out of range, NaN, infinity, placeholders and malformed patterns."""
+    for path, field, value in support.set_fields(rules, message, where):
+        if schema.is_message(field):
+            continue
+        repeated = schema.is_repeated(field)
+        for index, each in enumerate(value if repeated else [value]):
+            text = _value_problem(rules, field, each)
+            if text:
+                yield Problem(f'{path}.{index}' if repeated else path, text)
+
+
+def _value_problem(rules: ConfigRules, field: Field, value: Any) -> str:
+    """Return the problem of one value; empty if there is none."""
+    if isinstance(value, str):
+        malformed = _pattern_problem(value) if _name(field) in _PATTERNS else ''
+        return errors.placeholder_problem(value) or malformed
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'{value}; expected a finite number.'
+    allowed = rules.range(field)
+    if allowed is not None and not allowed.holds(value):
+        return f'{field_rules.format_number(value)}; expected {allowed}.'
+    return ''
+
+
+def _name(field: Field) -> str:
+    return f'{schema.short_name(field.containing_type)}.{field.name}'
+
+
+def _pattern_problem(pattern: str) -> str:
+    if not pattern:
+        return 'an empty pattern, which every variable matches; expected a regular expression.'
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f'{pattern!r} is not a regular expression: {error}.'
+    return ''
