@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model_fns.detection import recorded_detectors
+from tests.rounding import choose_bound
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
 
@@ -26,8 +27,8 @@ def test_inference_is_as_recorded(name):
 def test_training_is_as_recorded(name):
     case = recorded_detectors.load(name)
     ours = recorded_detectors.run(case, is_training=True)
-    # Batch statistics of the smallest maps are those of a few numbers, and enlarge rounding:
-    # without oneDNN's kernels the outputs differ by 1.4 %.
-    case.check('train/pred__box_encodings', ours.box_encodings, 3e-2)
-    case.check('train/pred__class_predictions_with_background', ours.class_logits, 3e-2)
+    # Batch statistics of the smallest maps are those of a few numbers, and enlarge rounding.
+    bound = choose_bound(5e-3, 3e-2)
+    case.check('train/pred__box_encodings', ours.box_encodings, bound)
+    case.check('train/pred__class_predictions_with_background', ours.class_logits, bound)
     case.check('train/regularization_loss', ours.regularization_loss, 1e-5)
