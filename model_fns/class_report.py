@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Counter, Dict, List, Mapping, Sequence, Tuple
 
 from estimator_lib import errors
 from estimator_lib.task import DataReport
@@ -38,19 +38,13 @@ def class_report(
             images.update(class_id for class_id, count in counts.items() if count)
         seen[reader] = images
         lines += [f'{reader}: classes', *_histogram(totals, images, len(records), names, unit)]
-    empty = [f'{reader}: {text}' for reader, text in _empty_readers(seen, names, unit)]
-    trained = [text for text in empty if text.startswith(f'{_TRAINING}:')]
-    untrained = [text for text in empty if text not in trained]
-    return DataReport(lines, [*untrained, *_missing(seen, names)], trained)
-
-
-def _empty_readers(
-    seen: Mapping[str, Counter[int]], names: Mapping[int, str], unit: str
-) -> Iterator[Tuple[str, str]]:
-    """Yield readers whose records have no example of the expected classes."""
-    for reader, images in seen.items():
-        if names and not any(images[class_id] for class_id in names):
-            yield reader, f'there are no {unit} of any of the {len(names)} classes'
+    empty = {
+        reader: f'{reader}: there are no {unit} of any of the {len(names)} classes'
+        for reader, images in seen.items()
+        if names and not any(images[class_id] for class_id in names)
+    }
+    problems = [empty.pop(_TRAINING)] if _TRAINING in empty else []
+    return DataReport(lines, [*empty.values(), *_missing(seen, names)], problems)
 
 
 def _histogram(

@@ -43,7 +43,7 @@ class _Place(NamedTuple):
     Attributes:
         offset: offset of the first byte.
         size: number of bytes.
-        checksum: CRC-32 of the bytes.
+        checksum: CRC-32 of key, size and bytes.
     """
 
     offset: int

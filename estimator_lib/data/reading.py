@@ -160,10 +160,7 @@ def plan_reading(
         raise ValueError('max_examples is for evaluation; training ends by num_epochs or steps.')
     if not training and reader.num_epochs > 1:
         log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
-    sources, num_sources = create_sources(reader, mode, batch_size)
-    # The published system takes one frame of a sequence at a time in training, else all.
-    sequences = create_sequences(task, reader, reader.frame_index if training else None)
-    sources = [dataclasses.replace(source, sequences=sequences) for source in sources]
+    sources, num_sources = _create_sources(task, reader, mode, batch_size)
     shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
     order = Order(
         seed=seed % 2**32,
@@ -181,7 +178,7 @@ def plan_reading(
         task=task,
         mode=mode,
         batch_size=batch_size // batch_parts,
-        sources=tuple(sources),
+        sources=sources,
         num_sources=num_sources,
         order=order,
         num_parallel_calls=_num_parallel_calls(reader, batch_size),
@@ -241,6 +238,17 @@ def create_sequences(
     if reader.input_type != input_reader_pb2.TF_SEQUENCE_EXAMPLE:
         return None
     return Sequences(task.split_sequence, frame)
+
+
+def _create_sources(
+    task: Task, reader: input_reader_pb2.InputReader, mode: str, batch_size: int
+) -> Tuple[Tuple[Source, ...], int]:
+    """Create the sources of a reader with their sequences; return them and the number of paths."""
+    sources, num_sources = create_sources(reader, mode, batch_size)
+    # The published system takes one frame of a sequence at a time in training, else all.
+    frame = reader.frame_index if mode == ModeKeys.TRAIN else None
+    sequences = create_sequences(task, reader, frame)
+    return tuple(dataclasses.replace(each, sequences=sequences) for each in sources), num_sources
 
 
 def _create_examples(

@@ -95,9 +95,10 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
         errors.UserError: there are no files, or nothing could be learned from the examples.
     """
     first = records.first_records(input_files(reader), _FIRST)
+    are_all = len(first) < _FIRST
     if create_sequences(task, reader) is not None:
         first = [frame for record in first for frame in task.split_sequence(record)]
-    return list(task.check_first_examples(first, are_all=len(first) < _FIRST))
+    return list(task.check_first_examples(first, are_all))
 
 
 def find_failure(

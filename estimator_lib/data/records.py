@@ -146,8 +146,8 @@ def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
 def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
     """Read the payloads of the first records without TensorFlow, whose devices must not start yet.
 
-    Reading stops at the first corrupt frame, whose length may exceed the memory. Training reports
-    the frame later.
+    Reading of a file stops at its first corrupt frame, whose length may exceed the memory. Training
+    reports the frame later.
 
     Args:
         files: the files, in order.
@@ -155,18 +155,19 @@ def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
     """
     payloads: List[bytes] = []
     unreadable = (_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError)
-    with contextlib.suppress(*unreadable, MemoryError, OverflowError):
-        for file in files:
-            with _open(file) as stream:
-                while len(payloads) < most and (header := stream.read(_HEADER_BYTES)):
-                    length = _payload_length(header, len(payloads))
-                    if not file.compression and length > file.size:
-                        return payloads
-                    payload = stream.read(length)
-                    if len(payload) < length:
-                        return payloads
-                    payloads.append(payload)
-                    stream.read(_FRAME_BYTES - _HEADER_BYTES)
+    for file in files:
+        if len(payloads) >= most:
+            break
+        with contextlib.suppress(*unreadable, MemoryError, OverflowError), _open(file) as stream:
+            while len(payloads) < most and (header := stream.read(_HEADER_BYTES)):
+                length = _payload_length(header, len(payloads))
+                if not file.compression and length > file.size:
+                    break
+                payload = stream.read(length)
+                if len(payload) < length:
+                    break
+                payloads.append(payload)
+                stream.read(_FRAME_BYTES - _HEADER_BYTES)
     return payloads
 
 

@@ -1,4 +1,4 @@
-"""Training under a `tf.distribute.Strategy`: its creation, and values across its replicas."""
+"""Training under a `tf.distribute.Strategy`: its creation, its scope and its devices."""
 
 from __future__ import annotations
 

@@ -107,7 +107,6 @@ class Evaluator:
         step = int(values['global_step'])
         eval_dir = self._estimator.eval_dir(examples.name)
         summaries.write(eval_dir, step, metrics, self._task.draw_metrics(values))
-
         if examples.name in self._pictures:
             self._pictures[examples.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started

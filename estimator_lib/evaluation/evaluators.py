@@ -88,9 +88,7 @@ def _named_readers(
     config: pipeline_pb2.TrainEvalPipelineConfig, eval_training_data: int
 ) -> List[Tuple[str, input_reader_pb2.InputReader]]:
     """Return name and reader of each evaluation set."""
-    readers = [
-        (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
-    ]
+    readers = _named_eval_readers(config)
     if eval_training_data:
         sample = _training_sample(config.train_input_reader, eval_training_data)
         readers.append((TRAINING_DATA, sample))
@@ -99,11 +97,19 @@ def _named_readers(
     return readers
 
 
+def _named_eval_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    return [
+        (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
+    ]
+
+
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
     """Return the titles of the evaluation sets, as messages show them, by the sets' names."""
     return {
-        reader.name or str(index): reader.name or f'eval_input_reader[{index}]{_files(reader)}'
-        for index, reader in enumerate(config.eval_input_reader)
+        name: reader.name or f'eval_input_reader[{index}]{_files(reader)}'
+        for index, (name, reader) in enumerate(_named_eval_readers(config))
     }
 
 

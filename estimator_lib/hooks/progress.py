@@ -97,11 +97,7 @@ class Progress:
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def line(self) -> str:
-        """Format the line.
-
-        Example: `step 120/1200  loss 1.234 (...)  lr 0.01  14.2 steps/s  454 ex/s  data 3 %  ETA
-            16s`.
-        """
+        """Format the line: `step 120/1200  loss 1.2 (...)  lr 0.01  14.2 steps/s  ...  ETA 16s`."""
         total = f'/{self.num_steps}' if self.num_steps else ''
         return '  '.join([f'step {self.step}{total}', *self.figures()])
 

@@ -6,7 +6,7 @@ import collections
 import difflib
 import logging
 import re
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -38,7 +38,8 @@ def select(
     Raises:
         errors.ConfigError: a pattern or scope matches no variable, or is no regular expression.
     """
-    names = list(dict.fromkeys(whole_name(variable) for variable in variables))
+    sizes = _sizes(variables)
+    names = list(sizes)
     scopes = [
         (f'trainable_scopes {scope!r}', _beginning(scope, names)) for scope in trainable_scopes
     ]
@@ -51,10 +52,11 @@ def select(
     trained -= {name for _, matched in freezes for name in matched}
     selected = [variable for variable in variables if whole_name(variable) in trained]
     if scopes or updates or freezes:
-        _log_selection([*scopes, *updates, *freezes], variables, selected)
+        chosen = [name for name in names if name in trained]
+        _log_selection([*scopes, *updates, *freezes], sizes, chosen)
     else:
-        parameters = sum(variable.shape.num_elements() or 0 for variable in selected)
-        log.info('parameters: %s in %d variables, all trained', f'{parameters:,}', len(selected))
+        parameters = f'{sum(sizes.values()):,}'
+        log.info('parameters: %s in %d variables, all trained', parameters, len(sizes))
     return selected
 
 
@@ -109,24 +111,24 @@ def _beginning(scope: str, names: Sequence[str]) -> List[str]:
     return matched
 
 
-def _log_selection(
-    rows: Sequence[Tuple[str, Sequence[str]]],
-    variables: Sequence[tf.Variable],
-    selected: Sequence[tf.Variable],
-) -> None:
-    """Log a table of the variables and parameters that each pattern matched, with totals."""
+def _sizes(variables: Sequence[tf.Variable]) -> Dict[str, int]:
+    """Count the parameters of each variable, by the name of the whole."""
     sizes: Dict[str, int] = collections.Counter()
     for variable in variables:
-        sizes[whole_name(variable)] += variable.shape.num_elements()
-    totals = [
-        ('all', list(sizes)),
-        ('trained', list(dict.fromkeys(whole_name(variable) for variable in selected))),
-    ]
+        sizes[whole_name(variable)] += variable.shape.num_elements() or 0
+    return sizes
+
+
+def _log_selection(
+    rows: Sequence[Tuple[str, Sequence[str]]], sizes: Mapping[str, int], trained: Sequence[str]
+) -> None:
+    """Log a table of the variables and parameters that each pattern matched, with totals."""
+    totals = [('all', list(sizes)), ('trained', trained)]
     width = max(len(label) for label, _ in [*rows, *totals])
     lines = [f'{"Trained variables":{width}}  variables      parameters']
     for label, names in [*rows, *totals]:
         parameters = sum(sizes[name] for name in names)
         lines.append(f'{label:{width}}  {len(names):9,}  {parameters:14,}')
     log.info('%s', '\n'.join(lines))
-    if not selected:
+    if not trained:
         log.warning('No variable is trained: only batch-norm statistics will change.')

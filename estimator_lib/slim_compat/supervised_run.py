@@ -102,7 +102,32 @@ class Run:
         self._summary_seconds = summary_seconds
         self._next_save = self._next_summary = time.monotonic()
 
-    def __call__(
+    def train(
+        self,
+        master: str,
+        session_config: Optional[tf1.ConfigProto],
+        wrapper: Optional[Callable[[tf1.Session], Any]],
+        ignore_live_threads: bool,
+    ) -> None:
+        """Train until a stop is requested; open a new session when one is aborted.
+
+        Args:
+            master: the address of the session's server.
+            session_config: the config of the session.
+            wrapper: called with the session; its result is used in place of the session.
+            ignore_live_threads: whether to accept threads that do not end.
+        """
+        while True:
+            try:
+                with self._supervisor.managed_session(
+                    master, session_config, start_standard_services=False
+                ) as session:
+                    self._train_session(session, wrapper, ignore_live_threads)
+                return
+            except tf.errors.AbortedError as error:
+                log.warning('the session was aborted and is opened again: %s', error.message)
+
+    def _train_session(
         self,
         session: tf1.Session,
         wrapper: Optional[Callable[[tf1.Session], Any]],

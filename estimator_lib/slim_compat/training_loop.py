@@ -309,15 +309,8 @@ def train(
             save_seconds=save_interval_secs,
             summary_seconds=save_summaries_secs,
         )
-        while True:
-            try:
-                with supervisor.managed_session(
-                    master, session_config, start_standard_services=False
-                ) as session:
-                    run(session, session_wrapper, ignore_live_threads)
-                return run.loss
-            except tf.errors.AbortedError as error:
-                log.warning('the session was aborted and is opened again: %s', error.message)
+        run.train(master, session_config, session_wrapper, ignore_live_threads)
+        return run.loss
 
 
 def _check_arguments(

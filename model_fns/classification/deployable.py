@@ -61,7 +61,7 @@ class ClassificationDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Return how far raw outputs agree, and the most probable classes."""
+        """Compare the outputs, and the most probable classes."""
         classes = agreement.class_agreement(
             [one[PROBABILITIES] for one in expected],
             [np.argmax(one[LOGITS], -1) for one in found],

@@ -32,7 +32,7 @@ def decode(
     label_map: Optional[LabelMap] = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Example:
-    """Return one record.
+    """Decode one record.
 
     Args:
         serialized: string scalar, a `tf.train.Example` with `image/encoded` and either

@@ -43,7 +43,7 @@ def metric_names(num_classes: int) -> List[str]:
 
 
 def class_accuracy_name(index: int) -> str:
-    """Return the accuracy among the examples of one class."""
+    """Return the name of the accuracy among the examples of one class."""
     return f'accuracy_class_{index}'
 
 

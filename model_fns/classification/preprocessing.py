@@ -41,7 +41,7 @@ class Family(abc.ABC):
     AUGMENTATIONS = ()  # what `train` varies, for people
 
     def train(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
-        """Return one image, varied.
+        """Vary one image for training, and convert it to the input of the network.
 
         Args:
             image: uint8 [any height, any width, channels], 3 channels or 1.
@@ -55,7 +55,7 @@ class Family(abc.ABC):
         return self._finish(self._distort(image, (height, width), seed), image, (height, width))
 
     def evaluate(self, image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-        """Return an image, or a batch of images of one size, without variation.
+        """Convert an image, or a batch of images of one size, to the input of the network.
 
         Args:
             image: uint8 [any height, any width, channels] or [batch, any height, any width,
@@ -77,7 +77,7 @@ class Family(abc.ABC):
         """Crop and resize images for evaluation: pixels from 0 to 255, of any numeric type."""
 
     def normalize(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Return pixels as the network wants them.
+        """Convert pixels to the input of the network.
 
         Args:
             pixels: float32 [.., height, width, channels] in [0, 255].
@@ -96,11 +96,11 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def _normalize(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Return float pixels from 0 to 255 as the network wants them."""
+        """Convert float pixels from 0 to 255 to the input of the network."""
 
     @abc.abstractmethod
     def _denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Return the inverse of `_normalize`."""
+        """Invert `_normalize`."""
 
     def _finish(self, pixels: tf.Tensor, image: tf.Tensor, size: Size) -> tf.Tensor:
         pixels = tf.cast(pixels, tf.float32)

@@ -210,7 +210,7 @@ class ClassificationTask(Task):
         }
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """Build the accuracy and recall of a batch, see `metrics.create_metrics`."""
+        """Build accumulators of accuracy and recall, see `metrics.create_metrics`."""
         return metrics.create_metrics(outputs[LOGITS], labels[inputs.LABEL], self._num_classes)
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:

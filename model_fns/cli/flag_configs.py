@@ -38,20 +38,19 @@ def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:
     saved = filter(None, map(config_lib.saved_pipeline_config, folders))
     path = options.pipeline_config_path or next(saved, '')
     if path:
-        config = load_file(options, path, settings)
-    elif _is_trained(options) or _is_existing_run(options):
+        return load_file(options, path, settings)
+    if _is_trained(options) or _is_existing_run(options):
         raise errors.UserError(
             f'there is no pipeline.config in {" or ".join(folders)}{_hint(folders)}; expected the '
             'folder of a run, or --pipeline_config_path.'
         )
-    else:
-        log.warning(
-            'no --pipeline_config_path%s: this is the embedded demo',
-            f', and no run in {folders[0]}{_hint(folders)}' if folders else '',
-        )
-        config = config_lib.parse_pipeline_config(
-            demo.demo_pipeline_text(), 'the embedded demo', options.config_override, settings
-        )
+    log.warning(
+        'no --pipeline_config_path%s: this is the embedded demo',
+        f', and no run in {folders[0]}{_hint(folders)}' if folders else '',
+    )
+    config = config_lib.parse_pipeline_config(
+        demo.demo_pipeline_text(), 'the embedded demo', options.config_override, settings
+    )
     return _sample_evaluations(options, config)
 
 

@@ -49,7 +49,7 @@ class Options:
 
     Attributes:
         num_shards: number of files for each part of a split.
-        stems: only these images; None for all.
+        stems: lines of a list, see `image_lists.select`; None: all images.
         skip_problems: leave out items with problems, instead of writing nothing.
         clips: boxes that reach outside of their image are clipped; else they are problems.
         bits: of the values in images of 16 bits a channel; None: 16.
@@ -65,6 +65,8 @@ class Options:
     num_shards: int = 4
     stems: Optional[Sequence[str]] = None
     skip_problems: bool = False
+    clips: bool = True
+    bits: Optional[int] = None
     apply_exif: bool = True
     split: Sequence[Tuple[str, float]] = ()
     tiling: Optional[Tiling] = None
@@ -72,8 +74,6 @@ class Options:
     drop_empty_tiles: bool = False
     seed: int = 0
     num_workers: int = 1
-    clips: bool = True
-    bits: Optional[int] = None
 
 
 class Outcome(NamedTuple):

@@ -8,7 +8,6 @@ import os
 from typing import Callable, Dict, Iterable, NamedTuple, Optional
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.datasets import codecs, records, sources
@@ -60,8 +59,6 @@ class IdPngs(paired.PairedSource):
         return _keyed_paths(self._image_folder, self._suffixes.images, folder_files.is_image)
 
     def _annotation_paths(self) -> Dict[str, str]:
-        if not tf.io.gfile.isdir(self._annotation_folder):
-            raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
         return _keyed_paths(
             self._annotation_folder, self._suffixes.annotations, self._is_annotation
         )
@@ -91,7 +88,7 @@ def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> D
     Raises:
         errors.DataError: there is no such folder, or two files have the same stem.
     """
-    folder_files.list_names(folder)
+    folder_files.list_names(folder)  # refuses a folder that is not there or not readable
     found: Dict[str, str] = {}
     for path, names in folder_files.walk(folder):
         for name in names:

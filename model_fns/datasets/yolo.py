@@ -123,14 +123,13 @@ class Yolo(paired.PairedSource):
             return self._pose(class_id, values, header, report)
         if len(values) == _BOX_NUMBERS:
             return _Object(class_id, report.fit(_box(values, header), header))
-        if len(values) < _LEAST_POLYGON_NUMBERS or len(values) % 2 or _has_visibilities(values):
-            hint = (
-                'keypoints behind a box, it seems: name the data file that has kpt_shape with '
-                '--names'
-                if _has_visibilities(values)
-                else _EXPECTED
+        if _has_visibilities(values):
+            raise errors.DataError(
+                f'{len(values)} numbers after the class; keypoints behind a box, it seems: name '
+                'the data file that has kpt_shape with --names.'
             )
-            raise errors.DataError(f'{len(values)} numbers after the class; {hint}.')
+        if len(values) < _LEAST_POLYGON_NUMBERS or len(values) % 2:
+            raise errors.DataError(f'{len(values)} numbers after the class; {_EXPECTED}.')
         xs = [x * header.width for x in values[::2]]
         ys = [y * header.height for y in values[1::2]]
         box = report.fit([min(ys), min(xs), max(ys), max(xs)], header)

@@ -1,7 +1,8 @@
 """Names of the tensors of examples, batches and outputs; published names where they exist.
 
 Tensors of an example have no batch dimension; features, labels and outputs have one.
-B is the batch, H x W the crop, C the number of classes.
+B is the batch, H x W the crop in training and else the size of the padded images, C the number of
+classes.
 """
 
 from __future__ import annotations

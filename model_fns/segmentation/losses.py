@@ -293,7 +293,7 @@ def resize_like(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 
 def labels_at_logits(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Resize labels to the size of logits, to the nearest pixels: int32 [B, h, w]."""
+    """Resize labels to the size of logits, from the nearest pixels: int32 [B, h, w]."""
     return sizes.resize(labels[..., tf.newaxis], sizes.spatial_size(logits), 'nearest')[..., 0]
 
 

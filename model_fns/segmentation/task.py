@@ -322,12 +322,12 @@ class SegmentationTask(Task):
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
-        """Return the instances as COCO lists them, see `pictures.Drawer.coco_results`."""
+        """Return the run lengths of instances or classes, see `pictures.Drawer.coco_results`."""
         _refuse_threshold(shown)
         return self._drawer.coco_results(outputs, shown.top_k)
 
     def serving_features(self, images: tf.Tensor) -> Features:
-        """Build features of images of any size, padded to the crop of training at least."""
+        """Build features of images of any size, padded to the least size of evaluations."""
         served = self._preprocessor.resize_for_serving(images)
         return serving.serving_features(images, served)
 
@@ -336,7 +336,7 @@ class SegmentationTask(Task):
         return dict(outputs)
 
     def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
-        """Return the network of images of the least size of an evaluation, see `Task`."""
+        """Build the network for small devices, for images of the least size of evaluations."""
         del ops
         deployable.refuse_options(options, 'segmentation finds no boxes')
         return SegmentationDeployable(
@@ -395,7 +395,7 @@ class SegmentationTask(Task):
         return label_map_files.asset_files(self._data.label_map)
 
     def check_example(self, serialized: bytes) -> Optional[str]:
-        """Return the problem of a record's labels; None without one."""
+        """Describe the first problem of a record's keys and headers; None: it has none."""
         return inputs.find_problem(serialized, self._reads_instances)
 
     def examine(self, serialized: bytes) -> class_report.Counts:

@@ -36,7 +36,10 @@ class PairedSource(Source):
 
     def items(self) -> List[Item]:
         """Return the images; an item's annotation is the path of its file, '' without one."""
-        paths, annotations = self._image_paths(), self._annotation_paths()
+        paths = self._image_paths()
+        if not tf.io.gfile.isdir(self._annotation_folder):
+            raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
+        annotations = self._annotation_paths()
         if not paths.keys() & annotations.keys():
             raise errors.DataError(
                 f'--annotations: {self._annotation_folder} has no {self.kind} with the stem of any '
@@ -82,8 +85,6 @@ class PairedSource(Source):
     def _annotation_paths(self) -> Dict[str, str]:
         """Return the paths of the annotations by the same key."""
         folder = self._annotation_folder
-        if not tf.io.gfile.isdir(folder):
-            raise errors.DataError(f'--annotations: there is no folder {folder}.')
         names = folder_files.list_names(folder)
         return sources.index_by_stem(
             [os.path.join(folder, name) for name in names if self._is_annotation(name)]

@@ -41,12 +41,15 @@ def create_parser() -> argparse.ArgumentParser:
         description='Converts data sets of common formats to TFRecord shards and a label map.',
     )
     _add_sources(parser)
+    _add_masks(parser)
+    _add_tiles(parser)
+    _add_image_rules(parser)
     _add_outputs(parser)
     return parser
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the data set."""
+    """Add the flags of the data set: its format, its files and its boxes."""
     parser.add_argument(
         '--from',
         dest='format',
@@ -77,6 +80,10 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help='yolo: file of the class names, one a line, or data.yaml (default: classes.txt, '
         'obj.names or data.yaml beside the annotations or a folder above)',
     )
+
+
+def _add_masks(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of masks: what their values, colors and file names mean."""
     parser.add_argument(
         '--mask_values',
         type=_mask_values,
@@ -109,6 +116,10 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--class_name', default='object', help="instances: the objects' class (default object)"
     )
+
+
+def _add_tiles(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of tiles: squares of large images with rotated boxes."""
     parser.add_argument(
         '--tile',
         type=int,
@@ -131,6 +142,10 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help='drop: tiles without an object are left out, of which training has too many where '
         'objects are few; keep them for an evaluation (default)',
     )
+
+
+def _add_image_rules(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how images and the borders of boxes are read."""
     parser.add_argument(
         '--outside',
         choices=('clip', 'error'),
@@ -275,18 +290,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
                 f'a name, like {flags.output_prefix}train.'
             )
         options = conversion.Options(
-            flags.num_shards,
-            image_lists.read(flags.list) if flags.list else None,
-            flags.on_error == 'skip',
-            flags.exif == 'apply',
-            flags.split or (),
-            _tiling(flags),
-            flags.min_area_inside,
-            flags.empty_tiles == 'drop',
-            flags.seed,
-            flags.num_workers,
-            flags.outside == 'clip',
-            flags.bits,
+            num_shards=flags.num_shards,
+            stems=image_lists.read(flags.list) if flags.list else None,
+            skip_problems=flags.on_error == 'skip',
+            clips=flags.outside == 'clip',
+            bits=flags.bits,
+            apply_exif=flags.exif == 'apply',
+            split=flags.split or (),
+            tiling=_tiling(flags),
+            min_area_inside=flags.min_area_inside,
+            drop_empty_tiles=flags.empty_tiles == 'drop',
+            seed=flags.seed,
+            num_workers=flags.num_workers,
         )
         source = sources.SOURCES.get(flags.format)(flags)
         paths = flags.label_map, flags.output_prefix

@@ -1,7 +1,7 @@
 """Metrics of a segmentation.
 
 An evaluation accumulates counts in local variables and computes scalars from them at its end: the
-result does not depend on the batches. B is the batch, H x W the crop.
+result does not depend on the batches. B is the batch, H x W the size of its images.
 """
 
 from __future__ import annotations

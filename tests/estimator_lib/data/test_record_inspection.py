@@ -1,4 +1,7 @@
+import pytest
+
 from estimator_lib.data import inputs
+from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 
 
@@ -78,3 +81,40 @@ def test_looking_ends_after_so_many_problems(tmp_path):
 def test_sound_records_have_no_problem(tmp_path):
     pattern = cases.write_shards(tmp_path, [5, 5])
     assert inputs.inspect_records(cases.IdTask(), cases.reader_of(pattern), check_all=True) == []
+
+
+class SequenceTask(cases.IdTask):
+    """Task that reports the arguments of its check; a sequence is its frames, joined by |."""
+
+    def split_sequence(self, serialized):
+        return serialized.split(b'|')
+
+    def check_first_examples(self, records, are_all):
+        return [f'{len(records)} {are_all}', *{record.decode() for record in records}]
+
+
+def _check_first(path, **fields):
+    return inputs.check_first_examples(SequenceTask(), cases.reader_of(path, **fields))
+
+
+@pytest.mark.parametrize(
+    'count, expected', [(99, '99 True'), (100, '100 False'), (120, '100 False')]
+)
+def test_the_first_examples_are_at_most_a_hundred(tmp_path, count, expected):
+    path = cases.write(tmp_path / 'a', [b'x|y'] * count)
+    assert _check_first(path) == [expected, 'x|y']
+
+
+@pytest.mark.parametrize('count, expected', [(60, '120 True'), (100, '200 False')])
+def test_the_first_examples_of_sequences_are_their_frames(tmp_path, count, expected):
+    path = cases.write(tmp_path / 'a', [b'x|x'] * count)
+    sequence = input_reader_pb2.TF_SEQUENCE_EXAMPLE
+    assert _check_first(path, input_type=sequence) == [expected, 'x']
+
+
+def test_first_examples_behind_a_corrupt_frame_come_from_the_next_file(tmp_path):
+    """A training that skips corrupt records learns from these."""
+    first = cases.write(tmp_path / 'a', [b'one'] * 2)
+    cases.change_byte(first, 3 + 16 + 2)  # a byte of the second length
+    cases.write(tmp_path / 'b', [b'one'] * 200)
+    assert _check_first(str(tmp_path / '*')) == ['100 False', 'one']

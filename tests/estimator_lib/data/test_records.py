@@ -175,7 +175,7 @@ def test_no_pattern_at_all():
 
 
 @pytest.mark.parametrize('compression', ['', 'GZIP'])
-def test_the_first_records_are_read_up_to_a_corrupt_one(tmp_path, compression):
+def test_the_first_records_are_those_of_the_first_files(tmp_path, compression):
     options = tf.io.TFRecordOptions(compression_type=compression)
     for name, contents in (('a', [b'one', b'']), ('b', [b'three', b'four'])):
         with tf.io.TFRecordWriter(str(tmp_path / name), options) as writer:
@@ -184,6 +184,32 @@ def test_the_first_records_are_read_up_to_a_corrupt_one(tmp_path, compression):
     files = records.find_files([str(tmp_path / '*')], 'field')
     assert records.first_records(files, 3) == [b'one', b'', b'three']
     assert records.first_records(files, 9) == [b'one', b'', b'three', b'four']
+
+
+@pytest.mark.parametrize('compression', ['', 'GZIP'])
+@pytest.mark.parametrize('corrupt', [b'0' * 30, b'0'], ids=['no header', 'truncated'])
+def test_the_first_records_are_of_each_file_those_before_a_corrupt_one(
+    tmp_path, compression, corrupt
+):
+    for name in 'ab':
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            writer.write(f'of {name}'.encode())
+    for name, rest in (('a', corrupt), ('b', b'')):
+        content = (tmp_path / name).read_bytes() + rest
+        (tmp_path / name).write_bytes(gzip.compress(content) if compression else content)
+    files = records.find_files([str(tmp_path / '*')], 'field')
+    assert records.first_records(files, 9) == [b'of a', b'of b']
+
+
+def test_files_after_the_first_records_are_not_opened(tmp_path, monkeypatch):
+    for name in 'ab':
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            writer.write(b'one')
+    first, second = records.find_files([str(tmp_path / '*')], 'field')
+    opened, open_file = [], records._open
+    monkeypatch.setattr(records, '_open', lambda file: opened.append(file) or open_file(file))
+    assert records.first_records([first, second], 1) == [b'one']
+    assert opened == [first]
 
 
 @pytest.mark.parametrize('length', [5, 2**40, 2**63 - 1, 2**64 - 1])

@@ -278,7 +278,7 @@ def test_a_run_goes_on_with_its_scale_or_in_another_type(float16, tmp_path, log,
     monkeypatch.setattr(half_types, 'half_type', lambda: tf.float16)
     assert train(11)['loss_scale/scale'] >= 2.0**14
     (said,) = [line for line in log.text.splitlines() if line.endswith('start fresh')]
-    assert 'loss_scale/scale' in said and 'start fresh' in said
+    assert 'loss_scale/scale' in said
 
 
 def test_what_a_smaller_scale_cannot_mend_is_for_the_policy(float16, tmp_path):

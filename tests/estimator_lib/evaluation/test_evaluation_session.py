@@ -92,7 +92,7 @@ def test_an_evaluator_builds_one_graph_for_each_set_and_draws_each_time(run, tmp
     assert drawn == [(step, *name) for step in (2, 4, 6) for name in names]
 
 
-def test_nothing_grows_over_twenty_evaluations(run, tmp_path):
+def test_nothing_grows_over_twenty_evaluations(run, tmp_path, request):
     config, folder = run
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
@@ -100,7 +100,8 @@ def test_nothing_grows_over_twenty_evaluations(run, tmp_path):
     kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     graph = kept._session.graph
     gc.collect()
-    gc.freeze()  # only objects of these evaluations are looked at, not those of a whole run
+    gc.freeze()  # only objects of these evaluations are counted, not those of other tests
+    request.addfinalizer(gc.unfreeze)
     objects = []
     for _ in range(20):
         kept.evaluate(str(folder / 'model.ckpt-2'))

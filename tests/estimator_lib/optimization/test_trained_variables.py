@@ -33,6 +33,15 @@ def test_everything_by_default(variables, caplog):
     assert caplog.messages == ['parameters: 223 in 5 variables, all trained']
 
 
+def test_the_parts_of_a_variable_count_as_one(caplog):
+    with tf.Graph().as_default(), caplog.at_level(logging.INFO, 'estimator_lib'):
+        partitioner = tf.compat.v1.fixed_size_partitioner(2)
+        parts = list(tf.compat.v1.get_variable('weights', [4, 3], partitioner=partitioner))
+        assert trained_variables.select(parts) == parts
+    assert len(parts) == 2
+    assert caplog.messages == ['parameters: 12 in 1 variables, all trained']
+
+
 def test_freeze(variables):
     selected = trained_variables.select(variables, freeze_patterns=['Net/.*/weights', 'HeadTwo'])
     assert names(selected) == ['Net/conv1/biases', 'Head/logits/weights']

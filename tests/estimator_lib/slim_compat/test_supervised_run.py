@@ -36,8 +36,7 @@ def run(folder, stop_after, save_seconds=600.0, first_step=0, options=None):
             save_seconds,
             summary_seconds=600.0,
         )
-        with supervisor.managed_session(start_standard_services=False) as session:
-            made(session, None, ignore_live_threads=False)
+        made.train('', None, None, ignore_live_threads=False)
         return made, calls
 
 
