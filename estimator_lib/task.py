@@ -246,7 +246,7 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
         """Return the names that `finish_metrics` may return, without building a graph."""
 
     def across_replicas(self) -> Sequence[str]:
-        """Return the set config fields whose computation needs the batches of all replicas.
+        """Return the fields that the config sets and that need the batches of all replicas.
 
         A run whose replicas cannot share batches is refused, with the names of these fields.
         """

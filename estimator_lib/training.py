@@ -161,7 +161,8 @@ def train_and_evaluate(
     for field in distribution.idle_fields(plan, config.train_config):
         log.warning('%s has no effect: training uses %s', field, plan.mode.value)
     evaluators.check_metric_names(task, config)
-    if task_of_cluster is None or task_of_cluster.is_chief:
+    writes = task_of_cluster is None or task_of_cluster.is_chief
+    if writes:
         for warning in inputs.check_first_examples(task, config.train_input_reader):
             log.warning('%s', warning)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
@@ -172,7 +173,6 @@ def train_and_evaluate(
     run = _Run(
         task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extensions
     )
-    writes = task_of_cluster is None or task_of_cluster.is_chief
     suffix = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
     log_file = os.path.join(model_dir, f'log{suffix}.txt')
     with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file):

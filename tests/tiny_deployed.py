@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.export import device_files, formats, samples, static_graph
+from estimator_lib.export.writers import Source
 from tests.model_fns.segmentation import tiny_networks
 
 tf1 = tf.compat.v1
@@ -82,7 +83,7 @@ class Deployed:
     ):
         writer = formats.create_writer(format_name)
         self.deployable = task.deployable(writer.ops, options)
-        self.graph = static_graph.build(self.deployable, config, checkpoint)
+        self.graph = static_graph.build(self.deployable, Source(task, config, checkpoint))
         path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)
         writer.convert(self.graph, path, quantize, representative)

@@ -88,13 +88,15 @@ def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
     import tensorflow as tf
 
     from estimator_lib.export import freezing, inference_graph, saved_model, serving
-    from protos import export_pb2
+    from estimator_lib.export.writers import Source
+    from protos import export_pb2, pipeline_pb2
 
     tf1 = tf.compat.v1
     with tf.Graph().as_default():
         receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
         outputs = inference_graph.build_outputs(task, receiver.features)
-        with inference_graph.trained_session(checkpoint, False, task) as session:
+        source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), checkpoint)
+        with inference_graph.trained_session(source) as session:
             if frozen:
                 graph = freezing.freeze(session, list(outputs.values()))
                 inputs = receiver.receiver_tensors

@@ -23,6 +23,7 @@ from estimator_lib.checkpoints import (
     restore_report,
 )
 from estimator_lib.export import inference_graph, serving
+from estimator_lib.export.writers import Source
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -65,8 +66,7 @@ def convert(
     with tf.Graph().as_default():
         _build(task)
         _log_report(task, prefix, config)
-        averages = config.eval_config.use_moving_averages
-        with inference_graph.trained_session(prefix, averages, task) as session:
+        with inference_graph.trained_session(Source(task, config, prefix)) as session:
             if is_object_based:
                 return _write_scopes(session, output_dir, int(step))
             values = _values(session, task, prefix)

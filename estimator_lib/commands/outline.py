@@ -27,7 +27,7 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     """Return the lines of `--mode=check` on steps, epochs, rates, checkpoints and evaluations."""
     train_config = config.train_config
     steps = train_config.num_steps
-    lines = [f'steps: {steps or "no limit"}, of {train_config.batch_size} examples']
+    lines = [_steps_line(train_config)]
     with contextlib.suppress(errors.UserError):
         count = inputs.count_records(inputs.input_files(config.train_input_reader))
         if steps and count:
@@ -85,7 +85,6 @@ def first_lines(
         config: the config of the run.
         network: the name of the network.
     """
-    train_config = config.train_config
     names = task.class_names()
     lines = [f'model: {task.name}, {network}']
     if names:
@@ -94,12 +93,14 @@ def first_lines(
     titles = evaluators.titles(config).values()
     for title, reader in zip(titles, config.eval_input_reader):
         lines.append(f'evaluation on {title}: {_data(reader)}')
-    lines.append(
-        f'steps: {train_config.num_steps or "no limit"}, of {train_config.batch_size} examples'
-    )
+    lines.append(_steps_line(config.train_config))
     accelerators = len(tf.config.list_physical_devices('GPU'))
     lines.append(f'devices: {accelerators} GPU, {os.cpu_count()} CPU cores')
     return lines
+
+
+def _steps_line(train_config: train_pb2.TrainConfig) -> str:
+    return f'steps: {train_config.num_steps or "no limit"}, of {train_config.batch_size} examples'
 
 
 def _data(reader: input_reader_pb2.InputReader) -> str:

@@ -46,16 +46,23 @@ def write(
     names = task.class_names()
     metrics = evaluated.read(checkpoint)
     texts = {
-        CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
         EXPORT_FILE: evaluated.to_json({**about, _ORIGIN: origin(config, checkpoint)}),
         **({LABELS_FILE: ''.join(f'{name}\n' for name in names)} if names else {}),
         **({evaluated.METRICS_FILE: evaluated.to_json(metrics)} if metrics else {}),
-        **task.asset_files(),
+        **model_texts(task, config),
     }
     tf.io.gfile.makedirs(folder)
     for name, text in texts.items():
         with tf.io.gfile.GFile(os.path.join(folder, name), 'w') as file:
             file.write(text)
+
+
+def model_texts(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
+    """Return `pipeline.config` and the files of `Task.asset_files`, as texts by file name."""
+    return {
+        CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
+        **task.asset_files(),
+    }
 
 
 def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dict[str, Any]:

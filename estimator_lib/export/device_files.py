@@ -132,10 +132,7 @@ class DeviceWriter(Writer[DeviceModel]):
             sample = samples.representative(task, config, self.representative_examples)
             log.info('ranges of activations are measured on %s', sample)
             representative = samples.pixels(task, deployable, sample.images)
-        graph = static_graph.build(
-            deployable, config, source.checkpoint, task, source.graph_hook_fn
-        )
-        return DeviceModel(graph, quantize, representative)
+        return DeviceModel(static_graph.build(deployable, source), quantize, representative)
 
     def write(self, model: DeviceModel, source: Source, folder: str) -> None:
         """Convert the network."""

@@ -91,7 +91,8 @@ def latest_export(folder: str) -> Optional[str]:
 
 def list_exports(folder: str) -> List[str]:
     """Return the SavedModels `folder/<timestamp>`, oldest first."""
-    paths = [os.path.join(folder, name) for name in _list_names(folder) if name.isdigit()]
+    names = [name for name in _list_names(folder) if _is_number(name)]
+    paths = [os.path.join(folder, name) for name in names]
     models = [path for path in paths if tf.io.gfile.exists(os.path.join(path, SAVED_MODEL_FILE))]
     return sorted(models, key=_timestamp)
 
@@ -122,11 +123,14 @@ def _new_path(export_dir: str) -> str:
         int(timestamp)
         for folder in (export_dir, *(os.path.join(parent, each) for each in siblings))
         for timestamp in _list_names(folder)
-        if timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MOST_DIGITS
+        if _is_number(timestamp) and len(timestamp) <= _MOST_DIGITS
     ]
     return os.path.join(export_dir, str(max(int(time.time()), *(each + 1 for each in taken), 0)))
 
 
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
+
+
 def _timestamp(path: str) -> int:
-    name = os.path.basename(path)
-    return int(name) if name.isdigit() else -1
+    return int(os.path.basename(path))

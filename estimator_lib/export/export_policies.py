@@ -10,7 +10,6 @@ import os
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
-from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
@@ -292,10 +291,7 @@ def create_exporters(
         written[checkpoint] = path
         return path
 
-    texts = {
-        artifacts.CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
-        **task.asset_files(),
-    }
+    texts = artifacts.model_texts(task, config)
     return exporters_from_config(config.export_config, model_dir, write, texts)
 
 
@@ -305,7 +301,7 @@ def exporters_from_config(
     """Build the exporters that a config enables.
 
     Args:
-        config: the pipeline config.
+        config: the `export_config` of the pipeline config.
         model_dir: of the exports; the best checkpoint is kept there too.
         write: writes one.
         texts: of files beside the best checkpoint, by name.

@@ -63,12 +63,12 @@ def _fields(name: str) -> List[str]:
 
 
 def endings() -> List[str]:
-    """Return how the names of files for devices end: `.tflite`, `.onnx`."""
+    """Return the endings of the names of files for devices: `.tflite`, `.onnx`."""
     return list(_device_writers())
 
 
 def writer_of_file(path: str) -> DeviceWriter:
-    """Return the writer of the format of a file for devices, by the end of the file's name.
+    """Return the writer of the format of a file for devices, by the ending of its name.
 
     Raises:
         errors.UserError: no format has such files.
@@ -84,7 +84,7 @@ def writer_of_file(path: str) -> DeviceWriter:
 
 
 def _device_writers() -> Mapping[str, Type[DeviceWriter]]:
-    """Return the formats of files for devices, by the ends of file names."""
+    """Return the formats of files for devices, by the endings of file names."""
     return {
         os.path.splitext(writer.file_name)[1]: writer
         for writer in WRITERS.values()

@@ -8,7 +8,7 @@ the graph, where constants serve requests faster (see `freezing`).
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -59,11 +59,10 @@ def build(source: Source, serving_input: int, images: Sequence[np.ndarray] = ())
         inputs = receiver.receiver_tensors
         outputs = build_outputs(source.task, receiver.features, source.graph_hook_fn)
         tensors = list(outputs.values())
-        averages = source.config.eval_config.use_moving_averages
         expected: List[Arrays] = []
 
         def freeze() -> freezing.Frozen:
-            with trained_session(source.checkpoint, averages, source.task) as session:
+            with trained_session(source) as session:
                 for image in images:
                     feed = {inputs[serving.INPUT_KEY]: image[np.newaxis]}
                     expected.append(session.run(outputs, feed))
@@ -85,15 +84,11 @@ def build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook = Non
 
 
 @contextlib.contextmanager
-def trained_session(
-    prefix: str, use_moving_averages: bool, task: Optional[Task] = None
-) -> Iterator[tf1.Session]:
-    """Open a session of the current graph with a checkpoint's values.
+def trained_session(source: Source) -> Iterator[tf1.Session]:
+    """Open a session of the current graph, the model's, with the values of its checkpoint.
 
     Args:
-        prefix: of the checkpoint.
-        use_moving_averages: see `savers.create_inference_saver`.
-        task: see there.
+        source: the model.
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model.
@@ -101,6 +96,8 @@ def trained_session(
     # Optimizing the graph for the few runs that it has here would take longer than they do.
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.graph_options.rewrite_options.disable_meta_optimizer = True
+    averages = source.config.eval_config.use_moving_averages
     with tf1.Session(config=session_config) as session:
-        savers.create_inference_saver(use_moving_averages, task).restore(session, prefix)
+        saver = savers.create_inference_saver(averages, source.task)
+        saver.restore(session, source.checkpoint)
         yield session

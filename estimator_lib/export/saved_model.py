@@ -66,6 +66,7 @@ class SavedModelWriter(Writer[InferenceGraph]):
         names += [self.signature_name] if self.signature_name else []
         write_graph(model.frozen, dict.fromkeys(names, model.signature()), folder)
         tf.io.gfile.makedirs(os.path.join(folder, artifacts.ASSETS))
+        # Earlier versions of this package read the origin from a file of its own.
         origin = artifacts.origin(source.config, source.checkpoint)
         with tf.io.gfile.GFile(
             os.path.join(folder, artifacts.ASSETS, artifacts.ORIGIN_FILE), 'w'

@@ -45,10 +45,9 @@ def serving_input_receiver_fn(
     Returns:
         A function that adds the inputs to the current graph. Its receiver tensor is named `inputs`:
         for `IMAGE_TENSOR` uint8 [batch, height, width, 3]; for `ENCODED_IMAGE_STRING_TENSOR` string
-        [batch], JPEG, PNG, GIF or BMP files, which may differ in size where the task brings all
-        images to one; for
-        `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as `image/encoded`. Beside it
-        are those of `Task.serving_side_inputs`.
+        [batch], JPEG, PNG, GIF or BMP files, which may differ in size where the task resizes all
+        images to one size; for `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as
+        `image/encoded`. Beside it are those of `Task.serving_side_inputs`.
     """
     build = {
         export_pb2.IMAGE_TENSOR: _images,

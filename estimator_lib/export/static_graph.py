@@ -24,9 +24,8 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export import freezing, inference_graph
 from estimator_lib.export.deployable import Deployable, Ops
-from estimator_lib.export.writers import GraphHook
-from estimator_lib.task import Task, Tensors
-from protos import pipeline_pb2
+from estimator_lib.export.writers import Source
+from estimator_lib.task import Tensors
 
 tf1 = tf.compat.v1
 
@@ -93,21 +92,12 @@ class StaticGraph(NamedTuple):
         return {name: tf.identity(output, name) for name, output in outputs.items()}
 
 
-def build(
-    deployable: Deployable,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    prefix: str,
-    task: Optional[Task] = None,
-    graph_hook_fn: GraphHook = None,
-) -> StaticGraph:
+def build(deployable: Deployable, source: Source) -> StaticGraph:
     """Build the network of a checkpoint.
 
     Args:
         deployable: from `Task.deployable`.
-        config: says whether moving averages of the variables are taken.
-        prefix: of the checkpoint.
-        task: see `inference_graph.trained_session`.
-        graph_hook_fn: see `writers.Source`.
+        source: the model.
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model, or the ranges of its
@@ -119,14 +109,13 @@ def build(
             name: tf.identity(output, f'raw/{name}')
             for name, output in deployable.network(image).items()
         }
-        if graph_hook_fn is not None:
-            graph_hook_fn()
-        averages = config.eval_config.use_moving_averages
-        with inference_graph.trained_session(prefix, averages, task) as session:
+        if source.graph_hook_fn is not None:
+            source.graph_hook_fn()
+        with inference_graph.trained_session(source) as session:
             frozen = freezing.freeze(session, list(raw.values()))
         outputs = list(raw.values())
         evaluated = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
-        plain = _with_plain_weights(frozen.to_graph_def(), prefix)
+        plain = _with_plain_weights(frozen.to_graph_def(), source.checkpoint)
         plain = freezing.Frozen(freezing.fold_constants(plain, outputs), {})
         plain = widen_ranges(freezing.fold_batch_norms(plain, outputs).to_graph_def())
     return StaticGraph(

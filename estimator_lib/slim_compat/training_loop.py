@@ -268,11 +268,7 @@ def train(
         'trace_every_n_steps': trace_every_n_steps is not None,
     }
     _check_arguments(train_op, number_of_steps, writes if logdir is None else {})
-    if startup_delay_steps > 0 and sync_optimizer:
-        raise ValueError(
-            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
-            'begin together.'
-        )
+    _check_start(startup_delay_steps, sync_optimizer)
     graph = graph or tf1.get_default_graph()
     with graph.as_default():
         if global_step is None:
@@ -323,6 +319,14 @@ def _check_arguments(
             raise ValueError(f'{name} is given, but logdir is None; expected a folder.')
     if number_of_steps is not None and number_of_steps <= 0:
         raise ValueError(f'number_of_steps is {number_of_steps}; expected more than 0, or None.')
+
+
+def _check_start(startup_delay_steps: int, sync_optimizer: Any) -> None:
+    if startup_delay_steps > 0 and sync_optimizer:
+        raise ValueError(
+            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
+            'begin together.'
+        )
 
 
 def _step_options(

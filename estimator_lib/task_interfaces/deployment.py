@@ -64,7 +64,7 @@ class Deployment(Named):
         return {}
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """Return the network as files for small devices have it.
+        """Return the network in its form for small devices.
 
         Args:
             ops: the ops that the format can compute.

@@ -15,7 +15,7 @@ def test_an_error_of_a_config_is_a_value_error():
 
 def test_nearest_names():
     assert errors.nearest_first('Batchsize', KNOWN)[0] == 'batch_size'
-    assert errors.nearest('OPTIMIZER', KNOWN) == 'optimizer'
+    assert errors.nearest('OPTIMZER', KNOWN) == 'optimizer'
     assert errors.nearest('xyz', KNOWN) is None
     assert errors.nearest('x', []) is None
 

@@ -1,5 +1,6 @@
 """Questions of sessions whether variables have values."""
 
+import pytest
 import tensorflow as tf
 
 from estimator_lib.checkpoints import ready_ops
@@ -16,8 +17,15 @@ def test_variables_of_a_process_on_its_own_are_ready():
     }
 
 
-def test_only_parameter_servers_with_values_are_live():
-    with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
-        tf1.train.create_global_step()
-        session.run(tf1.global_variables_initializer())
-        assert ready_ops.live_step(session) is None
+@pytest.mark.parametrize(('job', 'expected'), [('ps', 5), ('local', None)])
+def test_only_parameter_servers_with_values_are_live(job, expected):
+    server = tf1.train.Server({job: ['localhost:0']}, job, 0)
+    with tf.Graph().as_default() as graph:
+        with tf.device(f'/job:{job}/task:0'):
+            step = tf1.train.create_global_step()
+        ready_op = tf.identity(tf1.report_uninitialized_variables())
+        tf1.add_to_collection(tf1.GraphKeys.READY_OP, ready_op)
+        with tf1.Session(server.target, graph) as session:
+            assert ready_ops.live_step(session) is None
+            session.run(step.initializer, {step.initializer.inputs[1]: 5})
+            assert ready_ops.live_step(session) == expected

@@ -41,6 +41,7 @@ def test_folder_of_a_run():
 def test_the_latest_export(tmp_path):
     assert export_folders.latest_export(str(tmp_path / 'none')) is None
     fake_export(tmp_path, 'best/99', 'latest/101', 'latest/temp-102', 'final/100', 'other')
+    fake_export(tmp_path, 'latest/10²')  # digits to Python, but no number
     assert export_folders.latest_export(str(tmp_path)) == str(tmp_path / 'latest' / '101')
     assert export_folders.latest_export(str(tmp_path / 'final')) == str(tmp_path / 'final' / '100')
     (tmp_path / 'final' / '103').mkdir()  # not complete

@@ -5,6 +5,7 @@ import tensorflow as tf
 from estimator_lib import errors, graph_state
 from estimator_lib.export import static_graph, tflite
 from estimator_lib.export.deployable import Ops
+from estimator_lib.export.writers import Source
 from estimator_lib.task import IMAGE
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -54,7 +55,7 @@ def rounded_values(weight_ranges):
 
 def build(task, values, folder):
     prefix = tiny_task.save(folder / 'model.ckpt', values)
-    return static_graph.build(task.deployable(Ops.CORE, {}), Config(), prefix)
+    return static_graph.build(task.deployable(Ops.CORE, {}), Source(task, Config(), prefix))
 
 
 def run(graph, pixels):
@@ -157,7 +158,7 @@ def test_parts_of_a_concatenation_have_one_range():
     assert widened(build) == {'one': (-2.0, 3.0), 'two': (-2.0, 3.0), 'apart': (-9.0, 9.0)}
 
 
-def test_a_part_that_is_not_round_to():
+def test_a_part_that_is_not_rounded():
     def build():
         one, two = inputs(2)
         tf.concat([round_to(one, FIRST, 'one'), tf.nn.relu(two)], 1)

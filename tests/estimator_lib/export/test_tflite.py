@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export import static_graph, tflite
 from estimator_lib.export.deployable import Ops
+from estimator_lib.export.writers import Source
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -21,9 +22,9 @@ EXPECTED = tiny_task.expected_logits(PIXELS[:, 0], tiny_task.values())
 @pytest.fixture(scope='module')
 def graph(tmp_path_factory):
     prefix = tiny_task.save(tmp_path_factory.mktemp('model') / 'model.ckpt', tiny_task.values())
-    deployable = tiny_task.TinyTask().deployable(Ops.TFLITE, {})
-    config = pipeline_pb2.TrainEvalPipelineConfig()
-    return static_graph.build(deployable, config, prefix)
+    task = tiny_task.TinyTask()
+    source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), prefix)
+    return static_graph.build(task.deployable(Ops.TFLITE, {}), source)
 
 
 def but(graph, **methods):
