@@ -70,7 +70,7 @@ def test_metadata_has_readme_licence_and_pythons(installed):
     assert metadata.get_payload().strip() == (ROOT / 'README.md').read_text().strip()
     assert metadata['Description-Content-Type'] == 'text/markdown'
     assert metadata['License'] == 'Apache-2.0'
-    assert set(metadata['Requires-Python'].split(',')) == {'>=3.9', '<3.12'}
+    assert set(metadata['Requires-Python'].split(',')) == {'>=3.9', '<3.14'}
     (licence,) = info.rglob('LICENSE')
     assert licence.read_text() == (ROOT / 'LICENSE').read_text()
 
