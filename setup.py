@@ -50,8 +50,7 @@ TOOLS = [
     'hypothesis>=6',
     'ruff==0.17.*',
     'mypy>=1.11; python_version >= "3.10"',
-    f'types-protobuf>=4.24,<5; {REFERENCE}',
-    f'types-protobuf>=6,<8; {NEWEST}',
+    'types-protobuf>=4.24,<5',  # of the generator of the messages
     'types-PyYAML',
     'types-tqdm',
     'pre-commit>=3',
