@@ -63,7 +63,7 @@ TESTED = ('serving', 'onnx', 'docs')
 setup(
     name='vision-model-fns',
     version='0.2.0',
-    description='A factory of tf.estimator model_fns for vision, driven by pipeline configs.',
+    description='A factory of Estimator model_fns for vision, driven by pipeline configs.',
     long_description=pathlib.Path(__file__).with_name('README.md').read_text(encoding='utf-8'),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
