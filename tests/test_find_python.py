@@ -15,8 +15,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent.parent / 'tools'
 def machine(tmp_path):
     """A function that adds a program with the version of a Python to a folder."""
     (tmp_path / 'bin').mkdir()
-    for name in ('dirname', 'sh'):
-        (tmp_path / 'bin' / name).symlink_to(shutil.which(name))
+    (tmp_path / 'bin' / 'sh').symlink_to(shutil.which('sh'))
 
     def add(name, version):
         program = tmp_path / name
