@@ -48,6 +48,8 @@ _IMPORTED = (
     'model_fns.detection.task',
     'model_fns.segmentation.task',
 )
+# Thresholds of garbage collection: the many objects of a graph live as long as the graph.
+COLLECTED_SELDOM = (100_000, 5, 5)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -216,6 +218,7 @@ def serve(handle: int) -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECTED_SELDOM)
     connection.sendall(b'1' if len(os.listdir('/proc/self/task')) == 1 else b'0')
     while True:
         program, files = _next_program(connection)
