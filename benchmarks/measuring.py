@@ -134,7 +134,7 @@ def training_session(
     """
     import tensorflow as tf
 
-    from estimator_lib import model_fn, training
+    from estimator_lib import model_fn, tf_estimator, training
 
     tf1 = tf.compat.v1
     with tf.Graph().as_default(), tempfile.TemporaryDirectory() as model_dir:
@@ -143,7 +143,7 @@ def training_session(
         features, labels = (input_fn or training.train_input_fn(task, config))()
         run_config = training.create_run_config(config, model_dir)
         spec = model_fn.create_model_fn(task, config)(
-            features, labels, tf.estimator.ModeKeys.TRAIN, {}, run_config
+            features, labels, tf_estimator.ModeKeys.TRAIN, {}, run_config
         )
         session_config = set_threads(run_config.session_config, threads)
         with tf1.Session(config=session_config) as session:

@@ -11,11 +11,15 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import sys
-from typing import Iterator, Optional
+from typing import Iterable, Iterator, Optional, Tuple
 
-PYTHONS = ((3, 9), (3, 11))
-TENSORFLOW = '2.15'
+PYTHONS = ((3, 9), (3, 13))
+TENSORFLOWS = ((2, 15), (2, 21))
+# The last TensorFlow with `tf.estimator`, which is installed below Python 3.12, and the release of
+# `tensorflow-estimator` that works with all of them.
+REFERENCE = '2.15'
 # The names of this package and of its main command in `setup.py`.
 PACKAGE = 'vision-model-fns'
 FRONT_DOOR = 'run-train-eval'
@@ -70,28 +74,83 @@ def check() -> None:
 
 
 def _problem() -> Optional[str]:
+    return _python_problem() or _tensorflow_problem() or _estimator_problem()
+
+
+def _python_problem() -> Optional[str]:
     least, most = PYTHONS
-    if not least <= sys.version_info[:2] <= most:
-        return (
-            f'This project needs Python {least[0]}.{least[1]} to {most[0]}.{most[1]}, and this is '
-            f'Python {sys.version_info[0]}.{sys.version_info[1]}: TensorFlow {TENSORFLOW}, the '
-            'last one with tf.estimator, has no builds for it.'
-        )
+    if least <= sys.version_info[:2] <= most:
+        return None
+    return (
+        f'This project needs Python {_dotted(least)} to {_dotted(most)}, and this is Python '
+        f'{_dotted(sys.version_info[:2])}: TensorFlow {_supported()} have no builds for it.'
+    )
+
+
+def _tensorflow_problem() -> Optional[str]:
     version = tensorflow_version()
-    if version is None or not version.startswith(TENSORFLOW + '.'):
-        present = 'there is none here' if version is None else f'this is TensorFlow {version}'
-        return (
-            f'This project needs TensorFlow {TENSORFLOW}, the last one with tf.estimator, and '
-            f'{present}: pip install "tensorflow=={TENSORFLOW}.*".'
-        )
+    least, most = TENSORFLOWS
+    if version is not None and least <= release(version) <= most:
+        return _protobuf_problem(version)
+    present = 'there is none here' if version is None else f'this is TensorFlow {version}'
+    best = REFERENCE if sys.version_info < (3, 12) else _dotted(most)
+    return (
+        f'This project needs TensorFlow {_supported()}, and {present}: '
+        f'pip install "tensorflow=={best}.*".'
+    )
+
+
+def _protobuf_problem(tensorflow: str) -> Optional[str]:
+    """Say that TensorFlow 2.20 cannot write graphs with protobuf 7, which its metadata allows."""
+    if release(tensorflow) != (2, 20):
+        return None
+    protobuf = _distribution_version('protobuf')
+    if protobuf is None or release(protobuf) < (7,):
+        return None
+    return (
+        f'TensorFlow {tensorflow} does not work with protobuf 7, and this is protobuf {protobuf}: '
+        'pip install "protobuf<7".'
+    )
+
+
+def _estimator_problem() -> Optional[str]:
+    version = _distribution_version('tensorflow-estimator')
+    if version is not None and _dotted(release(version)) == REFERENCE:
+        return None
+    if version is None and importlib.util.find_spec('tensorflow_estimator') is not None:
+        return None  # a build from source, which does not tell its version
+    present = 'there is none here' if version is None else f'this is {version}'
+    return (
+        f'This project needs tensorflow-estimator {REFERENCE}, whatever TensorFlow is installed, '
+        f'and {present}: pip install "tensorflow-estimator=={REFERENCE}.*".'
+    )
+
+
+def release(version: str) -> Tuple[int, ...]:
+    """Return major and minor number of a version such as `2.15.1` or `2.21.0-rc1`."""
+    return tuple(int(number) for number in re.findall(r'\d+', version)[:2])
+
+
+def _dotted(numbers: Iterable[int]) -> str:
+    return '.'.join(str(number) for number in numbers)
+
+
+def _supported() -> str:
+    return ' to '.join(_dotted(numbers) for numbers in TENSORFLOWS)
+
+
+def _distribution_version(name: str) -> Optional[str]:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(name)
     return None
 
 
 def tensorflow_version() -> Optional[str]:
     """Return the version that `import tensorflow` gives; None if there is no such module."""
     for name in DISTRIBUTIONS:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name)
+        version = _distribution_version(name)
+        if version is not None:
+            return version
     if importlib.util.find_spec('tensorflow') is None:
         return None
     # The build of a vendor may have another name.

@@ -1,4 +1,4 @@
-"""`create_model_fn`: the `model_fn` of any task for a `tf.estimator.Estimator`.
+"""`create_model_fn`: the `model_fn` of any task for a `tf_estimator.Estimator`.
 
 This module only puts the parts of a graph in order: predictions, losses, and then the parts of the
 mode. Gradients, checkpoints and hooks have modules of their own.
@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors
+from estimator_lib import distribution, errors, tf_estimator
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -48,9 +48,9 @@ from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensor
 from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
-ModelFn = Callable[..., tf.estimator.EstimatorSpec]
+ModelFn = Callable[..., tf_estimator.EstimatorSpec]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,12 +73,12 @@ class TrainStep:
     training_hooks: List[tf1.train.SessionRunHook]
     training_chief_hooks: List[tf1.train.SessionRunHook]
 
-    def as_spec(self) -> tf.estimator.EstimatorSpec:
+    def as_spec(self) -> tf_estimator.EstimatorSpec:
         """Convert to an `EstimatorSpec`."""
-        return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, **vars(self))
+        return tf_estimator.EstimatorSpec(ModeKeys.TRAIN, **vars(self))
 
 
-StepFn = Callable[[Features, Labels, Optional[tf.estimator.RunConfig]], TrainStep]
+StepFn = Callable[[Features, Labels, Optional[tf_estimator.RunConfig]], TrainStep]
 
 
 def create_model_fn(
@@ -95,7 +95,7 @@ def create_model_fn(
             the losses are built, and before the gradients.
 
     Returns:
-        `model_fn(features, labels, mode, params, config)` for `tf.estimator.Estimator`. `params`
+        `model_fn(features, labels, mode, params, config)` for `tf_estimator.Estimator`. `params`
         must be empty: everything comes from the pipeline config. Without a `RunConfig`, or with one
         without `model_dir`, the `model_fn` builds the same step for one machine, and the step
         writes no checkpoints and no summaries.
@@ -109,8 +109,8 @@ def create_model_fn(
         features: Features,
         labels: Optional[Labels],
         mode: str,
-        config: Optional[tf.estimator.RunConfig],
-    ) -> tf.estimator.EstimatorSpec:
+        config: Optional[tf_estimator.RunConfig],
+    ) -> tf_estimator.EstimatorSpec:
         if mode == ModeKeys.TRAIN:
             return create_step_fn(task, pipeline, graph_hook_fn)(features, labels, config).as_spec()
         if config is not None and config.model_dir:
@@ -126,8 +126,8 @@ def create_model_fn(
         labels: Optional[Labels],
         mode: str,
         params: Optional[Mapping[str, Any]] = None,
-        config: Optional[tf.estimator.RunConfig] = None,
-    ) -> tf.estimator.EstimatorSpec:
+        config: Optional[tf_estimator.RunConfig] = None,
+    ) -> tf_estimator.EstimatorSpec:
         if params:
             raise errors.ConfigError(
                 f'params={dict(params)!r} was given to a model_fn that takes everything from the '
@@ -157,7 +157,7 @@ def create_step_fn(
 
     @tf.autograph.experimental.do_not_convert
     def build(
-        features: Features, labels: Labels, config: Optional[tf.estimator.RunConfig]
+        features: Features, labels: Labels, config: Optional[tf_estimator.RunConfig]
     ) -> TrainStep:
         features, reader_state = inputs.pop_reader_state(features)
         features, labels = batches.named_features(features), batches.named_labels(labels)
@@ -205,7 +205,7 @@ class _Training:
 
     task: Task
     config: pipeline_pb2.TrainEvalPipelineConfig
-    run_config: tf.estimator.RunConfig
+    run_config: tf_estimator.RunConfig
     plan: distribution.Plan
     losses: Tensors
     metrics: Mapping[str, Metric]
@@ -270,7 +270,7 @@ def _train_step(training: _Training) -> TrainStep:
 
 
 def _train_scaffold(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf.estimator.RunConfig
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, run_config: tf_estimator.RunConfig
 ) -> tf1.train.Scaffold:
     """Build the Scaffold of a training graph: its only Saver, and its initial values."""
     train_config = config.train_config
@@ -393,7 +393,7 @@ def _predict_spec(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     features: Features,
     graph_hook_fn: Optional[Callable[[], None]],
-) -> tf.estimator.EstimatorSpec:
+) -> tf_estimator.EstimatorSpec:
     """Build the inference graph and its signature."""
     predictions = task.predict(features, ModeKeys.PREDICT)
     task_checks.require_tensors(task, 'predict', predictions)
@@ -402,12 +402,12 @@ def _predict_spec(
     outputs = task.postprocess(predictions, features)
     task_checks.require_batches(task, 'postprocess', outputs)
     exported = task.export_outputs(outputs)
-    return tf.estimator.EstimatorSpec(
+    return tf_estimator.EstimatorSpec(
         ModeKeys.PREDICT,
         predictions=exported,
         export_outputs={
             tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: (
-                tf.estimator.export.PredictOutput(exported)
+                tf_estimator.export.PredictOutput(exported)
             )
         },
         scaffold=tf1.train.Scaffold(

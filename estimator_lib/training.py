@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Union
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, logs, model_fn
+from estimator_lib import distribution, logs, model_fn, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder, savers
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
@@ -43,7 +43,7 @@ def create_estimator(
     graph_hook_fn: GraphHook = None,
     plan: Optional[distribution.Plan] = None,
     trains: bool = True,
-) -> tf.estimator.Estimator:
+) -> tf_estimator.Estimator:
     """Create the Estimator of a task.
 
     Args:
@@ -54,7 +54,7 @@ def create_estimator(
         plan: the distribution plan; None: one device, as in evaluation and export.
         trains: False for an Estimator that only evaluates and exports, which it does in float32.
     """
-    return tf.estimator.Estimator(
+    return tf_estimator.Estimator(
         model_fn.create_model_fn(task, config, graph_hook_fn),
         model_dir=model_dir,
         config=create_run_config(config, model_dir, plan, trains),
@@ -66,7 +66,7 @@ def create_run_config(
     model_dir: Optional[str],
     plan: Optional[distribution.Plan] = None,
     trains: bool = True,
-) -> tf.estimator.RunConfig:
+) -> tf_estimator.RunConfig:
     """Create the config of a run: cadences, seed, session options and devices.
 
     Args:
@@ -123,9 +123,9 @@ def train_and_evaluate(
     evaluate: bool = True,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
-    hooks: Sequence[tf.estimator.SessionRunHook] = (),
-    saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = (),
-    exporters: Sequence[tf.estimator.Exporter] = (),
+    hooks: Sequence[tf_estimator.SessionRunHook] = (),
+    saving_listeners: Sequence[tf_estimator.CheckpointSaverListener] = (),
+    exporters: Sequence[tf_estimator.Exporter] = (),
 ) -> Metrics:
     """Train until `train_config.num_steps`, evaluate on the way and at the end, and export.
 
@@ -338,7 +338,7 @@ def train_input_fn(
     return inputs.create_input_fn(
         task,
         config.train_input_reader,
-        tf.estimator.ModeKeys.TRAIN,
+        tf_estimator.ModeKeys.TRAIN,
         batch_size=plan.batch_size,
         seed=config.train_config.random_seed,
         batch_parts=plan.input_parts,
@@ -359,7 +359,7 @@ def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> i
     return evaluators.evaluation_sets(task, config)[0].input_fn
 
 
-class _ConfigSaver(tf.estimator.SessionRunHook):
+class _ConfigSaver(tf_estimator.SessionRunHook):
     """Hook that saves the as-run config and the task's files, once the graph is built.
 
     The folder of another model has been refused before, so its config is not overwritten.
@@ -387,9 +387,9 @@ class _ConfigSaver(tf.estimator.SessionRunHook):
 class _Extensions:
     """Parts of a run that a program passes to `train_and_evaluate`."""
 
-    hooks: Sequence[tf.estimator.SessionRunHook]
-    saving_listeners: Sequence[tf.estimator.CheckpointSaverListener]
-    exporters: Sequence[tf.estimator.Exporter]
+    hooks: Sequence[tf_estimator.SessionRunHook]
+    saving_listeners: Sequence[tf_estimator.CheckpointSaverListener]
+    exporters: Sequence[tf_estimator.Exporter]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -407,13 +407,13 @@ class _Run:
 
     def estimator(
         self, plan: Optional[distribution.Plan] = None, trains: bool = True
-    ) -> tf.estimator.Estimator:
+    ) -> tf_estimator.Estimator:
         """Create the Estimator of the run."""
         return create_estimator(
             self.task, self.config, self.model_dir, self.graph_hook_fn, plan, trains
         )
 
-    def trainer(self) -> Union[tf.estimator.Estimator, trainer.FunctionTrainer]:
+    def trainer(self) -> Union[tf_estimator.Estimator, trainer.FunctionTrainer]:
         """Create the trainer of this process."""
         if self.config.train_config.loop == train_pb2.ESTIMATOR:
             return self.estimator(self.plan)

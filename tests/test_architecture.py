@@ -217,6 +217,24 @@ def test_a_test_file_mirrors_each_source_file():
     assert not missing
 
 
+def uses_built_in_estimator(path):
+    """Whether code, docstrings left aside, uses `tf.estimator` or imports its package."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        is_attribute = isinstance(node, ast.Attribute) and node.attr == 'estimator'
+        if is_attribute and ast.unparse(node.value) in ('tf', 'tf1', 'tf.compat.v1'):
+            return True
+    return any(module.startswith('tensorflow_estimator') for module in imported_modules(path))
+
+
+def test_all_code_uses_the_estimator_of_every_tensorflow():
+    folders = [*PACKAGES, 'benchmarks', 'tests', 'tools']
+    paths = [path for folder in folders for path in (ROOT / folder).rglob('*.py')]
+    found = {str(path.relative_to(ROOT)) for path in paths if uses_built_in_estimator(path)}
+    room = 'estimator_lib/tf_estimator/'
+    assert {path for path in found if room not in path} == set()
+    assert f'{room}__init__.py' in found
+
+
 def test_no_flag_is_read_in_library_code():
     for path in sources():
         if path.name != 'run_train_eval.py':

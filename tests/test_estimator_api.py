@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.cluster import local_processes
 from estimator_lib.task import IMAGE, SOURCE_ID
 from model_fns import build_task, create_model_fn
@@ -34,7 +34,7 @@ from tests import (
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -70,7 +70,7 @@ class Case:
 
     def estimator(self, model_dir, config=None, warm_start_from=None, **options):
         """An Estimator of the task; `options` are those of its RunConfig."""
-        return tf.estimator.Estimator(
+        return tf_estimator.Estimator(
             create_model_fn(config or self.config),
             model_dir=str(model_dir),
             config=run_config(**options),
@@ -102,12 +102,12 @@ class Case:
         if mode == ModeKeys.PREDICT:
             images = tf1.placeholder(tf.uint8, [None, 64, 64, 3], 'images')
             features = self.task.serving_features(images)
-            return tf.estimator.export.ServingInputReceiver(features, {'inputs': images})
+            return tf_estimator.export.ServingInputReceiver(features, {'inputs': images})
         batch = tf.nest.map_structure(
             lambda one: tf1.placeholder(one.dtype, [None, *one.shape[1:]]),
             self._dataset(mode, 1).element_spec,
         )
-        return tf.estimator.experimental.build_raw_supervised_input_receiver_fn(*batch)()
+        return tf_estimator.experimental.build_raw_supervised_input_receiver_fn(*batch)()
 
 
 def run_config(**options):
@@ -116,7 +116,7 @@ def run_config(**options):
     session_config.graph_options.rewrite_options.disable_meta_optimizer = True
     session_config.device_count['CPU'] = 2
     options = {'log_step_count_steps': None, 'save_summary_steps': None, **options}
-    return tf.estimator.RunConfig(session_config=session_config, **options)
+    return tf_estimator.RunConfig(session_config=session_config, **options)
 
 
 CASES = {
@@ -235,20 +235,20 @@ def test_exporters_and_early_stopping_go_by_documented_metrics(case, tmp_path):
         return current_eval_result[case.metric] >= best_eval_result[case.metric]
 
     exporters = [
-        tf.estimator.BestExporter('best', case.receiver, compare_fn=is_better),
-        tf.estimator.LatestExporter('latest', case.receiver),
-        tf.estimator.FinalExporter('final', case.receiver),
+        tf_estimator.BestExporter('best', case.receiver, compare_fn=is_better),
+        tf_estimator.LatestExporter('latest', case.receiver),
+        tf_estimator.FinalExporter('final', case.receiver),
     ]
-    train = tf.estimator.TrainSpec(case.input_fn(ModeKeys.TRAIN), max_steps=2)
-    evaluation = tf.estimator.EvalSpec(
+    train = tf_estimator.TrainSpec(case.input_fn(ModeKeys.TRAIN), max_steps=2)
+    evaluation = tf_estimator.EvalSpec(
         case.input_fn(ModeKeys.EVAL), steps=1, exporters=exporters, throttle_secs=0
     )
-    metrics, _ = tf.estimator.train_and_evaluate(estimator, train, evaluation)
+    metrics, _ = tf_estimator.train_and_evaluate(estimator, train, evaluation)
     assert case.metric in metrics
     for exporter in exporters:
         assert list((tmp_path / 'run' / 'export' / exporter.name).glob('*/saved_model.pb'))
     # An evaluation is as good as itself after 0 steps, which ends the training at once.
-    hook = tf.estimator.experimental.stop_if_no_increase_hook(
+    hook = tf_estimator.experimental.stop_if_no_increase_hook(
         estimator, case.metric, max_steps_without_increase=0, run_every_secs=None, run_every_steps=1
     )
     estimator.train(case.input_fn(ModeKeys.TRAIN), hooks=[hook], max_steps=8)
@@ -262,7 +262,7 @@ def test_exporters_and_early_stopping_go_by_documented_metrics(case, tmp_path):
 @one_task
 def test_averages_of_warm_started_variables_start_from_their_values(case, tmp_path):
     name = next(one for one in values_of(case.root / 'trained') if one.endswith('/weights'))
-    start = tf.estimator.WarmStartSettings(str(case.root / 'trained'), vars_to_warm_start='.*')
+    start = tf_estimator.WarmStartSettings(str(case.root / 'trained'), vars_to_warm_start='.*')
     estimator = case.estimator(tmp_path, warm_start_from=start)
     # The first checkpoint is what the run starts from.
     estimator.train(case.input_fn(ModeKeys.TRAIN), steps=1)
@@ -296,7 +296,7 @@ def test_a_users_hook_may_save_too(case, tmp_path):
     estimator = case.estimator(
         tmp_path / 'run', save_checkpoints_steps=None, save_checkpoints_secs=None
     )
-    hook = tf.estimator.CheckpointSaverHook(str(tmp_path / 'other'), save_steps=1)
+    hook = tf_estimator.CheckpointSaverHook(str(tmp_path / 'other'), save_steps=1)
     estimator.train(case.input_fn(ModeKeys.TRAIN), hooks=[hook], steps=1)
     assert tf.train.latest_checkpoint(str(tmp_path / 'other')).endswith('-1')
 
@@ -352,7 +352,7 @@ def test_metrics_are_added(case):
         assert names == set(predictions) and IMAGE in features
         return {'examples': tf1.metrics.mean(tf.cast(tf.shape(features[IMAGE])[0], tf.float32))}
 
-    added = tf.estimator.add_metrics(case.trained, count)
+    added = tf_estimator.add_metrics(case.trained, count)
     found = added.evaluate(case.input_fn(ModeKeys.EVAL), name='added')
     assert found['examples'] == BATCH and case.metric in found
 
@@ -360,7 +360,7 @@ def test_metrics_are_added(case):
 @one_task
 def test_an_evaluation_in_memory_has_the_variables_of_the_training(case, tmp_path):
     estimator = case.estimator(tmp_path)
-    hook = tf.estimator.experimental.InMemoryEvaluatorHook(
+    hook = tf_estimator.experimental.InMemoryEvaluatorHook(
         estimator, case.input_fn(ModeKeys.EVAL), name='memory', every_n_iter=1
     )
     estimator.train(case.input_fn(ModeKeys.TRAIN), hooks=[hook], steps=1)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
+from estimator_lib import tf_estimator
 from model_fns import build_task
 from model_fns.datasets import codecs
 from model_fns.segmentation.networks import backbones
@@ -214,7 +215,7 @@ def initial_values(config, folder):
     task = build_task(config)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         features = task.serving_features(tf.zeros([1, 64, 64, 3], tf.uint8))
-        task.predict(features, tf.estimator.ModeKeys.TRAIN)
+        task.predict(features, tf_estimator.ModeKeys.TRAIN)
         session.run(tf.compat.v1.global_variables_initializer())
         return tf.compat.v1.train.Saver().save(session, str(folder / 'first' / 'model.ckpt'))
 

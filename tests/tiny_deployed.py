@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.export import device_files, formats, samples, static_graph
 from estimator_lib.export.writers import Source
@@ -21,7 +22,7 @@ def save(task, prefix, lively=True, steps=0):
             first.
         steps: forward passes of training, in which ranges of a quantization move.
     """
-    mode = tf.estimator.ModeKeys.TRAIN if steps else tf.estimator.ModeKeys.PREDICT
+    mode = tf_estimator.ModeKeys.TRAIN if steps else tf_estimator.ModeKeys.PREDICT
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.set_random_seed(0)
         tf1.train.create_global_step()
@@ -58,7 +59,7 @@ class Served:
         with self._session.graph.as_default():
             self._images = tf1.placeholder(tf.uint8, [1, None, None, 3])
             features = task.serving_features(self._images)
-            predictions = task.predict(features, tf.estimator.ModeKeys.PREDICT)
+            predictions = task.predict(features, tf_estimator.ModeKeys.PREDICT)
             self._outputs = task.export_outputs(task.postprocess(predictions, features))
             variables = model_variables.with_companions(self._session.graph)
             tf1.train.Saver(variables).restore(self._session, checkpoint)

@@ -23,6 +23,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from benchmarks import measuring
+from estimator_lib import tf_estimator
 
 _PROGRESS = re.compile(r'\bstep (\d+)/')
 _POLL_SECONDS = 0.2
@@ -216,7 +217,7 @@ def gradient_bytes(arguments: argparse.Namespace) -> int:
         write_config(path, WAYS[0], arguments)
         task = build_task(config_lib.load_pipeline_config(path))
         images = tf.zeros([1, 64, 64, 3])
-        task.predict({'image': images}, tf.estimator.ModeKeys.TRAIN)
+        task.predict({'image': images}, tf_estimator.ModeKeys.TRAIN)
         variables = tf.compat.v1.trainable_variables()
         return sum(variable.shape.num_elements() * 4 for variable in variables)
 

@@ -20,6 +20,7 @@ import tempfile
 from typing import Any, Callable, Dict, List, Optional
 
 from benchmarks import measuring, recipes
+from estimator_lib import tf_estimator
 
 STEPS = 12
 DEFAULT_MODELS = [
@@ -65,7 +66,7 @@ def bare_step(task: Any, features: Any, labels: Any) -> List[Any]:
 
     from estimator_lib.distribution import mixed_precision
 
-    predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
+    predictions = task.predict(features, tf_estimator.ModeKeys.TRAIN, labels)
     mixed_precision.choose(tf.compat.v1.get_default_graph())
     mixed_precision.apply(tf.compat.v1.get_default_graph())
     floats = [

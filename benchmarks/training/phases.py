@@ -20,6 +20,7 @@ import time
 from typing import Any, Callable, Dict, List
 
 from benchmarks import measuring, recipes
+from estimator_lib import tf_estimator
 
 # In their order. What an Estimator and a plain session have both.
 TRAINING = ('imports', 'config', 'input', 'network', 'gradients', 'session', 'first_run')
@@ -114,7 +115,7 @@ def train_bare(watch: Stopwatch, config_path: str) -> None:
         features, labels = training.train_input_fn(task, config)()
         watch.ends('input')
         build = model_fn.create_model_fn(task, config, lambda: watch.ends('network'))
-        spec = build(features, labels, tf.estimator.ModeKeys.TRAIN)
+        spec = build(features, labels, tf_estimator.ModeKeys.TRAIN)
         watch.ends('gradients')
         with tf1.Session(config=training.create_session_config()) as session:
             measuring.initialize(session)

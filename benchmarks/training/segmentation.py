@@ -16,6 +16,7 @@ import tempfile
 from typing import Any, Dict, List
 
 from benchmarks import measuring, recipes
+from estimator_lib import tf_estimator
 
 
 def engine_rate(config_path: str, steps: int) -> float:
@@ -42,7 +43,7 @@ def bare_rate(config_path: str, steps: int) -> float:
         tf1.train.create_global_step()
         features, labels = _constant_batch(config.train_config.batch_size)
         task = build_task(config)
-        predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
+        predictions = task.predict(features, tf_estimator.ModeKeys.TRAIN, labels)
         named = losses.compute_losses(task, config, predictions, features, labels)
         step = measuring.forward_and_backward(named[losses.TOTAL_LOSS])
         with tf1.Session(config=training.create_session_config()) as session:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Sequ
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, run_folder
 from estimator_lib.cluster import (
     cluster_session,
@@ -57,11 +57,11 @@ class Trainer(Protocol):
     def train(
         self,
         input_fn: Any,
-        hooks: Sequence[tf.estimator.SessionRunHook] = (),
+        hooks: Sequence[tf_estimator.SessionRunHook] = (),
         max_steps: Optional[int] = None,
-        saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = (),
+        saving_listeners: Sequence[tf_estimator.CheckpointSaverListener] = (),
     ) -> Any:
-        """Train as `tf.estimator.Estimator.train` does."""
+        """Train as `tf_estimator.Estimator.train` does."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,12 +83,12 @@ class Parts:
 
     create_trainer: Callable[[], Trainer]
     create_input_fn: Callable[[], Any]
-    chief_hooks: List[tf.estimator.SessionRunHook]
+    chief_hooks: List[tf_estimator.SessionRunHook]
     create_evaluator: Optional[Callable[[], evaluating.Evaluator]]
     finish: Callable[[], Metrics]
     create_stopping: Callable[[], Optional[early_stopping.EarlyStopping]]
-    hooks: Sequence[tf.estimator.SessionRunHook] = ()
-    saving_listeners: Sequence[tf.estimator.CheckpointSaverListener] = ()
+    hooks: Sequence[tf_estimator.SessionRunHook] = ()
+    saving_listeners: Sequence[tf_estimator.CheckpointSaverListener] = ()
 
 
 def run_task(
@@ -279,12 +279,12 @@ class _Worker:
             raise
         return stop.reason
 
-    def _train_together(self, hooks: List[tf.estimator.SessionRunHook]) -> None:
+    def _train_together(self, hooks: List[tf_estimator.SessionRunHook]) -> None:
         """Train with the workers that have come to the rendezvous."""
         max_steps = self._job.train_config.num_steps or None
         trainer = self._parts.create_trainer()  # before the input: it may create an eager strategy
         input_fn = self._parts.create_input_fn()
-        if not isinstance(trainer, tf.estimator.Estimator):
+        if not isinstance(trainer, tf_estimator.Estimator):
             trainer.train(
                 input_fn,
                 hooks=hooks,
@@ -293,10 +293,10 @@ class _Worker:
             )
             return
         trainer = _add_listeners(trainer, self._saving_listeners())
-        train_spec = tf.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks)
+        train_spec = tf_estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks)
         # A worker does not evaluate, but `train_and_evaluate` requires an EvalSpec.
-        eval_spec = tf.estimator.EvalSpec(input_fn)
-        tf.estimator.train_and_evaluate(trainer, train_spec, eval_spec)
+        eval_spec = tf_estimator.EvalSpec(input_fn)
+        tf_estimator.train_and_evaluate(trainer, train_spec, eval_spec)
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
         """Wait until the supervisor can tell whether another worker is gone."""
@@ -315,7 +315,7 @@ class _Worker:
             nobody_answers=lambda: not waiting.is_listening(chief_address),
         )
 
-    def _hooks(self, stop: coordinated_stop.AgreedStopHook) -> List[tf.estimator.SessionRunHook]:
+    def _hooks(self, stop: coordinated_stop.AgreedStopHook) -> List[tf_estimator.SessionRunHook]:
         own = cluster_session.ClusterSessionHook(
             self._session_opened,
             self._step_done,
@@ -324,7 +324,7 @@ class _Worker:
         chief_hooks = self._parts.chief_hooks if self._is_chief else ()
         return [own, stop, *chief_hooks, *self._parts.hooks]
 
-    def _saving_listeners(self) -> Sequence[tf.estimator.CheckpointSaverListener]:
+    def _saving_listeners(self) -> Sequence[tf_estimator.CheckpointSaverListener]:
         return self._parts.saving_listeners if self._is_chief else ()
 
     def _session_opened(self, step: int) -> None:
@@ -344,9 +344,9 @@ class _Worker:
 
 
 def _add_listeners(
-    estimator: tf.estimator.Estimator,
-    listeners: Sequence[tf.estimator.CheckpointSaverListener],
-) -> tf.estimator.Estimator:
+    estimator: tf_estimator.Estimator,
+    listeners: Sequence[tf_estimator.CheckpointSaverListener],
+) -> tf_estimator.Estimator:
     """Return an Estimator whose saver hook calls the listeners.
 
     Under all-reduce TensorFlow drops the listeners of a `TrainSpec`.
@@ -354,11 +354,11 @@ def _add_listeners(
     if not listeners:
         return estimator
 
-    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> tf.estimator.EstimatorSpec:
+    def model_fn(features: Any, labels: Any, mode: str, config: Any) -> tf_estimator.EstimatorSpec:
         spec = estimator.model_fn(features, labels, mode, config)
         for hook in spec.training_chief_hooks:
             if isinstance(hook, non_finite.FiniteCheckpointSaverHook):
                 hook.listen(listeners)
         return spec
 
-    return tf.estimator.Estimator(model_fn, estimator.model_dir, estimator.config)
+    return tf_estimator.Estimator(model_fn, estimator.model_dir, estimator.config)

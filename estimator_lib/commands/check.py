@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, environment, errors, training
+from estimator_lib import distribution, environment, errors, tf_estimator, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -209,7 +209,7 @@ def _model_lines(
         if size:
             features[IMAGE].set_shape([None, *size, None])
         with model_variables.collected():
-            predictions = task.predict(features, tf.estimator.ModeKeys.TRAIN, labels)
+            predictions = task.predict(features, tf_estimator.ModeKeys.TRAIN, labels)
             losses.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())

@@ -37,6 +37,8 @@ def is_message(field: descriptor_lib.FieldDescriptor) -> bool:
 
 def is_repeated(field: descriptor_lib.FieldDescriptor) -> bool:
     """Return whether a field is repeated."""
+    if hasattr(field, 'is_repeated'):  # protobuf 6 and later; 7 has no labels
+        return field.is_repeated
     return field.label == field.LABEL_REPEATED
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.data import record_streams, records
 from estimator_lib.data.record_sources import Source
 from estimator_lib.data.record_streams import CORRUPT_FRAME, INDEX_SPAN, Order, unconverted
@@ -45,7 +45,7 @@ def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[F
 
     Args:
         task: decodes, augments and prepares.
-        mode: a `tf.estimator.ModeKeys`.
+        mode: a `tf_estimator.ModeKeys`.
         record: string scalar.
         seed: int64 [2]: seed of the augmentation.
     """
@@ -54,7 +54,7 @@ def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[F
 
 def vary(task: Task, mode: str, example: Example, seed: tf.Tensor) -> Tuple[Features, Labels]:
     """Turn one decoded example into features and labels; augment it for training."""
-    if mode == tf.estimator.ModeKeys.TRAIN:
+    if mode == tf_estimator.ModeKeys.TRAIN:
         example = task.augment(example, seed)
     return task.prepare(example, mode)
 
@@ -196,7 +196,7 @@ class RecordTester:
 
     Args:
         task: decodes, augments and prepares.
-        mode: a `tf.estimator.ModeKeys`.
+        mode: a `tf_estimator.ModeKeys`.
         source: the source of the records.
         stream_seed: first half of the seed of the augmentation; the record's position is the other.
     """

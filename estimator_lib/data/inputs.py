@@ -15,7 +15,7 @@ from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.data import corrupt_records, example_cache, reader_state, record_inspection
 from estimator_lib.data.reader_state import (
     READER,
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 
 def create_input_fn(
@@ -87,7 +87,7 @@ class RecordInput:
     def __call__(
         self,
         input_context: Optional[tf.distribute.InputContext] = None,
-        config: Optional[tf.estimator.RunConfig] = None,
+        config: Optional[tf_estimator.RunConfig] = None,
     ) -> Any:
         """Build the input in the current graph.
 
@@ -105,7 +105,7 @@ class RecordInput:
             reader_state.remember_names(names, own)
         return self._resumed(reading, names[own], config)
 
-    def open(self, config: tf.estimator.RunConfig) -> Callable[[], Tuple[Any, Any]]:
+    def open(self, config: tf_estimator.RunConfig) -> Callable[[], Tuple[Any, Any]]:
         """Open the records in eager TensorFlow, at the position of the latest checkpoint.
 
         Args:
@@ -155,7 +155,7 @@ class RecordInput:
         return bool(self._reading.order.num_epochs)
 
     def _resumed(
-        self, reading: Reading, name: str, config: Optional[tf.estimator.RunConfig]
+        self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]
     ) -> tf.data.Dataset:
         """Return the batches from this reader's position in the latest checkpoint on."""
         start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
@@ -200,7 +200,7 @@ class RecordInput:
             features[READER]['wait_seconds'] = waited
             return features, labels
 
-    def _open_cache(self, reading: Reading, config: Optional[tf.estimator.RunConfig]) -> None:
+    def _open_cache(self, reading: Reading, config: Optional[tf_estimator.RunConfig]) -> None:
         """Open the cache of decoded examples, which all calls share."""
         plan = reading.cache
         if plan is None or self._cache is not None:
@@ -225,7 +225,7 @@ class RecordInput:
     def _readers(
         self,
         context: Optional[tf.distribute.InputContext],
-        config: Optional[tf.estimator.RunConfig],
+        config: Optional[tf_estimator.RunConfig],
     ) -> Tuple[List[str], int]:
         """Return the names of the processes that share the records, and this one's index."""
         names, own = ['chief_0'], 0
@@ -245,7 +245,7 @@ class RecordInput:
             self._recent.append(positions)
 
 
-def _trainers(config: tf.estimator.RunConfig) -> Tuple[List[str], int]:
+def _trainers(config: tf_estimator.RunConfig) -> Tuple[List[str], int]:
     """Return the names of a cluster's training processes, and the index of this one."""
     cluster = config.cluster_spec.as_dict()
     names = [

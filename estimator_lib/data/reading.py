@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.data import corrupt_records, reader_state, record_streams
 from estimator_lib.data.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
@@ -21,7 +21,7 @@ from estimator_lib.data.sequences import Sequences
 from estimator_lib.task import IMAGE, Features, Labels, Task
 from protos import input_reader_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 log = logging.getLogger('estimator_lib')
 
 _SCOPE = 'records_of_'
@@ -37,7 +37,7 @@ class Reading:
 
     Attributes:
         task: decodes, augments and prepares.
-        mode: a `tf.estimator.ModeKeys`.
+        mode: a `tf_estimator.ModeKeys`.
         batch_size: number of examples in a batch, or in one of its parts.
         sources: the sources that are read.
         num_sources: number of all sources, with those of weight or count 0.

@@ -8,6 +8,7 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.data import corrupt_records, record_streams, records
 from estimator_lib.data.corrupt_records import RecordProblem, RecordTester
 from estimator_lib.data.reading import Reading, create_sequences
@@ -15,7 +16,7 @@ from estimator_lib.data.record_sources import Source, input_files
 from estimator_lib.task import Task
 from protos import input_reader_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 SAMPLE = 64  # records of each file that are inspected, unless all are
 _FIRST = 100  # records in all that are inspected before training

@@ -8,9 +8,7 @@ import os
 import zlib
 from typing import List, Optional, Sequence, Tuple
 
-import tensorflow as tf
-
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.data import records
 from estimator_lib.data.sequences import Sequences
 from protos import input_reader_pb2
@@ -64,7 +62,7 @@ def create_sources(
 
     Args:
         reader: the reader with the paths.
-        mode: a `tf.estimator.ModeKeys`.
+        mode: a `tf_estimator.ModeKeys`.
         batch_size: required sum of `examples_per_batch`.
 
     Returns:
@@ -76,12 +74,12 @@ def create_sources(
     """
     patterns, field = _patterns(reader), _field(reader)
     shares = _shares(
-        reader, len(patterns), batch_size if mode == tf.estimator.ModeKeys.TRAIN else None
+        reader, len(patterns), batch_size if mode == tf_estimator.ModeKeys.TRAIN else None
     )
     if shares is None:
         return [Source(0, tuple(records.find_files(patterns, field)))], 1
     taken = [index for index, share in enumerate(shares) if share > 0]
-    if mode != tf.estimator.ModeKeys.TRAIN:
+    if mode != tf_estimator.ModeKeys.TRAIN:
         files = records.find_files([patterns[index] for index in taken], field)
         return [Source(0, tuple(files))], 1
     sources = [

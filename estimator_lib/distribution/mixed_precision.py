@@ -37,6 +37,7 @@ from typing import Any, Dict, NamedTuple, Optional
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.distribution import half_types
 from estimator_lib.optimization.loss_scale import LossScale
 from protos import train_pb2
@@ -144,7 +145,7 @@ def restore() -> None:
             os.environ[variable] = value
 
 
-class EnvironmentHook(tf.estimator.SessionRunHook):
+class EnvironmentHook(tf_estimator.SessionRunHook):
     """Hook that applies the choice while a session trains, and removes it also after an error.
 
     `FunctionTrainer` has no coordinator of threads, and restores the environment itself.

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.distribution import placement, strategies, tf_config
 from estimator_lib.distribution.modes import Mode, Plan
 
@@ -32,13 +33,13 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
     with tf_config.environment(None if is_alone else cluster):
         if trains and plan.uses_strategy:
             options['train_distribute'] = strategies.create_strategy(plan)
-        run_config = tf.estimator.RunConfig(session_config=session_config, **options)
+        run_config = tf_estimator.RunConfig(session_config=session_config, **options)
     if trains and plan.mode is Mode.MULTI_WORKER_MIRRORED and plan.without_sessions:
         _set_task(run_config, plan)
     return run_config
 
 
-def _set_task(run_config: tf.estimator.RunConfig, plan: Plan) -> None:
+def _set_task(run_config: tf_estimator.RunConfig, plan: Plan) -> None:
     """Set the task of a worker in its `RunConfig`.
 
     With a strategy of several workers TensorFlow sets the task only when it runs an Estimator, and

@@ -10,9 +10,7 @@ import os
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-import tensorflow as tf
-
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 
 _ADDRESS = re.compile(r'[^\s/]+:([0-9]{1,5})')  # any host, and IPv6 addresses in brackets
 CHIEF_ROLES = ('chief', 'master')
@@ -110,7 +108,7 @@ def environment(cluster: Optional[Cluster]) -> Iterator[None]:
             os.environ['TF_CONFIG'] = before
 
 
-def cluster_from_run_config(run_config: tf.estimator.RunConfig) -> Optional[Cluster]:
+def cluster_from_run_config(run_config: tf_estimator.RunConfig) -> Optional[Cluster]:
     """Return the cluster that an Estimator's config describes; None for one machine."""
     addresses = {
         role: tuple(tasks) for role, tasks in run_config.cluster_spec.as_dict().items() if tasks

@@ -8,8 +8,7 @@ import logging
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-import tensorflow as tf
-
+from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.evaluation import early_stopping, evaluation_session
@@ -59,7 +58,7 @@ class Evaluator:
         self,
         task: Task,
         config: pipeline_pb2.TrainEvalPipelineConfig,
-        estimator: tf.estimator.Estimator,
+        estimator: tf_estimator.Estimator,
         sets: Sequence[EvaluationSet],
         exporters: Sequence[export_policies.Exporter] = (),
         stopping: Optional[early_stopping.EarlyStopping] = None,
@@ -133,7 +132,7 @@ class Evaluator:
         self._sessions[examples.name] = session
         return values, session.seconds_to_first_batch
 
-    def _hooks(self, examples: EvaluationSet) -> List[tf.estimator.SessionRunHook]:
+    def _hooks(self, examples: EvaluationSet) -> List[tf_estimator.SessionRunHook]:
         if not self._eval_config.num_visualizations:
             return []
         eval_dir = self._estimator.eval_dir(examples.name)

@@ -8,6 +8,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.data import inputs
 from estimator_lib.graphs import evaluation, losses
 from estimator_lib.task import Metric
@@ -41,7 +42,7 @@ class Passes(abc.ABC):
     """
 
     def __init__(
-        self, config: tf.estimator.RunConfig, hooks: Sequence[tf1.train.SessionRunHook] = ()
+        self, config: tf_estimator.RunConfig, hooks: Sequence[tf1.train.SessionRunHook] = ()
     ):
         self._started: Optional[float] = time.monotonic()
         self.seconds_to_first_batch = 0.0
@@ -117,7 +118,7 @@ class EvaluationSession(Passes):
     def __init__(
         self,
         evaluation_fn: evaluation.EvaluationFn,
-        config: tf.estimator.RunConfig,
+        config: tf_estimator.RunConfig,
         input_fn: inputs.RecordInput,
         hooks: Sequence[tf1.train.SessionRunHook] = (),
     ):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
-import tensorflow as tf
-
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
@@ -23,10 +21,10 @@ TRAINING_DATA = 'training_data'
 def create_evaluator(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
-    estimator: tf.estimator.Estimator,
+    estimator: tf_estimator.Estimator,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
-    further_exporters: Sequence[tf.estimator.Exporter] = (),
+    further_exporters: Sequence[tf_estimator.Exporter] = (),
 ) -> evaluating.Evaluator:
     """Create the evaluator of a training run, with its exports and early stopping.
 
@@ -141,7 +139,7 @@ def _input_fn(
     return inputs.create_input_fn(
         task,
         reader,
-        tf.estimator.ModeKeys.EVAL,
+        tf_estimator.ModeKeys.EVAL,
         batch_size=eval_config.batch_size,
         seed=config.train_config.random_seed,
         num_epochs=1,

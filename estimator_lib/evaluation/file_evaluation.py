@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
@@ -40,7 +41,7 @@ class FileSession(Passes):
         task: Task,
         file: ExportedFile,
         input_fn: inputs.RecordInput,
-        config: tf.estimator.RunConfig,
+        config: tf_estimator.RunConfig,
         hooks: Sequence[tf1.train.SessionRunHook] = (),
     ):
         self._task = task
@@ -66,7 +67,7 @@ def evaluate_file(
     eval_config: eval_pb2.EvalConfig,
     path: str,
     sets: Sequence[evaluating.EvaluationSet],
-    config: tf.estimator.RunConfig,
+    config: tf_estimator.RunConfig,
     model_dir: Optional[str] = None,
 ) -> Dict[str, Dict[str, float]]:
     """Evaluate a file as a checkpoint is evaluated, but without losses.

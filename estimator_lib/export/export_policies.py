@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
 from estimator_lib.export import artifacts, export_folders, exporting
 from estimator_lib.export.saved_model import SavedModelWriter
@@ -226,7 +226,7 @@ class EstimatorExporter(Exporter):
     """
 
     def __init__(
-        self, exporter: tf.estimator.Exporter, estimator: tf.estimator.Estimator, num_steps: int
+        self, exporter: tf_estimator.Exporter, estimator: tf_estimator.Estimator, num_steps: int
     ):
         self._exporter = exporter
         self._estimator = estimator
@@ -344,7 +344,7 @@ def _check_best(best: export_pb2.BestExport) -> None:
 
 
 def check_exporters(
-    exporters: Sequence[tf.estimator.Exporter],
+    exporters: Sequence[tf_estimator.Exporter],
     config: export_pb2.ExportConfig,
     evaluates: bool,
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import savers
 from estimator_lib.export import freezing, serving
 from estimator_lib.export.writers import GraphHook, Source
@@ -76,7 +77,7 @@ def build(source: Source, serving_input: int, images: Sequence[np.ndarray] = ())
 
 def build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook = None) -> Tensors:
     """Build the outputs of the signature, each named as its key in the graph."""
-    predictions = task.predict(features, tf.estimator.ModeKeys.PREDICT)
+    predictions = task.predict(features, tf_estimator.ModeKeys.PREDICT)
     if graph_hook_fn is not None:
         graph_hook_fn()
     outputs = task.export_outputs(task.postprocess(predictions, features))

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Mapping, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.data.image_decoding import decode_image
 from estimator_lib.drawing import visualization
 from estimator_lib.task import Features, Task, Tensors
@@ -35,7 +36,7 @@ SERVING_INPUTS: Mapping[str, int] = {
 
 def serving_input_receiver_fn(
     task: Task, serving_input: int
-) -> Callable[[], tf.estimator.export.ServingInputReceiver]:
+) -> Callable[[], tf_estimator.export.ServingInputReceiver]:
     """Return the function that an Estimator's export calls for the graph's inputs.
 
     Args:
@@ -55,11 +56,11 @@ def serving_input_receiver_fn(
         export_pb2.SERIALIZED_TF_EXAMPLE: _examples,
     }[serving_input]
 
-    def receive() -> tf.estimator.export.ServingInputReceiver:
+    def receive() -> tf_estimator.export.ServingInputReceiver:
         received, features = build(task)
         examples = received if serving_input == export_pb2.SERIALIZED_TF_EXAMPLE else None
         beside, placeholders = task.serving_side_inputs(tf.shape(received)[0], examples)
-        return tf.estimator.export.ServingInputReceiver(
+        return tf_estimator.export.ServingInputReceiver(
             {**features, **beside}, {INPUT_KEY: received, **placeholders}
         )
 

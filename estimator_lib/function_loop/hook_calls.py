@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.function_loop import step_graphs
 from estimator_lib.hooks import global_steps
 from estimator_lib.optimization import partitioned
@@ -160,7 +160,7 @@ class HookCalls:
         last: further tensors that hooks fetch of a call's last step.
     """
 
-    def __init__(self, hooks: Sequence[tf.estimator.SessionRunHook], session: StepSession):
+    def __init__(self, hooks: Sequence[tf_estimator.SessionRunHook], session: StepSession):
         self._hooks = list(hooks)
         self._session = session
         self.each: List[tf.Tensor] = []
@@ -240,7 +240,7 @@ class HookCalls:
         return [self._request(hook) for hook in asked]
 
     def _request(
-        self, hook: tf.estimator.SessionRunHook
+        self, hook: tf_estimator.SessionRunHook
     ) -> Tuple[Any, Optional[tf1.train.SessionRunArgs]]:
         """Return the hook, and its arguments for the coming step."""
         with self._session.name_user(hook):
@@ -276,13 +276,13 @@ class HookCalls:
 
 # Their `begin` and `after_run` use parts of sessions: operations of variables, run metadata.
 _OF_SESSIONS = (
-    tf.estimator.CheckpointSaverHook,
-    tf.estimator.ProfilerHook,
-    tf.estimator.StepCounterHook,
+    tf_estimator.CheckpointSaverHook,
+    tf_estimator.ProfilerHook,
+    tf_estimator.StepCounterHook,
 )
 
 
-def refuse_of_sessions(hooks: Sequence[tf.estimator.SessionRunHook]) -> None:
+def refuse_of_sessions(hooks: Sequence[tf_estimator.SessionRunHook]) -> None:
     """Refuse the hooks of TensorFlow that work in sessions only.
 
     Raises:
@@ -299,12 +299,12 @@ def _refusal(what: str) -> errors.ConfigError:
     )
 
 
-def needs_single_steps(hooks: Sequence[tf.estimator.SessionRunHook]) -> bool:
+def needs_single_steps(hooks: Sequence[tf_estimator.SessionRunHook]) -> bool:
     """Return whether a hook lacks `sees_each_step`, so that each call must have one step."""
     return not all(hasattr(hook, 'sees_each_step') for hook in hooks)
 
 
-def _sees_each_step(hook: tf.estimator.SessionRunHook) -> bool:
+def _sees_each_step(hook: tf_estimator.SessionRunHook) -> bool:
     return getattr(hook, 'sees_each_step', False)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors, model_fn
+from estimator_lib import errors, model_fn, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.data import inputs
 from estimator_lib.distribution import eager_workers, mixed_precision, strategies
@@ -21,7 +21,7 @@ from protos import train_pb2
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-Hooks = Sequence[tf.estimator.SessionRunHook]
+Hooks = Sequence[tf_estimator.SessionRunHook]
 
 
 class FunctionTrainer:
@@ -36,7 +36,7 @@ class FunctionTrainer:
     def __init__(
         self,
         step_fn: model_fn.StepFn,
-        run_config: tf.estimator.RunConfig,
+        run_config: tf_estimator.RunConfig,
         train_config: train_pb2.TrainConfig,
     ):
         self._step_fn = step_fn
@@ -50,7 +50,7 @@ class FunctionTrainer:
         max_steps: Optional[int] = None,
         saving_listeners: Sequence[tf1.train.CheckpointSaverListener] = (),
     ) -> None:
-        """Train as `tf.estimator.Estimator.train` does, with the same arguments.
+        """Train as `tf_estimator.Estimator.train` does, with the same arguments.
 
         Raises:
             errors.UserError: eager execution is off, or a hook needs a session.
@@ -93,7 +93,7 @@ class FunctionTrainer:
         input_fn: inputs.RecordInput,
         hooks: Hooks,
         listeners: Sequence[tf1.train.CheckpointSaverListener],
-    ) -> Tuple[Any, Tuple[model_fn.TrainStep, List[tf.estimator.SessionRunHook]]]:
+    ) -> Tuple[Any, Tuple[model_fn.TrainStep, List[tf_estimator.SessionRunHook]]]:
         strategy = self._run_config.train_distribute
         with strategies.scope(strategy):
             next_batch = input_fn.open(self._run_config)

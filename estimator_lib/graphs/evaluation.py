@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import ready_ops, savers
 from estimator_lib.data import batches, inputs
 from estimator_lib.distribution import replica_batches
@@ -18,7 +19,7 @@ from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensor
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 EvaluationFn = Callable[[Features, Labels], 'EvaluationGraph']
 
@@ -87,7 +88,7 @@ def create_evaluation_fn(
 
 def create_spec(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, graph: EvaluationGraph
-) -> tf.estimator.EstimatorSpec:
+) -> tf_estimator.EstimatorSpec:
     """Build the `EstimatorSpec` of an evaluation graph.
 
     Its `eval_metric_ops` are the metrics of `task.metric_names`, float32 scalars (NaN without
@@ -96,13 +97,13 @@ def create_spec(
 
     Only a Saver that reads averages in place of variables is passed to the Scaffold. Any other
     Saver is added to the graph's collection, where the Scaffold finds it. The reason is
-    `tf.estimator.experimental.InMemoryEvaluatorHook`, which copies the variables of training and
+    `tf_estimator.experimental.InMemoryEvaluatorHook`, which copies the variables of training and
     refuses a Scaffold with a Saver.
     """
     own_saver = config.eval_config.use_moving_averages
     if not own_saver:
         tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [graph.saver]
-    return tf.estimator.EstimatorSpec(
+    return tf_estimator.EstimatorSpec(
         ModeKeys.EVAL,
         predictions=task.export_outputs(graph.outputs),
         loss=graph.loss,

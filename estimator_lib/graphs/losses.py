@@ -6,14 +6,14 @@ from typing import Dict, List, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution, graph_state
+from estimator_lib import distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.distribution import placement, replica_values, replicas
 from estimator_lib.graphs import task_checks
 from estimator_lib.task import Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 REGULARIZATION_LOSS = 'regularization_loss'
 TOTAL_LOSS = 'total_loss'

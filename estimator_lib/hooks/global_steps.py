@@ -6,10 +6,12 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
+
 tf1 = tf.compat.v1
 
 
-class GlobalStepHook(tf.estimator.SessionRunHook):
+class GlobalStepHook(tf_estimator.SessionRunHook):
     """Hook that follows the global step, which it fetches in each run.
 
     A subclass may fetch more (`fetches`, `run_options`), and act when a session begins
@@ -35,11 +37,11 @@ class GlobalStepHook(tf.estimator.SessionRunHook):
         self.step = self.read_step(session)
         self.session_begun()
 
-    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
+    def before_run(self, run_context: Any) -> tf_estimator.SessionRunArgs:
         """Fetch the global step, and the fetches of the subclass."""
         del run_context
         options = self.run_options()
-        return tf.estimator.SessionRunArgs((self._global_step, self.fetches()), options=options)
+        return tf_estimator.SessionRunArgs((self._global_step, self.fetches()), options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Count the step, and pass the results to the subclass."""

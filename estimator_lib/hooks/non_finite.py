@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.hooks import global_steps
 from estimator_lib.hooks.progress import TOTAL_LOSS
 from estimator_lib.optimization.partitioned import take_slice, variable_name, whole_name
@@ -180,10 +180,10 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
         self._start = os.path.join(self._model_dir, f'{_BASENAME}-{step}')
         self._timer.update_last_triggered_step(step)
 
-    def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
+    def before_run(self, run_context: Any) -> tf_estimator.SessionRunArgs:
         """Fetch the losses too."""
         own = super().before_run(run_context)
-        return tf.estimator.SessionRunArgs([own.fetches, self._losses])
+        return tf_estimator.SessionRunArgs([own.fetches, self._losses])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Save a checkpoint if one is due."""
@@ -230,7 +230,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
 
 
 def saver_hooks(
-    run_config: tf.estimator.RunConfig,
+    run_config: tf_estimator.RunConfig,
     losses: Mapping[str, tf.Tensor],
     scaffold: tf1.train.Scaffold,
 ) -> List[FiniteCheckpointSaverHook]:

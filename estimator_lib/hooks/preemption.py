@@ -25,6 +25,8 @@ from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
+
 log = logging.getLogger('estimator_lib')
 
 DEADLINE_SECONDS = 30.0
@@ -159,7 +161,7 @@ def interruptible() -> Iterator[None]:
         guard.waits_for_step = was_waiting
 
 
-class PreemptionHook(tf.estimator.SessionRunHook):
+class PreemptionHook(tf_estimator.SessionRunHook):
     """Hook that ends the session, which then saves, after the step in which a signal came."""
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
 from estimator_lib.export import deployable
@@ -40,7 +40,7 @@ from model_fns.structures import label_map as label_maps
 from model_fns.structures.label_map import LabelMap
 from protos import classification_pb2, pipeline_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 AUXILIARY_LOGITS = 'auxiliary_logits'
 

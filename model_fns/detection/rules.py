@@ -6,6 +6,7 @@ from typing import Iterator, Tuple
 
 from google.protobuf.message import Message
 
+from estimator_lib.config import schema
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import config_rules
 from model_fns.detection import detector, instance_rules, metrics
@@ -77,7 +78,7 @@ def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
     """Yield a message, then the messages that are set in it, with their paths."""
     yield path, message
     for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE and field.label != field.LABEL_REPEATED:
+        if schema.is_message(field) and not schema.is_repeated(field):
             yield from _messages(f'{path}.{field.name}', value)
 
 

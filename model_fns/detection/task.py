@@ -7,7 +7,7 @@ from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence,
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.export.deployable import Deployable, Ops
@@ -38,7 +38,7 @@ from model_fns.structures import label_map as label_maps
 from model_fns.structures import label_map_files
 from protos import pipeline_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 # Groundtruth that only detectors with these outputs use in training.
 _LEARNED_FOR = {

@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
@@ -45,7 +45,7 @@ from model_fns.structures import label_map as label_maps
 from protos import pipeline_pb2, segmentation_pb2
 
 log = logging.getLogger('model_fns')
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 # DeepLab trains biases twice as fast as the rest.
 BIAS_GRADIENT_MULTIPLIER = 2.0

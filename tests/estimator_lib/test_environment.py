@@ -13,17 +13,80 @@ def test_this_environment_fits():
     environment.check()
 
 
-@pytest.mark.parametrize('version', [(3, 8, 1), (3, 12, 0)])
-def test_another_python_gets_one_sentence(monkeypatch, version):
-    monkeypatch.setattr(sys, 'version_info', version)
-    with pytest.raises(ImportError, match=r'needs Python 3\.9 to 3\.11, and this is Python 3\.'):
-        environment.check()
+@pytest.fixture
+def versions(monkeypatch):
+    """Returns a function that pretends versions of Python and of distributions."""
+
+    def pretend(python=(3, 11, 2), **distributions):
+        monkeypatch.setattr(sys, 'version_info', python)
+        installed = {
+            'tensorflow': '2.15.1',
+            'tensorflow-estimator': '2.15.0',
+            'protobuf': '4.25.8',
+            **{name.replace('_', '-'): version for name, version in distributions.items()},
+        }
+        monkeypatch.setattr(environment, '_distribution_version', installed.get)
+
+    return pretend
 
 
-def test_another_tensorflow_gets_one_sentence(monkeypatch):
-    monkeypatch.setattr(environment, 'tensorflow_version', lambda: '2.16.1')
-    with pytest.raises(ImportError, match=r'and this is TensorFlow 2\.16\.1: pip install'):
+def check_says(sentence):
+    with pytest.raises(ImportError) as caught:
         environment.check()
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(('version', 'text'), [((3, 8, 1), '3.8'), ((3, 14, 0), '3.14')])
+def test_another_python_gets_one_sentence(versions, version, text):
+    versions(version)
+    check_says(
+        f'This project needs Python 3.9 to 3.13, and this is Python {text}: '
+        'TensorFlow 2.15 to 2.21 have no builds for it.'
+    )
+
+
+@pytest.mark.parametrize(
+    ('python', 'tensorflow', 'best'),
+    [
+        ((3, 11, 1), '2.14.1', '2.15'),
+        ((3, 11, 1), '2.22.0', '2.15'),
+        ((3, 13, 0), '2.22.0-rc1', '2.21'),
+        ((3, 12, 0), '1.15.5', '2.21'),
+    ],
+)
+def test_another_tensorflow_gets_one_sentence(versions, python, tensorflow, best):
+    versions(python, tensorflow=tensorflow)
+    check_says(
+        f'This project needs TensorFlow 2.15 to 2.21, and this is TensorFlow {tensorflow}: '
+        f'pip install "tensorflow=={best}.*".'
+    )
+
+
+@pytest.mark.parametrize('minor', range(15, 22))
+def test_every_supported_tensorflow(versions, minor):
+    versions((3, 10, 4), tensorflow=f'2.{minor}.0', protobuf='6.31.0')
+    environment.check()
+
+
+@pytest.mark.parametrize('version', ['2.14.0', '2.16.0'])
+def test_another_estimator_gets_one_sentence(versions, version):
+    versions(tensorflow_estimator=version)
+    check_says(
+        'This project needs tensorflow-estimator 2.15, whatever TensorFlow is installed, and this '
+        f'is {version}: pip install "tensorflow-estimator==2.15.*".'
+    )
+
+
+def test_tensorflow_2_20_with_protobuf_7_gets_one_sentence(versions):
+    versions((3, 13, 0), tensorflow='2.20.0', protobuf='7.36.2')
+    check_says(
+        'TensorFlow 2.20.0 does not work with protobuf 7, and this is protobuf 7.36.2: '
+        'pip install "protobuf<7".'
+    )
+    versions((3, 13, 0), tensorflow='2.20.0', protobuf='6.33.1')
+    environment.check()
+    versions((3, 13, 0), tensorflow='2.21.0', protobuf='7.36.2')
+    environment.check()
 
 
 def test_no_tensorflow_gets_one_sentence(monkeypatch):
@@ -44,7 +107,9 @@ def version_without_site_packages(folder):
 
 
 def write_module(folder, text):
-    (folder / 'tensorflow').mkdir()
+    for name in ('tensorflow', 'tensorflow_estimator'):
+        (folder / name).mkdir()
+        (folder / name / '__init__.py').touch()
     (folder / 'tensorflow' / '__init__.py').write_text(text)
 
 
@@ -66,6 +131,7 @@ def test_without_the_module_there_is_no_version(tmp_path):
     assert 'there is none here' in version_without_site_packages(tmp_path)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason='Python 3.12 has no distutils of its own')
 def test_a_start_does_not_import_setuptools():
     # In a new process: this one has imported TensorFlow.
     code = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import distribution, errors, graph_state, model_fn
+from estimator_lib import distribution, errors, graph_state, model_fn, tf_estimator
 from estimator_lib.distribution import tf_config
 from estimator_lib.graphs import losses
 from estimator_lib.hooks import non_finite
@@ -70,7 +70,7 @@ def test_a_worker_of_parameter_servers_knows_its_number_in_the_step(config, role
 
 def test_what_writes_is_there_when_there_is_a_folder(config, tmp_path):
     with tf.Graph().as_default():
-        run_config = tf.estimator.RunConfig(str(tmp_path), save_checkpoints_steps=1)
+        run_config = tf_estimator.RunConfig(str(tmp_path), save_checkpoints_steps=1)
         spec = model_fn.create_model_fn(Line(), config)(*batch(), 'train', config=run_config)
     kinds = [type(hook) for hook in spec.training_chief_hooks]
     assert non_finite.FiniteCheckpointSaverHook in kinds and len(kinds) == 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, model_fn, training
+from estimator_lib import errors, model_fn, tf_estimator, training
 from estimator_lib.export import exported_model, exporting, saved_model
 from estimator_lib.task import (
     IMAGE,
@@ -24,7 +24,7 @@ from tests.estimator_lib.line_task import Line
 from tests.estimator_lib.tiny_task import TinyTask
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 
 class Listening(TinyTask):
@@ -40,7 +40,7 @@ def test_the_forward_pass_is_given_the_labels_that_there_are(mode, tmp_path):
     task, config = Listening(), pipeline_pb2.TrainEvalPipelineConfig()
     config.train_config.optimizer.momentum_optimizer.learning_rate.constant_learning_rate.SetInParent()
     config.train_config.optimizer.use_moving_average = False
-    run_config = tf.estimator.RunConfig(str(tmp_path))
+    run_config = tf_estimator.RunConfig(str(tmp_path))
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         features = {IMAGE: tf.zeros([2, 6, 6, 3]), SOURCE_ID: tf.constant(['a', 'b'])}

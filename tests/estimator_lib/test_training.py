@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, training
+from estimator_lib import errors, tf_estimator, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
 from estimator_lib.export import export_folders, exporting, saved_model
@@ -497,7 +497,7 @@ def test_the_library_handles_signals_on_request_only(config, tmp_path, call, gua
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
 
 
-class Mover(tf.estimator.SessionRunHook, tf1.train.CheckpointSaverListener, tf.estimator.Exporter):
+class Mover(tf_estimator.SessionRunHook, tf1.train.CheckpointSaverListener, tf_estimator.Exporter):
     """Moves the folder of the run at a stage of it: `step`, `save` or `export`."""
 
     name = 'mover'

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, training
+from estimator_lib import errors, tf_estimator, training
 from estimator_lib.cluster import job, running
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
@@ -37,7 +37,7 @@ def train(config, folder, **options):
     return training.train_and_evaluate(Line(), config, str(folder / 'run'), **options)
 
 
-class Slopes(tf.estimator.SessionRunHook):
+class Slopes(tf_estimator.SessionRunHook):
     """Notes the global step and the slope after each step."""
 
     def __init__(self):
@@ -60,7 +60,7 @@ class Slopes(tf.estimator.SessionRunHook):
         self.ended.append(session.run(self._step))
 
 
-class Listener(tf.estimator.CheckpointSaverListener):
+class Listener(tf_estimator.CheckpointSaverListener):
     """Notes what it is told of checkpoints."""
 
     def __init__(self, stop_at=None):
@@ -92,7 +92,7 @@ def test_a_hook_is_told_of_each_step_when_variables_have_its_values(config, tmp_
     assert [value for _, value in hook.told] == pytest.approx(doubled, rel=1e-5)
 
 
-class Tripled(tf.estimator.SessionRunHook):
+class Tripled(tf_estimator.SessionRunHook):
     """Adds a tensor, and a summary of it, to the graph of the step."""
 
     def begin(self):
@@ -100,7 +100,7 @@ class Tripled(tf.estimator.SessionRunHook):
         tf1.summary.scalar('own', value, collections=['own'])
 
 
-class MergedSummaries(tf.estimator.SummarySaverHook):
+class MergedSummaries(tf_estimator.SummarySaverHook):
     """Takes the summaries of the graph."""
 
     def begin(self):
@@ -112,9 +112,9 @@ def test_hooks_of_tensorflow_work(config, tmp_path):
     """An end after a number of steps, lines with tensors, and summaries."""
     logged = []
     hooks = [
-        tf.estimator.StopAtStepHook(num_steps=3),
+        tf_estimator.StopAtStepHook(num_steps=3),
         Tripled(),
-        tf.estimator.LoggingTensorHook(
+        tf_estimator.LoggingTensorHook(
             {'tripled': 'tripled:0'}, every_n_iter=1, formatter=logged.append
         ),
         MergedSummaries(1, output_dir=str(tmp_path / 'own'), scaffold=tf1.train.Scaffold()),
@@ -162,7 +162,7 @@ def train_without_listeners(estimator, train_spec, eval_spec):
 
 
 def test_the_chief_of_workers_with_sessions_tells_hooks_and_listeners(tmp_path, monkeypatch):
-    monkeypatch.setattr(tf.estimator, 'train_and_evaluate', train_without_listeners)
+    monkeypatch.setattr(tf_estimator, 'train_and_evaluate', train_without_listeners)
     config = line_task.create_config(tmp_path)
     config.train_config.num_steps = 2
     hook, listener = Slopes(), Listener()
@@ -184,7 +184,7 @@ def test_the_chief_of_workers_with_sessions_tells_hooks_and_listeners(tmp_path, 
     assert listener.told == ['begin', *SAVED, ('end', 2)]
 
 
-class Feeding(tf.estimator.SessionRunHook):
+class Feeding(tf_estimator.SessionRunHook):
     def begin(self):
         self._fed = tf1.placeholder_with_default(1.0, [], name='fed')
 
@@ -197,12 +197,12 @@ class FeedingByItself(Feeding):
         run_context.session.run(self._fed, {'fed:0': 2.0})
 
 
-class FetchingByName(tf.estimator.SessionRunHook):
+class FetchingByName(tf_estimator.SessionRunHook):
     def before_run(self, run_context):
         return tf1.train.SessionRunArgs('global_step:0')
 
 
-class FetchingAnOperation(tf.estimator.SessionRunHook):
+class FetchingAnOperation(tf_estimator.SessionRunHook):
     def begin(self):
         self._op = tf.no_op('nothing')
 
@@ -210,7 +210,7 @@ class FetchingAnOperation(tf.estimator.SessionRunHook):
         return tf1.train.SessionRunArgs(self._op)
 
 
-class FetchingAnAssignment(tf.estimator.SessionRunHook):
+class FetchingAnAssignment(tf_estimator.SessionRunHook):
     def begin(self):
         self._assigned = tf1.global_variables('slope')[0].assign(5.0, name='setting')
 
@@ -218,7 +218,7 @@ class FetchingAnAssignment(tf.estimator.SessionRunHook):
         return tf1.train.SessionRunArgs(self._assigned)
 
 
-class FetchingLater(tf.estimator.SessionRunHook):
+class FetchingLater(tf_estimator.SessionRunHook):
     def begin(self):
         self._tensor = tf.constant(1.0, name='late')
         self._asked = 0
@@ -228,12 +228,12 @@ class FetchingLater(tf.estimator.SessionRunHook):
         return tf1.train.SessionRunArgs(self._tensor) if self._asked == 4 else None
 
 
-class CallingTheSession(tf.estimator.SessionRunHook):
+class CallingTheSession(tf_estimator.SessionRunHook):
     def after_create_session(self, session, coord):
         session.make_callable([])
 
 
-class CallingItAtACheckpoint(tf.estimator.CheckpointSaverListener):
+class CallingItAtACheckpoint(tf_estimator.CheckpointSaverListener):
     def after_save(self, session, global_step_value):
         session.partial_run_setup([])
 
@@ -252,7 +252,7 @@ class CallingItAtACheckpoint(tf.estimator.CheckpointSaverListener):
     ],
 )
 def test_who_needs_a_session_is_refused_by_name(function_config, tmp_path, kind, what):
-    of_hooks = issubclass(kind, tf.estimator.SessionRunHook)
+    of_hooks = issubclass(kind, tf_estimator.SessionRunHook)
     options = {'hooks' if of_hooks else 'saving_listeners': [kind()], 'evaluate': False}
     with pytest.raises(errors.ConfigError) as caught:
         train(function_config, tmp_path, **options)
@@ -262,7 +262,7 @@ def test_who_needs_a_session_is_refused_by_name(function_config, tmp_path, kind,
     )
 
 
-class Setting(tf.estimator.SessionRunHook):
+class Setting(tf_estimator.SessionRunHook):
     """Sets the slope after each step, and counts in a variable of its own."""
 
     def begin(self):
@@ -279,9 +279,9 @@ class Setting(tf.estimator.SessionRunHook):
 @pytest.mark.parametrize(
     'make',
     [
-        lambda folder: tf.estimator.CheckpointSaverHook(folder, save_steps=1),
-        lambda folder: tf.estimator.ProfilerHook(save_steps=1, output_dir=folder),
-        lambda folder: tf.estimator.StepCounterHook(output_dir=folder),
+        lambda folder: tf_estimator.CheckpointSaverHook(folder, save_steps=1),
+        lambda folder: tf_estimator.ProfilerHook(save_steps=1, output_dir=folder),
+        lambda folder: tf_estimator.StepCounterHook(output_dir=folder),
     ],
 )
 def test_hooks_that_work_in_sessions_only_are_refused_by_name(function_config, tmp_path, make):

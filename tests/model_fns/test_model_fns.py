@@ -5,7 +5,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 import model_fns
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.task import IMAGE
 from protos import pipeline_pb2
 
@@ -35,5 +35,5 @@ def test_a_model_fn_is_for_any_estimator():
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         features = {IMAGE: tf.zeros([1, 32, 32, 3])}
-        spec = model_fn(features, None, tf.estimator.ModeKeys.PREDICT)
+        spec = model_fn(features, None, tf_estimator.ModeKeys.PREDICT)
     assert spec.predictions['probabilities'].shape == [1, 2]

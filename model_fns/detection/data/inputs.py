@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.task import Example, Features, Labels
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
@@ -25,7 +26,7 @@ from model_fns.structures import images
 from model_fns.structures import label_map as label_maps
 from protos import input_reader_pb2, pipeline_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 _STRING = tf.io.FixedLenFeature([], tf.string, '')
 

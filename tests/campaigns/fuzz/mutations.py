@@ -10,6 +10,8 @@ from typing import Any, List, MutableMapping, Tuple
 
 from google.protobuf import message as message_lib
 
+from estimator_lib.config import schema
+
 _TEXTS = (
     '-1', '0', '1', '2', '7', '1e9', '-1e9', '1e-30', '1e39', '1e308', '-0', '0.5', 'nan', 'inf',
     '-inf', '2147483647', '4294967295', '4294967296', '9223372036854775807',
@@ -104,7 +106,7 @@ def mutate_message(generator: random.Random, message: message_lib.Message) -> me
     for _ in range(generator.randint(1, 3)):
         holder = generator.choice([one for one in _messages(message) if one.DESCRIPTOR.fields])
         field = generator.choice(holder.DESCRIPTOR.fields)
-        if field.label == field.LABEL_REPEATED:
+        if schema.is_repeated(field):
             values = getattr(holder, field.name)
             if isinstance(values, MutableMapping):
                 values.clear()  # its keys and values are not messages that can be added
@@ -147,7 +149,7 @@ def _messages(message: message_lib.Message) -> List[message_lib.Message]:
         if field.cpp_type == field.CPPTYPE_MESSAGE:
             if field.message_type.GetOptions().map_entry:
                 continue
-            each = value if field.label == field.LABEL_REPEATED else [value]
+            each = value if schema.is_repeated(field) else [value]
             found += [inner for one in each for inner in _messages(one)]
     return found
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.data import inputs
 from estimator_lib.data.cache_files import CacheFile
 from estimator_lib.data.packed_examples import Layout
@@ -22,7 +22,7 @@ from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_text
 from tests.campaigns.fuzz.workspace import Workspace
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 # Of examples in a cache: hashes and lengths of their records. A change makes none of another.
 _KEYS = ((0x3C6EF372FE94F82B, 100), (0x1B873593A953FD4E, 101), (0x5BE0CD19137E2179, 102))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, graph_state
+from estimator_lib import errors, graph_state, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, fine_tuning, savers
 from protos import train_pb2
 from tests.estimator_lib.checkpoints.small_variables import array, variable
@@ -22,7 +22,7 @@ def train_config(checkpoint, **fields):
 
 
 def run_config():
-    return tf.estimator.RunConfig(log_step_count_steps=None, save_summary_steps=None)
+    return tf_estimator.RunConfig(log_step_count_steps=None, save_summary_steps=None)
 
 
 @pytest.fixture(scope='module')
@@ -220,7 +220,7 @@ def linear_model_fn(checkpoint, model_dir):
         )
         optimizer = tf1.train.MomentumOptimizer(0.1, 0.9)
         train_op = optimizer.minimize(loss, tf1.train.get_global_step())
-        return tf.estimator.EstimatorSpec(
+        return tf_estimator.EstimatorSpec(
             mode,
             loss=loss,
             train_op=train_op,
@@ -236,12 +236,12 @@ def train_input_fn():
 
 def test_under_an_estimator_and_then_resumed(published, tmp_path):
     model_dir = str(tmp_path)
-    estimator = tf.estimator.Estimator(
+    estimator = tf_estimator.Estimator(
         linear_model_fn(published, model_dir), model_dir, run_config(), params={}
     )
     estimator.train(train_input_fn, steps=2)
     np.testing.assert_array_equal(estimator.get_variable_value('Net/conv/weights'), array(2, 2))
-    resumed = tf.estimator.Estimator(
+    resumed = tf_estimator.Estimator(
         linear_model_fn('/deleted/since', model_dir), model_dir, run_config(), params={}
     )
     resumed.train(train_input_fn, steps=1)
@@ -253,14 +253,14 @@ def test_under_a_mirrored_strategy(published, tmp_path, caplog):
     model_dir = str(tmp_path)
     with tf.Graph().as_default():
         strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
-    config = tf.estimator.RunConfig(
+    config = tf_estimator.RunConfig(
         model_dir,
         train_distribute=strategy,
         session_config=tf1.ConfigProto(device_count={'CPU': 2}, allow_soft_placement=True),
         log_step_count_steps=None,
         save_summary_steps=None,
     )
-    estimator = tf.estimator.Estimator(
+    estimator = tf_estimator.Estimator(
         linear_model_fn(published, model_dir), config=config, params={}
     )
     with caplog.at_level(logging.INFO, 'estimator_lib'):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator_lib import errors
-from estimator_lib.config import field_settings
+from estimator_lib.config import field_settings, schema
 from protos import optimizer_pb2, pipeline_pb2, train_pb2
 
 
@@ -159,7 +159,7 @@ def test_a_setting_without_a_value_is_refused(config):
 SCALARS = [
     field
     for field in train_pb2.TrainConfig.DESCRIPTOR.fields
-    if field.cpp_type != field.CPPTYPE_MESSAGE and field.label != field.LABEL_REPEATED
+    if field.cpp_type != field.CPPTYPE_MESSAGE and not schema.is_repeated(field)
 ]
 VALUES = {
     'uint32': st.integers(0, 2**32 - 1),

@@ -9,12 +9,13 @@ from typing import Dict, Iterable, List, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.data import inputs, record_streams
 from estimator_lib.task import IMAGE, SOURCE_ID, Task
 from protos import input_reader_pb2
 
 tf1 = tf.compat.v1
-TRAIN, EVAL = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL
+TRAIN, EVAL = tf_estimator.ModeKeys.TRAIN, tf_estimator.ModeKeys.EVAL
 
 _KEYS = {
     'id': tf.io.FixedLenFeature([], tf.int64),

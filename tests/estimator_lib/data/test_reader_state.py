@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.data import inputs, reader_state
 from estimator_lib.task import IMAGE
 from tests.estimator_lib.data import record_cases as cases
@@ -41,7 +42,7 @@ def _model_fn(found, kill_after):
         step = tf1.train.get_global_step()
         train_op = tf.group(inputs.advance_position(state), step.assign_add(1, read_value=False))
         hook = _Collect([features[IMAGE], features['noise']], found, kill_after)
-        return tf.estimator.EstimatorSpec(
+        return tf_estimator.EstimatorSpec(
             mode, loss=weight + 0.0, train_op=train_op, training_hooks=[hook]
         )
 
@@ -51,8 +52,8 @@ def _model_fn(found, kill_after):
 def _train(model_dir, reader, steps, saving_every=3, kill_after=None):
     """Ids and noise of each step; `kill_after` ends without a last checkpoint."""
     found = []
-    config = tf.estimator.RunConfig(save_checkpoints_steps=saving_every, log_step_count_steps=None)
-    estimator = tf.estimator.Estimator(_model_fn(found, kill_after), str(model_dir), config)
+    config = tf_estimator.RunConfig(save_checkpoints_steps=saving_every, log_step_count_steps=None)
+    estimator = tf_estimator.Estimator(_model_fn(found, kill_after), str(model_dir), config)
     input_fn = inputs.create_input_fn(cases.IdTask(), reader, cases.TRAIN, 4, 1)
 
     with contextlib.suppress(KeyboardInterrupt):
@@ -138,18 +139,18 @@ def _train_mirrored(model_dir, reader, steps):
         step = tf1.train.get_global_step()
         with tf.control_dependencies([seen]):
             train_op = tf.group(inputs.advance_position(state), step.assign_add(1))
-        return tf.estimator.EstimatorSpec(mode, loss=weight + 0.0, train_op=train_op)
+        return tf_estimator.EstimatorSpec(mode, loss=weight + 0.0, train_op=train_op)
 
     with tf.Graph().as_default():  # an eager one would want both devices from the start
         strategy = tf.distribute.MirroredStrategy(
             ['/cpu:0', '/cpu:1'], cross_device_ops=tf.distribute.ReductionToOneDevice()
         )
-    config = tf.estimator.RunConfig(
+    config = tf_estimator.RunConfig(
         train_distribute=strategy,
         session_config=tf1.ConfigProto(device_count={'CPU': 2}, allow_soft_placement=True),
         log_step_count_steps=None,
     )
-    estimator = tf.estimator.Estimator(model_fn, str(model_dir), config)
+    estimator = tf_estimator.Estimator(model_fn, str(model_dir), config)
     estimator.train(
         inputs.create_input_fn(cases.IdTask(), reader, cases.TRAIN, 4, 1), max_steps=steps
     )

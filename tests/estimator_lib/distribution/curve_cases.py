@@ -18,7 +18,7 @@ if __name__ == '__main__':
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import config, distribution, training
+from estimator_lib import config, distribution, tf_estimator, training
 from estimator_lib.cluster import local_processes
 from estimator_lib.task import IMAGE
 from model_fns import build_task, layers
@@ -113,9 +113,9 @@ class Run:
     def train(self, steps):
         """Train to a step; a worker tries until the chief has set the variables."""
         if self.plan.mode is distribution.Mode.MULTI_WORKER_MIRRORED:
-            spec = tf.estimator.TrainSpec(self.input_fn, max_steps=steps)
-            evaluation = tf.estimator.EvalSpec(self.input_fn)
-            tf.estimator.train_and_evaluate(self.estimator, spec, evaluation)
+            spec = tf_estimator.TrainSpec(self.input_fn, max_steps=steps)
+            evaluation = tf_estimator.EvalSpec(self.input_fn)
+            tf_estimator.train_and_evaluate(self.estimator, spec, evaluation)
             return
         while True:
             try:

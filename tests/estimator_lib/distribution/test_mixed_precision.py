@@ -14,7 +14,7 @@ from tensorflow.python.framework import kernels
 from tensorflow.python.grappler import cluster as grappler_cluster
 from tensorflow.python.grappler import tf_optimizer
 
-from estimator_lib import model_fn, training
+from estimator_lib import model_fn, tf_estimator, training
 from estimator_lib.distribution import half_types, mixed_precision, modes
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
@@ -414,7 +414,7 @@ def test_the_environment_is_given_back_as_it_was(monkeypatch, of_user):
     assert os.environ.get(INFERRED) == of_user
 
 
-class Watching(tf.estimator.SessionRunHook):
+class Watching(tf_estimator.SessionRunHook):
     """Notes the user's list of products as it is in a step; then fails, where it is to."""
 
     def __init__(self, fails):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from estimator_lib import errors, training
+from estimator_lib import errors, tf_estimator, training
 from estimator_lib.evaluation import evaluators
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -47,7 +47,7 @@ def test_early_stopping_reads_one_file_of_the_first_set(
     assert evaluators.create_stopping(config, str(run), eval_training_data) is None
     stopping = config.train_config.early_stopping
     stopping.metric, stopping.higher_is_better, stopping.patience_evaluations = 'loss', False, 2
-    monkeypatch.delattr(training.tf.estimator, 'Estimator')
+    monkeypatch.setattr(tf_estimator, 'Estimator', None)
     (run / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-6"\n')
     (run / 'model.ckpt-6.index').write_text('')
     found = evaluators.create_stopping(config, str(run), eval_training_data)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors, training
+from estimator_lib import errors, tf_estimator, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.export import artifacts, export_folders, export_policies, exported_model
 from protos import export_pb2, pipeline_pb2, train_pb2
@@ -227,7 +227,7 @@ def train(config, folder, **options):
     return training.train_and_evaluate(Line(), config, str(folder / 'run'), **options)
 
 
-class Recorder(tf.estimator.Exporter):
+class Recorder(tf_estimator.Exporter):
     """Notes its calls."""
 
     def __init__(self, name):
@@ -238,7 +238,7 @@ class Recorder(tf.estimator.Exporter):
         return self._name
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-        assert isinstance(estimator, tf.estimator.Estimator)
+        assert isinstance(estimator, tf_estimator.Estimator)
         assert tf.train.load_variable(checkpoint_path, 'global_step') == eval_result['global_step']
         self.calls.append((export_path, eval_result, is_the_final_export))
 
@@ -271,16 +271,16 @@ def test_an_exporter_is_called_once_for_a_checkpoint_and_told_of_the_end(line_co
 
 def receive_images():
     images = tf1.placeholder(tf.float32, [None, 1, 1, 1])
-    return tf.estimator.export.ServingInputReceiver({'image': images}, {'image': images})
+    return tf_estimator.export.ServingInputReceiver({'image': images}, {'image': images})
 
 
 def test_the_exporters_of_tensorflow_write_saved_models(line_config, tmp_path):
     exporters = [
-        tf.estimator.LatestExporter('each', receive_images, exports_to_keep=2),
-        tf.estimator.BestExporter(
+        tf_estimator.LatestExporter('each', receive_images, exports_to_keep=2),
+        tf_estimator.BestExporter(
             'lowest_loss', receive_images, event_file_pattern='eval_0/*.tfevents.*'
         ),
-        tf.estimator.FinalExporter('at_the_end', receive_images),
+        tf_estimator.FinalExporter('at_the_end', receive_images),
     ]
     train(line_config, tmp_path, exporters=exporters)
     counts = {

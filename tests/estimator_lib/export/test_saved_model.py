@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from estimator_lib import config as config_lib
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.drawing import visualization
 from estimator_lib.export import exported_model, exporting, freezing, saved_model, serving
 from estimator_lib.export.saved_model import SavedModelWriter, write_graph
@@ -193,14 +193,14 @@ def test_the_estimators_own_export_takes_the_same_inputs(tmp_path, checkpoint, k
 
     def model_fn(features, labels, mode):
         outputs = task.export_outputs(task.postprocess(task.predict(features, mode), features))
-        return tf.estimator.EstimatorSpec(
+        return tf_estimator.EstimatorSpec(
             mode,
             predictions=outputs,
-            export_outputs={'serving_default': tf.estimator.export.PredictOutput(outputs)},
+            export_outputs={'serving_default': tf_estimator.export.PredictOutput(outputs)},
             scaffold=tf1.train.Scaffold(saver=tf1.train.Saver(tf1.model_variables())),
         )
 
-    path = tf.estimator.Estimator(model_fn, str(tmp_path)).export_saved_model(
+    path = tf_estimator.Estimator(model_fn, str(tmp_path)).export_saved_model(
         str(tmp_path / 'export'),
         serving.serving_input_receiver_fn(task, serving.SERVING_INPUTS[kind]),
         checkpoint_path=checkpoint,

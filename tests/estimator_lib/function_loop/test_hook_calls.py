@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.function_loop import hook_calls, step_graphs
 from estimator_lib.hooks import global_steps
 
@@ -90,7 +91,7 @@ def test_the_function_of_a_tensor_is_made_once(run, monkeypatch):
 
 
 def test_who_reads_the_global_step_as_tensorflows_hooks_do_asks_for_no_step_of_its_own():
-    class Reading(tf.estimator.SessionRunHook):
+    class Reading(tf_estimator.SessionRunHook):
         def before_run(self, run_context):
             read = run_context.session.graph.get_collection(step_graphs.STEP_READS)[0]
             return tf1.train.SessionRunArgs(read)

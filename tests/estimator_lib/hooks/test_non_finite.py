@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.hooks import non_finite
 from protos import train_pb2
 
@@ -29,7 +30,7 @@ def model_fn(features, labels, mode, params, config):
     hook = non_finite.NonFiniteLossHook(
         losses, tf.constant(0.01), features['names'], params['policy'], warn_every_n_steps=3
     )
-    return tf.estimator.EstimatorSpec(
+    return tf_estimator.EstimatorSpec(
         mode,
         loss=non_finite.reported_loss(losses['total_loss']),
         train_op=train_op,
@@ -53,10 +54,10 @@ def train(model_dir, factors, save_steps, statistics=None, policy=train_pb2.STOP
         )
         return tf1.data.make_one_shot_iterator(dataset).get_next()
 
-    config = tf.estimator.RunConfig(
+    config = tf_estimator.RunConfig(
         str(model_dir), save_checkpoints_steps=save_steps, log_step_count_steps=None
     )
-    estimator = tf.estimator.Estimator(model_fn, config=config, params={'policy': policy})
+    estimator = tf_estimator.Estimator(model_fn, config=config, params={'policy': policy})
     estimator.train(input_fn, max_steps=len(factors))
 
 

@@ -11,6 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.hooks import preemption
 from estimator_lib.hooks.preemption import Preempted
 
@@ -72,7 +73,7 @@ def test_other_threads_do_without():
 def steps_taken(at_step, action):
     """How many of ten steps are taken when something is done after one of them."""
 
-    class Action(tf.estimator.SessionRunHook):
+    class Action(tf_estimator.SessionRunHook):
         def after_run(self, run_context, run_values):
             taken.append(None)
             if len(taken) == at_step:
@@ -82,7 +83,7 @@ def steps_taken(at_step, action):
     with tf.Graph().as_default():
         step = tf.compat.v1.train.get_or_create_global_step()
         train_op = tf.compat.v1.assign_add(step, 1)
-        hooks = [Action(), preemption.PreemptionHook(), tf.estimator.StopAtStepHook(10)]
+        hooks = [Action(), preemption.PreemptionHook(), tf_estimator.StopAtStepHook(10)]
         with tf.compat.v1.train.MonitoredSession(hooks=hooks) as session:
             while not session.should_stop():
                 session.run(train_op)
@@ -178,6 +179,7 @@ import os, signal, sys, time
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
 sys.path.insert(0, {str(ROOT)!r})
 import tensorflow as tf
+from estimator_lib import tf_estimator
 from estimator_lib.hooks import preemption
 
 def main(run, **kwargs):
@@ -202,13 +204,13 @@ def model_fn(features, labels, mode):
         return step
     with tf.control_dependencies([tf.numpy_function(slow, [step], tf.int64)]):
         train_op = tf.compat.v1.assign_add(step, 1)
-    return tf.estimator.EstimatorSpec(
+    return tf_estimator.EstimatorSpec(
         mode, loss=tf.constant(1.0), train_op=train_op,
         training_hooks=[preemption.PreemptionHook()])
 
 def run():
-    config = tf.estimator.RunConfig(sys.argv[1], save_checkpoints_steps=100000)
-    estimator = tf.estimator.Estimator(model_fn, config=config)
+    config = tf_estimator.RunConfig(sys.argv[1], save_checkpoints_steps=100000)
+    estimator = tf_estimator.Estimator(model_fn, config=config)
     estimator.train(lambda: tf.data.Dataset.from_tensors(1.0).repeat(), max_steps=100000)
     preemption.raise_if_requested()
     say('went on')

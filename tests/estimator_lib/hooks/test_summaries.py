@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from estimator_lib.hooks import progress, summaries
 from estimator_lib.task import SOURCE_ID, Shown
 
@@ -154,13 +155,13 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
             {'label': number} if with_labels else None,
         )
         step = tf1.train.get_or_create_global_step()
-        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(number), train_op=step)
+        return tf_estimator.EstimatorSpec(mode, loss=tf.reduce_sum(number), train_op=step)
 
     def input_fn():
         return tf.data.Dataset.range(7).batch(3).map(lambda number: {'number': number})
 
-    config = tf.estimator.RunConfig(str(tmp_path), log_step_count_steps=None)
-    estimator = tf.estimator.Estimator(model_fn, config=config)
+    config = tf_estimator.RunConfig(str(tmp_path), log_step_count_steps=None)
+    estimator = tf_estimator.Estimator(model_fn, config=config)
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.create_global_step()
         session.run(tf1.global_variables_initializer())

@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors, model_fn
+from estimator_lib import errors, model_fn, tf_estimator
 from estimator_lib.drawing import visualization
 from estimator_lib.task import IMAGE, SOURCE_ID
 from model_fns import build_task
 from model_fns.classification import task as task_lib
 from protos import pipeline_pb2
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 
 def task_of(text):
@@ -166,7 +166,7 @@ def test_moving_averages_are_of_batch_norm_too_and_soon_follow(tmp_path):
             {IMAGE: images, SOURCE_ID: tf.constant(['a', 'b'])},
             {'label': tf.constant([0, 3], tf.int64)},
             ModeKeys.TRAIN,
-            config=tf.estimator.RunConfig(model_dir=str(tmp_path)),
+            config=tf_estimator.RunConfig(model_dir=str(tmp_path)),
         )
         kept = {v.op.name: v for v in tf.compat.v1.global_variables()}
         model = [v.op.name for v in tf.compat.v1.get_collection('model_variables')]

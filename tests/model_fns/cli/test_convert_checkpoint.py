@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from model_fns import build_task
 from model_fns.cli import convert_checkpoint
@@ -25,7 +25,7 @@ def trained(tmp_path_factory):
     with tf.Graph().as_default(), tf1.Session() as session:
         task = build_task(config, 'export')
         images = tf.zeros([1, 64, 64, 3], tf.uint8)
-        task.predict(task.serving_features(images), tf.estimator.ModeKeys.PREDICT)
+        task.predict(task.serving_features(images), tf_estimator.ModeKeys.PREDICT)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         random = np.random.RandomState(0)
         values = {one: random.normal(size=one.shape) for one in variables}

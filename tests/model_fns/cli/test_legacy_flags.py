@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from google.protobuf import descriptor, text_format
+from google.protobuf import text_format
 
 import run_train_eval
+from estimator_lib.config import schema
 from model_fns.cli import legacy_flags
 from protos import pipeline_pb2
 
@@ -174,7 +175,7 @@ def test_fields_that_are_named_are_there():
         for path, value in re.findall(r'--set ([\w.]+)=(\S)', answer):
             field = find_field(path)
             assert field is not None, f'{name}: {path}'
-            is_repeated = field.label == descriptor.FieldDescriptor.LABEL_REPEATED
+            is_repeated = schema.is_repeated(field)
             assert is_repeated == (value == '['), f'{name}: {path}'
             found += 1
     assert found > 100

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib import tf_estimator
 from model_fns import build_task
 from model_fns.datasets import codecs, records
 from model_fns.detection import detector, fields
@@ -18,7 +19,7 @@ from tests.conftest import shared_folder
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 FIXED = 'fixed_shape_resizer { height: 64 width: 64 }'
 KEEP_ASPECT = 'keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 96 }'

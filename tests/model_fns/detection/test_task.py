@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.task import Shown
 from model_fns import build_task
 from model_fns.detection import fields
@@ -13,7 +13,7 @@ from protos import pipeline_pb2
 from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
 
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 
 def build(**changes):

@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import graph_state
+from estimator_lib import graph_state, tf_estimator
 from model_fns import build_task, layers
 from model_fns.detection import fields
 from model_fns.layers import forward_pass, weights
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
-TRAIN = tf.estimator.ModeKeys.TRAIN
+TRAIN = tf_estimator.ModeKeys.TRAIN
 
 HYPERPARAMS = """
 activation: RELU_6

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors, training
+from estimator_lib import errors, tf_estimator, training
 from estimator_lib import model_fn as model_fn_lib
 from estimator_lib.data import inputs
 from estimator_lib.export import exporting, serving
@@ -23,7 +23,7 @@ from protos import pipeline_pb2
 from tests.model_fns.segmentation import segmentation_records, tiny_networks
 
 tf1 = tf.compat.v1
-ModeKeys = tf.estimator.ModeKeys
+ModeKeys = tf_estimator.ModeKeys
 
 CROP = (33, 41)
 HEADS = 'instance_center { sigma: 2 } offset {} edge {}'

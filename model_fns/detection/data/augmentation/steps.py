@@ -9,6 +9,7 @@ import tensorflow as tf
 from google.protobuf import message as message_lib
 
 from estimator_lib import errors, registry
+from estimator_lib.config import schema
 from estimator_lib.task import Example
 
 # (example, int64 [2] seed) -> example. The result is a function of both.
@@ -78,6 +79,6 @@ def check_count(config: message_lib.Message, where: str, field: str, count: int)
 
 def _is_missing(config: message_lib.Message, field: str) -> bool:
     descriptor = config.DESCRIPTOR.fields_by_name[field]
-    if descriptor.label == descriptor.LABEL_REPEATED:
+    if schema.is_repeated(descriptor):
         return not getattr(config, field)
     return not config.HasField(field) and not descriptor.has_default_value

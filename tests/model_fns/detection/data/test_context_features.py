@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import tf_estimator
 from model_fns.detection import fields
 from model_fns.detection.data import context_features, image_resizers, inputs, record_checks
 from protos import pipeline_pb2
@@ -11,7 +12,7 @@ from tests.model_fns.detection.records import record
 
 CONTEXT = context_features.ContextFeatures(most=3, length=2)
 READER = inputs.Reader(num_classes=2, max_boxes=4, context=CONTEXT)
-MODES = tf.estimator.ModeKeys
+MODES = tf_estimator.ModeKeys
 
 
 def with_context(numbers, length=2):

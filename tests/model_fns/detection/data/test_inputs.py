@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from model_fns import validate
 from model_fns.detection import fields
 from model_fns.detection.boxes import quadrilaterals
@@ -19,7 +19,7 @@ from protos import input_reader_pb2, pipeline_pb2
 from tests.model_fns.detection.records import mask_png, png, record
 
 tf1 = tf.compat.v1
-TRAIN, EVAL = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL
+TRAIN, EVAL = tf_estimator.ModeKeys.TRAIN, tf_estimator.ModeKeys.EVAL
 
 LABEL_MAP = LabelMap(
     (LabelMapItem(1, '/m/1', 'cat'), LabelMapItem(2, '/m/2', 'dog'), LabelMapItem(3, 'cow', 'cow'))

@@ -6,7 +6,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from hypothesis import given, settings, strategies
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from model_fns.detection import fields
 from model_fns.detection.data import augmentation, image_resizers, inputs
 from model_fns.detection.data.augmentation.steps import BUILDERS
@@ -220,7 +220,7 @@ def test_records_are_decoded_augmented_and_prepared():
             decoded = reader.decode(tf.constant(record.SerializeToString()))
             augmented = augment(decoded, tf.stack([tf.constant(3, tf.int64), number]))
             resizer = image_resizers.FixedShapeResizer(30, 20)
-            return reader.prepare(augmented, resizer, tf.estimator.ModeKeys.TRAIN)
+            return reader.prepare(augmented, resizer, tf_estimator.ModeKeys.TRAIN)
 
         dataset = tf.data.Dataset.range(16).map(tf.autograph.experimental.do_not_convert(example))
         batch = tf1.data.make_one_shot_iterator(dataset.batch(16)).get_next()
