@@ -83,7 +83,7 @@ class Results:
             step: the step of the run's latest checkpoint.
         """
         table = self._read()
-        kept = table.up_to(step)
+        kept = table.cut_after(step)
         if len(kept.rows) == len(table.rows):
             return
         copy = self._free_name()

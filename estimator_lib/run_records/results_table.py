@@ -41,8 +41,8 @@ class Table:
         columns = dict.fromkeys((*_LEADING, *of_training, *names))
         return Table(tuple(columns), {**self.rows, int(row[STEP]): row})
 
-    def up_to(self, step: int) -> Table:
-        """Return a table without the lines of later steps."""
+    def cut_after(self, step: int) -> Table:
+        """Return the table without the lines of later steps."""
         return Table(self.columns, {each: self.rows[each] for each in self.rows if each <= step})
 
     def last_step_before(self, step: int) -> int:

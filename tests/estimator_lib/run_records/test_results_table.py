@@ -51,7 +51,7 @@ def test_steps_of_a_table():
     for step in (5, 30, 10):
         table = table.with_row(row(step))
     assert [table.last_step_before(step) for step in (5, 6, 10, 11, 99)] == [0, 5, 5, 10, 30]
-    assert sorted(table.up_to(10).rows) == [5, 10]
+    assert sorted(table.cut_after(10).rows) == [5, 10]
 
 
 @pytest.mark.parametrize('value', [0.1, 1 / 3, 1e-30, -2.0, math.inf, -math.inf])
