@@ -158,7 +158,7 @@ class TrainingPictures(global_steps.GlobalStepHook):
 
 
 class TrainingHistograms(global_steps.GlobalStepHook):
-    """Hook that writes summaries of the graph when `TrainingScalars` writes scalars.
+    """Hook that writes summaries of the graph after a session's first step and every n steps.
 
     Unlike `tf.compat.v1.train.SummarySaverHook` it counts steps exactly, also where a run reads the
     global step after its update, and where a loop runs several steps in one call.
