@@ -104,7 +104,7 @@ def test_a_run_leaves_a_table_curves_and_an_account_of_itself(trained, data):
     for column in ('examples_per_second', 'learning_rate', 'train/loss'):
         assert all(float(line[column]) > 0 for line in lines.values())
     with Image.open(model_dir / 'results.png') as picture:
-        assert picture.size == (1500, 450)
+        assert picture.size == (1500, 550)
     (start,) = json.loads((model_dir / 'run.json').read_text())['starts']
     assert start['command'].endswith(f'--pipeline_config_path={data / "pipeline.config"}')
     assert (start['status'], start['first_step'], start['last_step']) == ('finished', 0, 50)

@@ -10,7 +10,7 @@ from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, TRAIN, 
 
 _LOSS = 'loss'
 _MOST_METRICS = 6
-_WIDTH, _HEIGHT, _DOTS = 15, 4.5, 100  # inches, and dots per inch
+_WIDTH, _HEIGHT, _DOTS = 15, 5.5, 100  # inches, and dots per inch
 
 
 def draw(table: Table, path: str, metrics: Sequence[str]) -> None:
@@ -38,8 +38,9 @@ def draw(table: Table, path: str, metrics: Sequence[str]) -> None:
             axes.plot(*table.curve(column), marker='.', label=column)
         axes.locator_params(axis='x', integer=True)
         if columns:
-            axes.legend(fontsize='x-small')
-    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.13, top=0.91, wspace=0.18)
+            # Below the panel, where names of metrics cover no curve.
+            axes.legend(fontsize='small', loc='upper center', bbox_to_anchor=(0.5, -0.13))
+    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.34, top=0.93, wspace=0.18)
     content = io.BytesIO()
     figure.savefig(content, format='png')
     checkpoint_files.write_atomically(path, content.getvalue())

@@ -72,6 +72,6 @@ def test_the_picture_can_be_opened_and_is_not_blank(tmp_path):
     for name, of_run in (('a.png', table(eval_0__loss=('3', '2', '1'))), ('empty.png', Table())):
         curves.draw(of_run, str(tmp_path / name), ['loss'])
         picture = np.asarray(Image.open(tmp_path / name).convert('L'))
-        assert picture.shape == (450, 1500)
+        assert picture.shape == (550, 1500)
         assert 0.001 < np.mean(picture < 128) < 0.2
     assert sorted(path.name for path in tmp_path.iterdir()) == ['a.png', 'empty.png']
