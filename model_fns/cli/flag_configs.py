@@ -109,8 +109,11 @@ def load_file(
         settings: single fields that replace those of the options.
         folders: further folders to search for label maps.
     """
+    is_builtin = path.startswith(builtin_configs.PREFIX)
     path = builtin_configs.resolve(path)
     config = config_lib.load_pipeline_config(path)
+    if is_builtin:
+        demo.locate_data(config)
     if _is_trained(options):
         checkpoint = options.checkpoint_path or options.checkpoint_dir or ''
         beside = [options.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
