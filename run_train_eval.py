@@ -35,13 +35,16 @@ _FLAGS_OF_MODES = (
         'help helpfull helpshort mode model_dir pipeline_config_path config_override set '
         'num_train_steps logtostderr alsologtostderr verbosity',
     ),
-    (('train_and_evaluate', 'evaluate', 'check'), 'sample_1_of_n_eval_examples'),
+    (
+        ('train_and_evaluate', 'evaluate', 'check', 'benchmark'),
+        'sample_1_of_n_eval_examples',
+    ),
     (
         ('train_and_evaluate', 'evaluate'),
         'checkpoint_dir run_once eval_training_data sample_1_of_n_eval_on_train_examples',
     ),
     (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
-    (('evaluate', 'export', 'predict'), 'checkpoint_path which'),
+    (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
     (('evaluate', 'predict'), 'model_file'),
     (('export', 'predict'), 'signature_name'),
     (

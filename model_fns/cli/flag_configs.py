@@ -19,7 +19,8 @@ from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
-_TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its training
+# Modes that need a model, not its training.
+_TRAINED = ('evaluate', 'export', 'predict', 'benchmark')
 
 
 def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:

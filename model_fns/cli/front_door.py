@@ -9,6 +9,7 @@ import math
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
+from estimator_lib.benchmarking import benchmark
 from estimator_lib.commands import check, outline, predict
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
@@ -74,6 +75,7 @@ def run(options: RunOptions) -> None:
         'export': _export,
         'predict': _predict,
         'check': _check,
+        'benchmark': _benchmark,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     with preemption.preemption_guard() if handles_signals else contextlib.nullcontext():
@@ -245,6 +247,15 @@ def _check(options: RunOptions) -> None:
     check.check(
         make_task, config, options.model_dir, check_all=options.check_all, validate=validate
     )
+
+
+def _benchmark(options: RunOptions) -> None:
+    _require(options, 'model_dir')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    checkpoint = chosen_models.chosen_checkpoint(options)
+    print('\n'.join(benchmark.benchmark(task, config, checkpoint, options.model_dir)))
+    print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {options.model_dir}')
 
 
 def _training_sample(options: RunOptions) -> int:
