@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import sys
-from typing import Iterable, Iterator, Optional, Tuple
+from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 PYTHONS = ((3, 9), (3, 13))
 TENSORFLOWS = ((2, 15), (2, 21))
@@ -47,6 +47,16 @@ def versions() -> str:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         texts.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
     return ', '.join(texts)
+
+
+def version_numbers() -> Dict[str, Optional[str]]:
+    """Return the versions of Python, this package and what it computes with; None: not known."""
+    names = ('tensorflow-estimator', 'numpy', 'protobuf', PACKAGE)
+    return {
+        'python': platform.python_version(),
+        'tensorflow': tensorflow_version(),
+        **{name: _distribution_version(name) for name in names},
+    }
 
 
 def memory_bytes() -> int:

@@ -388,7 +388,7 @@ def write_atomically(path: str, content: Union[str, bytes]) -> None:
     if tf.io.gfile.isdir(path):
         raise errors.UserError(f'{path} is a folder, where a file is to be written; remove it.')
     partial = f'{path}.{uuid.uuid4().hex}.partial'
-    with tf.io.gfile.GFile(partial, 'w' if isinstance(content, str) else 'wb') as file:
+    with tf.io.gfile.GFile(partial, 'w') as file:
         file.write(content)
     tf.io.gfile.rename(partial, path, overwrite=True)
 

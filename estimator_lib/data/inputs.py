@@ -27,7 +27,7 @@ from estimator_lib.data.reader_state import (
 from estimator_lib.data.reading import Reading, create_batches, plan_reading
 from estimator_lib.data.record_inspection import check_first_examples, inspect_records
 from estimator_lib.data.record_sources import input_files
-from estimator_lib.data.records import count_records
+from estimator_lib.data.records import count_records, known_count
 from estimator_lib.task import Task
 from protos import input_reader_pb2
 
@@ -41,6 +41,7 @@ __all__ = [
     'create_input_fn',
     'input_files',
     'inspect_records',
+    'known_count',
     'pop_reader_state',
 ]
 

@@ -15,6 +15,7 @@ from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
 from estimator_lib.graphs import evaluation, losses, task_checks
 from estimator_lib.hooks import summaries
+from estimator_lib.run_records import results
 from estimator_lib.task import Task
 from protos import eval_pb2, pipeline_pb2
 
@@ -72,6 +73,7 @@ class Evaluator:
         self._exporters = list(exporters)
         self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
         self._pictures: Dict[str, summaries.ExamplePictures] = {}
+        self._results = results.Results(estimator.model_dir, _main_metrics(task, config))
         self.stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
@@ -93,11 +95,20 @@ class Evaluator:
             }
             self.last_step = step
             evaluated.write(self._estimator.model_dir, step, self.last_metrics)
+            self._results.add(checkpoint_path, step, self.last_metrics)
+        if is_final:
+            self._results.draw()
+        else:
+            self._results.draw_if_due()
         first = self.last_metrics[self._sets[0].name]
         should_stop = self.stopping is not None and self.stopping.update(step, first)
         for exporter in self._exporters:
             exporter.export(step, checkpoint_path, first, is_final)
         return should_stop
+
+    def draw_results(self) -> None:
+        """Draw the curves of the evaluations so far, see `run_records.results`."""
+        self._results.draw()
 
     def _evaluate_set(self, examples: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()
@@ -139,6 +150,12 @@ class Evaluator:
         pictures = create_pictures(self._task, self._eval_config, eval_dir)
         self._pictures[examples.name] = pictures
         return [pictures]
+
+
+def _main_metrics(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Return the names of the metrics, those that the config names first."""
+    chosen = (config.export_config.best.metric, config.train_config.early_stopping.metric)
+    return [*dict.fromkeys(name for name in (*chosen, *task.metric_names()) if name)]
 
 
 def create_pictures(

@@ -12,6 +12,7 @@ from estimator_lib.evaluation import early_stopping, evaluating
 from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
+from estimator_lib.run_records import results
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
 
@@ -39,6 +40,8 @@ def create_evaluator(
     """
     sets = evaluation_sets(task, config, eval_training_data)
     stopping = create_stopping(config, estimator.model_dir, eval_training_data)
+    step = checkpoint_files.latest_step(estimator.model_dir)
+    results.Results(estimator.model_dir).forget_after(step)
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
     exporters += [
         export_policies.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
@@ -101,6 +104,13 @@ def _named_eval_readers(
     return [
         (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
     ]
+
+
+def eval_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> Dict[str, input_reader_pb2.InputReader]:
+    """Return the readers of the evaluation sets by the names of their folders: `eval_0`."""
+    return {f'eval_{name}': reader for name, reader in _named_eval_readers(config)}
 
 
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:

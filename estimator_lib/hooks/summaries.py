@@ -24,15 +24,17 @@ _EXAMPLES = 'examples_to_draw'
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
-    """Hook that writes scalars as events, after a session's first step and every n steps.
+    """Hook that writes scalars as events: after the first step, every n steps, and at saves.
 
-    From the second time on, they include `speed/steps_per_second` since the last time, and
-    `speed/waiting_for_data`, the fraction of that time in which steps waited for the input.
+    From the second time on, they include `speed/steps_per_second` and `speed/examples_per_second`
+    since the last time, and `speed/waiting_for_data`, the fraction of that time in which steps
+    waited for the input.
 
     Args:
         scalars: float32 scalars by tag.
         folder: the folder of the events.
         every_n_steps: write when the global step is a multiple of this number.
+        batch_size: number of examples of a global step.
         wait_seconds: float32 scalar: seconds that the step waited for its input; None: not known.
     """
 
@@ -41,16 +43,19 @@ class TrainingScalars(global_steps.GlobalStepHook):
         scalars: Mapping[str, tf.Tensor],
         folder: str,
         every_n_steps: int,
+        batch_size: int,
         wait_seconds: Optional[tf.Tensor] = None,
     ):
         self._fetches = dict(scalars), [] if wait_seconds is None else [wait_seconds]
         self._folder = folder
         self._every_n_steps = every_n_steps
+        self._batch_size = batch_size
 
     def session_begun(self) -> None:
         """Start counting at the session's first step."""
         self._next = self.step + 1
         self._interval: Optional[progress.Interval] = None
+        self._latest: Optional[Tuple[Dict[str, Any], Sequence[Any]]] = None
 
     def fetches(self) -> Any:
         """Return the scalars, and the seconds that the step waited."""
@@ -59,21 +64,46 @@ class TrainingScalars(global_steps.GlobalStepHook):
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Write the scalars if they are due."""
         del run_context
-        scalars, waited = run_values.results
+        self._latest = run_values.results
         if self._interval is not None:
-            self._interval.waiting += float(sum(waited))
+            self._interval.waiting += float(sum(self._latest[1]))
         if self.step >= self._next:
-            scalars = {tag: float(value) for tag, value in scalars.items()}
-            if self._interval is not None:
-                seconds = max(self._interval.seconds(), 1e-9)
-                steps = self.step - self._interval.step
-                scalars['speed/steps_per_second'] = steps / seconds
-                if waited:
-                    fraction = min(1.0, self._interval.waiting / seconds)
-                    scalars['speed/waiting_for_data'] = fraction
-            self._interval = progress.Interval(self.step)
-            write(self._folder, self.step, scalars)
+            self.write_latest()
             self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+
+    def write_latest(self) -> None:
+        """Write the scalars of the latest step, unless they are written."""
+        if self._latest is None:
+            return
+        fetched, waited = self._latest
+        self._latest = None
+        scalars = {tag: float(value) for tag, value in fetched.items()}
+        if self._interval is not None:
+            seconds = max(self._interval.seconds(), 1e-9)
+            rate = (self.step - self._interval.step) / seconds
+            scalars['speed/steps_per_second'] = rate
+            scalars['speed/examples_per_second'] = rate * self._batch_size
+            if waited:
+                fraction = min(1.0, self._interval.waiting / seconds)
+                scalars['speed/waiting_for_data'] = fraction
+        self._interval = progress.Interval(self.step)
+        write(self._folder, self.step, scalars)
+
+
+class ScalarsAtSaves(tf1.train.CheckpointSaverListener):
+    """Listener that writes the scalars of each saved step, before an evaluation of it reads them.
+
+    Args:
+        scalars: writes the scalars. The session calls it before the hook that saves.
+    """
+
+    def __init__(self, scalars: TrainingScalars):
+        self._scalars = scalars
+
+    def before_save(self, session: tf1.Session, global_step_value: int) -> None:
+        """Write the scalars."""
+        del session, global_step_value
+        self._scalars.write_latest()
 
 
 class TrainingPictures(global_steps.GlobalStepHook):
@@ -169,25 +199,26 @@ def training_hooks(
     scalars: Mapping[str, tf.Tensor],
     folder: str,
     every_n_steps: int,
+    batch_size: int,
     wait_seconds: Optional[tf.Tensor] = None,
-) -> List[tf1.train.SessionRunHook]:
-    """Create the hooks that write events of training.
+) -> Tuple[List[tf1.train.SessionRunHook], List[tf1.train.CheckpointSaverListener]]:
+    """Create the hooks that write events of training, and their listeners of saves.
 
     Args:
         scalars: float32 scalars by tag.
         folder: the folder of the events.
         every_n_steps: write every n steps; 0: never.
+        batch_size: number of examples of a global step.
         wait_seconds: float32 scalar: seconds that the step waited for its input; None: not known.
     """
     if not every_n_steps:
-        return []
-    hooks: List[tf1.train.SessionRunHook] = [
-        TrainingScalars(scalars, folder, every_n_steps, wait_seconds)
-    ]
+        return [], []
+    writer = TrainingScalars(scalars, folder, every_n_steps, batch_size, wait_seconds)
+    hooks: List[tf1.train.SessionRunHook] = [writer]
     merged = tf1.summary.merge_all()
     if merged is not None:
         hooks.append(TrainingHistograms(merged, folder, every_n_steps))
-    return hooks
+    return hooks, [ScalarsAtSaves(writer)]
 
 
 def histograms(variables: Sequence[tf.Variable]) -> None:
