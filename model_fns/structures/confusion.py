@@ -99,18 +99,20 @@ class Confusion:
         return np.sort(np.argsort(-errors, kind='stable')[:limit])
 
     def matrix(self, classes: np.ndarray) -> np.ndarray:
-        """Return the confusion matrix of some classes: int64 [n, n], rows are labels.
+        """Return the confusion matrix of some classes, and of all others as one.
 
         Args:
-            classes: sorted int64 [n]; pairs with another class are left out.
+            classes: int64 [n], classes without repetition.
+
+        Returns:
+            int64 [n, n] for all classes, else [n + 1, n + 1], whose last row and column are the
+            other classes. Rows are labels.
         """
-        positions = np.full(self.num_classes, -1)
+        size = len(classes) + int(len(classes) < self.num_classes)
+        positions = np.full(self.num_classes, size - 1)
         positions[classes] = np.arange(len(classes))
-        rows, columns = positions[self.labels], positions[self.predictions]
-        is_chosen = (rows >= 0) & (columns >= 0)
-        matrix = np.zeros([len(classes), len(classes)], np.int64)
-        matrix[rows[is_chosen], columns[is_chosen]] = self.counts[is_chosen]
-        return matrix
+        cells = positions[self.labels] * size + positions[self.predictions]
+        return np.bincount(cells, self.counts, size**2).astype(np.int64).reshape([size, size])
 
     def _sums(self, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
         # The weights of bincount are floats: exact up to 2^53 pixels of a class.

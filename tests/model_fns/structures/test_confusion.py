@@ -62,8 +62,14 @@ def test_the_most_confused_classes_by_hand():
     # Errors by class: 1 + 2 + 4, 4 + 1, 0, 2.
     assert counted.most_confused(1).tolist() == [0]
     assert counted.most_confused(3).tolist() == [0, 1, 3]
+
+
+def test_other_classes_are_merged():
+    counted = confusion.Confusion.from_matrix(MATRIX)
+    # Class 2, and then the classes 0, 1 and 3.
+    np.testing.assert_array_equal(counted.matrix(np.array([2])), [[9, 0], [0, 19]])
     np.testing.assert_array_equal(
-        counted.matrix(np.array([0, 1, 3])), [[5, 1, 2], [4, 7, 0], [0, 0, 0]]
+        counted.matrix(np.array([0, 1])), [[5, 1, 2], [4, 7, 0], [0, 0, 9]]
     )
 
 
