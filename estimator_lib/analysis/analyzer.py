@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import abc
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, Tuple
 
 from estimator_lib.analysis.parts import ExampleError, Finding, Section
 from estimator_lib.task_interfaces.tensors import Arrays, Features, Labels, Tensors
 
 
 class Analyzer(abc.ABC):
-    """Analysis of one pass over a set of examples; each pass has a new instance.
+    """Analysis of one pass over a set of examples.
 
-    An analyzer keeps what its numbers need and no images; its docstring states the memory for
-    100,000 examples.
+    `fetches` and `drawn` are called once, of an instance that takes no examples; each pass has an
+    instance of its own. An analyzer keeps what its numbers need and no images; its docstring states
+    the memory for 100,000 examples.
     """
 
     @abc.abstractmethod
     def fetches(self, features: Features, outputs: Tensors, labels: Labels) -> Tensors:
-        """Return the tensors that `add` needs, by name; called once, where the graph is built.
+        """Return the tensors that `add` needs, by name, where the graph is built.
 
         Args:
             features: features of a batch.
@@ -29,6 +30,16 @@ class Analyzer(abc.ABC):
             Tensors whose first dimension is the batch. They are fetched for each batch: small ones
             keep the analysis fast.
         """
+
+    def drawn(
+        self, features: Features, outputs: Tensors, labels: Labels
+    ) -> Tuple[Features, Tensors, Labels]:
+        """Return what `Task.draw` needs of a batch; by default everything.
+
+        The worst examples stay in memory until the end. So large tensors that no picture shows are
+        to be left out, and images are to be uint8.
+        """
+        return features, outputs, labels
 
     @abc.abstractmethod
     def add(self, arrays: Arrays) -> Finding:

@@ -49,6 +49,21 @@ class Figure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Tile:
+    """One important number, in large letters.
+
+    Attributes:
+        title: what the number is.
+        value: the number, formatted: `71.3 %`.
+        hint: a few words below it; '' for none.
+    """
+
+    title: str
+    value: str
+    hint: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
     """Section of the report.
 
@@ -56,11 +71,13 @@ class Section:
         title: heading.
         parts: tables and figures, in order.
         text: what the section shows, a short paragraph; '' for none.
+        tiles: important numbers, above the parts.
     """
 
     title: str
     parts: Sequence[Union[Table, Figure]]
     text: str = ''
+    tiles: Sequence[Tile] = ()
 
 
 @dataclasses.dataclass(frozen=True)
