@@ -46,6 +46,7 @@ _FLAGS_OF_MODES = (
     (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
     (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
     (('evaluate', 'predict'), 'model_file'),
+    (('evaluate',), 'analyze'),
     (('export', 'predict'), 'signature_name'),
     (
         ('export',),
@@ -216,6 +217,8 @@ def _define_evaluation_flags(values: flags.FlagValues) -> None:
         5,
         1,
     )
+    text = 'Write model_dir/analysis/<step>/report.html: errors by kind, curves, the worst images.'
+    _boolean(values, 'analyze', text)
 
 
 def _define_export_flags(values: flags.FlagValues) -> None:

@@ -124,6 +124,7 @@ def _evaluate(options: RunOptions) -> None:
         options.model_dir,
         chosen_models.chosen_checkpoint(options),
         _training_sample(options),
+        analyze=options.analyze,
     )
     _print_metrics(config, metrics)
 
@@ -131,8 +132,15 @@ def _evaluate(options: RunOptions) -> None:
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
     config = chosen_models.load_file_config(options, path)
+    if options.analyze:
+        _require(options, 'model_dir')
     metrics = training.evaluate_file(
-        build_task(config, options.mode), config, path, options.model_dir, _training_sample(options)
+        build_task(config, options.mode),
+        config,
+        path,
+        options.model_dir,
+        _training_sample(options),
+        options.analyze,
     )
     _print_metrics(config, metrics, artifacts.read_metrics(path))
 

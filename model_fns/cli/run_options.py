@@ -40,6 +40,7 @@ class RunOptions:
     eval_training_data: bool = False
     sample_1_of_n_eval_examples: int = 1
     sample_1_of_n_eval_on_train_examples: int = 5
+    analyze: bool = False
 
     # Export.
     export_dir: Optional[str] = None
