@@ -150,7 +150,9 @@ def test_a_benchmark_has_a_row_for_each_format(classifier, monkeypatch, capsys):
     assert lines[0][:2] == ['export', 'accuracy']
     assert [line[0] for line in lines[1:4]] == ['checkpoint', 'saved_model', 'tflite']
     expected = json.loads(evaluated_before)['0']['accuracy']
-    assert [float(line[1].rstrip('*')) for line in lines[1:4]] == pytest.approx([expected] * 3, abs=1e-4)
+    assert [float(line[1].rstrip('*')) for line in lines[1:4]] == pytest.approx(
+        [expected] * 3, abs=1e-4
+    )
     assert (classifier / 'metrics.json').read_text() == evaluated_before
     new = {path.name for path in classifier.rglob('*')} - {path.name for path in before}
     assert new == {'benchmark.csv', 'benchmark.png'}

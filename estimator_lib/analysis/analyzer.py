@@ -61,6 +61,14 @@ class Analyzer(abc.ABC):
             Sections of the report, the most important first; empty without examples.
         """
 
+    def examples(self) -> Arrays:
+        """Return numbers of each example, from which metrics of other samples can be computed.
+
+        They are written to `examples.npz`, and `Analysis.create_resampler` reads them. Empty: there
+        are none.
+        """
+        return {}
+
     def late_errors(self, number: int) -> Sequence[ExampleError]:
         """Return the errors of an example that depend on all examples; called after `finish`.
 

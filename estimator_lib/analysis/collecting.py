@@ -63,12 +63,16 @@ class Analyzed:
 
     Attributes:
         count: number of examples.
+        names: their names, in order.
+        examples: numbers of each example, see `Analyzer.examples`.
         sections: of the report.
         worst: examples with errors, most errors first.
         errors: errors of all examples, in order.
     """
 
     count: int
+    names: Sequence[bytes]
+    examples: Arrays
     sections: Sequence[Section]
     worst: Sequence[WorstExample]
     errors: Iterator[Tuple[Place, ExampleError]]
@@ -148,6 +152,8 @@ class Collector(tf1.train.SessionRunHook):
         worst.sort(key=lambda each: each[0])
         return Analyzed(
             self._count,
+            self._names,
+            self._analyzer.examples(),
             sections,
             [
                 WorstExample(self._place(rank[-1]), found, *map(_unpacked, drawn))

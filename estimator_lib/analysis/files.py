@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.analysis import rendering, report
+from estimator_lib.analysis import example_files, rendering, report
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
 
@@ -104,6 +104,9 @@ def _write_files(
         **{f'{table.name}.csv': table.title for table in tables},
         **{f'{figure.name}.png': figure.title for figure in figures},
     }
+    if analyzed.examples:
+        save(example_files.FILE, example_files.to_bytes(analyzed.names, analyzed.examples))
+        files[example_files.FILE] = 'numbers of each image, for --mode=compare'
     content = report.Report(title, subtitle, analyzed.sections, drawings, pictures, metrics, files)
     save(REPORT_FILE, report.to_html(content).encode())
 

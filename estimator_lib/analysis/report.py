@@ -44,7 +44,7 @@ class Report:
         sections: tables and figures.
         drawings: the drawn figures, by name.
         pictures: the worst examples.
-        metrics: all metrics by title.
+        metrics: all metrics by title; shown with the files.
         files: further files beside the page: a description of each, by relative path.
     """
 
@@ -52,9 +52,9 @@ class Report:
     subtitle: str
     sections: Sequence[Section]
     drawings: Mapping[str, Drawing]
-    pictures: Sequence[Picture]
-    metrics: Mapping[str, float]
-    files: Mapping[str, str]
+    pictures: Sequence[Picture] = ()
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def to_html(report: Report) -> str:
@@ -64,10 +64,11 @@ def to_html(report: Report) -> str:
     if report.pictures:
         blocks.append(_gallery(report.pictures))
         titles.append('Worst images')
-    rows = sorted(report.metrics.items())
-    metrics = Table('metrics', 'All metrics', ['metric', 'value'], rows)
-    blocks.append(_block('Metrics and files', [_table(metrics), _files(report.files)]))
-    titles.append('Metrics and files')
+    if report.files:
+        rows = sorted(report.metrics.items())
+        metrics = Table('metrics', 'All metrics', ['metric', 'value'], rows)
+        blocks.append(_block('Metrics and files', [_table(metrics), _files(report.files)]))
+        titles.append('Metrics and files')
     links = ''.join(f'<a href="#{_anchor(title)}">{html.escape(title)}</a>' for title in titles)
     return string.Template(page.TEMPLATE).substitute(
         title=html.escape(report.title),

@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors, training
 from estimator_lib.benchmarking import results, timing
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.evaluation import evaluating
 from estimator_lib.export import (
     agreement,
     artifacts,
@@ -164,8 +165,7 @@ def main_metric(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, metrics: Mapping[str, float]
 ) -> str:
     """Return the metric to show: that of the best export or early stopping, else the first."""
-    chosen = config.export_config.best.metric, config.train_config.early_stopping.metric
-    return next((name for name in (*chosen, *task.metric_names()) if name in metrics), '')
+    return next((name for name in evaluating.main_metrics(task, config) if name in metrics), '')
 
 
 def _png(rows: Sequence[results.Row], metric: str) -> bytes:

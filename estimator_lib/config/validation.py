@@ -29,6 +29,7 @@ _UNUSED: Mapping[str, Sequence[str]] = {
     'export': (*_TRAINING, *_EVALUATION),
     'predict': (*_TRAINING, *_EVALUATION),
     'benchmark': (*_TRAINING, 'export_config'),
+    'compare': (*_TRAINING, *_EVALUATION),
 }
 
 

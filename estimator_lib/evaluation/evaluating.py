@@ -78,7 +78,7 @@ class Evaluator:
         self._exporters = list(exporters)
         self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
         self._pictures: Dict[str, summaries.ExamplePictures] = {}
-        self._results = results.Results(estimator.model_dir, _main_metrics(task, config))
+        self._results = results.Results(estimator.model_dir, main_metrics(task, config))
         self._collectors: Dict[str, collecting.Collector] = {}
         self._analyze_from = None if task.create_analyzer() is None else analyze_from
         self._analyzed_step: Optional[int] = None
@@ -181,7 +181,7 @@ class Evaluator:
         return hooks
 
 
-def _main_metrics(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+def main_metrics(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     """Return the names of the metrics, those that the config names first."""
     chosen = (config.export_config.best.metric, config.train_config.early_stopping.metric)
     return [*dict.fromkeys(name for name in (*chosen, *task.metric_names()) if name)]

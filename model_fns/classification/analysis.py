@@ -14,7 +14,7 @@ from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
 from estimator_lib.task import IMAGE, SOURCE_ID, Arrays, Features, Labels, Tensors
 from model_fns import class_analysis
-from model_fns.classification import calibration, inputs
+from model_fns.classification import calibration, inputs, resampling
 from model_fns.classification.deployable import CLASSES, PROBABILITIES
 from model_fns.classification.score_histograms import ScoreHistograms
 from model_fns.structures.confusion import Confusion, mean_of_known
@@ -112,6 +112,13 @@ class ClassificationAnalyzer(Analyzer):
             self._mistake_section(len(labels) - int(confusion.right.sum())),
             _calibration_section(calibrated),
         ]
+
+    def examples(self) -> Arrays:
+        """Return label and prediction of each image."""
+        return {
+            resampling.LABELS: np.array(self._labels, np.int32),
+            resampling.PREDICTIONS: np.array(self._predictions, np.int32),
+        }
 
     def _class_section(self, confusion: Confusion, calibration_error: float) -> Section:
         scores, (areas, bounds) = confusion.scores(), self._histograms.areas()

@@ -26,9 +26,17 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
+from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis, class_report, layers
 from model_fns.backbones import registry
-from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
+from model_fns.classification import (
+    config_rules,
+    inputs,
+    losses,
+    metrics,
+    preprocessing,
+    resampling,
+)
 from model_fns.classification.analysis import ClassificationAnalyzer
 from model_fns.classification.deployable import (
     CLASSES,
@@ -357,6 +365,10 @@ class ClassificationTask(Task):
         return ClassificationAnalyzer(
             self._class_names(), self._labels_offset, self._preprocess.denormalize
         )
+
+    def create_resampler(self, examples: Arrays) -> Resampler:
+        """Create a function from a sample of images to the accuracies."""
+        return resampling.create_resampler(examples, self._num_classes)
 
     def _class_names(self) -> List[str]:
         names = {} if self._label_map is None else self._label_map.names

@@ -20,7 +20,7 @@ from protos import pipeline_pb2
 log = logging.getLogger('estimator_lib')
 
 # Modes that need a model, not its training.
-_TRAINED = ('evaluate', 'export', 'predict', 'benchmark')
+_TRAINED = ('evaluate', 'export', 'predict', 'benchmark', 'compare')
 
 
 def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:
@@ -119,7 +119,9 @@ def load_file(
         checkpoint = options.checkpoint_path or options.checkpoint_dir or ''
         beside = [options.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
         folders = [*folders, *beside]
-        label_map_files.localize(config, folders, only_names=options.mode in ('export', 'predict'))
+        label_map_files.localize(
+            config, folders, only_names=options.mode in ('export', 'predict', 'compare')
+        )
     config = config_lib.apply_overrides(config, options.config_override)
     config = config_lib.apply_settings(config, settings or options.set)
     return _sample_evaluations(options, config)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
+import os
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.benchmarking import benchmark
 from estimator_lib.commands import check, outline, predict
+from estimator_lib.comparison import compare
+from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
@@ -76,6 +80,7 @@ def run(options: RunOptions) -> None:
         'predict': _predict,
         'check': _check,
         'benchmark': _benchmark,
+        'compare': _compare,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     with preemption.preemption_guard() if handles_signals else contextlib.nullcontext():
@@ -264,6 +269,24 @@ def _benchmark(options: RunOptions) -> None:
     checkpoint = chosen_models.chosen_checkpoint(options)
     print('\n'.join(benchmark.benchmark(task, config, checkpoint, options.model_dir)))
     print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {options.model_dir}')
+
+
+def _compare(options: RunOptions) -> None:
+    paths = options.model_dirs
+    for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
+        if not options.has_default(name):
+            raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
+    if len(set(paths)) < 2 or len(set(paths)) < len(paths):
+        raise errors.UserError(
+            f'--mode=compare needs --model_dir of two or more different runs; got '
+            f'{errors.shortened(paths) or "none"}.'
+        )
+    configs = [
+        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in paths
+    ]
+    tasks = [build_task(config, options.mode) for config in configs]
+    compared = compare_runs.read_runs(paths, configs, tasks)
+    print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
 
 
 def _training_sample(options: RunOptions) -> int:

@@ -18,6 +18,7 @@ class RunOptions:
 
     mode: str = 'train_and_evaluate'
     model_dir: Optional[str] = None
+    model_dirs: Tuple[str, ...] = ()  # all values of `--model_dir`, the last of which is above
 
     # The config.
     pipeline_config_path: Optional[str] = None

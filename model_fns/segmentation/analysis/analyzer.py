@@ -13,7 +13,7 @@ from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section,
 from estimator_lib.task import Arrays, Features, Labels, Tensors
 from model_fns import class_analysis
 from model_fns.segmentation import fields
-from model_fns.segmentation.analysis import class_boundaries
+from model_fns.segmentation.analysis import class_boundaries, resampling
 from model_fns.segmentation.metrics import boundaries
 from model_fns.structures.confusion import Confusion, mean_of_known
 
@@ -36,8 +36,8 @@ _NOT_DRAWN = (
 class SegmentationAnalyzer(Analyzer):
     """Analyzer of the classes of pixels.
 
-    It keeps counts by pair of classes: the memory does not depend on the number of images, and is
-    0.2 MB for 150 classes. All numbers are exact.
+    It keeps counts by pair of classes, 0.2 MB for 150 classes, and 18 bytes for each class in an
+    image: 18 MB for 100,000 images of 10 classes. All numbers are exact.
 
     Args:
         class_names: names of the C classes.
@@ -50,6 +50,7 @@ class SegmentationAnalyzer(Analyzer):
         self._num_images = 0
         self._confusion = np.zeros([len(class_names)] * 2, np.int64)
         self._boundaries = np.zeros([len(class_names), boundaries.NUM_COUNTS], np.int64)
+        self._counts = resampling.ClassCounts()
 
     def fetches(self, features: Features, outputs: Tensors, labels: Labels) -> Tensors:
         """Return predicted and labeled classes, and the size without padding."""
@@ -79,6 +80,7 @@ class SegmentationAnalyzer(Analyzer):
         is_labeled = labels != self._ignore_label
         cells = labels[is_labeled].astype(np.int64) * size + predictions[is_labeled]
         matrix = np.bincount(cells, minlength=size**2).reshape([size, size])
+        self._counts.add(matrix)
         self._num_images += 1
         self._confusion += matrix
         self._boundaries += class_boundaries.count_boundaries(
@@ -97,6 +99,10 @@ class SegmentationAnalyzer(Analyzer):
             self._class_section(confusion),
             class_analysis.confusion_section(confusion, self._names, 'pixels'),
         ]
+
+    def examples(self) -> Arrays:
+        """Return the counts of each image."""
+        return self._counts.arrays()
 
     def _errors(self, matrix: np.ndarray) -> List[ExampleError]:
         """Return the errors of the classes of one image, given its confusion matrix."""
