@@ -39,7 +39,7 @@ def confusion_matrix(
     figure.set_size_inches(side + 1.0, side)
     axes = figure.add_subplot()
     most = 1.0 if normalized else max(values.max(initial=0.0), 1.0)
-    axes.imshow(values, cmap=_shades(), vmin=0.0, vmax=most)
+    axes.imshow(values, cmap=_shades(), vmin=0.0, vmax=most, interpolation='none')
     axes.set(ylabel=axis_titles[0], xlabel=axis_titles[1])
     if len(names) <= _MOST_NAMED:
         axes.set_xticks(range(len(names)), names, rotation=45, ha='right', rotation_mode='anchor')
@@ -101,8 +101,52 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
     axes.invert_yaxis()
 
 
+def scatter(
+    figure: Canvas, points: Mapping[str, Tuple[np.ndarray, np.ndarray]], x_title: str, y_title: str
+) -> None:
+    """Draw points on logarithmic axes, the first group small, the others large.
+
+    Args:
+        figure: an empty figure.
+        points: x and y [n] of each group, by its name.
+        x_title: title of the horizontal axis.
+        y_title: title of the vertical axis.
+    """
+    figure.set_size_inches(5.0, 4.2)
+    axes = figure.add_subplot()
+    for index, (name, (x, y)) in enumerate(points.items()):
+        color, size, alpha = (_SECOND, 36, 1.0) if index else (_ACCENT, 10, 0.45)
+        marker = '+' if index else 'o'
+        axes.scatter(x, y, size, color, marker, alpha=alpha, label=name, rasterized=index == 0)
+    axes.set(xlabel=x_title, ylabel=y_title, xscale='log', yscale='log')
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def density(figure: Canvas, x: np.ndarray, y: np.ndarray, x_title: str, y_title: str) -> None:
+    """Draw the density of points in the unit square; y points down, as in images.
+
+    Args:
+        figure: an empty figure.
+        x: [n].
+        y: [n].
+        x_title: title of the horizontal axis.
+        y_title: title of the vertical axis.
+    """
+    figure.set_size_inches(4.6, 4.2)
+    counts, _, _ = np.histogram2d(y, x, bins=32, range=((0, 1), (0, 1)))
+    axes = figure.add_subplot()
+    axes.imshow(counts, cmap=_shades(), extent=(0, 1, 1, 0), interpolation='none')
+    axes.set(xlabel=x_title, ylabel=y_title)
+
+
 def histograms(
-    figure: Canvas, values: Mapping[str, np.ndarray], title: str, bins: int = 30
+    figure: Canvas,
+    values: Mapping[str, np.ndarray],
+    title: str,
+    bins: int = 30,
+    limits: Optional[Tuple[float, float]] = None,
+    line: Optional[float] = None,
 ) -> None:
     """Draw histograms side by side.
 
@@ -111,11 +155,15 @@ def histograms(
         values: numbers [n] by the title of their horizontal axis.
         title: title of the vertical axes.
         bins: number of bars of each.
+        limits: least and most number; None: those of the values.
+        line: number to mark; None: none.
     """
     figure.set_size_inches(4.2 * max(len(values), 1), 3.2)
     for index, (name, numbers) in enumerate(values.items(), 1):
         axes = figure.add_subplot(1, len(values), index)
-        axes.hist(np.asarray(numbers), bins=bins, color=_ACCENT)
+        axes.hist(np.asarray(numbers), bins=bins, range=limits, color=_ACCENT)
+        if line is not None:
+            axes.axvline(line, color=_SECOND, linewidth=1.4, linestyle='--')
         axes.set(xlabel=name, ylabel=title if index == 1 else '')
 
 
@@ -136,7 +184,7 @@ def reliability(
     centers = (np.arange(len(counts)) + 0.5) * width
     upper.plot([0, 1], [0, 1], '--', color='#888', linewidth=1, label='perfectly calibrated')
     upper.bar(centers[known], np.asarray(accuracies)[known], width * 0.92, color=_ACCENT)
-    upper.plot(np.asarray(confidences)[known], np.asarray(accuracies)[known], 'o-', color='#e4572e')
+    upper.plot(np.asarray(confidences)[known], np.asarray(accuracies)[known], 'o-', color=_SECOND)
     upper.set(ylabel='accuracy', xlim=(0, 1), ylim=(0, 1))
     upper.legend(frameon=False, fontsize=8)
     lower.bar(centers, counts, width * 0.92, color='#888')
@@ -144,6 +192,7 @@ def reliability(
 
 
 _ACCENT = '#3b6fd4'
+_SECOND = '#e4572e'
 
 
 def _shades() -> Any:

@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from estimator_lib import tf_estimator
-from estimator_lib.analysis import collecting
+from estimator_lib.analysis import collecting, label_samples
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
@@ -71,6 +71,7 @@ class Evaluator:
         analyze_from: Optional[float] = None,
     ):
         self._task = task
+        self._config = config
         self._eval_config = config.eval_config
         self._evaluation_fn = evaluation.create_evaluation_fn(task, config, graph_hook_fn)
         self._estimator = estimator
@@ -143,6 +144,7 @@ class Evaluator:
                 analysis_files.folder_of(self._estimator.model_dir, name),
                 metrics,
                 f'{examples.title}, step {step}',
+                self._config,
             )
         return metrics
 
@@ -212,6 +214,7 @@ def write_analysis(
     folder: str,
     metrics: Mapping[str, float],
     subtitle: str,
+    config: Optional[pipeline_pb2.TrainEvalPipelineConfig] = None,
 ) -> None:
     """Write the analysis of an evaluation, if there was one.
 
@@ -221,6 +224,7 @@ def write_analysis(
         folder: path of the folder to write; an older one is replaced.
         metrics: metrics of the evaluation by name.
         subtitle: description of the examples and of the evaluated model.
+        config: has the data whose labels are drawn; None: they are not drawn.
     """
     started = time.monotonic()
     analyzed = collector.finish(metrics)
@@ -234,6 +238,7 @@ def write_analysis(
         {task.metric_title(name): value for name, value in metrics.items()},
         f'{task.name.capitalize()}: analysis of an evaluation',
         f'{subtitle}, {analyzed.count} examples',
+        () if config is None else label_samples.draw_labels(task, config),
     )
     log.info('analysis, %.1f s: %s', time.monotonic() - started, path)
 
