@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import List, Mapping, NamedTuple, Optional, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib.analysis import rendering, report
@@ -35,10 +36,59 @@ class Comparison(NamedTuple):
     Attributes:
         intervals: intervals of the differences, by metric.
         note: reason why there are none; '' where there are some.
+        first: metrics with intervals of the first run on all examples.
+        other: the same of the other run.
     """
 
-    intervals: Mapping[str, Interval]
+    intervals: Mapping[str, Interval] = {}
     note: str = ''
+    first: Mapping[str, float] = {}
+    other: Mapping[str, float] = {}
+
+
+class SetMetrics(NamedTuple):
+    """Metrics of the runs on one evaluation set.
+
+    Attributes:
+        name: name of the set.
+        runs: runs that were evaluated on it, two or more.
+        metrics: metrics of each run, by name.
+        comparisons: comparison of each run but the first.
+    """
+
+    name: str
+    runs: Sequence[Run]
+    metrics: Sequence[Mapping[str, float]]
+    comparisons: Sequence[Comparison]
+
+    def names(self) -> List[str]:
+        """Return the metrics of any run, the main ones first."""
+        known = {name: None for metrics in self.metrics for name in sorted(metrics)}
+        main = evaluating.main_metrics(self.runs[0].task, self.runs[0].config)
+        return [*dict.fromkeys(name for name in (*main, *known) if name in known)]
+
+    def row(self, name: str) -> List[Cell]:
+        """Return the cells of a metric.
+
+        These are its title and first value; then value, difference and interval of each other run.
+        """
+        first, *others = [metrics.get(name) for metrics in self.metrics]
+        row: List[Cell] = [self.runs[0].task.metric_title(name), first]
+        for value, comparison in zip(others, self.comparisons):
+            low, high = comparison.intervals.get(name, (None, None))
+            difference = None if first is None or value is None else value - first
+            row += [value, difference, low, high]
+        return row
+
+    def is_of_class(self, name: str) -> bool:
+        """Return whether a metric is one of a class, by the end of its title."""
+        task = self.runs[0].task
+        endings = tuple(end for each in task.class_names() for end in (f'/{each}', f'({each})'))
+        return task.metric_title(name).endswith(endings)
+
+    def notes(self) -> List[str]:
+        """Return the reasons of missing intervals."""
+        return [each.note for each in self.comparisons if each.note]
 
 
 def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
@@ -51,15 +101,8 @@ def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
     Returns:
         Lines for people: the main metrics, and the path of the page.
     """
-    sections: List[Section] = []
-    lines: List[str] = []
-    for set_name in runs[0].metrics:
-        compared = [run for run in runs if set_name in run.metrics]
-        if len(compared) < 2:
-            continue
-        comparisons = [_compare_pair(compared[0], run, set_name) for run in compared[1:]]
-        sections += _metric_sections(compared, set_name, comparisons)
-        lines += _lines(compared, set_name, comparisons)
+    sets = [_compare_set(runs, name) for name in runs[0].metrics if _has(runs[1:], name)]
+    sections = [section for each in sets for section in _metric_sections(each, len(sets) > 1)]
     sections += [curves.create_section(runs), _config_section(runs)]
     drawings = {
         part.name: rendering.render(part)
@@ -68,104 +111,83 @@ def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
         if isinstance(part, Figure)
     }
     subtitle = ', '.join(f'{run.path} (step {run.step})' for run in runs)
-    title = f'Comparison of {len(runs)} runs'
+    content = report.Report(f'Comparison of {len(runs)} runs', subtitle, sections, drawings)
     path = os.path.join(output_dir, PAGE)
     tf.io.gfile.makedirs(output_dir)
-    page = report.to_html(report.Report(title, subtitle, sections, drawings))
-    checkpoint_files.write_atomically(path, page)
-    return [*lines, f'comparison: {path}']
+    checkpoint_files.write_atomically(path, report.to_html(content))
+    return [*(line for each in sets for line in _lines(each)), f'comparison: {path}']
+
+
+def _has(runs: Sequence[Run], set_name: str) -> bool:
+    return any(set_name in run.metrics for run in runs)
+
+
+def _compare_set(runs: Sequence[Run], name: str) -> SetMetrics:
+    first, *others = [run for run in runs if name in run.metrics]
+    comparisons = [_compare_pair(first, run, name) for run in others]
+    metrics = [dict(first.metrics[name])]
+    for run, comparison in zip(others, comparisons):
+        # Metrics of the resampler may be others than those that the config asks for.
+        metrics[0] = {**comparison.first, **metrics[0]}
+        metrics.append({**comparison.other, **run.metrics[name]})
+    return SetMetrics(name, [first, *others], metrics, comparisons)
 
 
 def _compare_pair(first: Run, other: Run, set_name: str) -> Comparison:
     """Compute the intervals of a run's differences from the first run."""
-    examples = [run.examples(set_name) for run in (first, other)]
-    for run, each in zip((first, other), examples):
-        if each is None:
+    resamplers, names = [], []
+    for run in (first, other):
+        examples = run.examples(set_name)
+        resampler = None if examples is None else run.task.create_resampler(examples.arrays)
+        if resampler is None:
             return Comparison(
-                {},
-                f'No intervals for {other.name}: {run.name} has no numbers per image of step '
-                f'{run.step}; --mode=evaluate --analyze writes them.',
+                note=f'No intervals for {other.name}: {run.name} has no numbers per image of step '
+                f'{run.step}, which --mode=evaluate --analyze writes.'
             )
-    order = bootstrap.find_order(examples[0].names, examples[1].names)
+        resamplers.append(resampler)
+        names.append(examples.names)
+    order = bootstrap.find_order(*names)
     if order is None:
         return Comparison(
-            {}, f'No intervals for {other.name}: {first.name} was evaluated on other images.'
+            note=f'No intervals for {other.name}: {first.name} was evaluated on other images.'
         )
-    resamplers = [
-        run.task.create_resampler(each.arrays) for run, each in zip((first, other), examples)
-    ]
-    if None in resamplers:
-        return Comparison({}, f'No intervals for {other.name}: {first.task.name} has none.')
-    log.info('%d samples of %d images of %s', bootstrap.SAMPLES, len(order), set_name)
-    return Comparison(bootstrap.paired_intervals(*resamplers, order))
+    log.info('%d samples of %d images', bootstrap.SAMPLES, len(order))
+    once = np.ones(len(order), np.int64)
+    of_all = [resampler(once) for resampler in resamplers]
+    return Comparison(bootstrap.paired_intervals(*resamplers, order), '', *of_all)
 
 
-def _metric_sections(
-    runs: Sequence[Run], set_name: str, comparisons: Sequence[Comparison]
-) -> List[Section]:
-    names = _common_names(runs, set_name)
-    by_class = [name for name in names if _class_of(runs[0], name)]
-    overall = [name for name in names if name not in by_class]
-    notes = ' '.join(each.note for each in comparisons if each.note)
-    suffix = f' on {set_name}' if len(runs[0].metrics) > 1 else ''
-    sections = []
-    for title, chosen in ((f'Metrics{suffix}', overall), (f'Classes{suffix}', by_class)):
-        if chosen:
-            rows = [_row(runs, set_name, name, comparisons) for name in chosen]
-            table = Table(title.lower(), title, _columns(runs), rows, notes)
-            sections.append(Section(title, [table], _EXPLANATION))
-    return sections
-
-
-def _common_names(runs: Sequence[Run], set_name: str) -> List[str]:
-    """Return the metrics of any run, the main ones first."""
-    known = {name: None for run in runs for name in sorted(run.metrics[set_name])}
-    main = evaluating.main_metrics(runs[0].task, runs[0].config)
-    return [*dict.fromkeys(name for name in (*main, *known) if name in known)]
-
-
-def _class_of(run: Run, metric: str) -> str:
-    """Return the class of a metric of one class, by the end of its title; '' for others."""
-    title = run.task.metric_title(metric)
-    endings = {each: (f'/{each}', f'({each})') for each in run.task.class_names()}
-    return next((each for each, ends in endings.items() if title.endswith(ends)), '')
-
-
-def _columns(runs: Sequence[Run]) -> List[str]:
-    columns = ['metric', runs[0].name]
-    for run in runs[1:]:
+def _metric_sections(compared: SetMetrics, is_named: bool) -> List[Section]:
+    """Return a section of metrics of all classes, and one of those of each."""
+    parts: Dict[str, List[str]] = {'Metrics': [], 'Classes': []}
+    for name in compared.names():
+        parts['Classes' if compared.is_of_class(name) else 'Metrics'].append(name)
+    columns = ['metric', compared.runs[0].name]
+    for run in compared.runs[1:]:
         columns += [run.name, f'{run.name}: difference', '95 % from', 'to']
-    return columns
+    sections = []
+    for title, names in parts.items():
+        rows = [compared.row(name) for name in names]
+        titled = f'{title} on {compared.name}' if is_named else title
+        table = Table(titled, titled, columns, rows, ' '.join(compared.notes()))
+        sections += [Section(titled, [table], _EXPLANATION if title == 'Metrics' else '')]
+    return [section for section in sections if section.parts[0].rows]
 
 
-def _row(
-    runs: Sequence[Run], set_name: str, name: str, comparisons: Sequence[Comparison]
-) -> List[Cell]:
-    first, *others = [run.metrics[set_name].get(name) for run in runs]
-    row: List[Cell] = [runs[0].task.metric_title(name), first]
-    for value, comparison in zip(others, comparisons):
-        low, high = comparison.intervals.get(name, (None, None))
-        row += [value, _difference(first, value), low, high]
-    return row
-
-
-def _difference(first: Optional[float], other: Optional[float]) -> Optional[float]:
-    return None if first is None or other is None else other - first
-
-
-def _lines(runs: Sequence[Run], set_name: str, comparisons: Sequence[Comparison]) -> List[str]:
+def _lines(compared: SetMetrics) -> List[str]:
     """Return lines with the main metrics."""
-    lines = [f'on {set_name}: ' + ', '.join(f'{run.name} (step {run.step})' for run in runs)]
-    names = [name for name in _common_names(runs, set_name) if not _class_of(runs[0], name)]
+    runs = ', '.join(f'{run.name} (step {run.step})' for run in compared.runs)
+    lines = [f'on {compared.name}: {runs}']
+    names = [name for name in compared.names() if not compared.is_of_class(name)]
     for name in names[:_SHOWN]:
-        _, first, *rest = _row(runs, set_name, name, comparisons)
+        _, first, *rest = compared.row(name)
         parts = [_number(first)]
         for value, difference, low, high in zip(*[iter(rest)] * 4):
             between = '' if low is None else f', 95 % {low:+.4g} to {high:+.4g}'
             change = '' if difference is None else f' ({difference:+.4g}{between})'
             parts.append(f'{_number(value)}{change}')
         lines.append(f'  {name}: {", ".join(parts)}')
-    return [*lines, *(f'  {each.note}' for each in comparisons if each.note)]
+    return [*lines, *(f'  {note}' for note in compared.notes())]
 
 
 def _number(value: Cell) -> str:

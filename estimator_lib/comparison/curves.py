@@ -55,6 +55,7 @@ def draw(canvas: Canvas, title: str, of_runs: Mapping[str, Curve]) -> None:
         title: of the values.
         of_runs: steps and values of each run by its name; a run without values has no curve.
     """
+    canvas.set_size_inches(5.4, 3.2)
     axes = canvas.add_subplot()
     for name, (steps, values) in of_runs.items():
         if steps:

@@ -26,10 +26,11 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
+from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import class_analysis, class_report
 from model_fns.detection import box_report, detector, fields, metrics
 from model_fns.detection import rules as config_rules
-from model_fns.detection.analysis import analyzer, label_figures
+from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import augmentation, first_examples, inputs, sequences
@@ -415,6 +416,14 @@ class DetectionTask(Task):
         if self._analyzed is None:
             return None
         return analyzer.DetectionAnalyzer(self._analyzed, self._shown_score, self._evaluated_labels)
+
+    def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
+        """Create a function from a sample of images to average precisions."""
+        return (
+            None
+            if self._analyzed is None
+            else resampling.create_resampler(examples, self._analyzed)
+        )
 
     def _shown_score(self, metrics: Mapping[str, float]) -> float:
         """Return the least score of detections that are shown, given the metrics."""

@@ -12,7 +12,7 @@ from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Finding, Section
 from estimator_lib.task import IMAGE, Arrays, Features, Labels, Tensors
 from model_fns.detection import fields
-from model_fns.detection.analysis import confusions, error_types, sections
+from model_fns.detection.analysis import confusions, error_types, resampling, sections
 from model_fns.detection.analysis.error_types import Detected, ImageErrors, Kind
 from model_fns.detection.metrics import coco_matching, image_arrays
 from model_fns.detection.metrics.coco import CocoEvaluator
@@ -134,6 +134,12 @@ class DetectionAnalyzer(Analyzer):
                 least_score=self._least_score,
             )
         )
+
+    def examples(self) -> Arrays:
+        """Return the matches and objects of each image."""
+        numbers = [number for number, index in enumerate(self._numbers) if index >= 0]
+        objects = [image.classes[image.counted] for image in self._images]
+        return resampling.to_arrays(numbers, self._evaluator.matches, objects)
 
     def late_errors(self, number: int) -> Sequence[ExampleError]:
         """Return the errors of an image among the detections from the score threshold on."""

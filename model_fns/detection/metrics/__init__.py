@@ -233,8 +233,8 @@ def build_analyzed(
     See `build_metrics` for the arguments.
     """
     has_masks = not _MASK_SETS.isdisjoint(config.metrics_set) or config.eval_instance_masks
-    shape = shapes.MASKS if has_masks else shapes.BOXES
-    return _build_coco(shape, coco.PREFIX, config, _class_names(num_classes, label_map))
+    shape, prefix = (shapes.MASKS, coco.MASK_PREFIX) if has_masks else (shapes.BOXES, coco.PREFIX)
+    return _build_coco(shape, prefix, config, _class_names(num_classes, label_map))
 
 
 def _selecting_field(config: eval_pb2.EvalConfig, name: str) -> str:

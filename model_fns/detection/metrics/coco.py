@@ -132,11 +132,16 @@ class CocoEvaluator(Evaluator):
 
     def evaluate(self) -> Dict[str, float]:
         """Compute all numbers; an undefined number of the summary is -1."""
-        results = self.results()
+        undefined = {self._prefix + number.name: _UNDEFINED for number in _NUMBERS}
+        return {**undefined, **self.summarize(self.results())}
+
+    def summarize(self, results: Mapping[int, ClassResult]) -> Dict[str, float]:
+        """Compute the numbers that the results of classes define, given by id."""
         metrics = {}
         for number in _NUMBERS:
             value = _mean(results.values(), number)
-            metrics[self._prefix + number.name] = _UNDEFINED if value is None else value
+            if value is not None:
+                metrics[self._prefix + number.name] = value
         for group, number, ids in self._groups():
             value = _mean([results[class_id] for class_id in ids if class_id in results], number)
             if value is not None:

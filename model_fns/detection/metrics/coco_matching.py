@@ -162,6 +162,11 @@ def at_first(flags: np.ndarray) -> np.ndarray:
     return flags & _BITS[0, 0] != 0
 
 
+def by_threshold(flags: np.ndarray) -> np.ndarray:
+    """Return the flags of `Matches` for all sizes: bool [n, thresholds]."""
+    return flags[:, np.newaxis] & _BITS[:, 0] != 0
+
+
 def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
     """Compute precision and recall of one class over all images.
 
@@ -169,19 +174,23 @@ def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
         matches: matches of that class, sorted by score.
         counts: [ranges], number of objects to find.
     """
-    precision = np.full(_SHAPE, np.nan)
-    recall = np.full([*_SHAPE, len(LIMITS)], np.nan)
+    result = undefined_result()
     for threshold, size in np.ndindex(*_SHAPE):
         if not counts[size]:
             continue
         counted = matches.ignored & _BITS[threshold, size] == 0
         found = matches.found[counted] & _BITS[threshold, size] != 0
         ranks = matches.ranks[counted]
-        precision[threshold, size] = mean_precision(found, counts[size])
-        recall[threshold, size] = [
+        result.precision[threshold, size] = mean_precision(found, counts[size])
+        result.recall[threshold, size] = [
             np.count_nonzero(found[ranks < limit]) / counts[size] for limit in LIMITS
         ]
-    return ClassResult(precision, recall)
+    return result
+
+
+def undefined_result() -> ClassResult:
+    """Return a result of NaN."""
+    return ClassResult(np.full(_SHAPE, np.nan), np.full([*_SHAPE, len(LIMITS)], np.nan))
 
 
 def mean_precision(found: np.ndarray, count: int) -> float:
