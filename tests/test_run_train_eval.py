@@ -1,6 +1,7 @@
 """Classification through the front door: trained, resumed, evaluated, exported, served, checked."""
 
 import contextlib
+import csv
 import io
 import json
 import logging
@@ -92,9 +93,36 @@ def test_what_comes_out(trained):
 def test_evaluate_gives_the_same_numbers_again(trained):
     model_dir, _ = trained
     before = json.loads((model_dir / 'metrics.json').read_text())
-    assert front_door('--mode=evaluate', f'--model_dir={model_dir}') == 0
+    # Written at the end of training.
+    analysis = model_dir / 'analysis' / '50'
+    trained_classes = (analysis / 'classes.csv').read_text()
+    shutil.rmtree(model_dir / 'analysis')
+    assert front_door('--mode=evaluate', f'--model_dir={model_dir}', '--analyze') == 0
     after = json.loads((model_dir / 'metrics.json').read_text())
     assert after['0'] == pytest.approx(before['0'])
+    assert (analysis / 'classes.csv').read_text() == trained_classes
+    check_analysis(analysis, after['0'])
+
+
+def check_analysis(folder, metrics):
+    """The analysis agrees with the metrics, and names each wrong image."""
+    classes, mistakes = (csv_rows(folder / f'{name}.csv') for name in ('classes', 'errors'))
+    assert [row['class'] for row in classes] == list(tiny_data.COLORS)
+    for index, row in enumerate(classes):
+        assert row['images'] == '4'
+        assert float(row['recall']) == pytest.approx(metrics[f'accuracy_class_{index}'])
+    assert len(mistakes) == round(12 * (1 - metrics['accuracy']))
+    for row in mistakes:
+        assert row['image'] == f'image_{row["record"]}.png' and row['error'] == 'wrong class'
+        assert row['note'] == tiny_data.COLORS[int(row['record']) % 3] != row['class']
+    names = {path.name for path in folder.iterdir()}
+    assert {'report.html', 'confusion_matrix.png', 'reliability.png', 'confusions.csv'} <= names
+    assert len(list((folder / 'worst').iterdir())) == len(mistakes)
+
+
+def csv_rows(path):
+    with open(path, newline='') as file:
+        return list(csv.DictReader(file))
 
 
 def test_each_reader_has_its_own_label_map(trained, data, tmp_path):
