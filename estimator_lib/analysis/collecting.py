@@ -63,19 +63,19 @@ class Analyzed:
 
     Attributes:
         count: number of examples.
-        names: their names, in order.
-        examples: numbers of each example, see `Analyzer.examples`.
         sections: of the report.
         worst: examples with errors, most errors first.
         errors: errors of all examples, in order.
+        names: names of the examples, in order.
+        examples: numbers of each example, see `Analyzer.examples`.
     """
 
     count: int
-    names: Sequence[bytes]
-    examples: Arrays
     sections: Sequence[Section]
     worst: Sequence[WorstExample]
     errors: Iterator[Tuple[Place, ExampleError]]
+    names: Sequence[bytes] = ()
+    examples: Arrays = dataclasses.field(default_factory=dict)
 
 
 class Collector(tf1.train.SessionRunHook):
@@ -152,8 +152,6 @@ class Collector(tf1.train.SessionRunHook):
         worst.sort(key=lambda each: each[0])
         return Analyzed(
             self._count,
-            self._names,
-            self._analyzer.examples(),
             sections,
             [
                 WorstExample(self._place(rank[-1]), found, *map(_unpacked, drawn))
@@ -164,6 +162,8 @@ class Collector(tf1.train.SessionRunHook):
                 for number in range(self._count)
                 for error in errors(number)
             ),
+            self._names,
+            self._analyzer.examples(),
         )
 
     def _clear(self) -> None:

@@ -14,6 +14,7 @@ _MOST_NAMED = 40
 _MOST_NUMBERS = 16
 _MOST_CURVES = 10  # classes with a color and a line of the legend of their own
 _MOST_BARS = 40
+_SIZE = (5.6, 3.8)  # inches: two figures side by side in the report
 
 
 def confusion_matrix(
@@ -68,6 +69,7 @@ def curves(
         y_title: title of the vertical axis.
         main: name of the curve that is drawn bold, such as the mean of classes.
     """
+    figure.set_size_inches(*_SIZE)
     axes = figure.add_subplot()
     for index, (name, (x, y)) in enumerate(lines.items()):
         style: Dict[str, Any] = {'linewidth': 1.4, 'label': name}
@@ -91,10 +93,10 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
         title: title of the values.
     """
     shown = dict(list(values.items())[:_MOST_BARS])
-    figure.set_size_inches(6.4, 1.0 + 0.28 * max(len(shown), 1))
+    figure.set_size_inches(_SIZE[0], 1.0 + 0.28 * max(len(shown), 1))
     axes = figure.add_subplot()
     drawn = axes.barh(range(len(shown)), list(shown.values()), color=_ACCENT)
-    axes.bar_label(drawn, fmt='%.4g', padding=3, fontsize=8)
+    axes.bar_label(drawn, fmt='%.3g', padding=3, fontsize=8)
     axes.set_yticks(range(len(shown)), list(shown))
     axes.set(xlabel=title)
     axes.margins(x=0.12)
@@ -118,7 +120,11 @@ def scatter(
         color, size, alpha = (_SECOND, 36, 1.0) if index else (_ACCENT, 10, 0.45)
         marker = '+' if index else 'o'
         axes.scatter(x, y, size, color, marker, alpha=alpha, label=name, rasterized=index == 0)
-    axes.set(xlabel=x_title, ylabel=y_title, xscale='log', yscale='log')
+    axes.set_xscale('log', base=2)
+    axes.set_yscale('log', base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter('{x:g}')
+    axes.set(xlabel=x_title, ylabel=y_title)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
 

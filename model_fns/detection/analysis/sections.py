@@ -146,11 +146,11 @@ def _class_table(results: Results, curves: Mapping[int, _Curves]) -> Table:
         'Each class',
         [
             *('class', 'objects', 'AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large'),
-            *('precision', 'recall', 'F1', 'best score threshold'),
+            *('precision', 'recall', 'F1', 'best threshold'),
         ],
         rows,
-        'Small objects have less than 32 x 32 pixels, large ones more than 96 x 96. The best score '
-        'threshold is that of the highest F1 of the class.',
+        'Small objects have less than 32 x 32 pixels, large ones more than 96 x 96. The best '
+        'threshold is the score of the highest F1 of the class.',
     )
 
 
@@ -173,7 +173,7 @@ def _error_section(results: Results) -> Section:
         'Error types',
         [
             Figure(
-                'error_types',
+                'error_types_gain',
                 'AP50 gained by fixing each type, in points',
                 lambda figure: plots.bars(figure, gains, 'points of AP50'),
             ),
