@@ -605,55 +605,65 @@ def parse(*arguments):
     return run_train_eval.parse_flags(['run_train_eval.py', *arguments])
 
 
-MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check', 'benchmark')
+MODES = (
+    'train_and_evaluate',
+    'train',
+    'evaluate',
+    'export',
+    'predict',
+    'check',
+    'benchmark',
+    'compare',
+)
 # A value of each flag, and its column of x for the modes in their order; '' for all modes.
 VALUES_AND_MODES = """
 alsologtostderr=true
-check_all=true                            _____x_
-checkpoint_dir=a                          x_x____
-checkpoint_path=a                         __xxx_x
+analyze=true                              __x_____
+check_all=true                            _____x__
+checkpoint_dir=a                          x_x_____
+checkpoint_path=a                         __xxx_x_
 config_override=a
-eval_timeout=600                          x______
-eval_training_data=true                   x_x____
-exif=ignore                               ____x__
-export_dir=a                              ___x___
-fast_nms=true                             ___x___
-format=saved_model                        ___x___
+eval_timeout=600                          x_______
+eval_training_data=true                   x_x_____
+exif=ignore                               ____x___
+export_dir=a                              ___x____
+fast_nms=true                             ___x____
+format=saved_model                        ___x____
 help=true
 helpfull=true
 helpshort=true
-images=a                                  ____x__
-input_type=tf_example                     ___x___
+images=a                                  ____x___
+input_type=tf_example                     ___x____
 logtostderr=true
-max_detections=3                          ___x___
-max_eval_retries=-1                       x______
+max_detections=3                          ___x____
+max_eval_retries=-1                       x_______
 mode=check
 model_dir=a
-model_file=a.onnx                         __x_x__
+model_file=a.onnx                         __x_x___
 num_train_steps=7
-on_error=fail                             ____x__
-output_dir=a                              ____x__
-output_format=csv                         ____x__
-overlap=0                                 ____x__
+on_error=fail                             ____x___
+output_dir=a                              ____x__x
+output_format=csv                         ____x___
+overlap=0                                 ____x___
 pipeline_config_path=a
-quantize=none                             ___x___
-raw=true                                  ____x__
-representative_examples=7                 ___x___
-run_once=true                             x_x____
-runner=a                                  ____x__
-runner_options=a                          ____x__
-sample_1_of_n_eval_examples=2             x_x__xx
-sample_1_of_n_eval_on_train_examples=5    x_x____
-saved_model_dir=a                         ____x__
-score_threshold=0                         ____x__
+quantize=none                             ___x____
+raw=true                                  ____x___
+representative_examples=7                 ___x____
+run_once=true                             x_x_____
+runner=a                                  ____x___
+runner_options=a                          ____x___
+sample_1_of_n_eval_examples=2             x_x__xx_
+sample_1_of_n_eval_on_train_examples=5    x_x_____
+saved_model_dir=a                         ____x___
+score_threshold=0                         ____x___
 set=a=1
-signature_name=a                          ___xx__
-tile=64                                   ____x__
-top_k=1                                   ____x__
+signature_name=a                          ___xx___
+tile=64                                   ____x___
+top_k=1                                   ____x___
 verbosity=1
-warmup_requests=2                         ___x___
-which=best                                __xxx_x
-whole_image=true                          ____x__
+warmup_requests=2                         ___x____
+which=best                                __xxx_x_
+whole_image=true                          ____x___
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 
