@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.analysis import example_files, label_samples, rendering, report
+from estimator_lib.analysis import example_files, rendering, report
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
 from estimator_lib.drawing import visualization
@@ -30,7 +30,7 @@ _LABEL_COLUMNS = 3
 Draw = Callable[[WorstExample], Optional[np.ndarray]]
 
 
-def folder_of(model_dir: str, name: str) -> str:
+def analysis_folder(model_dir: str, name: str) -> str:
     """Return the folder of an analysis.
 
     Args:
@@ -47,7 +47,7 @@ def write(
     metrics: Mapping[str, float],
     title: str,
     subtitle: str,
-    labels: Sequence[Figure] = (),
+    labels: Optional[Section] = None,
 ) -> str:
     """Write the folder of an analysis, whole or not at all; an older one is replaced.
 
@@ -58,7 +58,7 @@ def write(
         metrics: all metrics by title.
         title: heading of the report.
         subtitle: what was evaluated.
-        labels: figures of the labels of the data, see `Analysis.label_figures`.
+        labels: section with figures of the labels of the data; None: there is none.
 
     Returns:
         Path of the report.
@@ -88,7 +88,7 @@ def _write_files(
     metrics: Mapping[str, float],
     title: str,
     subtitle: str,
-    labels: Sequence[Figure],
+    labels: Optional[Section],
 ) -> None:
     def save(path: str, content: bytes) -> None:
         with tf.io.gfile.GFile(os.path.join(folder, path), 'wb') as file:
@@ -96,18 +96,16 @@ def _write_files(
 
     with tf.io.gfile.GFile(os.path.join(folder, ERRORS_FILE), 'w') as file:
         _write_rows(file, _COLUMNS, (_error_row(*each) for each in analyzed.errors))
-    sections = list(analyzed.sections)
-    if labels:
-        text = f'Labels of the first {label_samples.RECORDS} records of each input reader.'
-        sections.append(Section('Labels', labels, text))
+    sections = [*analyzed.sections, *([] if labels is None else [labels])]
     tables, figures = _parts(sections, Table), _parts(sections, Figure)
     for table in tables:
         save(f'{table.name}.csv', _to_csv(table).encode())
     drawings = {figure.name: rendering.render(figure) for figure in figures}
     for name, drawing in drawings.items():
         save(f'{name}.png', drawing.png)
-    if labels:
-        save(LABELS_FILE, _side_by_side([drawings[figure.name].png for figure in labels]))
+    if labels is not None:
+        pngs = [drawings[figure.name].png for figure in _parts([labels], Figure)]
+        save(LABELS_FILE, _side_by_side(pngs))
     pictures = _pictures(analyzed.worst, draw)
     for picture in pictures:
         save(picture.path, picture.jpeg)

@@ -1,12 +1,12 @@
-"""Samples of the data of a config, for figures of its labels."""
+"""Labels of a sample of the data of a config, as a section of the report."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Dict, List, Sequence
+from typing import Dict, List, Optional
 
 from estimator_lib import errors
-from estimator_lib.analysis.parts import Figure
+from estimator_lib.analysis.parts import Section
 from estimator_lib.data import inputs
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -14,8 +14,8 @@ from protos import pipeline_pb2
 RECORDS = 500  # records of each reader that are examined
 
 
-def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Sequence[Figure]:
-    """Return the figures of the labels of the first records of each reader.
+def create_section(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[Section]:
+    """Return a section on the labels of the first records of each reader; None without figures.
 
     A reader without files is left out: an evaluation does not need the training data.
 
@@ -27,4 +27,7 @@ def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Seq
     for name, reader in inputs.named_readers(config):
         with contextlib.suppress(errors.UserError):
             examined[name] = inputs.examine_first(task, reader, RECORDS)
-    return task.label_figures(examined)
+    figures = task.label_figures(examined)
+    if not figures:
+        return None
+    return Section('Labels', figures, f'Of the first {RECORDS} records of each input reader.')

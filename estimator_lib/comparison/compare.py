@@ -70,7 +70,8 @@ class SetMetrics(NamedTuple):
     def row(self, name: str) -> List[Cell]:
         """Return the cells of a metric.
 
-        These are its title and first value; then value, difference and interval of each other run.
+        These are its title and the value of the first run; then value, difference and interval of
+        each other run.
         """
         first, *others = [metrics.get(name) for metrics in self.metrics]
         row: List[Cell] = [self.runs[0].task.metric_title(name), first]

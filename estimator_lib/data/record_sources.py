@@ -6,12 +6,15 @@ import dataclasses
 import logging
 import os
 import zlib
-from typing import List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import records
 from estimator_lib.data.sequences import Sequences
-from protos import input_reader_pb2, pipeline_pb2
+from protos import input_reader_pb2
+
+if TYPE_CHECKING:
+    from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 

@@ -141,7 +141,7 @@ class Evaluator:
             write_analysis(
                 self._task,
                 self._collectors[examples.name],
-                analysis_files.folder_of(self._estimator.model_dir, name),
+                analysis_files.analysis_folder(self._estimator.model_dir, name),
                 metrics,
                 f'{examples.title}, step {step}',
                 self._config,
@@ -238,7 +238,7 @@ def write_analysis(
         {task.metric_title(name): value for name, value in metrics.items()},
         f'{task.name.capitalize()}: analysis of an evaluation',
         f'{subtitle}, {analyzed.count} examples',
-        () if config is None else label_samples.draw_labels(task, config),
+        None if config is None else label_samples.create_section(task, config),
     )
     log.info('analysis, %.1f s: %s', time.monotonic() - started, path)
 

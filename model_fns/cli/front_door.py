@@ -136,9 +136,9 @@ def _evaluate(options: RunOptions) -> None:
 
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
-    config = chosen_models.load_file_config(options, path)
-    if options.analyze:
+    if options.analyze:  # its place is in the folder of a run
         _require(options, 'model_dir')
+    config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
         build_task(config, options.mode),
         config,
@@ -267,7 +267,8 @@ def _benchmark(options: RunOptions) -> None:
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     checkpoint = chosen_models.chosen_checkpoint(options)
-    print('\n'.join(benchmark.benchmark(task, config, checkpoint, options.model_dir)))
+    lines = benchmark.benchmark(task, config, checkpoint, options.model_dir, training)
+    print('\n'.join(lines))
     print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {options.model_dir}')
 
 

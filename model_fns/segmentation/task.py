@@ -30,8 +30,7 @@ from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis, class_report
 from model_fns.layers import quantization
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
-from model_fns.segmentation.analysis import resampling
-from model_fns.segmentation.analysis.analyzer import SegmentationAnalyzer
+from model_fns.segmentation.analysis import analyzer, resampling
 from model_fns.segmentation.data import (
     class_weights,
     evaluation_sizes,
@@ -418,12 +417,12 @@ class SegmentationTask(Task):
         names = dict(enumerate(self._dataset.class_names))
         return class_analysis.class_figures(examined, names, 'pixels')
 
-    def create_analyzer(self) -> SegmentationAnalyzer:
+    def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
         """Create an analyzer of one evaluation."""
-        return SegmentationAnalyzer(self._dataset.class_names, self._dataset.ignore_label)
+        return analyzer.SegmentationAnalyzer(self._dataset.class_names, self._dataset.ignore_label)
 
     def create_resampler(self, examples: Arrays) -> Resampler:
-        """Create a function from a sample of images to the scores of classes."""
+        """Create a function from a sample of images to scores of classes."""
         return resampling.create_resampler(examples, self._metrics)
 
     @property

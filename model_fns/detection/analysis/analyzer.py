@@ -31,7 +31,14 @@ _DRAWN = (
 
 
 class _Image(NamedTuple):
-    """What is kept of an image beside its matches; counted objects only have their class here."""
+    """Data that is kept of an image, beside its matches.
+
+    Attributes:
+        errors: its errors.
+        pairs: pairs that may be confused.
+        classes: int16 [m], class ids of its objects.
+        counted: bool [m], objects that are not optional.
+    """
 
     errors: ImageErrors
     pairs: confusions.Pairs
@@ -98,7 +105,7 @@ class DetectionAnalyzer(Analyzer):
         matches = assignment.matches
         counted = ~coco_matching.not_counted(truth, self._evaluator.shape)[0]
         errors = error_types.find_errors(assignment, truth.classes, counted)
-        possible = ~coco_matching.at_first(matches.ignored)[:, np.newaxis] & counted
+        possible = ~coco_matching.lowest_flags(matches.ignored)[:, np.newaxis] & counted
         pairs = confusions.find_pairs(assignment.overlaps, matches.classes, truth.classes, possible)
         self._numbers.append(len(self._images))
         self._images.append(_Image(errors, pairs, truth.classes.astype(np.int16), counted))
@@ -177,13 +184,13 @@ class DetectionAnalyzer(Analyzer):
 
     def _detected(self) -> Detected:
         """Return the counted detections of all images, in order."""
-        kept = [~coco_matching.at_first(each.ignored) for each in self._evaluator.matches]
+        kept = [~coco_matching.lowest_flags(each.ignored) for each in self._evaluator.matches]
         pairs = list(zip(self._images, self._evaluator.matches, kept))
         return Detected(
             np.concatenate([matches.classes[rows] for _, matches, rows in pairs]),
             np.concatenate([matches.scores[rows] for _, matches, rows in pairs]),
             np.concatenate(
-                [coco_matching.at_first(matches.found)[rows] for _, matches, rows in pairs]
+                [coco_matching.lowest_flags(matches.found)[rows] for _, matches, rows in pairs]
             ),
             np.concatenate([image.errors.kinds[rows] for image, _, rows in pairs]),
             np.concatenate([image.errors.fixed[rows] for image, _, rows in pairs]),
@@ -206,7 +213,7 @@ class DetectionAnalyzer(Analyzer):
         positions[ids] = np.arange(len(ids))
         matrix = np.zeros([len(ids) + 1] * 2, np.int64)
         for index, (image, matches) in enumerate(zip(self._images, self._evaluator.matches)):
-            used = self._shown(index) & ~coco_matching.at_first(matches.ignored)
+            used = self._shown(index) & ~coco_matching.lowest_flags(matches.ignored)
             found = np.where(image.errors.kinds == Kind.NONE, image.errors.objects, -1)
             confusions.count(
                 matrix,

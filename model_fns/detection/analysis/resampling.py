@@ -86,4 +86,4 @@ def _result(found: np.ndarray, ignored: np.ndarray, count: int) -> ClassResult:
 
 def _packed(flags: np.ndarray) -> np.ndarray:
     """Pack the flags of `Matches` for all sizes into a bit for each threshold: uint16 [n]."""
-    return np.where(coco_matching.by_threshold(flags), _BITS, 0).sum(axis=1).astype(np.uint16)
+    return np.where(coco_matching.threshold_flags(flags), _BITS, 0).sum(axis=1).astype(np.uint16)

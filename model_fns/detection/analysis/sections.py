@@ -96,8 +96,8 @@ def _class_curves(results: Results) -> Dict[int, _Curves]:
             precision = coco_matching.precision_at_recalls(found, count)
         curves[class_id] = _Curves(
             precision,
-            score_curves.at_scores(scores, found, count, score_curves.THRESHOLDS).f1,
-            score_curves.at_scores(scores, found, count, threshold),
+            score_curves.score_rates(scores, found, count, score_curves.THRESHOLDS).f1,
+            score_curves.score_rates(scores, found, count, threshold),
             score_curves.best_threshold(scores, found, count),
         )
     return curves
@@ -109,6 +109,7 @@ def _overview(results: Results, curves: Mapping[int, _Curves]) -> Section:
     ten = [np.mean(each.precision[:, 0]) for each in results.by_class.values()]
     shown = detected.scores >= np.float32(results.least_score)
     objects, true = sum(results.counts.values()), int(detected.found[shown].sum())
+    half = half if objects else float('nan')
     precision = true / shown.sum() if shown.any() else float('nan')
     at = f'at a score of {results.least_score:.2g}'
     tiles = [

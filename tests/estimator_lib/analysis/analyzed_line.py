@@ -20,7 +20,7 @@ class LineAnalyzer(Analyzer):
         return features, {'y': outputs['y']}, labels
 
     def add(self, arrays):
-        error = float(arrays['error'])
+        error = abs(float(arrays['error']))
         self._errors.append(error)
         return Finding(error, [ExampleError('early', 'line', score=error)])
 

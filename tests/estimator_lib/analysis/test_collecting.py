@@ -1,12 +1,10 @@
 """Collection of examples: which are kept, which errors they have, and where their records are."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from estimator_lib.analysis import collecting
 from estimator_lib.analysis.collecting import Collector, Place
-from estimator_lib.analysis.parts import ExampleError, Finding
 from estimator_lib.hooks import summaries
 from estimator_lib.task import IMAGE, SOURCE_ID
 from tests.estimator_lib.analysis.analyzed_line import AnalyzedLine
@@ -97,9 +95,3 @@ def test_a_pass_that_is_not_analyzed_and_a_task_without_analysis():
     assert collect(AnalyzedLine(), [1.0], enabled=False).finish({}) is None
     assert collect(Line(), [1.0]).finish({}) is None
     assert collect(AnalyzedLine(), []).finish({}) is None
-
-
-def test_parts_without_errors():
-    assert Finding(0.0).errors == ()
-    with pytest.raises(AttributeError):
-        ExampleError('a', 'b').kind = 'c'

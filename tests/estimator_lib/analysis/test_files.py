@@ -53,7 +53,7 @@ def write(folder, **options):
 
 def test_all_files(tmp_path):
     folder = tmp_path / 'analysis' / '7'
-    path = write(folder, labels=[bars('one'), bars('two')])
+    path = write(folder, labels=Section('Labels', [bars('one'), bars('two')]))
     assert path == str(folder / 'report.html')
     found = {str(each.relative_to(folder)) for each in folder.rglob('*') if each.is_file()}
     assert found == {

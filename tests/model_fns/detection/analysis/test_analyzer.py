@@ -22,14 +22,14 @@ BCCD = pathlib.Path(__file__).resolve().parents[5] / 'shared/data/bccd'
 
 
 def analyze(images, names=NAMES, least_score=0.5):
-    """Return the analyzer, the findings, and the parts of the report by name."""
+    """Return the analyzer, the results of `add`, and the parts of the report by name."""
     made = DetectionAnalyzer(
         CocoEvaluator(names), lambda metrics: least_score, lambda labels: labels
     )
-    findings = [made.add(image) for image in images]
+    added = [made.add(image) for image in images]
     sections = made.finish({})
     parts = {part.name: part for section in sections for part in section.parts}
-    return made, findings, parts
+    return made, added, parts
 
 
 def column(table, name):
@@ -83,8 +83,8 @@ def test_the_errors_of_an_image_by_hand():
 
 
 def test_an_image_counts_once():
-    made, findings, parts = analyze([IMAGE, IMAGE, arrays([(CAT, 1)], [], b'two')])
-    assert [finding.badness > 0 for finding in findings] == [True, False, True]
+    made, added, parts = analyze([IMAGE, IMAGE, arrays([(CAT, 1)], [], b'two')])
+    assert [finding.badness > 0 for finding in added] == [True, False, True]
     assert made.late_errors(1) == ()
     assert made.late_errors(2) == [ExampleError('missed', 'cat')]
     assert column(parts['classes'], 'objects') == [2, 1, 0]

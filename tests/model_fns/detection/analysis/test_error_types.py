@@ -129,7 +129,7 @@ def test_errors_and_gains_of_random_scenes(seed):
             seen[name] += 1
         assert set(np.flatnonzero(errors.missed)) == missed_here
         missed.update(objects[number][1] for number in missed_here)
-        hit = coco_matching.at_first(matches.found)
+        hit = coco_matching.lowest_flags(matches.found)
         parts.append((matches.classes, matches.scores, hit, errors.kinds, errors.fixed))
     detected = error_types.Detected(*map(np.concatenate, zip(*parts)))
     counts = collections.Counter(class_id for objects, _ in images for _, class_id in objects)

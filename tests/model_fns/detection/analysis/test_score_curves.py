@@ -13,14 +13,14 @@ FOUND = np.array([True, False, True, False])
 
 
 def test_rates_by_hand():
-    rates = score_curves.at_scores(SCORES, FOUND, 4, np.array([0.0, 0.5, 0.7, 0.95]))
+    rates = score_curves.score_rates(SCORES, FOUND, 4, np.array([0.0, 0.5, 0.7, 0.95]))
     np.testing.assert_allclose(rates.precision, [2 / 4, 2 / 3, 1, np.nan])
     np.testing.assert_allclose(rates.recall, [2 / 4, 2 / 4, 1 / 4, 0])
     np.testing.assert_allclose(rates.f1, [4 / 8, 4 / 7, 2 / 5, 0])
 
 
 def test_a_class_without_objects_has_precision_alone():
-    rates = score_curves.at_scores(SCORES, np.zeros(4, bool), 0, np.array([0.5]))
+    rates = score_curves.score_rates(SCORES, np.zeros(4, bool), 0, np.array([0.5]))
     assert rates.precision.tolist() == [0.0]
     assert np.isnan(rates.recall).all() and np.isnan(rates.f1).all()
 
@@ -41,7 +41,7 @@ def test_rates_of_random_scenes(seed):
         rows = joined.classes == class_id
         count = sum(int((truth.classes == class_id).sum()) for truth, _ in arrays)
         thresholds = np.array([0.0, 0.25, 0.5, 0.75])
-        found = coco_matching.at_first(joined.found)[rows]
-        rates = score_curves.at_scores(joined.scores[rows], found, count, thresholds)
+        found = coco_matching.lowest_flags(joined.found)[rows]
+        rates = score_curves.score_rates(joined.scores[rows], found, count, thresholds)
         expected = [slow_analysis.rates(images, class_id, least) for least in thresholds]
         np.testing.assert_allclose(np.transpose(rates), np.array(expected, float))
