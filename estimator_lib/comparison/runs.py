@@ -47,7 +47,7 @@ class Run:
         first = next(iter(self.metrics))
         name = str(self.step) if set_name == first else f'{self.step}_{set_name}'
         return example_files.read(
-            os.path.join(files.folder_of(self.path, name), example_files.FILE)
+            os.path.join(files.analysis_folder(self.path, name), example_files.FILE)
         )
 
 
