@@ -13,10 +13,12 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import run_train_eval
 from estimator_lib.export import formats, serving
 from tests import tiny_data
+from tests.estimator_lib.run_records import test_hparams
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -88,6 +90,28 @@ def test_what_comes_out(trained):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             tags |= {value.tag for value in event.summary.value}
     assert {'accuracy', 'accuracy_class_0', 'confusion_matrix', 'examples/0'} <= tags
+
+
+def test_a_run_leaves_a_table_curves_and_an_account_of_itself(trained, data):
+    model_dir, _ = trained
+    with open(model_dir / 'results.csv', newline='') as file:
+        lines = {int(line['step']): line for line in csv.DictReader(file)}
+    metrics = json.loads((model_dir / 'metrics.json').read_text())
+    assert list(lines) == sorted(lines) and max(lines) == 50
+    assert {name: float(lines[50][f'eval_0/{name}']) for name in metrics['0']} == pytest.approx(
+        metrics['0']
+    )
+    for column in ('examples_per_second', 'learning_rate', 'train/loss'):
+        assert all(float(line[column]) > 0 for line in lines.values())
+    with Image.open(model_dir / 'results.png') as picture:
+        assert picture.size == (1500, 450)
+    (start,) = json.loads((model_dir / 'run.json').read_text())['starts']
+    assert start['command'].endswith(f'--pipeline_config_path={data / "pipeline.config"}')
+    assert (start['status'], start['first_step'], start['last_step']) == ('finished', 0, 50)
+    assert start['data']['train']['records'] == 24
+    (run,) = test_hparams.read_runs(model_dir.parent, model_dir.name).values()
+    assert run[0]['train_config.num_steps'] == 50 and run[2] == ['STATUS_SUCCESS']
+    assert run[1]['eval_0/accuracy'] == pytest.approx(metrics['0']['accuracy'])
 
 
 def test_evaluate_gives_the_same_numbers_again(trained):

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from estimator_lib import environment, errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.config import loading
 from estimator_lib.data import inputs
-from estimator_lib.export import artifacts
 from protos import input_reader_pb2, pipeline_pb2
 
 RUN_FILE = 'run.json'
@@ -89,8 +89,8 @@ class RunFile:
             'machine': _describe_machine(),
             'seed': self._config.train_config.random_seed,
             'config': {
-                'file': artifacts.CONFIG_FILE,
-                'sha256': artifacts.hash_config(self._config).hexdigest(),
+                'file': loading.PIPELINE_CONFIG_NAME,
+                'sha256': loading.hash_config(self._config).hexdigest(),
             },
             'data': {name: _describe_data(reader) for name, reader in self._readers.items()},
         }
@@ -122,7 +122,8 @@ class RunFile:
 
     def _read(self) -> List[Dict[str, Any]]:
         starts = checkpoint_files.read_state(self._path).get(_STARTS)
-        return [entry for entry in starts or () if isinstance(entry, dict)]
+        entries = starts if isinstance(starts, list) else []
+        return [entry for entry in entries if isinstance(entry, dict)]
 
     def _write(self, starts: List[Dict[str, Any]]) -> None:
         text = evaluated.to_json({_STARTS: starts[-_MOST_STARTS:]})
