@@ -44,15 +44,14 @@ def _columns(runs: Sequence[Run]) -> List[str]:
 
 
 def _figure(index: int, column: str, of_runs: Mapping[str, Curve]) -> Figure:
-    return Figure(f'curve_{index}', column, lambda canvas: draw(canvas, column, of_runs))
+    return Figure(f'curve_{index}', column, lambda canvas: draw(canvas, of_runs))
 
 
-def draw(canvas: Canvas, title: str, of_runs: Mapping[str, Curve]) -> None:
+def draw(canvas: Canvas, of_runs: Mapping[str, Curve]) -> None:
     """Draw a curve of each run.
 
     Args:
         canvas: an empty figure.
-        title: of the values.
         of_runs: steps and values of each run by its name; a run without values has no curve.
     """
     canvas.set_size_inches(5.4, 3.2)
@@ -60,7 +59,7 @@ def draw(canvas: Canvas, title: str, of_runs: Mapping[str, Curve]) -> None:
     for name, (steps, values) in of_runs.items():
         if steps:
             axes.plot(steps, values, marker='.', label=name)
-    axes.set(xlabel='step', ylabel=title)
+    axes.set_xlabel('step')
     axes.locator_params(axis='x', integer=True)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
