@@ -24,7 +24,16 @@ REFERENCE = '2.15'
 PACKAGE = 'vision-model-fns'
 FRONT_DOOR = 'run-train-eval'
 # The modes of the front door (`--mode`), the default first.
-MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+MODES = (
+    'train_and_evaluate',
+    'train',
+    'evaluate',
+    'export',
+    'predict',
+    'check',
+    'benchmark',
+    'compare',
+)
 # The usual names of TensorFlow's distribution, which are looked up first because that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 

@@ -15,13 +15,7 @@ from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths,
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
-from estimator_lib.evaluation import (
-    evaluating,
-    evaluators,
-    file_evaluation,
-    scheduling,
-    watching,
-)
+from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
 from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.function_loop import trainer
@@ -202,8 +196,11 @@ def evaluate(
     checkpoint_path: Optional[str] = None,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
+    analyze: bool = False,
 ) -> Metrics:
     """Evaluate one checkpoint, by default the latest of `model_dir`.
+
+    With `analyze` it also writes `model_dir/analysis/<step>/`, where the task has an analysis.
 
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
@@ -215,6 +212,7 @@ def evaluate(
             create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
             evaluators.evaluation_sets(task, config, eval_training_data),
             graph_hook_fn=graph_hook_fn,
+            analyze_from=0 if analyze else None,
         )
         evaluator.evaluate(checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir))
         evaluator.draw_results()
@@ -227,6 +225,7 @@ def evaluate_file(
     path: str,
     model_dir: Optional[str] = None,
     eval_training_data: int = 0,
+    analyze: bool = False,
 ) -> Metrics:
     """Evaluate a `.tflite` or `.onnx` file that an export has written.
 
@@ -236,6 +235,7 @@ def evaluate_file(
         path: the path of the file.
         model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
         eval_training_data: n: evaluate every n-th training example as well; 0: none.
+        analyze: write `model_dir/analysis/<file>/` too, where the task has an analysis.
 
     Returns:
         The metrics of a checkpoint, without losses, by evaluation set.
@@ -250,6 +250,7 @@ def evaluate_file(
         evaluators.evaluation_sets(task, config, eval_training_data),
         create_run_config(config, model_dir, trains=False),
         model_dir,
+        analyze,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -47,7 +48,12 @@ def create_evaluator(
         export_policies.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
         for exporter in further_exporters
     ]
-    return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
+    analyze_from = None
+    if config.eval_config.analyze:
+        analyze_from = config.train_config.num_steps or math.inf
+    return evaluating.Evaluator(
+        task, config, estimator, sets, exporters, stopping, graph_hook_fn, analyze_from
+    )
 
 
 def create_stopping(

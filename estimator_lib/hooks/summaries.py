@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -150,7 +150,9 @@ class TrainingPictures(global_steps.GlobalStepHook):
         self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
         features, labels = run_values.results
         drawn = {
-            f'training/{index}': self._draw(_example(features, index), {}, _example(labels, index))
+            f'training/{index}': self._draw(
+                copy_example(features, index), {}, copy_example(labels, index)
+            )
             for index in range(len(features[SOURCE_ID]))
         }
         pictures = {tag: picture for tag, picture in drawn.items() if picture is not None}
@@ -265,12 +267,40 @@ def get_writer(folder: str) -> tf1.summary.FileWriter:
         return tf1.summary.FileWriterCache.get(folder)
 
 
-def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels]) -> None:
-    """Store an evaluation's batch in the graph, for an `ExamplePictures` hook of its session.
+class Offered(NamedTuple):
+    """Batch of an evaluation, for hooks of its session.
 
-    Two parts meet here: the model function has the tensors, and the evaluator has the folder.
+    Attributes:
+        features: features of the batch.
+        outputs: outputs of `Task.postprocess`.
+        labels: labels of the batch; empty where there are none.
+        records: int64 [batch], ids of the records; None where they are not known.
     """
-    tf1.get_collection_ref(_EXAMPLES)[:] = [(features, outputs, labels or {})]
+
+    features: Features
+    outputs: Tensors
+    labels: Labels
+    records: Optional[tf.Tensor] = None
+
+
+def offer_examples(
+    features: Features,
+    outputs: Tensors,
+    labels: Optional[Labels],
+    records: Optional[tf.Tensor] = None,
+) -> None:
+    """Store an evaluation's batch in the graph, for hooks that draw or analyze its examples.
+
+    Two parts meet here: the model function has the tensors, and the evaluator has the folder. See
+    `Offered` for the arguments.
+    """
+    tf1.get_collection_ref(_EXAMPLES)[:] = [Offered(features, outputs, labels or {}, records)]
+
+
+def offered_examples() -> Offered:
+    """Return the batch that `offer_examples` has stored in the current graph."""
+    (batch,) = tf1.get_collection(_EXAMPLES)
+    return batch
 
 
 class ExamplePictures(tf1.train.SessionRunHook):
@@ -303,7 +333,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Limit the fetches to the examples that may be drawn."""
-        (batches,) = tf1.get_collection(_EXAMPLES)
+        batches = tuple(offered_examples()[:3])
         # All steps fetch them, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
 
@@ -324,7 +354,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
         features, outputs, labels = run_values.results
         batch_size = len(next(iter(outputs.values())))
         for index in range(min(batch_size, self._count - len(self._examples))):
-            example = [_example(batch, index) for batch in (features, outputs, labels)]
+            example = [copy_example(batch, index) for batch in (features, outputs, labels)]
             self._examples.append((example[0], example[1], example[2] or None))
 
     def write(self, step: int, shown: Shown = AS_CONFIGURED) -> None:
@@ -363,6 +393,7 @@ def _file_name(number: int, source_id: bytes) -> str:
     return f'{number:03d}_{os.path.splitext(name)[0]}'
 
 
-def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:
+def copy_example(batch: Mapping[str, np.ndarray], index: int) -> Dict[str, Any]:
+    """Return the values of one example of a batch."""
     # Copies, because a view would keep its whole batch in memory.
     return {name: copy.copy(values[index]) for name, values in batch.items()}
