@@ -97,6 +97,7 @@ setup(
         'tqdm>=4.62',
         'Pillow>=10.1',  # pictures, PNG, headers, EXIF; 10.1: its own font in any size
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
+        'matplotlib>=3.7',  # figures of runs and of analyses
         'PyYAML>=5.1',  # reads the data files of YOLO
     ],
     extras_require={

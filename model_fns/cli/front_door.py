@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
+import os
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
+from estimator_lib.benchmarking import benchmark
 from estimator_lib.commands import check, outline, predict
+from estimator_lib.comparison import compare
+from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
@@ -75,6 +80,8 @@ def run(options: RunOptions) -> None:
         'export': _export,
         'predict': _predict,
         'check': _check,
+        'benchmark': _benchmark,
+        'compare': _compare,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     if handles_signals:
@@ -126,15 +133,23 @@ def _evaluate(options: RunOptions) -> None:
         options.model_dir,
         chosen_models.chosen_checkpoint(options),
         _training_sample(options),
+        analyze=options.analyze,
     )
     _print_metrics(config, metrics)
 
 
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
+    if options.analyze:  # its place is in the folder of a run
+        _require(options, 'model_dir')
     config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
-        build_task(config, options.mode), config, path, options.model_dir, _training_sample(options)
+        build_task(config, options.mode),
+        config,
+        path,
+        options.model_dir,
+        _training_sample(options),
+        options.analyze,
     )
     _print_metrics(config, metrics, artifacts.read_metrics(path))
 
@@ -249,6 +264,34 @@ def _check(options: RunOptions) -> None:
     check.check(
         make_task, config, options.model_dir, check_all=options.check_all, validate=validate
     )
+
+
+def _benchmark(options: RunOptions) -> None:
+    _require(options, 'model_dir')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    checkpoint = chosen_models.chosen_checkpoint(options)
+    lines = benchmark.benchmark(task, config, checkpoint, options.model_dir, training)
+    print('\n'.join(lines))
+    print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {options.model_dir}')
+
+
+def _compare(options: RunOptions) -> None:
+    paths = options.model_dirs
+    for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
+        if not options.has_default(name):
+            raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
+    if len(set(paths)) < 2 or len(set(paths)) < len(paths):
+        raise errors.UserError(
+            f'--mode=compare needs --model_dir of two or more different runs; got '
+            f'{errors.shortened(paths) or "none"}.'
+        )
+    configs = [
+        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in paths
+    ]
+    tasks = [build_task(config, options.mode) for config in configs]
+    compared = compare_runs.read_runs(paths, configs, tasks)
+    print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
 
 
 def _training_sample(options: RunOptions) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.analysis import parts
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
@@ -25,9 +26,11 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report
+from estimator_lib.task_interfaces.analysis import Resampler
+from model_fns import checkpoint_scopes, class_analysis, class_report
 from model_fns.layers import quantization
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
+from model_fns.segmentation.analysis import analyzer, resampling
 from model_fns.segmentation.data import (
     class_weights,
     evaluation_sizes,
@@ -406,6 +409,21 @@ class SegmentationTask(Task):
         """Report the pixels and images of each class."""
         names = dict(enumerate(self._dataset.class_names))
         return class_report.class_report(examined, names, 'pixels')
+
+    def label_figures(
+        self, examined: Mapping[str, Sequence[class_report.Counts]]
+    ) -> Sequence[parts.Figure]:
+        """Return the number of pixels of each class."""
+        names = dict(enumerate(self._dataset.class_names))
+        return class_analysis.class_figures(examined, names, 'pixels')
+
+    def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
+        """Create an analyzer of one evaluation."""
+        return analyzer.SegmentationAnalyzer(self._dataset.class_names, self._dataset.ignore_label)
+
+    def create_resampler(self, examples: Arrays) -> Resampler:
+        """Create a function from a sample of images to scores of classes."""
+        return resampling.create_resampler(examples, self._metrics)
 
     @property
     def _reads_instances(self) -> bool:

@@ -3,6 +3,7 @@
 The campaign of all modes, roles and moments is `make chaos`; this is a small part of it.
 """
 
+import csv
 import json
 import os
 import resource
@@ -99,6 +100,14 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
     for kind in ('best', 'latest', 'final'):
         assert list((tmp_path / 'export' / kind).glob('*/saved_model.pb'))
     assert list((tmp_path / 'eval_0').glob('events*'))
+    # The evaluator writes the table; what the chief has trained is in it.
+    with open(tmp_path / 'results.csv', newline='') as file:
+        last = list(csv.DictReader(file))[-1]
+    assert int(last['step']) == finished['step'] and float(last['train/loss']) > 0
+    assert float(last['eval_0/accuracy']) == metrics['0']['accuracy']
+    assert (tmp_path / 'results.png').exists()
+    (start,) = json.loads((tmp_path / 'run.json').read_text())['starts']
+    assert (start['status'], start['last_step']) == ('finished', finished['step'])
 
 
 def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(few_layers, tmp_path):
