@@ -1,8 +1,14 @@
 # The two commands of the README, and what developers use beside them.
 #
-# make demo    creates .venv with a suitable Python, installs, trains the embedded demo
+# make demo    creates .venv with the newest Python here, installs, trains the embedded demo
 # make test    creates .venv likewise, and runs the whole test suite on two processes;
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
+#
+# Each command takes PYTHON=python3.11 for another Python, and VENV=.venv-2.15 for another folder
+# than .venv: below Python 3.12 that has TensorFlow 2.15, from 3.12 on the newest.
+#
+# make test-reference  runs the tests of the engine, of whole runs, of recorded cases and of exports
+#              on TensorFlow 2.15 in .venv-2.15, if a Python up to 3.11 is here
 # make lint     looks for faults of style; make types checks types, with the exceptions that
 #              pyproject.toml lists; make format formats
 # make test-numerics  runs the tests of what networks compute with the kernels of four kinds of
@@ -19,12 +25,16 @@
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
 
 VENV := .venv
+REFERENCE_VENV := .venv-2.15
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
+REFERENCE_PYTHONS := 3.11 3.10 3.9
+REFERENCE_TESTS := tests/test_*.py tests/estimator_lib tests/protos \
+  $(addprefix tests/model_fns/,backbones classification datasets/beam detection layers segmentation)
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
   $(addprefix tests/model_fns/detection/,architectures boxes detections losses networks) \
   tests/model_fns/segmentation/networks tests/model_fns/tf2_api \
@@ -33,13 +43,23 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
 KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
   ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean
+.PHONY: demo test test-reference test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
 
 test: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(TESTS)
+
+test-reference:
+	@if [ -e $(VENV) ] && sh -c 'PYTHON=$(BIN)/python sh tools/find_python.sh $(REFERENCE_PYTHONS)' \
+	    >/dev/null 2>&1; then \
+	  echo 'skipped: $(VENV) has TensorFlow 2.15, so make test runs these tests on it.'; \
+	elif python=$$(PYTHON= sh tools/find_python.sh $(REFERENCE_PYTHONS) 2>/dev/null); then \
+	  $(MAKE) test VENV=$(REFERENCE_VENV) PYTHON="$$python" TESTS='$(REFERENCE_TESTS)'; \
+	else \
+	  echo 'skipped: TensorFlow 2.15 needs Python 3.9 to 3.11, and none with venv is here.'; \
+	fi
 
 test-estimator-api: $(INSTALLED_TEST)
 	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/test_estimator_api.py
@@ -107,15 +127,15 @@ docs: $(INSTALLED_TEST)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(REFERENCE_VENV)
 
-$(VENV)/bin/python:
-	@python=$$(PYTHON="$(PYTHON)" sh tools/find_python.sh) && $$python -m venv $(VENV)
+environment:
+	@PYTHON="$(PYTHON)" sh tools/create_environment.sh $(VENV)
 
-$(INSTALLED): setup.py constraints.txt | $(VENV)/bin/python
+$(INSTALLED): setup.py constraints.txt | environment
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-$(INSTALLED_TEST): setup.py constraints.txt | $(VENV)/bin/python
+$(INSTALLED_TEST): setup.py constraints.txt | environment
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(INSTALLED)

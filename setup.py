@@ -5,46 +5,65 @@ import sys
 
 from setuptools import find_packages, setup
 
-if not (3, 9) <= sys.version_info[:2] <= (3, 11):
+if not (3, 9) <= sys.version_info[:2] <= (3, 13):
     sys.exit(
-        'This project needs Python 3.9 to 3.11, and this is Python {}.{}: TensorFlow 2.15, the '
-        'last one with tf.estimator, has no builds for it.'.format(*sys.version_info[:2])
+        'This project needs Python 3.9 to 3.13, and this is Python {}.{}: TensorFlow 2.15 to 2.21 '
+        'have no builds for it.'.format(*sys.version_info[:2])
     )
+
+# The two lanes: below Python 3.12 the last TensorFlow with `tf.estimator`, so that an upgrade of
+# this project does not replace anybody's TensorFlow; from 3.12 on the newest, because TensorFlow
+# 2.15 has no builds there.
+REFERENCE = 'python_version < "3.12"'
+NEWEST = 'python_version >= "3.12"'
 
 EXTRAS = {
     # Warm-up requests in exports; its versions go with TensorFlow's.
-    'serving': ['tensorflow-serving-api==2.15.*'],
+    'serving': [
+        f'tensorflow-serving-api==2.15.*; {REFERENCE}',
+        f'tensorflow-serving-api>=2.16,<2.22; {NEWEST}',
+    ],
     # Conversion and prediction on Flink, Dataflow, Spark or several machines.
     'beam': ['apache-beam>=2.55'],
     # Files for onnxruntime. onnx 1.19 and later cannot be imported beside TensorFlow 2.15; the
     # tf2onnx that goes with protobuf 4 needs Python 3.10: 3.9 runs such files, no more.
     'onnx': [
         'tf2onnx>=1.17; python_version >= "3.10"',
-        'onnx>=1.15,<1.19',
+        f'onnx>=1.15,<1.19; {REFERENCE}',
+        f'onnx>=1.19; {NEWEST}',
         'onnxruntime>=1.15',
+    ],
+    # The libraries of CUDA. TensorFlow 2.15.0 names one that is not published.
+    'gpu': [
+        f'tensorflow[and-cuda]>=2.15.1,<2.16; {REFERENCE}',
+        f'tensorflow[and-cuda]>=2.16,<2.22; {NEWEST}',
     ],
     # The documentation as a site, `make docs`.
     'docs': ['mkdocs-material>=9.5,<10'],
 }
 # Extra `test` beside the other extras: tests, lint, types, and the generator of the messages.
+# grpcio-tools 1.62.3 needs protobuf 4. apache-beam 2.77 needs protobuf < 7 and numpy < 2.5: the
+# newest lane is tested with what users get without the extra [beam].
 TOOLS = [
     'pytest>=7',
     'pytest-xdist>=3',
     'hypothesis>=6',
     'ruff==0.17.*',
     'mypy>=1.11; python_version >= "3.10"',
-    'types-protobuf>=4.24,<5',
+    'types-protobuf>=4.24,<5',  # of the generator of the messages
     'types-PyYAML',
     'types-tqdm',
     'pre-commit>=3',
-    'grpcio-tools==1.62.3',
+    f'grpcio-tools==1.62.3; {REFERENCE}',
     'pycocotools>=2.0.6',
+    f'apache-beam>=2.55; {REFERENCE}',
 ]
+TESTED = ('serving', 'onnx', 'docs')
 
 setup(
     name='vision-model-fns',
     version='0.2.0',
-    description='A factory of tf.estimator model_fns for vision, driven by pipeline configs.',
+    description='A factory of Estimator model_fns for vision, driven by pipeline configs.',
     long_description=pathlib.Path(__file__).with_name('README.md').read_text(encoding='utf-8'),
     long_description_content_type='text/markdown',
     license='Apache-2.0',
@@ -54,9 +73,11 @@ setup(
         'Programming Language :: Python :: 3.9',
         'Programming Language :: Python :: 3.10',
         'Programming Language :: Python :: 3.11',
+        'Programming Language :: Python :: 3.12',
+        'Programming Language :: Python :: 3.13',
         'Topic :: Scientific/Engineering :: Image Recognition',
     ],
-    python_requires='>=3.9,<3.12',
+    python_requires='>=3.9,<3.14',
     packages=find_packages(include=['estimator_lib*', 'model_fns*', 'protos*']),
     py_modules=['run_train_eval'],
     # model_fns/configs is a link to the folder of the root, where people see it.
@@ -66,11 +87,13 @@ setup(
         'protos': ['py.typed', '*.proto', '*.pyi'],
     },
     install_requires=[
-        'tensorflow>=2.15,<2.16',
-        'tensorflow-estimator==2.15.*',
-        'protobuf>=4.21.6,<5',
+        f'tensorflow>=2.15,<2.16; {REFERENCE}',
+        f'tensorflow>=2.16,<2.22; {NEWEST}',
+        'tensorflow-estimator==2.15.*',  # declares no dependencies, works with all of them
+        'tensorboard>=2.15,<2.22',  # TensorFlow 2.21 does not bring it any more
+        'protobuf>=4.21.6,<8',  # TensorFlow's metadata narrow this range and the next
+        'numpy>=1.23,<3',
         'absl-py>=1.4',
-        'numpy>=1.23,<2',
         'tqdm>=4.62',
         'Pillow>=10.1',  # pictures, PNG, headers, EXIF; 10.1: its own font in any size
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
@@ -79,7 +102,7 @@ setup(
     ],
     extras_require={
         **EXTRAS,
-        'test': [*TOOLS, *(need for extra in EXTRAS.values() for need in extra)],
+        'test': [*TOOLS, *(need for extra in TESTED for need in EXTRAS[extra])],
     },
     entry_points={
         'console_scripts': [

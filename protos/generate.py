@@ -30,8 +30,8 @@ def missing_generator() -> Optional[str]:
         version = 'not installed'
     if version != GRPCIO_TOOLS:
         return (
-            f'grpcio-tools is {version}; expected {GRPCIO_TOOLS}: '
-            f'pip install grpcio-tools=={GRPCIO_TOOLS}'
+            f'grpcio-tools is {version}; expected {GRPCIO_TOOLS}, which needs protobuf 4 and so '
+            f'TensorFlow 2.15: pip install grpcio-tools=={GRPCIO_TOOLS} (Python 3.9 to 3.11)'
         )
     return None
 

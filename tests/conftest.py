@@ -77,11 +77,13 @@ def process_as_before():
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection():
-    """Collect garbage less often: the many objects of a graph live as long as the graph."""
+    """Collect garbage less often, see `tests.processes`."""
+    from tests import processes
+
     gc.disable()  # what imports make is no garbage
     yield
     gc.freeze()
-    gc.set_threshold(100_000, 5, 5)
+    gc.set_threshold(*processes.COLLECTED_SELDOM)
     gc.enable()
 
 

@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 import types
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -37,7 +37,10 @@ _READ_AT_START = (
 )
 # These are read when a session begins, or looked at by `_take_over`; the level of the log changes
 # no result, and in a process that imports tf2onnx it is changed.
-_READ_LATER = ('PYTHONUNBUFFERED', 'TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_NUM_INTRAOP_THREADS')
+_READ_LATER = (
+    *('PYTHONPATH', 'PYTHONUNBUFFERED'),
+    *('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_NUM_INTRAOP_THREADS'),
+)
 # Options of `Popen` that the server does not know.
 _UNKNOWN = ('executable', 'shell', 'pass_fds', 'startupinfo', 'gid', 'gids', 'uid')
 _IMPORTED = (
@@ -46,6 +49,8 @@ _IMPORTED = (
     'model_fns.detection.task',
     'model_fns.segmentation.task',
 )
+# Thresholds of garbage collection: the many objects of a graph live as long as the graph.
+COLLECTED_SELDOM = (100_000, 5, 5)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -214,6 +219,7 @@ def serve(handle: int) -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECTED_SELDOM)
     connection.sendall(b'1' if len(os.listdir('/proc/self/task')) == 1 else b'0')
     while True:
         program, files = _next_program(connection)
@@ -263,11 +269,14 @@ def _take_over(program: Program, files: Sequence[int], parent: int) -> None:
     """
     while os.getppid() == parent:
         time.sleep(0.0002)
+    others = _added_paths(os.environ)
     for number, file in enumerate(files):
         os.dup2(file, number)
     for file in files:
         os.close(file)
     os.chdir(program.folder)
+    own = _added_paths(program.environment)
+    sys.path[1:] = [*own, *(one for one in sys.path[1:] if one not in (*others, *own))]
     os.environ.clear()
     os.environ.update(program.environment)
     if program.umask >= 0:
@@ -278,6 +287,16 @@ def _take_over(program: Program, files: Sequence[int], parent: int) -> None:
     if program.prepare is not None:
         pickle.loads(program.prepare)()
     np.random.seed()  # Python's own has been seeded by the fork
+
+
+def _added_paths(environment: Mapping[str, str]) -> List[str]:
+    """Return the folders that PYTHONPATH adds to those where Python looks for modules.
+
+    What the server has imported is not looked for again.
+    """
+    value = environment.get('PYTHONPATH', '')
+    folders = map(os.path.abspath, value.split(os.pathsep) if value else ())
+    return list(dict.fromkeys(folders))
 
 
 def _open_output() -> io.TextIOWrapper:

@@ -3,8 +3,10 @@
 import argparse
 import importlib
 import importlib.util
+import os
 import re
 import runpy
+import subprocess
 import sys
 import textwrap
 
@@ -21,8 +23,8 @@ from tests.model_fns.cli.test_legacy_flags import LEGACY, OF_THIS_PROGRAM_TOO
 
 # Programs that are not of this project.
 FOREIGN = {
-    '.', 'cd', 'curl', 'export', 'git', 'kubectl', 'python3.11', 'saved_model_cli', 'sed',
-    'tensorboard', 'tensorflow_model_server',
+    '.', 'cd', 'curl', 'export', 'git', 'kubectl', 'python3', 'python3.13', 'saved_model_cli',
+    'sed', 'tensorboard', 'tensorflow_model_server',
 }  # fmt: skip
 MODULES = {
     'convert-records': 'model_fns.datasets.convert',
@@ -35,6 +37,7 @@ RUN_BY = {
     'docs/deployment.md': 'tests/test_files_for_devices.py',
     'docs/external_task.md': 'tests/test_external_task.py',
     'docs/python.md': 'tests/test_estimator_api.py',
+    'docs/versions.md': 'tests/test_docs.py',
 }
 MAKEFILE = (documents.ROOT / 'Makefile').read_text()
 SETUP = (documents.ROOT / 'setup.py').read_text()
@@ -173,6 +176,20 @@ def test_the_program_of_the_readme_trains(tmp_path, monkeypatch):
     program.write_text(block.text.replace('batch_size: 8', 'batch_size: 2 num_steps: 2'))
     runpy.run_path(str(program))
     assert list((tmp_path / 'runs' / 'second').glob('model.ckpt-2.index'))
+
+
+def test_the_program_with_tf_estimator_trains(tmp_path):
+    (block,) = (block for block in documents.blocks('python') if block.page == 'docs/versions.md')
+    program = tmp_path / 'program.py'
+    program.write_text(block.text)
+    # In a process of its own: `install` changes TensorFlow for the whole process.
+    environment = {**os.environ, 'PYTHONPATH': str(documents.ROOT), 'TMPDIR': str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, str(program)], env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    # Each step leaves half of the error: 3 - 3 / 2^20.
+    assert float(run.stdout.removeprefix('slope ')) == pytest.approx(3.0, abs=1e-5)
 
 
 def test_files_that_pages_name_are_there():

@@ -13,6 +13,8 @@ from PIL import Image
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 PAGE = (ROOT / 'docs' / 'external_task.md').read_text()
 VALUES = (0, 50, 100, 150, 200, 250)  # gray levels of the images
 
@@ -79,7 +81,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-# Several command lines in one process, whose start takes longer than all of them.
+# Several command lines in one process, which imports the package once.
 IN_TURN = """
 import json, sys
 import run_train_eval
@@ -90,7 +92,7 @@ for command in json.loads(sys.argv[1]):
 
 
 @pytest.fixture(scope='module')
-def printed(folder):
+def printed(folder, forked_processes):
     """Return what the command lines of the page print, but for that of the launcher."""
     trained = run(folder, ROOT / 'run_train_eval.py', *commands()['train_and_evaluate'])
     rest = [commands()[mode] for mode in ('check', 'evaluate', 'export', 'predict')]

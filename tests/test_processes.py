@@ -19,6 +19,7 @@ print({
     'arguments': sys.argv,
     'name': __name__,
     'path': os.path.realpath(sys.path[0]) if sys.path[0] else '',
+    'paths': sys.path[1:],
     'folder': os.getcwd(),
     'environment': {**os.environ},
     'input': sys.stdin.read(),
@@ -72,8 +73,9 @@ def program(tmp_path):
         {},
         {'start_new_session': True, 'env': {**os.environ, 'PYTHONUNBUFFERED': '1', 'A': 'b=c'}},
         {'preexec_fn': functools.partial(os.nice, 0), 'text_of_input': 'said\n'},
+        {'env': {**os.environ, 'PYTHONPATH': os.pathsep.join([os.sep, 'beside', os.sep])}},
     ],
-    ids=['plain', 'session', 'function'],
+    ids=['plain', 'session', 'function', 'paths'],
 )
 def test_a_forked_process_finds_what_a_started_one_does(kind, options, program, forked_popen):
     options = dict(options)

@@ -360,7 +360,8 @@ def test_the_first_lines_say_what_is_about_to_run(past_its_best):
     (_, said), _ = past_its_best[1]
     lines = [line.partition(' ')[2] for line in said.splitlines()]  # without the time
     assert lines[0].startswith("run-train-eval '--model_dir=")
-    assert 'TensorFlow 2.15.' in lines[0] and '--num_train_steps=1 (Python 3.' in lines[0]
+    assert f', TensorFlow {tf.__version__}' in lines[0]
+    assert '--num_train_steps=1 (Python 3.' in lines[0]
     assert lines[1:6] == [
         'model: classification, lenet',
         'classes: 3 (red, green, blue)',

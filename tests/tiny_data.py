@@ -85,9 +85,14 @@ export_config {{ best {{ metric: 'accuracy' }} latest {{ keep_max: 1 }} }}
 """
 
 
-# The same with a network of few layers, where the network is not what is tested.
-LENET_CONFIG = CONFIG.replace(
-    "name: 'mobilenet_v1' depth_multiplier: 0.1 batch_norm_decay: 0.8", "name: 'lenet'"
+# The same with a network of few layers, where the network is not what is tested. Its linear layer
+# has 16 KB of weights for each pixel.
+LENET_CONFIG = (
+    CONFIG.replace(
+        "name: 'mobilenet_v1' depth_multiplier: 0.1 batch_norm_decay: 0.8", "name: 'lenet'"
+    )
+    .replace('image_height: 32', 'image_height: 8')
+    .replace('image_width: 32', 'image_width: 8')
 )
 
 

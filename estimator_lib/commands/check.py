@@ -22,7 +22,7 @@ from estimator_lib.checkpoints import (
 from estimator_lib.commands import outline
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
-from estimator_lib.distribution import half_types, mixed_precision
+from estimator_lib.distribution import gpu_code, half_types, mixed_precision
 from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
@@ -101,6 +101,8 @@ def check(
     Raises:
         errors.UserError: there are problems; the message lists all, a line each.
     """
+    print(f'{environment.versions()}; {gpu_code.description()}')
+    _warn(gpu_code.warnings())
     problems = _Problems()
     task = None
     with problems.collecting():

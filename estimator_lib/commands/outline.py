@@ -14,6 +14,7 @@ from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
 from estimator_lib.data import inputs
+from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, export_folders, export_policies
 from estimator_lib.optimization import learning_rates, optimizers
@@ -96,7 +97,8 @@ def first_lines(
         lines.append(f'evaluation on {title}: {_data(reader)}')
     lines.append(_steps_line(config.train_config))
     accelerators = len(tf.config.list_physical_devices('GPU'))
-    lines.append(f'devices: {accelerators} GPU, {os.cpu_count()} CPU cores')
+    code = f'; {gpu_code.description()}' if accelerators else ''
+    lines.append(f'devices: {accelerators} GPU, {os.cpu_count()} CPU cores{code}')
     return lines
 
 

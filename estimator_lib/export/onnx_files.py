@@ -17,7 +17,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, logs
+from estimator_lib import environment, errors, logs
 from estimator_lib.export import static_graph
 from estimator_lib.export.deployable import Ops
 from estimator_lib.export.device_files import NONE, DeviceWriter, FileModel
@@ -31,8 +31,9 @@ OPSET = 15
 _INSTALL = "pip install 'vision-model-fns[onnx]'"
 _WRITING = ('tf2onnx', 'onnx')
 _RUNNING = 'onnxruntime'
-# The first onnx that cannot be imported beside TensorFlow 2.15, whose ml_dtypes is too old for it.
-_TOO_NEW = (1, 19)
+# From its version 1.19 on onnx needs ml_dtypes 0.5, and TensorFlow up to 2.18 an older one.
+_NEEDS_ML_DTYPES = (1, 19)
+_ML_DTYPES = (0, 5)
 _TYPES: Mapping[str, str] = {
     'tensor(float)': 'float32',
     'tensor(uint8)': 'uint8',
@@ -60,7 +61,7 @@ class OnnxWriter(DeviceWriter):
         if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
             raise errors.UserError(
                 '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '
-                'protobuf; expected Python 3.10 or 3.11 to write such a file (3.9 runs it).'
+                'protobuf; expected Python 3.10 or later to write such a file (3.9 runs it).'
             )
         for package in (*_WRITING, _RUNNING):
             if not _is_installed(package):
@@ -68,10 +69,13 @@ class OnnxWriter(DeviceWriter):
                     f'--format=onnx: the package {package} is not installed; {_INSTALL}'
                 )
         version = importlib.metadata.version('onnx')
-        if tuple(map(int, version.split('.')[:2])) >= _TOO_NEW:
+        present = importlib.metadata.version('ml_dtypes')
+        is_new = environment.release(version) >= _NEEDS_ML_DTYPES
+        if is_new and environment.release(present) < _ML_DTYPES:
             raise errors.UserError(
-                f'--format=onnx: onnx {version} cannot be imported beside TensorFlow 2.15; '
-                f'expected onnx<1.19: {_INSTALL}'
+                f'--format=onnx: onnx {version} cannot be imported beside TensorFlow '
+                f'{tf.__version__}, which goes with ml_dtypes {present}; expected onnx<1.19: '
+                "pip install 'onnx<1.19'"
             )
 
     def convert(

@@ -13,7 +13,7 @@ import tensorflow as tf
 from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.export import artifacts, export_folders, freezing, inference_graph, serving
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.writers import Source, Writer
@@ -178,9 +178,10 @@ def check_warmup(count: int) -> None:
             'TensorFlow Serving.'
         )
     if importlib.util.find_spec('tensorflow_serving') is None:
+        version = '.'.join(map(str, environment.release(tf.__version__)))
         raise errors.UserError(
             '--warmup_requests: the package tensorflow-serving-api is not installed; '
-            "pip install 'tensorflow-serving-api==2.15.*'"
+            f"pip install 'tensorflow-serving-api=={version}.*'"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.commands import check, outline, predict
+from estimator_lib.distribution import gpu_code
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
@@ -76,6 +77,9 @@ def run(options: RunOptions) -> None:
         'check': _check,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
+    if handles_signals:
+        for warning in gpu_code.warnings():
+            log.warning('%s', warning)
     with preemption.preemption_guard() if handles_signals else contextlib.nullcontext():
         modes[options.mode](options)
 

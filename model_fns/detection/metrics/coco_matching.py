@@ -177,7 +177,7 @@ def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
         counted = matches.ignored & _BITS[threshold, size] == 0
         found = matches.found[counted] & _BITS[threshold, size] != 0
         ranks = matches.ranks[counted]
-        precision[threshold, size] = mean_precision(found, counts[size])
+        precision[threshold, size] = mean_precision(found, int(counts[size]))
         recall[threshold, size] = [
             np.count_nonzero(found[ranks < limit]) / counts[size] for limit in LIMITS
         ]

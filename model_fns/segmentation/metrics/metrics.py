@@ -219,7 +219,8 @@ class Metrics:
 
     def _listed(self, chosen: np.ndarray) -> str:
         names = dict(enumerate(self.class_names))
-        return ', '.join(names.get(i, f'class {i}') for i in np.flatnonzero(chosen)) or 'none'
+        indices = np.flatnonzero(chosen).tolist()
+        return ', '.join(names.get(index, f'class {index}') for index in indices) or 'none'
 
     def _edge_counts(self, outputs: Tensors, features: Features, labels: Labels) -> tf.Tensor:
         size = tf.cast(features[fields.TRUE_IMAGE_SHAPE][:, :2], tf.float32)

@@ -1,5 +1,7 @@
 """What `--mode=check` says of a run."""
 
+import platform
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,6 +30,16 @@ def test_it_prints_the_plan(config, capsys):
     assert 'lr: 0.05 -> 0.05 over 6 steps' in said
     assert 'checkpoints: every 2 steps, the last 2 stay' in said
     assert 'parameters: 1 in 1 variables, 1 in 1 trained' in said
+
+
+def test_it_names_the_versions_and_gpus_without_code(config, capsys, monkeypatch):
+    build = {'cuda_compute_capabilities': ['sm_89', 'compute_90']}
+    monkeypatch.setattr(tf.sysconfig, 'get_build_info', lambda: build)
+    monkeypatch.setattr(half_types, 'gpu_capabilities', lambda: [(12, 0)])
+    first, second, *_ = run(config, capsys)[0].splitlines()
+    assert first.startswith(f'Python {platform.python_version()}, TensorFlow {tf.__version__}')
+    assert first.endswith('; TensorFlow has code for GPUs of compute capability 8.9, 9.0')
+    assert second.startswith("warning: this machine's GPUs have compute capability 12.0, and ")
 
 
 @pytest.mark.parametrize('gains', [True, False])

@@ -264,7 +264,7 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(monkeypatch, 
         "--format=onnx: the package tf2onnx is not installed; pip install 'vision-model-fns[onnx]'"
     )
     monkeypatch.setattr(sys, 'version_info', (3, 9))
-    with pytest.raises(errors.UserError, match='no release for Python 3.9 .* 3.10 or 3.11 to wr'):
+    with pytest.raises(errors.UserError, match='no release for Python 3.9 .* 3.10 or later to '):
         onnx_files.OnnxWriter().check()
     with pytest.raises(errors.UserError, match='package onnxruntime is not installed; pip install'):
         onnx_files.OnnxModel(str(tmp_path / 'model.onnx'))
@@ -272,6 +272,19 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(monkeypatch, 
 
 def test_an_onnx_that_tensorflow_cannot_be_beside_is_refused(monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: True)
-    monkeypatch.setattr(importlib.metadata, 'version', lambda name: '1.19.1')
-    with pytest.raises(errors.UserError, match=r'onnx 1.19.1 cannot be imported .* onnx<1.19'):
+    versions = {'onnx': '1.19.1', 'ml_dtypes': '0.3.2'}
+    monkeypatch.setattr(importlib.metadata, 'version', versions.get)
+    monkeypatch.setattr(tf, '__version__', '2.15.1')
+    with pytest.raises(errors.UserError) as caught:
         onnx_files.OnnxWriter().check()
+    assert str(caught.value) == (
+        '--format=onnx: onnx 1.19.1 cannot be imported beside TensorFlow 2.15.1, which goes with '
+        "ml_dtypes 0.3.2; expected onnx<1.19: pip install 'onnx<1.19'"
+    )
+
+
+@pytest.mark.parametrize(('onnx', 'ml_dtypes'), [('1.18.0', '0.3.2'), ('1.23.2', '0.6.0')])
+def test_an_onnx_that_goes_with_tensorflow_is_accepted(monkeypatch, onnx, ml_dtypes):
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: True)
+    monkeypatch.setattr(importlib.metadata, 'version', {'onnx': onnx, 'ml_dtypes': ml_dtypes}.get)
+    onnx_files.OnnxWriter().check()

@@ -326,5 +326,11 @@ def test_what_cannot_be_is_said(monkeypatch):
     with pytest.raises(errors.UserError, match='1001; expected at most 1000'):
         saved_model.check_warmup(1001)
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    with pytest.raises(errors.UserError, match='tensorflow-serving-api is not installed; pip'):
-        saved_model.check_warmup(1)
+    for version, expected in (('2.15.1', '2.15'), ('2.21.0', '2.21')):
+        monkeypatch.setattr(tf, '__version__', version)
+        with pytest.raises(errors.UserError) as caught:
+            saved_model.check_warmup(1)
+        assert str(caught.value) == (
+            '--warmup_requests: the package tensorflow-serving-api is not installed; '
+            f"pip install 'tensorflow-serving-api=={expected}.*'"
+        )

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.distribution import gpu_code
 from estimator_lib.hooks import preemption
 from model_fns.cli import builtin_configs, front_door
 from model_fns.cli.run_options import RunOptions
@@ -106,3 +107,14 @@ def test_the_front_door_handles_signals_where_there_is_something_to_save(
         monkeypatch.setattr(front_door, name, note)
     front_door.run(RunOptions(mode=mode))
     assert seen == [handles] and not preemption.owns_process()
+
+
+@pytest.mark.parametrize(('mode', 'warns'), [('train', True), ('evaluate', True), ('check', False)])
+def test_gpus_without_code_are_named_in_the_log(mode, warns, monkeypatch, caplog):
+    monkeypatch.setattr(gpu_code, 'warnings', lambda: ['no code'])
+    for name in ('_train_and_evaluate', '_evaluate', '_check'):
+        monkeypatch.setattr(front_door, name, lambda options: {})
+    monkeypatch.setattr(front_door.log, 'propagate', True)
+    with caplog.at_level('WARNING'):
+        front_door.run(RunOptions(mode=mode))
+    assert [record.message for record in caplog.records] == ['no code'] * warns
