@@ -8,6 +8,9 @@ from typing import Any, Iterable, List, Optional, Sequence
 
 # Texts in place of paths, in published configs and in those that a script has to complete.
 _PLACEHOLDERS = ('PATH_TO_BE_CONFIGURED', '${')
+_DATASETS = re.compile(
+    r'Error in user-defined function passed to \S+ transformation with iterator: \S+: '
+)
 _OUT_OF_MEMORY = re.compile(
     r'[^\n]*(OOM when|out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate)'
     r'((?!\[\[)[^\n])*',
@@ -84,9 +87,15 @@ def first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
+def _without_datasets(message: str) -> str:
+    """Leave out the datasets that an error passed, which TensorFlow 2.16 and later name first."""
+    return _DATASETS.sub('', message)
+
+
 def plain_message(error: Any) -> str:
     """Return the cause in the message of a `tf.errors.OpError`, without nodes and stack traces."""
-    lines = [line.strip() for line in error.message.split('\n') if line.strip()] or ['']
+    message = _without_datasets(error.message)
+    lines = [line.strip() for line in message.split('\n') if line.strip()] or ['']
     # The lines before the cause are places. The cause names its node, or its node follows.
     causes = [line for line in lines if '[[{{node' in line and not line.startswith('[[')]
     nodes = [index for index, line in enumerate(lines) if index and line.startswith('[[{{node')]
@@ -104,7 +113,8 @@ def out_of_memory(error: Exception, cause: str) -> Optional[UserError]:
         error: an error of TensorFlow or Python. (`ResourceExhaustedError` may also be a full disk.)
         cause: the setting that takes the memory, and can be lowered.
     """
-    match = _OUT_OF_MEMORY.search(f'{type(error).__name__}: {error}')
+    text = _without_datasets(f'{type(error).__name__}: {error}')
+    match = _OUT_OF_MEMORY.search(text)
     if match is None:
         return None
     what = match.group().strip()[:200]

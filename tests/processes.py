@@ -41,8 +41,6 @@ _READ_LATER = ('PYTHONUNBUFFERED', 'TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_NUM_
 # Options of `Popen` that the server does not know.
 _UNKNOWN = ('executable', 'shell', 'pass_fds', 'startupinfo', 'gid', 'gids', 'uid')
 _IMPORTED = (
-    'tensorflow.compat.v1.estimator',
-    'keras.api._v2.keras',
     'model_fns.cli.front_door',
     'model_fns.classification.task',
     'model_fns.detection.task',

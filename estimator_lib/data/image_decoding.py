@@ -34,9 +34,12 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     """
     if channels not in (1, 3):
         raise ValueError(f'channels must be 1 or 3, got {channels}.')
+    # TensorFlow 2.16 and later decode other formats too: WebP, JPEG XL.
+    starts = [_starts_with(encoded, signature) for signature in SIGNATURES.values()]
+    encoded = tf.where(tf.reduce_any(starts), encoded, 'unknown')
     # TensorFlow's common kernel misreads BMP files with a palette, and does not change the number
     # of channels of the others.
-    is_bmp = tf.equal(tf.strings.substr(encoded, 0, 2), b'BM')
+    is_bmp = starts[list(SIGNATURES).index('BMP')]
     image = tf.cond(
         is_bmp,
         lambda: _decode_bmp(encoded, channels),
@@ -44,6 +47,10 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     )
     image.set_shape([None, None, channels])
     return image
+
+
+def _starts_with(encoded: tf.Tensor, signature: bytes) -> tf.Tensor:
+    return tf.equal(tf.strings.substr(encoded, 0, len(signature)), signature)
 
 
 def limit_pixels(
@@ -60,7 +67,7 @@ def limit_pixels(
         `encoded`, which is safe to decode. Running it raises `tf.errors.InvalidArgumentError` where
         the image has more pixels.
     """
-    is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 2), SIGNATURES['JPEG'])
+    is_jpeg = _starts_with(encoded, SIGNATURES['JPEG'])
     pixels = tf.cond(
         is_jpeg,
         lambda: tf.reduce_prod(tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)),

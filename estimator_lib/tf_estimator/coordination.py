@@ -130,7 +130,7 @@ def _create_local(estimator: Any, mode: str, strategy: Any) -> Any:
     context = distribute_coordinator_context.get_current_worker_context()
     local = copy.deepcopy(estimator)
     setattr(local, f'_{mode}_distribution', strategy)
-    config = local.config
+    config = local._config  # `config` would be a copy
     setattr(config, f'_{mode}_distribute', strategy)
     config._distribute_coordinator_mode = None  # so that `train` does not come here again
     config._service = None
@@ -144,11 +144,15 @@ def _create_local(estimator: Any, mode: str, strategy: Any) -> Any:
     if cluster:
         config._num_ps_replicas = counts._count_ps(cluster)
         config._num_worker_replicas = counts._count_worker(cluster, 'chief')
-        config._global_id_in_cluster = counts._get_global_id_in_cluster(
-            cluster, context.task_type, context.task_id, 'chief'
-        )
+        config._global_id_in_cluster = _count_before(cluster, context.task_type) + context.task_id
     else:
         config._num_ps_replicas = 0
         config._num_worker_replicas = 0 if is_evaluator else 1
         config._global_id_in_cluster = None if is_evaluator else 0
     return local
+
+
+def _count_before(cluster: tf.train.ClusterSpec, role: str) -> int:
+    """Count the tasks before those of a role: the chief, if any, is first, servers are last."""
+    order = sorted(cluster.jobs, key=lambda job: (job == 'ps', job != 'chief', job))
+    return sum(cluster.num_tasks(job) for job in order[: order.index(role)])

@@ -1,6 +1,7 @@
 """Errors that are a user's to mend, and the names that they suggest."""
 
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
 
@@ -54,6 +55,13 @@ def test_first_line(error, line):
         (
             ValueError('a\nOOM when allocating tensor [[{{node x}}]]\nb'),
             'OOM when allocating tensor',
+        ),
+        (
+            RuntimeError(
+                'Error in user-defined function passed to MapDataset:7 transformation with '
+                'iterator: Root::Map: OOM when allocating tensor'
+            ),
+            'RuntimeError: OOM when allocating tensor',
         ),
         (MemoryError('Unable to allocate 5 TiB'), 'MemoryError: Unable to allocate 5 TiB'),
         (RuntimeError('std::bad_alloc'), 'RuntimeError: std::bad_alloc'),
@@ -110,3 +118,22 @@ def test_did_you_mean_does_not_list_many():
 )
 def test_all_are_for_the_user(kind):
     assert issubclass(kind, errors.UserError)
+
+
+@pytest.mark.parametrize(
+    'passed',
+    [
+        '',
+        'Error in user-defined function passed to ParallelMapDatasetV2:59 transformation with '
+        'iterator: Iterator::Root::Prefetch::ParallelMapV2: ',
+    ],
+    ids=['2.15', 'later'],
+)
+def test_the_cause_of_an_error_in_a_dataset(passed):
+    message = (
+        f'{passed}assertion failed: [id is] [999]\n\t [[{{{{node Assert}}}}]] [Op:IteratorGetNext]'
+    )
+    error = tf.errors.InvalidArgumentError(None, None, message)
+    assert errors.plain_message(error) == 'id is 999'
+    twice = tf.errors.InvalidArgumentError(None, None, passed + message)
+    assert errors.plain_message(twice) == 'id is 999'

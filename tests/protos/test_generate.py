@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import descriptor_pool, message_factory, text_format
 
+from estimator_lib.config import schema
 from protos import (
     generate,
     label_map_pb2,
@@ -32,7 +33,6 @@ TYPES = {
     Field.TYPE_STRING: 'string',
     Field.TYPE_UINT32: 'uint32',
 }
-LABELS = {Field.LABEL_OPTIONAL: 'optional', Field.LABEL_REPEATED: 'repeated'}
 
 
 @pytest.fixture(scope='module')
@@ -56,7 +56,7 @@ def as_recorded(field):
     recorded = {
         'name': field.name,
         'number': field.number,
-        'label': LABELS[field.label],
+        'label': 'repeated' if schema.is_repeated(field) else 'optional',
         'type': TYPES[field.type],
     }
     if field.message_type is not None:

@@ -25,7 +25,7 @@ def trained(tmp_path_factory):
     model = holder(backbone=holder(first=layer), layers=[layer], heads={'box/scale': [layer]})
     # The shortest path to the layer's kernel is `layer`, wherever it is looked for.
     root = tf.train.Checkpoint(model=model, layer=layer, step=tf.Variable(12, dtype=tf.int64))
-    optimizer = tf.keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+    optimizer = tf.compat.v1.train.MomentumOptimizer(0.1, momentum=0.9)
     optimizer.apply_gradients([(tf.ones([2, 3]), layer.kernel)])
     root.optimizer = optimizer
     return root.save(str(tmp_path_factory.mktemp('trained') / 'ckpt')), layer.kernel.numpy()

@@ -186,7 +186,7 @@ def test_a_plan_is_what_the_reader_says(patterns):
     assert example_cache.plan_cache(reader) == example_cache.CachePlan(True, 3 * 2**20, 'here')
     reader = cases.reader_of(patterns[0], cache=MEMORY)
     assert example_cache.plan_cache(reader) == example_cache.CachePlan(False)
-    assert example_cache.plan_cache(cases.reader_of(patterns[0], cache=True)) is None
+    assert example_cache.plan_cache(cases.reader_of(patterns[0], cache='RECORDS')) is None
 
 
 def test_memory_is_bounded_and_keeps_the_first_value():

@@ -53,7 +53,7 @@ def long_runs(pattern, two_patterns):
     readers = {
         'shuffled': cases.reader_of(pattern),
         'in order': cases.reader_of(pattern, shuffle=False),
-        'cached': cases.reader_of(pattern, cache=True, shuffle_buffer_size=50),
+        'cached': cases.reader_of(pattern, cache='RECORDS', shuffle_buffer_size=50),
         'by weight': cases.reader_of(*two_patterns, sample_from_datasets_weights=[0.4, 0.6]),
         'by count': cases.reader_of(*two_patterns, examples_per_batch=[3, 1]),
         'one of 3': cases.reader_of(pattern, sample_1_of_n_examples=3),

@@ -27,7 +27,7 @@ def test_training_takes_the_order_from_the_reader(pattern):
         sample_1_of_n_examples=15,
         num_epochs=16,
         num_prefetch_batches=17,
-        cache=True,
+        cache='RECORDS',
         corrupt_record_policy=input_reader_pb2.SKIP,
     )
     plan = _plan(reader, seed=2**32 + 5)
@@ -49,7 +49,7 @@ def test_training_takes_the_order_from_the_reader(pattern):
 
 
 def test_evaluation_reads_all_once_in_order(pattern, caplog):
-    plan = _plan(cases.reader_of(pattern, num_epochs=3, cache=True), cases.EVAL)
+    plan = _plan(cases.reader_of(pattern, num_epochs=3, cache='RECORDS'), cases.EVAL)
     assert plan.order == record_streams.Order(seed=1, block_length=2, num_epochs=1)
     assert not plan.drop_remainder
     assert 'num_epochs: 3: an evaluation reads its examples once' in caplog.text

@@ -52,7 +52,7 @@ def test_each_batch_is_shared_out_and_reading_goes_on(count, pattern):
 
 def test_batches_of_their_own_size(pattern):
     """Of synchronous parameter servers: the batch of a process is not parted."""
-    reader = cases.reader_of(pattern, sample_1_of_n_examples=2, cache=True)
+    reader = cases.reader_of(pattern, sample_1_of_n_examples=2, cache='RECORDS')
     whole = cases.run(reader, batches=4, batch_size=BATCH)
     parts = shares(reader, 2, 4, batch_size=BATCH // 2, batch_parts=1)
     for step in range(4):

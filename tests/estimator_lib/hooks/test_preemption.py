@@ -179,6 +179,7 @@ import os, signal, sys, time
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
 sys.path.insert(0, {str(ROOT)!r})
 import tensorflow as tf
+from estimator_lib import tf_estimator
 from estimator_lib.hooks import preemption
 
 def main(run, **kwargs):

@@ -1,3 +1,4 @@
+import copy
 import json
 
 import pytest
@@ -29,9 +30,9 @@ def strategy():
     return tf.distribute.MirroredStrategy(['/cpu:0'])
 
 
-def set_task(monkeypatch, role, index=0):
+def set_task(monkeypatch, role, index=0, cluster=CLUSTER):
     task = {'type': role, 'index': index}
-    monkeypatch.setenv('TF_CONFIG', json.dumps({'cluster': CLUSTER, 'task': task}))
+    monkeypatch.setenv('TF_CONFIG', json.dumps({'cluster': cluster, 'task': task}))
 
 
 def test_one_machine(coordinated, strategy):
@@ -50,12 +51,12 @@ def test_a_cluster_without_a_strategy_for_training(coordinated, strategy, monkey
     assert not coordination.should_run_distribute_coordinator(config)
 
 
-def context_of(role, index):
-    """Returns what TensorFlow's coordinator tells a task."""
+def context_of(role, index, cluster):
+    """Return what TensorFlow's coordinator tells a task."""
 
     class Context:
         task_type, task_id = role, index
-        cluster_spec = tf.train.ClusterSpec(CLUSTER)
+        cluster_spec = tf.train.ClusterSpec(cluster)
         master_target, is_chief = 'grpc://here', role == 'chief'
 
     return Context
@@ -63,14 +64,18 @@ def context_of(role, index):
 
 @pytest.fixture
 def run_task(coordinated, strategy, monkeypatch, tmp_path):
-    """Returns a function that runs `train_and_evaluate` as a task, and what that is given."""
+    """A function that runs `train_and_evaluate` as a task, and what that is given."""
 
-    def run(role, index):
+    def run(role, index, cluster=CLUSTER):
         ran = []
 
         class Estimator:
             def __init__(self, config):
-                self.config = config
+                self._config = config
+
+            @property
+            def config(self):
+                return copy.deepcopy(self._config)  # as the original
 
             def train(self, input_fn, hooks, max_steps, saving_listeners):
                 parts = (input_fn, tuple(hooks), max_steps, tuple(saving_listeners))
@@ -84,17 +89,18 @@ def run_task(coordinated, strategy, monkeypatch, tmp_path):
                 ran.append(self.parts)
 
         def coordinate(train, train_strategy, evaluate, eval_strategy, **options):
-            assert (train_strategy, eval_strategy) == (strategy, None)
+            assert isinstance(train_strategy, type(strategy)) and eval_strategy is None
             assert options['mode'] == 'independent_worker'
             evaluate(None) if role == 'evaluator' else train(train_strategy)
 
         contexts = coordination.distribute_coordinator_context
-        monkeypatch.setattr(contexts, 'get_current_worker_context', context_of(role, index))
+        context = context_of(role, index, cluster)
+        monkeypatch.setattr(contexts, 'get_current_worker_context', context)
         coordinator = coordination.distribute_coordinator
         monkeypatch.setattr(coordinator, 'run_distribute_coordinator', coordinate)
-        set_task(monkeypatch, role, index)
+        set_task(monkeypatch, role, index, cluster)
         config = tf_estimator.RunConfig(str(tmp_path), train_distribute=strategy)
-        assert config.cluster_spec.as_dict() == CLUSTER
+        assert config.cluster_spec.as_dict() == cluster
         coordination.train_and_evaluate(Estimator(config), TRAIN, EVAL, Executor)
         assert coordination.should_run_distribute_coordinator(config)
         (parts,) = ran
@@ -117,6 +123,14 @@ def test_a_task_that_trains(run_task, role, index, global_id):
     assert (config.num_worker_replicas, config.num_ps_replicas) == (3, 2)
     assert config.global_id_in_cluster == global_id
     assert not coordination.should_run_distribute_coordinator(config)
+
+
+def test_a_worker_of_a_cluster_without_a_chief(run_task):
+    """Ids follow the names of the roles; see `RunConfig.global_id_in_cluster`."""
+    cluster = {'evaluator': ['two:1'], 'worker': ['five:1', 'six:1']}
+    config, *_ = run_task('worker', 1, cluster)
+    assert (config.num_worker_replicas, config.num_ps_replicas) == (2, 0)
+    assert config.global_id_in_cluster == 2
 
 
 def test_an_evaluator_is_alone(run_task):
