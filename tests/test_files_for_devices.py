@@ -158,6 +158,10 @@ def test_the_program_of_the_page_names_the_class(file, images, tmp_path, monkeyp
     [
         (['--mode=evaluate', '--model_file=none.onnx'], 'none.onnx is not there; expected a file'),
         (
+            ['--mode=evaluate', '--model_file=a.onnx', '--analyze'],
+            '--mode=evaluate needs --model_dir.',
+        ),
+        (
             ['--mode=predict', '--model_file=a.onnx', '--model_dir=b', '--images=c',
              '--output_dir=d'],
             '--model_file and --model_dir: expected one of them.',

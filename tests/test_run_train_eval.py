@@ -609,6 +609,7 @@ MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check'
 # A value of each flag, and its column of x for the modes in their order; '' for all modes.
 VALUES_AND_MODES = """
 alsologtostderr=true
+analyze=true                              __x___
 check_all=true                            _____x
 checkpoint_dir=a                          x_x___
 checkpoint_path=a                         __xxx_

@@ -139,7 +139,7 @@ class Collector(tf1.train.SessionRunHook):
         if self._analyzer is None:
             return None
         sections = self._analyzer.finish(metrics)
-        errors = self._by_example()
+        errors = self._error_lookup()
         worst = []
         for (badness, negative), drawn in self._worst:
             of_example = errors(-negative)
@@ -169,7 +169,7 @@ class Collector(tf1.train.SessionRunHook):
         # A heap of (badness and number, packed features, outputs and labels), the best first.
         self._worst: List[Tuple[Tuple[float, int], List[Any]]] = []
 
-    def _by_example(self) -> Callable[[int], Sequence[ExampleError]]:
+    def _error_lookup(self) -> Callable[[int], Sequence[ExampleError]]:
         """Return a function from the number of an example to its errors."""
         found, analyzer = self._errors, self._analyzer
         starts = np.searchsorted([number for number, _ in found], np.arange(self._count + 1))

@@ -15,19 +15,22 @@ from estimator_lib import errors
 from estimator_lib.analysis import rendering, report
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
+from estimator_lib.drawing import visualization
 
 FOLDER = 'analysis'
 REPORT_FILE = 'report.html'
 ERRORS_FILE = 'errors.csv'
+LABELS_FILE = 'labels.png'
 _COLUMNS = ('image', 'file', 'record', 'error', 'class', 'score', 'iou', 'note')
 _UNSAFE = re.compile(r'[^A-Za-z0-9._-]+')
 _MOST_NAME = 60  # letters of a source in the name of a picture
 _JPEG_QUALITY = 85
+_LABEL_COLUMNS = 3
 
 Draw = Callable[[WorstExample], Optional[np.ndarray]]
 
 
-def folder_of(model_dir: str, name: str) -> str:
+def analysis_folder(model_dir: str, name: str) -> str:
     """Return the folder of an analysis.
 
     Args:
@@ -44,6 +47,7 @@ def write(
     metrics: Mapping[str, float],
     title: str,
     subtitle: str,
+    labels: Optional[Section] = None,
 ) -> str:
     """Write the folder of an analysis, whole or not at all; an older one is replaced.
 
@@ -54,6 +58,7 @@ def write(
         metrics: all metrics by title.
         title: heading of the report.
         subtitle: what was evaluated.
+        labels: section with figures of the labels of the data; None: there is none.
 
     Returns:
         Path of the report.
@@ -66,7 +71,7 @@ def write(
         if tf.io.gfile.isdir(unfinished):
             tf.io.gfile.rmtree(unfinished)
         tf.io.gfile.makedirs(os.path.join(unfinished, 'worst'))
-        _write_files(unfinished, analyzed, draw, metrics, title, subtitle)
+        _write_files(unfinished, analyzed, draw, metrics, title, subtitle, labels)
         if tf.io.gfile.isdir(folder):
             tf.io.gfile.rmtree(folder)
         tf.io.gfile.rename(unfinished, folder)
@@ -83,6 +88,7 @@ def _write_files(
     metrics: Mapping[str, float],
     title: str,
     subtitle: str,
+    labels: Optional[Section],
 ) -> None:
     def save(path: str, content: bytes) -> None:
         with tf.io.gfile.GFile(os.path.join(folder, path), 'wb') as file:
@@ -90,12 +96,16 @@ def _write_files(
 
     with tf.io.gfile.GFile(os.path.join(folder, ERRORS_FILE), 'w') as file:
         _write_rows(file, _COLUMNS, (_error_row(*each) for each in analyzed.errors))
-    tables, figures = _parts(analyzed.sections, Table), _parts(analyzed.sections, Figure)
+    sections = [*analyzed.sections, *([] if labels is None else [labels])]
+    tables, figures = _parts(sections, Table), _parts(sections, Figure)
     for table in tables:
         save(f'{table.name}.csv', _to_csv(table).encode())
     drawings = {figure.name: rendering.render(figure) for figure in figures}
     for name, drawing in drawings.items():
         save(f'{name}.png', drawing.png)
+    if labels is not None:
+        pngs = [drawings[figure.name].png for figure in _parts([labels], Figure)]
+        save(LABELS_FILE, _side_by_side(pngs))
     pictures = _pictures(analyzed.worst, draw)
     for picture in pictures:
         save(picture.path, picture.jpeg)
@@ -104,7 +114,7 @@ def _write_files(
         **{f'{table.name}.csv': table.title for table in tables},
         **{f'{figure.name}.png': figure.title for figure in figures},
     }
-    content = report.Report(title, subtitle, analyzed.sections, drawings, pictures, metrics, files)
+    content = report.Report(title, subtitle, sections, drawings, pictures, metrics, files)
     save(REPORT_FILE, report.to_html(content).encode())
 
 
@@ -125,6 +135,14 @@ def _pictures(worst: Sequence[WorstExample], draw: Draw) -> List[report.Picture]
         lines = [_error_line(error) for error in example.errors]
         pictures.append(report.Picture(f'worst/{name}', _to_jpeg(drawn), title, lines))
     return pictures
+
+
+def _side_by_side(pngs: Sequence[bytes]) -> bytes:
+    """Return one PNG of several."""
+    from PIL import Image
+
+    pictures = [np.array(Image.open(io.BytesIO(png)).convert('RGB')) for png in pngs]
+    return visualization.encode_png(visualization.grid(pictures, columns=_LABEL_COLUMNS))
 
 
 def _to_jpeg(picture: np.ndarray) -> bytes:

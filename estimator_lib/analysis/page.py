@@ -86,7 +86,7 @@ figcaption small { display: block; }
   width: fit-content; max-width: 100%;
 }
 table { border-collapse: separate; border-spacing: 0; font-size: 0.88rem; }
-th, td { padding: 0.4rem 0.85rem; text-align: left; white-space: nowrap; }
+th, td { padding: 0.4rem 0.65rem; text-align: left; white-space: nowrap; }
 th { position: sticky; top: 0; background: var(--card); border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--card); }
 th:first-child { z-index: 1; }

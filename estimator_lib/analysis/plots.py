@@ -14,6 +14,7 @@ _MOST_NAMED = 40
 _MOST_NUMBERS = 16
 _MOST_CURVES = 10  # classes with a color and a line of the legend of their own
 _MOST_BARS = 40
+_SIZE = (5.6, 3.8)  # inches: two figures side by side in the report
 
 
 def confusion_matrix(
@@ -39,7 +40,7 @@ def confusion_matrix(
     figure.set_size_inches(side + 1.0, side)
     axes = figure.add_subplot()
     most = 1.0 if normalized else max(values.max(initial=0.0), 1.0)
-    axes.imshow(values, cmap=_shades(), vmin=0.0, vmax=most)
+    axes.imshow(values, cmap=_shades(), vmin=0.0, vmax=most, interpolation='none')
     axes.set(ylabel=axis_titles[0], xlabel=axis_titles[1])
     if len(names) <= _MOST_NAMED:
         axes.set_xticks(range(len(names)), names, rotation=45, ha='right', rotation_mode='anchor')
@@ -68,6 +69,7 @@ def curves(
         y_title: title of the vertical axis.
         main: name of the curve that is drawn bold, such as the mean of classes.
     """
+    figure.set_size_inches(*_SIZE)
     axes = figure.add_subplot()
     for index, (name, (x, y)) in enumerate(lines.items()):
         style: Dict[str, Any] = {'linewidth': 1.4, 'label': name}
@@ -91,18 +93,66 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
         title: title of the values.
     """
     shown = dict(list(values.items())[:_MOST_BARS])
-    figure.set_size_inches(6.4, 1.0 + 0.28 * max(len(shown), 1))
+    figure.set_size_inches(_SIZE[0], 1.0 + 0.28 * max(len(shown), 1))
     axes = figure.add_subplot()
     drawn = axes.barh(range(len(shown)), list(shown.values()), color=_ACCENT)
-    axes.bar_label(drawn, fmt='%.4g', padding=3, fontsize=8)
+    axes.bar_label(drawn, fmt='%.3g', padding=3, fontsize=8)
     axes.set_yticks(range(len(shown)), list(shown))
     axes.set(xlabel=title)
     axes.margins(x=0.12)
     axes.invert_yaxis()
 
 
+def scatter(
+    figure: Canvas, points: Mapping[str, Tuple[np.ndarray, np.ndarray]], x_title: str, y_title: str
+) -> None:
+    """Draw points on logarithmic axes, the first group small, the others large.
+
+    Args:
+        figure: an empty figure.
+        points: x and y [n] of each group, by its name.
+        x_title: title of the horizontal axis.
+        y_title: title of the vertical axis.
+    """
+    figure.set_size_inches(5.0, 4.2)
+    axes = figure.add_subplot()
+    for index, (name, (x, y)) in enumerate(points.items()):
+        color, size, alpha = (_SECOND, 36, 1.0) if index else (_ACCENT, 10, 0.45)
+        marker = '+' if index else 'o'
+        axes.scatter(x, y, size, color, marker, alpha=alpha, label=name, rasterized=index == 0)
+    axes.set_xscale('log', base=2)
+    axes.set_yscale('log', base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter('{x:g}')
+    axes.set(xlabel=x_title, ylabel=y_title)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def density(figure: Canvas, x: np.ndarray, y: np.ndarray, x_title: str, y_title: str) -> None:
+    """Draw the density of points in the unit square; y points down, as in images.
+
+    Args:
+        figure: an empty figure.
+        x: [n].
+        y: [n].
+        x_title: title of the horizontal axis.
+        y_title: title of the vertical axis.
+    """
+    figure.set_size_inches(4.6, 4.2)
+    counts, _, _ = np.histogram2d(y, x, bins=32, range=((0, 1), (0, 1)))
+    axes = figure.add_subplot()
+    axes.imshow(counts, cmap=_shades(), extent=(0, 1, 1, 0), interpolation='none')
+    axes.set(xlabel=x_title, ylabel=y_title)
+
+
 def histograms(
-    figure: Canvas, values: Mapping[str, np.ndarray], title: str, bins: int = 30
+    figure: Canvas,
+    values: Mapping[str, np.ndarray],
+    title: str,
+    bins: int = 30,
+    limits: Optional[Tuple[float, float]] = None,
+    line: Optional[float] = None,
 ) -> None:
     """Draw histograms side by side.
 
@@ -111,11 +161,15 @@ def histograms(
         values: numbers [n] by the title of their horizontal axis.
         title: title of the vertical axes.
         bins: number of bars of each.
+        limits: least and most number; None: those of the values.
+        line: number to mark; None: none.
     """
     figure.set_size_inches(4.2 * max(len(values), 1), 3.2)
     for index, (name, numbers) in enumerate(values.items(), 1):
         axes = figure.add_subplot(1, len(values), index)
-        axes.hist(np.asarray(numbers), bins=bins, color=_ACCENT)
+        axes.hist(np.asarray(numbers), bins=bins, range=limits, color=_ACCENT)
+        if line is not None:
+            axes.axvline(line, color=_SECOND, linewidth=1.4, linestyle='--')
         axes.set(xlabel=name, ylabel=title if index == 1 else '')
 
 
@@ -136,7 +190,7 @@ def reliability(
     centers = (np.arange(len(counts)) + 0.5) * width
     upper.plot([0, 1], [0, 1], '--', color='#888', linewidth=1, label='perfectly calibrated')
     upper.bar(centers[known], np.asarray(accuracies)[known], width * 0.92, color=_ACCENT)
-    upper.plot(np.asarray(confidences)[known], np.asarray(accuracies)[known], 'o-', color='#e4572e')
+    upper.plot(np.asarray(confidences)[known], np.asarray(accuracies)[known], 'o-', color=_SECOND)
     upper.set(ylabel='accuracy', xlim=(0, 1), ylim=(0, 1))
     upper.legend(frameon=False, fontsize=8)
     lower.bar(centers, counts, width * 0.92, color='#888')
@@ -144,6 +198,7 @@ def reliability(
 
 
 _ACCENT = '#3b6fd4'
+_SECOND = '#e4572e'
 
 
 def _shades() -> Any:

@@ -64,10 +64,10 @@ def render(figure: Figure) -> Drawing:
         canvas.set_layout_engine('none')
         canvas.savefig(svg, format='svg', transparent=True)
     width = round(96 * canvas.get_size_inches()[0])
-    return Drawing(png.getvalue(), _for_page(svg.getvalue(), figure.title), width)
+    return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
 
 
-def _for_page(svg: str, title: str) -> str:
+def _page_element(svg: str, title: str) -> str:
     """Turn an SVG file into an element that inherits font and color."""
     for pattern in (_PROLOG, _METADATA, _STYLES):
         svg = pattern.sub('', svg, count=1)

@@ -31,8 +31,12 @@ from estimator_lib.data.reader_state import (
     pop_reader_state,
 )
 from estimator_lib.data.reading import Reading, create_batches, plan_reading
-from estimator_lib.data.record_inspection import check_first_examples, inspect_records
-from estimator_lib.data.record_sources import input_files
+from estimator_lib.data.record_inspection import (
+    check_first_examples,
+    examine_first,
+    inspect_records,
+)
+from estimator_lib.data.record_sources import input_files, named_readers
 from estimator_lib.data.records import count_records
 from estimator_lib.task import Task
 from protos import input_reader_pb2
@@ -45,8 +49,10 @@ __all__ = [
     'check_first_examples',
     'count_records',
     'create_input_fn',
+    'examine_first',
     'input_files',
     'inspect_records',
+    'named_readers',
     'pop_reader_state',
 ]
 

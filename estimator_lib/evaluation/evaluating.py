@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from estimator_lib import tf_estimator
-from estimator_lib.analysis import collecting
+from estimator_lib.analysis import collecting, label_samples
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
@@ -70,6 +70,7 @@ class Evaluator:
         analyze_from: Optional[float] = None,
     ):
         self._task = task
+        self._config = config
         self._eval_config = config.eval_config
         self._evaluation_fn = evaluation.create_evaluation_fn(task, config, graph_hook_fn)
         self._estimator = estimator
@@ -129,9 +130,10 @@ class Evaluator:
             write_analysis(
                 self._task,
                 self._collectors[examples.name],
-                analysis_files.folder_of(self._estimator.model_dir, name),
+                analysis_files.analysis_folder(self._estimator.model_dir, name),
                 metrics,
                 f'{examples.title}, step {step}',
+                self._config,
             )
         return metrics
 
@@ -195,6 +197,7 @@ def write_analysis(
     folder: str,
     metrics: Mapping[str, float],
     subtitle: str,
+    config: Optional[pipeline_pb2.TrainEvalPipelineConfig] = None,
 ) -> None:
     """Write the analysis of an evaluation, if there was one.
 
@@ -204,6 +207,7 @@ def write_analysis(
         folder: path of the folder to write; an older one is replaced.
         metrics: metrics of the evaluation by name.
         subtitle: description of the examples and of the evaluated model.
+        config: has the data whose labels are drawn; None: they are not drawn.
     """
     started = time.monotonic()
     analyzed = collector.finish(metrics)
@@ -217,6 +221,7 @@ def write_analysis(
         {task.metric_title(name): value for name, value in metrics.items()},
         f'{task.name.capitalize()}: analysis of an evaluation',
         f'{subtitle}, {analyzed.count} examples',
+        None if config is None else label_samples.create_section(task, config),
     )
     log.info('analysis, %.1f s: %s', time.monotonic() - started, path)
 

@@ -116,7 +116,7 @@ def evaluate_file(
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
         if collector.enabled:
             folder = name if examples is sets[0] else f'{name}_{examples.name}'
-            folder = analysis_files.folder_of(str(model_dir), folder)
+            folder = analysis_files.analysis_folder(str(model_dir), folder)
             evaluating.write_analysis(task, collector, folder, metrics, what)
     if model_dir:
         tf.io.gfile.makedirs(model_dir)

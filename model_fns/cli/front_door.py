@@ -129,9 +129,9 @@ def _evaluate(options: RunOptions) -> None:
 
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
-    config = chosen_models.load_file_config(options, path)
-    if options.analyze:
+    if options.analyze:  # its place is in the folder of a run
         _require(options, 'model_dir')
+    config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
         build_task(config, options.mode),
         config,

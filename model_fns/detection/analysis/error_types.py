@@ -81,7 +81,7 @@ def find_errors(
         counted: bool [m], objects that are not optional.
     """
     matches, objects = assignment.matches, np.asarray(assignment.objects).copy()
-    is_false = ~(coco_matching.at_first(matches.found) | coco_matching.at_first(matches.ignored))
+    is_false = ~coco_matching.lowest_flags(matches.found | matches.ignored)
     overlaps = np.where(counted, assignment.overlaps, 0.0)
     is_same = matches.classes[:, np.newaxis] == classes
     same, same_at = _best(np.where(is_same, overlaps, 0.0))

@@ -23,7 +23,9 @@ class AtScore(NamedTuple):
     f1: np.ndarray
 
 
-def at_scores(scores: np.ndarray, found: np.ndarray, count: int, thresholds: np.ndarray) -> AtScore:
+def score_rates(
+    scores: np.ndarray, found: np.ndarray, count: int, thresholds: np.ndarray
+) -> AtScore:
     """Return the rates from each score threshold on: [k] each.
 
     Args:
@@ -47,5 +49,5 @@ def best_threshold(scores: np.ndarray, found: np.ndarray, count: int) -> float:
     """Return the score with the best F1, the highest of several; NaN without a true positive."""
     if not count or not found.any():
         return float('nan')
-    f1 = at_scores(scores, found, count, scores).f1
+    f1 = score_rates(scores, found, count, scores).f1
     return float(scores[f1.argmax()])

@@ -157,7 +157,7 @@ def concatenate(matches: Sequence[Matches]) -> Matches:
     return joined.part(np.lexsort([-joined.scores, joined.classes]))
 
 
-def at_first(flags: np.ndarray) -> np.ndarray:
+def lowest_flags(flags: np.ndarray) -> np.ndarray:
     """Return the flags of `Matches` for the lowest threshold and all sizes: bool [n]."""
     return flags & _BITS[0, 0] != 0
 
