@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 SHOWN = 32  # examples that are drawn
 # Examples that are kept until all errors are known; those with most errors are drawn.
 _KEPT = 2 * SHOWN
-_LARGE = 1 << 14  # bytes from which an array is kept compressed
+_LARGE = 1 << 21  # bytes from which an array is kept compressed: masks
 
 
 class Place(NamedTuple):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.analysis import example_files, rendering, report
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
+from estimator_lib.analysis.label_samples import DrawnLabels
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
 from estimator_lib.drawing import visualization
 
@@ -47,7 +48,7 @@ def write(
     metrics: Mapping[str, float],
     title: str,
     subtitle: str,
-    labels: Optional[Section] = None,
+    labels: Optional[DrawnLabels] = None,
 ) -> str:
     """Write the folder of an analysis, whole or not at all; an older one is replaced.
 
@@ -58,7 +59,7 @@ def write(
         metrics: all metrics by title.
         title: heading of the report.
         subtitle: what was evaluated.
-        labels: section with figures of the labels of the data; None: there is none.
+        labels: labels of the data; None: they are not drawn.
 
     Returns:
         Path of the report.
@@ -88,7 +89,7 @@ def _write_files(
     metrics: Mapping[str, float],
     title: str,
     subtitle: str,
-    labels: Optional[Section],
+    labels: Optional[DrawnLabels],
 ) -> None:
     def save(path: str, content: bytes) -> None:
         with tf.io.gfile.GFile(os.path.join(folder, path), 'wb') as file:
@@ -96,16 +97,18 @@ def _write_files(
 
     with tf.io.gfile.GFile(os.path.join(folder, ERRORS_FILE), 'w') as file:
         _write_rows(file, _COLUMNS, (_error_row(*each) for each in analyzed.errors))
-    sections = [*analyzed.sections, *([] if labels is None else [labels])]
+    sections = list(analyzed.sections)
     tables, figures = _parts(sections, Table), _parts(sections, Figure)
     for table in tables:
         save(f'{table.name}.csv', _to_csv(table).encode())
     drawings = {figure.name: rendering.render(figure) for figure in figures}
+    if labels is not None:
+        sections.append(labels.section)
+        drawings.update(labels.drawings)
+        figures += _parts([labels.section], Figure)
+        save(LABELS_FILE, _side_by_side([each.png for each in labels.drawings.values()]))
     for name, drawing in drawings.items():
         save(f'{name}.png', drawing.png)
-    if labels is not None:
-        pngs = [drawings[figure.name].png for figure in _parts([labels], Figure)]
-        save(LABELS_FILE, _side_by_side(pngs))
     pictures = _pictures(analyzed.worst, draw)
     for picture in pictures:
         save(picture.path, picture.jpeg)

@@ -96,7 +96,7 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
     figure.set_size_inches(_SIZE[0], 1.0 + 0.28 * max(len(shown), 1))
     axes = figure.add_subplot()
     drawn = axes.barh(range(len(shown)), list(shown.values()), color=_ACCENT)
-    axes.bar_label(drawn, fmt='%.3g', padding=3, fontsize=8)
+    axes.bar_label(drawn, list(map(_short, shown.values())), padding=3, fontsize=8)
     axes.set_yticks(range(len(shown)), list(shown))
     axes.set(xlabel=title)
     axes.margins(x=0.12)
@@ -206,3 +206,8 @@ def _shades() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list('shades', [_ACCENT + '00', _ACCENT + 'ff'])
+
+
+def _short(value: float) -> str:
+    """Format a number for a bar: three digits, or all of a large number."""
+    return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.3g}'

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import time
+from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from estimator_lib import tf_estimator
@@ -83,6 +84,7 @@ class Evaluator:
         self._collectors: Dict[str, collecting.Collector] = {}
         self._analyze_from = None if task.create_analyzer() is None else analyze_from
         self._analyzed_step: Optional[int] = None
+        self._labels: Optional[futures.Future[Optional[label_samples.DrawnLabels]]] = None
         self.stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
@@ -144,7 +146,7 @@ class Evaluator:
                 analysis_files.analysis_folder(self._estimator.model_dir, name),
                 metrics,
                 f'{examples.title}, step {step}',
-                self._config,
+                self._labels and self._labels.result(),
             )
         return metrics
 
@@ -164,6 +166,9 @@ class Evaluator:
                     examples.input_fn,
                     self._hooks(examples),
                 )
+            if self._analyzed_step is not None and self._labels is None:
+                # Building the graph takes all of Python; the network leaves time to it.
+                self._labels = label_samples.start_drawing(self._task, self._config)
             values = session.evaluate(checkpoint_path)
         self._sessions[examples.name] = session
         return values, session.seconds_to_first_batch
@@ -214,7 +219,7 @@ def write_analysis(
     folder: str,
     metrics: Mapping[str, float],
     subtitle: str,
-    config: Optional[pipeline_pb2.TrainEvalPipelineConfig] = None,
+    labels: Optional[label_samples.DrawnLabels] = None,
 ) -> None:
     """Write the analysis of an evaluation, if there was one.
 
@@ -224,7 +229,7 @@ def write_analysis(
         folder: path of the folder to write; an older one is replaced.
         metrics: metrics of the evaluation by name.
         subtitle: description of the examples and of the evaluated model.
-        config: has the data whose labels are drawn; None: they are not drawn.
+        labels: labels of the data; None: they are not drawn.
     """
     started = time.monotonic()
     analyzed = collector.finish(metrics)
@@ -238,7 +243,7 @@ def write_analysis(
         {task.metric_title(name): value for name, value in metrics.items()},
         f'{task.name.capitalize()}: analysis of an evaluation',
         f'{subtitle}, {analyzed.count} examples',
-        None if config is None else label_samples.create_section(task, config),
+        labels,
     )
     log.info('analysis, %.1f s: %s', time.monotonic() - started, path)
 

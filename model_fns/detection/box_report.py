@@ -20,7 +20,7 @@ from model_fns.structures.label_map import FIRST_ID, LabelMap
 tf1 = tf.compat.v1
 
 _MOST_BOXES = 2000  # boxes that are compared with anchors
-_AT_ONCE = 20_000_000  # pairs of a box and an anchor in memory at one time
+_AT_ONCE = 4_000_000  # pairs of a box and an anchor in memory at one time
 _TOO_MANY = 0.2  # fraction of boxes without an anchor that causes a warning
 _PERCENTILES = (5, 50, 95)
 _ROUNDING = 1e-4  # tolerance for boxes beyond the image, because of rounding

@@ -54,7 +54,7 @@ def _fit_figure(reader: str, fit: Fit) -> Figure:
     without = float(np.mean(fit.similarity < fit.threshold))
     return Figure(
         'anchor_overlaps',
-        f'{reader}: overlap of each box with its best anchor',
+        f'{reader}: overlap with the best anchor',
         lambda figure: plots.histograms(
             figure, {'IoU': fit.similarity}, 'boxes', limits=(0.0, 1.0), line=fit.threshold
         ),

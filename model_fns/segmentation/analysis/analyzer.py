@@ -63,10 +63,14 @@ class SegmentationAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `SegmentationTask.draw` needs, with images as uint8."""
+        """Return what `SegmentationTask.draw` needs: images as uint8, integers as int32."""
         pixels = tf.clip_by_value(tf.round(features[fields.IMAGE]), 0.0, 255.0)
         outputs, labels = (
-            {name: value for name, value in tensors.items() if name not in _NOT_DRAWN}
+            {
+                name: tf.cast(value, tf.int32) if value.dtype.is_integer else value
+                for name, value in tensors.items()
+                if name not in _NOT_DRAWN
+            }
             for tensors in (outputs, labels)
         )
         return {**features, fields.IMAGE: tf.cast(pixels, tf.uint8)}, outputs, labels

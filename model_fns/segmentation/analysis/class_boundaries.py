@@ -37,10 +37,12 @@ def count_boundaries(
         int64 [C, 4], with the columns of `boundaries.boundary_counts`.
     """
     tolerance = TOLERANCE * float(np.hypot(*labels.shape))
+    # Numbers of 2 bytes take half of the time.
+    dtype = np.int16 if num_classes < np.iinfo(np.int16).max else np.int32
     is_labeled = labels != ignore_label
-    truth = np.where(is_labeled, labels, _UNKNOWN).astype(np.int32)
+    truth = np.where(is_labeled, labels, _UNKNOWN).astype(dtype)
     true = _edges(_grown(truth, int(tolerance)))
-    predicted = _edges(predictions.astype(np.int32))
+    predicted = _edges(predictions.astype(dtype))
     right = boundaries.find_matches(predicted, true, tolerance)
     found = boundaries.find_matches(true, predicted, tolerance)
     counted = (predicted > 0) & (right | _surrounded(is_labeled))
@@ -64,7 +66,7 @@ def _edges(classes: np.ndarray) -> np.ndarray:
         differs = (one != other) & (one != _UNKNOWN) & (other != _UNKNOWN)
         is_edge[first] |= differs
         is_edge[second] |= differs
-    return np.where(is_edge, classes + 1, 0)
+    return (classes + 1) * is_edge
 
 
 def _grown(classes: np.ndarray, steps: int) -> np.ndarray:

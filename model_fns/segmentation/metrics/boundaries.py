@@ -86,15 +86,16 @@ def find_matches(edges: np.ndarray, others: np.ndarray, tolerance: float) -> np.
         bool [H, W].
     """
     height, width = edges.shape
-    rows, columns = np.nonzero(edges > 0)
-    classes = edges[rows, columns].astype(np.int32)
+    pixels = np.flatnonzero(edges > 0)
+    classes = edges.reshape(-1)[pixels]
     reach = min(int(tolerance), max(height, width) - 1)
-    padded = np.pad(np.asarray(others, np.int32), reach)
+    padded = np.zeros([height + 2 * reach, width + 2 * reach], others.dtype)
+    padded[reach : reach + height, reach : reach + width] = others
     row_length = width + 2 * reach
-    places = (rows + reach) * row_length + columns + reach
+    places = (pixels // width + reach) * row_length + pixels % width + reach
     left = np.flatnonzero(np.isin(classes, np.unique(others[others > 0])))
     places, classes = places[left], classes[left]
-    matched = np.zeros(len(rows), bool)
+    matched = np.zeros(len(pixels), bool)
     for offset in _disc(reach, tolerance, row_length):
         if not left.size:
             break
@@ -102,9 +103,9 @@ def find_matches(edges: np.ndarray, others: np.ndarray, tolerance: float) -> np.
         if is_match.any():
             matched[left[is_match]] = True
             left, places, classes = left[~is_match], places[~is_match], classes[~is_match]
-    matches = np.zeros([height, width], bool)
-    matches[rows[matched], columns[matched]] = True
-    return matches
+    matches = np.zeros(height * width, bool)
+    matches[pixels[matched]] = True
+    return matches.reshape([height, width])
 
 
 def _disc(reach: int, radius: float, row_length: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from tests.estimator_lib.analysis.analyzed_line import AnalyzedLine
 from tests.estimator_lib.line_task import Line
 
 tf1 = tf.compat.v1
+SIDE = 750  # of images that are large enough to be compressed
 
 
 def locate(record_id):
@@ -24,7 +25,10 @@ def collect(task, errors, records=True, passes=1, enabled=True):
     with tf.Graph().as_default():
         error = tf1.placeholder(tf.float32, [None])
         names = tf.strings.as_string(error, precision=1)
-        features = {IMAGE: tf.tile(error[:, None, None, None], [1, 80, 80, 1]), SOURCE_ID: names}
+        features = {
+            IMAGE: tf.tile(error[:, None, None, None], [1, SIDE, SIDE, 1]),
+            SOURCE_ID: names,
+        }
         ids = tf1.placeholder(tf.int64, [None])
         outputs = {'y': tf.zeros_like(error), 'large': tf.zeros([1000])}
         summaries.offer_examples(features, outputs, {'y': error}, ids if records else None)
@@ -51,7 +55,7 @@ def test_the_worst_come_first_with_all_errors_and_their_records():
     assert first.place == Place('4.0', 'file-3', 1)
     assert [error.kind for error in first.errors] == ['early', 'late']
     assert first.errors[1].note == 'number 1'
-    np.testing.assert_array_equal(first.features[IMAGE], np.full([80, 80, 1], 4.0, np.float32))
+    np.testing.assert_array_equal(first.features[IMAGE], np.full([SIDE, SIDE, 1], 4.0, np.float32))
     assert set(first.outputs) == {'y'} and first.labels['y'] == 4.0
     listed = [(place.index, error.kind) for place, error in analyzed.errors]
     assert listed == [
@@ -70,7 +74,7 @@ def test_a_bounded_number_is_kept_and_what_is_large_is_compressed():
     hook = collect(AnalyzedLine(), list(errors))
     assert len(hook._worst) == 2 * collecting.SHOWN
     kept = hook._worst[0][1][0][IMAGE]
-    assert len(kept.content) < 1000 < 80 * 80 * 4
+    assert len(kept.content) < 20_000 < SIDE * SIDE * 4
     analyzed = hook.finish({'error': 1.0})
     assert len(analyzed.worst) == collecting.SHOWN
     found = [float(each.place.name) for each in analyzed.worst]

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from estimator_lib import errors
-from estimator_lib.analysis import files, plots
+from estimator_lib.analysis import files, plots, rendering
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
+from estimator_lib.analysis.label_samples import DrawnLabels
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
 
 pytest.importorskip('matplotlib')
@@ -51,9 +52,15 @@ def write(folder, **options):
     return files.write(str(folder), analyzed(), draw, {'m': 0.5}, 'Title', 'Subtitle', **options)
 
 
+def drawn_labels():
+    figures = [bars('one'), bars('two')]
+    drawings = {figure.name: rendering.render(figure) for figure in figures}
+    return DrawnLabels(Section('Labels', figures), drawings)
+
+
 def test_all_files(tmp_path):
     folder = tmp_path / 'analysis' / '7'
-    path = write(folder, labels=Section('Labels', [bars('one'), bars('two')]))
+    path = write(folder, labels=drawn_labels())
     assert path == str(folder / 'report.html')
     found = {str(each.relative_to(folder)) for each in folder.rglob('*') if each.is_file()}
     assert found == {

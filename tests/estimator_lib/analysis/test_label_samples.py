@@ -20,7 +20,8 @@ class Counting(AnalyzedLine):
 def test_the_first_valid_records_of_each_reader(tmp_path, monkeypatch):
     config = line_task.create_config(tmp_path)
     task = Counting()
-    section = label_samples.create_section(task, config)
+    section, drawings = label_samples.draw_labels(task, config)
+    assert list(drawings) == ['records'] and drawings['records'].png
     assert task.examined == {
         'train_input_reader': 4,
         'eval_input_reader[0]': 4,
@@ -28,7 +29,7 @@ def test_the_first_valid_records_of_each_reader(tmp_path, monkeypatch):
     }
     assert section.title == 'Labels' and [part.name for part in section.parts] == ['records']
     monkeypatch.setattr(label_samples, 'RECORDS', 3)
-    assert '3 records' in label_samples.create_section(task, config).text
+    assert '3 records' in label_samples.start_drawing(task, config).result().section.text
     assert set(task.examined.values()) == {3}
 
 
@@ -36,9 +37,9 @@ def test_a_reader_without_files_is_left_out(tmp_path):
     config = line_task.create_config(tmp_path)
     config.train_input_reader.tf_record_input_reader.input_path[:] = [str(tmp_path / 'gone')]
     task = Counting()
-    label_samples.create_section(task, config)
+    label_samples.draw_labels(task, config)
     assert list(task.examined) == ['eval_input_reader[0]', 'eval_input_reader[1]']
 
 
 def test_a_task_without_figures(tmp_path):
-    assert label_samples.create_section(Line(), line_task.create_config(tmp_path)) is None
+    assert label_samples.draw_labels(Line(), line_task.create_config(tmp_path)) is None

@@ -45,9 +45,9 @@ def test_curves_of_many_classes_have_a_short_legend():
 
 
 def test_bars_are_in_order_and_bounded():
-    (axes,) = drawn(plots.bars, {'a': 2.0, 'b': 1.5}, 'points')
-    assert [patch.get_width() for patch in axes.patches] == [2.0, 1.5]
-    assert texts(axes) == ['2', '1.5'] and axes.yaxis_inverted()
+    (axes,) = drawn(plots.bars, {'a': 2.0, 'b': 1.5, 'c': 3352.0}, 'points')
+    assert [patch.get_width() for patch in axes.patches] == [2.0, 1.5, 3352.0]
+    assert texts(axes) == ['2', '1.5', '3,352'] and axes.yaxis_inverted()
     (axes,) = drawn(plots.bars, {str(index): 1.0 for index in range(100)}, 'points')
     assert len(axes.patches) == 40
     drawn(plots.bars, {}, 'points')
