@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import shutil
+from xml.etree import ElementTree
 
 import numpy as np
 import pycocotools.coco
@@ -197,6 +198,42 @@ def test_coco_results_are_evaluated_by_the_published_tool(detector, tmp_path):
     assert set(loaded.getImgIds()) == {7, 139}
 
 
+def test_annotations_are_the_detections_of_the_json(detector, tmp_path):
+    """YOLO's centers and Pascal VOC's sides by hand from the boxes of the JSON file."""
+    image = np.random.RandomState(0).randint(0, 256, [50, 80, 3]).astype(np.uint8)
+    Image.fromarray(image).save(tmp_path / 'a.png')
+    out = tmp_path / 'out'
+    for output_format in ('json', 'yolo', 'voc'):
+        flags = ['--score_threshold=0', '--top_k=4', f'--output_format={output_format}']
+        assert predict(detector, tmp_path / 'a.png', out, *flags) == 0
+    (expected,) = (one['detections'] for one in read_json(out).values())
+    assert (out / 'classes.txt').read_text() == 'green\nblue\n'
+    lines = (out / 'labels' / 'a.txt').read_text().splitlines()
+    objects = list(ElementTree.parse(out / 'Annotations' / 'a.xml').getroot().iter('object'))
+    assert len(lines) == len(objects) == len(expected) == 4
+    for one, line, entry in zip(expected, lines, objects):
+        top, left, bottom, right = (one[side] for side in ('ymin', 'xmin', 'ymax', 'xmax'))
+        number, *box = map(float, line.split())
+        assert number == one['id'] - 1
+        center = [(left + right) / 160, (top + bottom) / 100]
+        assert box == pytest.approx(
+            [*center, (right - left) / 80, (bottom - top) / 50], abs=0.01 / 50
+        )
+        assert entry.findtext('name') == one['class']
+        sides = [float(entry.findtext(f'bndbox/{side}')) for side in ('ymin', 'xmin', 'ymax')]
+        assert sides == pytest.approx([top, left, bottom], abs=0.011)
+
+
+@pytest.mark.parametrize('output_format', ['yolo', 'voc'])
+def test_annotations_of_a_data_set_stay(detector, tmp_path, capsys, output_format):
+    folder = save_images(tmp_path / 'images', 1)
+    for name in ('labels', 'Annotations'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / '000.txt').write_text('by hand')
+    assert predict(detector, folder, tmp_path, f'--output_format={output_format}') == 2
+    assert 'has annotations of another program' in capsys.readouterr().err
+
+
 def test_the_score_threshold_is_that_of_the_pictures(detector, tmp_path):
     """A threshold above all scores: the picture is the image alone."""
     folder = save_images(tmp_path / 'images', 1, size=600)
@@ -262,6 +299,8 @@ BAD = {
     'output that is a file': ('{tmp}/in', '{tmp}/file', [], 'file is a file; expected a folder'),
     'raw in a table': ('{tmp}/in', '{tmp}/out', ['--raw', '--output_format=csv'], '--raw: csv'),
     'coco of classes': ('{tmp}/in', '{tmp}/out', ['--output_format=coco'], 'COCO has no results'),
+    'yolo of classes': ('{tmp}/in', '{tmp}/out', ['--output_format=yolo'], 'finds none; expected'),
+    'voc of classes': ('{tmp}/in', '{tmp}/out', ['--output_format=voc'], 'finds none; expected'),
     'unknown format': ('{tmp}/in', '{tmp}/out', ['--output_format=xml'], 'output_format'),
     'no class at all': ('{tmp}/in', '{tmp}/out', ['--top_k=0'], 'top_k'),
     'two models': ('{tmp}/in', '{tmp}/out', ['--model_dir=x'], 'expected one of them'),

@@ -28,11 +28,11 @@ import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
-from estimator_lib.commands import prediction_files
+from estimator_lib.commands import annotation_files, prediction_files
 from estimator_lib.drawing import visualization
 from estimator_lib.drawing.tiling import Tiling, Window
 from estimator_lib.export import exported_model
-from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Shown, Task
+from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Region, Shown, Task
 
 log = logging.getLogger('estimator_lib')
 
@@ -194,11 +194,14 @@ class _Describer:
         if task is None and (options.output_format != 'json' or options.shown != AS_CONFIGURED):
             raise errors.UserError(
                 'the model has no pipeline.config, so what its outputs mean is not known: to '
-                'choose among them, and for csv or coco, --pipeline_config_path is needed.'
+                'choose among them, and for other formats than json, --pipeline_config_path is '
+                'needed.'
             )
         self._task = task
         self._options = options
         self._files = files
+        self._class_names = [] if task is None else task.class_names()
+        files.write_shared(self._class_names)
 
     def __call__(self, image: Image, pixels: np.ndarray, outputs: Arrays) -> None:
         entry = prediction_files.Entry(image.name, image.id, pixels.shape[:2])
@@ -211,25 +214,41 @@ class _Describer:
         values = dict(described.values)
         if self._options.raw:
             values['raw'] = outputs
-        results = None
-        if self._options.output_format == 'coco':
-            results = self._task.coco_results(features, outputs, shown)
-            if results is None:
-                raise errors.UserError(
-                    f'--output_format=coco: COCO has no results of {self._task.name}; expected '
-                    'json or csv.'
-                )
+        results: Sequence[Mapping[str, Any]] = ()
         lines: Mapping[str, Sequence[str]] = {}
-        if self._options.output_format == prediction_files.SUBMISSION:
+        if self._options.output_format == 'coco':
+            results = self._coco_results(features, outputs)
+        elif self._options.output_format == prediction_files.SUBMISSION:
             lines = self._submission_lines(image, features, outputs)
+        elif self._options.output_format in annotation_files.FORMATS:
+            regions = self._regions(features, outputs, worth_showing)
+            self._files.write_annotations(entry, image.stem, regions, self._class_names)
         contents = dict(described.files)
         if described.picture is not None:
             contents['.png'] = visualization.encode_png(described.picture)
         for suffix, content in contents.items():
             self._files.write_file(image.stem + suffix, content)
         self._files.add(
-            entry._replace(values=values, rows=described.rows, results=results or (), lines=lines)
+            entry._replace(values=values, rows=described.rows, results=results, lines=lines)
         )
+
+    def _coco_results(self, features: Arrays, outputs: Arrays) -> Sequence[Mapping[str, Any]]:
+        results = self._task.coco_results(features, outputs, self._options.shown)
+        if results is None:
+            raise errors.UserError(
+                f'--output_format=coco: COCO has no results of {self._task.name}; expected '
+                'json or csv.'
+            )
+        return results
+
+    def _regions(self, features: Arrays, outputs: Arrays, shown: Shown) -> Sequence[Region]:
+        regions = self._task.regions(features, outputs, shown)
+        if regions is None:
+            raise errors.UserError(
+                f'--output_format={self._options.output_format}: it has objects in images, and '
+                f'{self._task.name} finds none; expected json or csv.'
+            )
+        return regions
 
     def _submission_lines(
         self, image: Image, features: Arrays, outputs: Arrays
