@@ -280,7 +280,8 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _string(
         values,
         'images',
-        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
+        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords; or '
+        'videos.',
     )
     _string(values, 'output_dir', 'Where predictions and pictures go.')
     _choice(

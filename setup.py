@@ -23,6 +23,8 @@ EXTRAS = {
         'onnx>=1.15,<1.19',
         'onnxruntime>=1.15',
     ],
+    # Videos in `--mode=predict`.
+    'video': ['opencv-python-headless>=4.8'],
     # The documentation as a site, `make docs`.
     'docs': ['mkdocs-material>=9.5,<10'],
 }
