@@ -293,7 +293,8 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _string(
         values,
         'images',
-        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
+        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords; or '
+        'videos.',
     )
     _string(
         values,
@@ -303,8 +304,9 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _choice(
         values,
         'output_format',
-        'Of the predictions; submission: text files as DOTA takes them, of rotated boxes.',
-        ('json', 'coco', 'csv', 'submission'),
+        'Of the predictions; yolo, voc: a file of annotations for each image; submission: text '
+        'files as DOTA takes them, of rotated boxes.',
+        ('json', 'coco', 'csv', 'yolo', 'voc', 'submission'),
         'json',
     )
     text = 'For a bad image: list it at the end, or stop.'

@@ -38,6 +38,8 @@ EXTRAS = {
         f'tensorflow[and-cuda]>=2.15.1,<2.16; {REFERENCE}',
         f'tensorflow[and-cuda]>=2.16,<2.22; {NEWEST}',
     ],
+    # Videos in `--mode=predict`.
+    'video': ['opencv-python-headless>=4.8'],
     # The documentation as a site, `make docs`.
     'docs': ['mkdocs-material>=9.5,<10'],
 }

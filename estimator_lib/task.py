@@ -28,6 +28,7 @@ from estimator_lib.task_interfaces.presentation import (
     AS_CONFIGURED,
     Description,
     Presentation,
+    Region,
     Shown,
 )
 from estimator_lib.task_interfaces.tensors import (
@@ -61,6 +62,7 @@ __all__ = [
     'Labels',
     'Metric',
     'Presentation',
+    'Region',
     'Shown',
     'Task',
     'Tensors',

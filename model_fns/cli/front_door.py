@@ -8,7 +8,7 @@ import functools
 import logging
 import math
 import os
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.benchmarking import benchmark
@@ -22,7 +22,7 @@ from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
 from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns import build_task, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs
+from model_fns.cli import builtin_configs, chosen_models, flag_configs, video_prediction
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
@@ -224,7 +224,16 @@ def _predict(options: RunOptions) -> None:
         skips=options.on_error == 'skip',
         tiling=_tiling(options),
     )
-    count, output_dir = sources.count(), options.output_dir
+    output_dir, videos = options.output_dir, sources.videos()
+    if videos:
+        if runner is not None:
+            raise errors.UserError('--runner: videos are predicted without one; leave it out.')
+        skipped = video_prediction.predict_videos(
+            predictor, task, videos, output_dir, prediction_options, *decoding
+        )
+        _print_predicted('videos', len(videos), skipped, output_dir)
+        return
+    count = sources.count()
     if runner is None:
         skipped = predict.predict_images(
             predictor, task, sources, output_dir, prediction_options, count
@@ -240,9 +249,11 @@ def _predict(options: RunOptions) -> None:
             prediction_options,
             runner,
         )
-    print(
-        f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {options.output_dir}'
-    )
+    _print_predicted('images', count, skipped, output_dir)
+
+
+def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:
+    print(f'{kind} predicted: {count - len(skipped)}, skipped: {len(skipped)}; {output_dir}')
     print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
 
 

@@ -22,6 +22,7 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
+    Region,
     Shown,
     Task,
     Tensors,
@@ -242,13 +243,21 @@ class DetectionTask(Task):
     ) -> Description:
         """Describe detections by names and boxes in pixels, with a picture of the best."""
         drawer = self._drawer.showing(shown)
-        detections = descriptions.find(
-            outputs, features[fields.IMAGE].shape, drawer.least_score, shown
-        )
+        detections = self._find(features, outputs, shown)
         rows = descriptions.rows(detections, drawer.class_names)
         return Description(
             descriptions.values(detections, rows), rows, drawer.draw(features, outputs)
         )
+
+    def regions(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Region]:
+        """Return the detections that `describe` describes, with masks if there are any."""
+        return descriptions.regions(self._find(features, outputs, shown))
+
+    def _find(self, features: Arrays, outputs: Arrays, shown: Shown) -> descriptions.Found:
+        shape = features[fields.IMAGE].shape
+        return descriptions.find(outputs, shape, self._drawer.least_score, shown)
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
         """Describe the score threshold and its source."""

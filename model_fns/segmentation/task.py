@@ -22,6 +22,7 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
+    Region,
     Shown,
     Task,
     Tensors,
@@ -321,6 +322,13 @@ class SegmentationTask(Task):
             self.draw(features, outputs),
             self._drawer.id_pngs(features, outputs),
         )
+
+    def regions(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Region]:
+        """Return instances or classes, see `pictures.Drawer.regions`."""
+        _refuse_threshold(shown)
+        return self._drawer.regions(outputs, shown.top_k)
 
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
