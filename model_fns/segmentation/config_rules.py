@@ -33,12 +33,11 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
             'instances are found with an instance_center and an offset head; expected both of '
             'them.',
         )
-    saves = model.evaluation.save_raw_predictions
-    if saves and not config.eval_config.visualization_export_dir:
+    if model.evaluation.save_raw_predictions and not config.eval_config.visualization_export_dir:
         yield Problem(
             f'{where}.evaluation.save_raw_predictions',
-            'the files are written beside the pictures, and '
-            'eval_config.visualization_export_dir is not set; expected a folder.',
+            'the files are written beside the pictures, and eval_config.visualization_export_dir '
+            'is not set; expected a folder.',
         )
 
 

@@ -26,11 +26,6 @@ from protos import pipeline_pb2, segmentation_pb2
             "num_classes: 3 backbone { name: 'xception_65' } edge { tolerance: 2 }",
             'edge.tolerance: 2; expected at least 0 and at most 1.',
         ),
-        (
-            "num_classes: 3 backbone { name: 'xception_65' } "
-            'evaluation { save_raw_predictions: true }',
-            'evaluation.save_raw_predictions: the files are written beside the pictures, and',
-        ),
     ],
 )
 def test_problems(model, start):
