@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 from estimator_lib.analysis.parts import Figure
 
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
 _DOTS_PER_INCH = 110
-_STYLE: Dict[str, Any] = {
+_STYLE: Any = {  # names of settings depend on matplotlib's version
     'font.size': 9.0,
     'svg.fonttype': 'none',
     'svg.hashsalt': 'report',
