@@ -88,6 +88,7 @@ benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.training.segmentation
 	$(BIN)/python -m benchmarks.serving.inference
 	$(BIN)/python -m benchmarks.serving.evaluations
+	$(BIN)/python -m benchmarks.serving.analysis
 	$(BIN)/python -m benchmarks.clusters.modes
 
 published: $(INSTALLED)

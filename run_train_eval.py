@@ -35,23 +35,28 @@ _FLAGS_OF_MODES = (
         'help helpfull helpshort mode model_dir pipeline_config_path config_override set '
         'num_train_steps logtostderr alsologtostderr verbosity',
     ),
-    (('train_and_evaluate', 'evaluate', 'check'), 'sample_1_of_n_eval_examples'),
+    (
+        ('train_and_evaluate', 'evaluate', 'check', 'benchmark'),
+        'sample_1_of_n_eval_examples',
+    ),
     (
         ('train_and_evaluate', 'evaluate'),
         'checkpoint_dir run_once eval_training_data sample_1_of_n_eval_on_train_examples',
     ),
     (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
-    (('evaluate', 'export', 'predict'), 'checkpoint_path which'),
+    (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
     (('evaluate', 'predict'), 'model_file'),
+    (('evaluate',), 'analyze'),
     (('export', 'predict'), 'signature_name'),
     (
         ('export',),
         'export_dir format input_type warmup_requests quantize representative_examples '
         'max_detections fast_nms',
     ),
+    (('predict', 'compare'), 'output_dir'),
     (
         ('predict',),
-        'saved_model_dir images output_dir output_format on_error exif runner runner_options raw '
+        'saved_model_dir images output_format on_error exif runner runner_options raw '
         'score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all'),
@@ -122,7 +127,13 @@ def _define_config_flags(values: flags.FlagValues) -> None:
 
     flags.DEFINE_boolean('help', False, 'Shows this.', short_name='h', flag_values=values)
     _choice(values, 'mode', 'What to do.', MODES, MODES[0])
-    _string(values, 'model_dir', 'Checkpoints, events, the as-run pipeline.config, exports.')
+    flags.DEFINE_multi_string(
+        'model_dir',
+        None,
+        'Checkpoints, events, the as-run pipeline.config, exports; --mode=compare: given for each '
+        'run.',
+        flag_values=values,
+    )
     _string(
         values,
         'pipeline_config_path',
@@ -213,6 +224,8 @@ def _define_evaluation_flags(values: flags.FlagValues) -> None:
         5,
         1,
     )
+    text = 'Write model_dir/analysis/<step>/report.html: errors by kind, curves, the worst images.'
+    _boolean(values, 'analyze', text)
 
 
 def _define_export_flags(values: flags.FlagValues) -> None:
@@ -280,14 +293,20 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _string(
         values,
         'images',
-        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords.',
+        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords; or '
+        'videos.',
     )
-    _string(values, 'output_dir', 'Where predictions and pictures go.')
+    _string(
+        values,
+        'output_dir',
+        'Where predictions and pictures, or compare.html, go; --mode=compare: left out: here.',
+    )
     _choice(
         values,
         'output_format',
-        'Of the predictions; submission: text files as DOTA takes them, of rotated boxes.',
-        ('json', 'coco', 'csv', 'submission'),
+        'Of the predictions; yolo, voc: a file of annotations for each image; submission: text '
+        'files as DOTA takes them, of rotated boxes.',
+        ('json', 'coco', 'csv', 'yolo', 'voc', 'submission'),
         'json',
     )
     text = 'For a bad image: list it at the end, or stop.'
@@ -425,7 +444,11 @@ def run_options(values: flags.FlagValues) -> RunOptions:
 
     from model_fns.cli.run_options import RunOptions
 
-    options = {field.name: values[field.name].value for field in dataclasses.fields(RunOptions)}
+    names = [field.name for field in dataclasses.fields(RunOptions) if field.name != 'model_dirs']
+    options = {name: values[name].value for name in names}
+    # As of any other flag, the last value counts, but for a comparison.
+    options['model_dirs'] = tuple(options['model_dir'] or ())
+    options['model_dir'] = next(reversed(options['model_dirs']), None)
     for name in ('config_override', 'set'):  # lists of flags that may repeat
         options[name] = tuple(options[name])
     return RunOptions(**options)

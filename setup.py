@@ -38,6 +38,8 @@ EXTRAS = {
         f'tensorflow[and-cuda]>=2.15.1,<2.16; {REFERENCE}',
         f'tensorflow[and-cuda]>=2.16,<2.22; {NEWEST}',
     ],
+    # Videos in `--mode=predict`.
+    'video': ['opencv-python-headless>=4.8'],
     # The documentation as a site, `make docs`.
     'docs': ['mkdocs-material>=9.5,<10'],
 }
@@ -97,6 +99,7 @@ setup(
         'tqdm>=4.62',
         'Pillow>=10.1',  # pictures, PNG, headers, EXIF; 10.1: its own font in any size
         'faster-coco-eval>=1.6',  # reads the masks of COCO files
+        'matplotlib>=3.7',  # figures of runs and of analyses
         'PyYAML>=5.1',  # reads the data files of YOLO
     ],
     extras_require={

@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import sys
-from typing import Iterable, Iterator, Optional, Tuple
+from typing import Dict, Iterable, Iterator, Optional, Tuple
 
 PYTHONS = ((3, 9), (3, 13))
 TENSORFLOWS = ((2, 15), (2, 21))
@@ -24,7 +24,16 @@ REFERENCE = '2.15'
 PACKAGE = 'vision-model-fns'
 FRONT_DOOR = 'run-train-eval'
 # The modes of the front door (`--mode`), the default first.
-MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+MODES = (
+    'train_and_evaluate',
+    'train',
+    'evaluate',
+    'export',
+    'predict',
+    'check',
+    'benchmark',
+    'compare',
+)
 # The usual names of TensorFlow's distribution, which are looked up first because that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 
@@ -47,6 +56,16 @@ def versions() -> str:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         texts.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
     return ', '.join(texts)
+
+
+def version_numbers() -> Dict[str, Optional[str]]:
+    """Return the versions of Python, this package and what it computes with; None: not known."""
+    names = ('tensorflow-estimator', 'numpy', 'protobuf', PACKAGE)
+    return {
+        'python': platform.python_version(),
+        'tensorflow': tensorflow_version(),
+        **{name: _distribution_version(name) for name in names},
+    }
 
 
 def memory_bytes() -> int:

@@ -330,15 +330,20 @@ def _chief_hooks(
                 training.task.draw, batch, run_config.model_dir, reports.pictures_every_n_steps
             )
         )
+    writers, listeners = summaries.training_hooks(
+        scalars,
+        run_config.model_dir,
+        reports.summary_every_n_steps,
+        training.plan.batch_size,
+        waiting,
+    )
     # If non-finite updates are skipped, a step with a non-finite loss has changed no variable.
     stops = training.config.train_config.non_finite_loss_policy == train_pb2.STOP_TRAINING
-    return [
-        *non_finite.saver_hooks(run_config, losses if stops else {}, scaffold),
-        *summaries.training_hooks(
-            scalars, run_config.model_dir, reports.summary_every_n_steps, waiting
-        ),
-        *pictures,
-    ]
+    saving = non_finite.saver_hooks(run_config, losses if stops else {}, scaffold)
+    for hook in saving:
+        hook.listen(listeners)
+    # The scalars of a step are written before its checkpoint is saved and evaluated.
+    return [*writers, *saving, *pictures]
 
 
 def _training_hooks(

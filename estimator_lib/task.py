@@ -6,6 +6,7 @@
     Deployment          signatures of servers, files for small devices
     CheckpointMapping   checkpoints of other tasks and programs
     DataChecks          checks of records before training
+    Analysis            analyses of evaluations
 
 Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
 messages. A task of another package can import everything that it needs from here.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.task_interfaces.analysis import Analysis
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from estimator_lib.task_interfaces.data_checks import DataChecks, DataReport
 from estimator_lib.task_interfaces.deployment import Deployment
@@ -26,6 +28,7 @@ from estimator_lib.task_interfaces.presentation import (
     AS_CONFIGURED,
     Description,
     Presentation,
+    Region,
     Shown,
 )
 from estimator_lib.task_interfaces.tensors import (
@@ -47,6 +50,7 @@ __all__ = [
     'AS_CONFIGURED',
     'IMAGE',
     'SOURCE_ID',
+    'Analysis',
     'Arrays',
     'CheckpointMapping',
     'DataChecks',
@@ -58,13 +62,14 @@ __all__ = [
     'Labels',
     'Metric',
     'Presentation',
+    'Region',
     'Shown',
     'Task',
     'Tensors',
 ]
 
 
-class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
+class Task(Presentation, Deployment, CheckpointMapping, DataChecks, Analysis):
     """One kind of vision model, as a set of functions without state.
 
     A task is built from a pipeline config and never changes. Methods take all inputs as arguments

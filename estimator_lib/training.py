@@ -6,27 +6,21 @@ import contextlib
 import dataclasses
 import logging
 import os
-from typing import Any, Dict, Iterator, Optional, Sequence, Union
+from typing import Dict, Iterator, List, Optional, Sequence, Union
 
 import tensorflow as tf
 
-from estimator_lib import config as config_lib
 from estimator_lib import distribution, logs, model_fn, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder, savers
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.distribution import mixed_precision, run_configs
-from estimator_lib.evaluation import (
-    evaluating,
-    evaluators,
-    file_evaluation,
-    scheduling,
-    watching,
-)
+from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
 from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.function_loop import trainer
 from estimator_lib.hooks import preemption, progress
+from estimator_lib.run_records import run_files
 from estimator_lib.task import Task
 from protos import pipeline_pb2, train_pb2
 
@@ -170,12 +164,22 @@ def train_and_evaluate(
         task.check_evaluation()
     extensions = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
     export_policies.check_exporters(extensions.exporters, config.export_config, evaluate)
+    readers = {'train': config.train_input_reader, **evaluators.eval_readers(config)}
+    files = run_files.RunFiles(task, config, model_dir, readers)
     run = _Run(
-        task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extensions
+        task,
+        config,
+        model_dir,
+        plan,
+        evaluate,
+        eval_training_data,
+        graph_hook_fn,
+        extensions,
+        files,
     )
     suffix = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
     log_file = os.path.join(model_dir, f'log{suffix}.txt')
-    with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file):
+    with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file), files.ended():
         if task_of_cluster is not None:
             return running.run_task(
                 task_of_cluster, config, model_dir, create_session_config(), run.cluster_parts()
@@ -192,8 +196,11 @@ def evaluate(
     checkpoint_path: Optional[str] = None,
     eval_training_data: int = 0,
     graph_hook_fn: GraphHook = None,
+    analyze: bool = False,
 ) -> Metrics:
     """Evaluate one checkpoint, by default the latest of `model_dir`.
+
+    With `analyze` it also writes `model_dir/analysis/<step>/`, where the task has an analysis.
 
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
@@ -205,8 +212,10 @@ def evaluate(
             create_estimator(task, config, model_dir, graph_hook_fn, trains=False),
             evaluators.evaluation_sets(task, config, eval_training_data),
             graph_hook_fn=graph_hook_fn,
+            analyze_from=0 if analyze else None,
         )
         evaluator.evaluate(checkpoint_files.resolve_checkpoint(checkpoint_path or model_dir))
+        evaluator.draw_results()
     return evaluator.last_metrics
 
 
@@ -216,6 +225,7 @@ def evaluate_file(
     path: str,
     model_dir: Optional[str] = None,
     eval_training_data: int = 0,
+    analyze: bool = False,
 ) -> Metrics:
     """Evaluate a `.tflite` or `.onnx` file that an export has written.
 
@@ -225,6 +235,7 @@ def evaluate_file(
         path: the path of the file.
         model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
         eval_training_data: n: evaluate every n-th training example as well; 0: none.
+        analyze: write `model_dir/analysis/<file>/` too, where the task has an analysis.
 
     Returns:
         The metrics of a checkpoint, without losses, by evaluation set.
@@ -239,6 +250,7 @@ def evaluate_file(
         evaluators.evaluation_sets(task, config, eval_training_data),
         create_run_config(config, model_dir, trains=False),
         model_dir,
+        analyze,
     )
 
 
@@ -295,6 +307,8 @@ def evaluate_checkpoints(
                 poll_seconds=poll_seconds,
                 idle_seconds=idle_seconds,
             )
+        if evaluator.last_step is not None:
+            evaluator.draw_results()
     return evaluator.last_metrics
 
 
@@ -359,30 +373,6 @@ def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> i
     return evaluators.evaluation_sets(task, config)[0].input_fn
 
 
-class _ConfigSaver(tf_estimator.SessionRunHook):
-    """Hook that saves the as-run config and the task's files, once the graph is built.
-
-    The folder of another model has been refused before, so its config is not overwritten.
-    """
-
-    sees_each_step = True  # it fetches nothing, so calls may have several steps
-
-    def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str):
-        self._task = task
-        self._config = config
-        self._model_dir = model_dir
-
-    def begin(self) -> None:
-        config_lib.save_pipeline_config(self._config, self._model_dir)
-        for name, text in self._task.asset_files().items():
-            checkpoint_files.write_atomically(os.path.join(self._model_dir, name), text)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """End a run whose folder another run has taken over."""
-        del run_context, run_values
-        run_lock.require(self._model_dir)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Extensions:
     """Parts of a run that a program passes to `train_and_evaluate`."""
@@ -404,6 +394,11 @@ class _Run:
     eval_training_data: int
     graph_hook_fn: GraphHook
     extensions: _Extensions
+    files: run_files.RunFiles
+
+    def chief_hooks(self) -> List[tf_estimator.SessionRunHook]:
+        """Create the hooks of the process that writes to `model_dir`."""
+        return [run_files.RunFilesHook(self.files), run_lock.LockHook(self.model_dir)]
 
     def estimator(
         self, plan: Optional[distribution.Plan] = None, trains: bool = True
@@ -456,7 +451,7 @@ class _Run:
             self.trainer().train(
                 input_fn,
                 hooks=[
-                    _ConfigSaver(self.task, self.config, self.model_dir),
+                    *self.chief_hooks(),
                     *self.extensions.hooks,
                 ],
                 max_steps=self.config.train_config.num_steps or None,
@@ -484,7 +479,7 @@ class _Run:
         return running.Parts(
             create_trainer=self.trainer,
             create_input_fn=lambda: train_input_fn(self.task, self.config, self.plan),
-            chief_hooks=[_ConfigSaver(self.task, self.config, self.model_dir)],
+            chief_hooks=self.chief_hooks(),
             hooks=self.extensions.hooks,
             saving_listeners=self.extensions.saving_listeners,
             create_evaluator=self.evaluator if self.evaluates else None,

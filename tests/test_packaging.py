@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 import pytest
+from packaging import requirements
 
 from tests import tiny_data
 
@@ -75,6 +76,43 @@ def test_metadata_has_readme_licence_and_pythons(installed):
     assert licence.read_text() == (ROOT / 'LICENSE').read_text()
 
 
+@pytest.mark.parametrize(
+    ('python', 'chosen', 'others'),
+    [
+        ('3.9', '2.15.1', ['2.14.1', '2.16.2', '2.21.0']),
+        ('3.11', '2.15.1', ['2.14.1', '2.16.2', '2.21.0']),
+        ('3.12', '2.21.0', ['2.15.1', '2.22.0']),
+        ('3.13', '2.21.0', ['2.15.1', '2.22.0']),
+    ],
+)
+def test_each_python_has_its_tensorflow(installed, python, chosen, others):
+    (info,) = installed.glob('*.dist-info')
+    metadata = email.message_from_string((info / 'METADATA').read_text())
+    needs = [requirements.Requirement(text) for text in metadata.get_all('Requires-Dist')]
+
+    def specifier(name, extra=''):
+        environment = {'python_version': python, 'extra': extra}
+        (need,) = (
+            need
+            for need in needs
+            if need.name == name
+            and ('extra ==' in str(need.marker)) is bool(extra)
+            and (need.marker is None or need.marker.evaluate(environment))
+        )
+        return need.specifier
+
+    for allowed in (specifier('tensorflow'), specifier('tensorflow-serving-api', 'serving')):
+        assert chosen in allowed
+        assert not any(other in allowed for other in others)
+    gpu = specifier('tensorflow', 'gpu')
+    assert chosen in gpu and '2.15.0' not in gpu and not any(other in gpu for other in others)
+    assert ('1.18.0' in specifier('onnx', 'onnx')) is (chosen == '2.15.1')
+    assert ('1.23.2' in specifier('onnx', 'onnx')) is (chosen == '2.21.0')
+    assert '2.15.0' in specifier('tensorflow-estimator')
+    assert '2.16.0' not in specifier('tensorflow-estimator')
+    assert '8.0.0' not in specifier('protobuf') and '7.36.2' in specifier('protobuf')
+
+
 # Asks each function MODULE:NAME of the command line for its help, as its script would.
 HELPS = """
 import importlib, sys
@@ -125,14 +163,17 @@ def test_a_builtin_config_is_checked_far_from_the_checkout(installed, tmp_path):
     assert '24 examples' in checked.stdout and 'steps: ' in checked.stdout
 
 
-def other_python(code):
-    """Run code that takes this Python for 3.14, without absl."""
-    before = "import sys; sys.version_info = (3, 14, 1); sys.modules['absl'] = None\n"
+def other_python(code, version):
+    """Run code that takes this Python for another version, without absl."""
+    before = f"import sys; sys.version_info = {version}; sys.modules['absl'] = None\n"
     return subprocess.run(
         [sys.executable, '-c', before + code], cwd=ROOT, capture_output=True, text=True
     )
 
 
+@pytest.mark.parametrize(
+    ('version', 'text'), [((3, 8, 18), '3.8'), ((3, 14, 0), '3.14')], ids=['3.8', '3.14']
+)
 @pytest.mark.parametrize(
     'code',
     [
@@ -143,11 +184,11 @@ def other_python(code):
         "import runpy; sys.argv = ['setup.py', '--version']; runpy.run_path('setup.py')",
     ],
 )
-def test_another_python_gets_one_sentence(code):
-    refused = other_python(code)
+def test_another_python_gets_one_sentence(code, version, text):
+    refused = other_python(code, version)
     assert refused.returncode in (1, 2)
     (line,) = refused.stderr.splitlines()
     assert line.removeprefix('error: ') == (
-        'This project needs Python 3.9 to 3.13, and this is Python 3.14: TensorFlow 2.15 to 2.21 '
-        'have no builds for it.'
+        f'This project needs Python 3.9 to 3.13, and this is Python {text}: '
+        'TensorFlow 2.15 to 2.21 have no builds for it.'
     )

@@ -5,6 +5,8 @@ import csv
 import io
 import json
 import shutil
+import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pycocotools.coco
@@ -12,6 +14,7 @@ import pytest
 from PIL import Image
 
 from tests import tiny_data, tiny_detection
+from tests.model_fns.datasets.files import test_videos
 from tests.test_run_train_eval import front_door, latest
 
 
@@ -197,6 +200,42 @@ def test_coco_results_are_evaluated_by_the_published_tool(detector, tmp_path):
     assert set(loaded.getImgIds()) == {7, 139}
 
 
+def test_annotations_are_the_detections_of_the_json(detector, tmp_path):
+    """YOLO's centers and Pascal VOC's sides by hand from the boxes of the JSON file."""
+    image = np.random.RandomState(0).randint(0, 256, [50, 80, 3]).astype(np.uint8)
+    Image.fromarray(image).save(tmp_path / 'a.png')
+    out = tmp_path / 'out'
+    for output_format in ('json', 'yolo', 'voc'):
+        flags = ['--score_threshold=0', '--top_k=4', f'--output_format={output_format}']
+        assert predict(detector, tmp_path / 'a.png', out, *flags) == 0
+    (expected,) = (one['detections'] for one in read_json(out).values())
+    assert (out / 'classes.txt').read_text() == 'green\nblue\n'
+    lines = (out / 'labels' / 'a.txt').read_text().splitlines()
+    objects = list(ElementTree.parse(out / 'Annotations' / 'a.xml').getroot().iter('object'))
+    assert len(lines) == len(objects) == len(expected) == 4
+    for one, line, entry in zip(expected, lines, objects):
+        top, left, bottom, right = (one[side] for side in ('ymin', 'xmin', 'ymax', 'xmax'))
+        number, *box = map(float, line.split())
+        assert number == one['id'] - 1
+        center = [(left + right) / 160, (top + bottom) / 100]
+        assert box == pytest.approx(
+            [*center, (right - left) / 80, (bottom - top) / 50], abs=0.01 / 50
+        )
+        assert entry.findtext('name') == one['class']
+        sides = [float(entry.findtext(f'bndbox/{side}')) for side in ('ymin', 'xmin', 'ymax')]
+        assert sides == pytest.approx([top, left, bottom], abs=0.011)
+
+
+@pytest.mark.parametrize('output_format', ['yolo', 'voc'])
+def test_annotations_of_a_data_set_stay(detector, tmp_path, capsys, output_format):
+    folder = save_images(tmp_path / 'images', 1)
+    for name in ('labels', 'Annotations'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / '000.txt').write_text('by hand')
+    assert predict(detector, folder, tmp_path, f'--output_format={output_format}') == 2
+    assert 'has annotations of another program' in capsys.readouterr().err
+
+
 def test_the_score_threshold_is_that_of_the_pictures(detector, tmp_path):
     """A threshold above all scores: the picture is the image alone."""
     folder = save_images(tmp_path / 'images', 1, size=600)
@@ -262,6 +301,8 @@ BAD = {
     'output that is a file': ('{tmp}/in', '{tmp}/file', [], 'file is a file; expected a folder'),
     'raw in a table': ('{tmp}/in', '{tmp}/out', ['--raw', '--output_format=csv'], '--raw: csv'),
     'coco of classes': ('{tmp}/in', '{tmp}/out', ['--output_format=coco'], 'COCO has no results'),
+    'yolo of classes': ('{tmp}/in', '{tmp}/out', ['--output_format=yolo'], 'finds none; expected'),
+    'voc of classes': ('{tmp}/in', '{tmp}/out', ['--output_format=voc'], 'finds none; expected'),
     'unknown format': ('{tmp}/in', '{tmp}/out', ['--output_format=xml'], 'output_format'),
     'no class at all': ('{tmp}/in', '{tmp}/out', ['--top_k=0'], 'top_k'),
     'two models': ('{tmp}/in', '{tmp}/out', ['--model_dir=x'], 'expected one of them'),
@@ -280,6 +321,87 @@ def test_bad_input_gets_one_sentence(case, classifier, tmp_path, capsys):
     assert predict(classifier, images, out, *flags) == 2
     said = capsys.readouterr().err
     assert expected in said and 'Traceback' not in said
+
+
+def test_a_video_becomes_an_annotated_one_and_a_line_for_each_frame(detector, tmp_path, capsys):
+    """The lines are the predictions of the same frames as images."""
+    pytest.importorskip('cv2', reason='the extra [video] is not installed')
+    clip = test_videos.write_video(tmp_path / 'clip.mp4', 10)
+    flags = ['--score_threshold=0', '--top_k=3']
+    assert predict(detector, clip, tmp_path / 'out', *flags) == 0
+    assert f'videos predicted: 1, skipped: 0; {tmp_path / "out"}' in capsys.readouterr().out
+    names = sorted(path.name for path in (tmp_path / 'out').iterdir())
+    assert names == ['clip.jsonl', 'clip.mp4']
+    lines = [json.loads(line) for line in (tmp_path / 'out' / 'clip.jsonl').open()]
+    frames = test_videos.read(clip)
+    for index, frame in enumerate(frames):
+        Image.fromarray(frame.pixels).save(tmp_path / f'{index}.png')
+    assert predict(detector, f'{tmp_path}/*.png', tmp_path / 'images', *flags) == 0
+    expected = read_json(tmp_path / 'images')
+    assert len(lines) == len(expected) == 10
+    for index, line in enumerate(lines):
+        assert (line.pop('frame'), line.pop('time')) == (index, index / 10)
+        as_image = expected[f'{tmp_path}/{index}.png']
+        assert len(line['detections']) == 3 and line.keys() == as_image.keys()
+        for one, other in zip(line['detections'], as_image['detections']):
+            assert one.pop('class') == other.pop('class')
+            assert one == pytest.approx(other, abs=0.011)
+    written = test_videos.read(tmp_path / 'out' / 'clip.mp4')
+    drawn = np.asarray(Image.open(tmp_path / 'images' / '7.png')).astype(int)
+    assert len(written) == 10 and written[7].pixels.shape == drawn.shape
+    # Compressed, it is still nearer to its own picture than to the plain frame.
+    plain = np.asarray(Image.fromarray(frames[7].pixels).resize(drawn.shape[1::-1])).astype(int)
+    nearness = [np.abs(written[7].pixels - other).mean() for other in (drawn, plain)]
+    assert nearness[0] < 4 and nearness[0] < nearness[1] / 2
+
+
+def test_videos_are_cut_into_tiles(detector, tmp_path):
+    pytest.importorskip('cv2', reason='the extra [video] is not installed')
+    clip = test_videos.write_video(tmp_path / 'clip.mp4', 2)
+    flags = ['--tile=40', '--overlap=8', '--score_threshold=0']
+    assert predict(detector, clip, tmp_path / 'out', *flags) == 0
+    lines = [json.loads(line) for line in (tmp_path / 'out' / 'clip.jsonl').open()]
+    Image.fromarray(test_videos.read(clip)[1].pixels).save(tmp_path / '1.png')
+    assert predict(detector, tmp_path / '1.png', tmp_path / 'image', *flags) == 0
+    (expected,) = read_json(tmp_path / 'image').values()
+    boxes = [[one['xmin'], one['ymax']] for one in expected['detections']]
+    assert [[one['xmin'], one['ymax']] for one in lines[1]['detections']] == boxes
+
+
+BAD_VIDEOS = {
+    'a format': (['--output_format=csv'], 'videos have a line of JSON for each frame; expected'),
+    'yolo': (['--output_format=yolo'], '--output_format=yolo: videos have a line of JSON'),
+    'a runner': (['--runner=DirectRunner'], '--runner: videos are predicted without one'),
+    'their own folder': (['--output_dir={tmp}'], 'clip.mp4 would overwrite a video; expected'),
+    'a remote folder': (['--output_dir=gs://a/b'], 'expected local paths with videos'),
+    'images too': (['--images={tmp}/*.*'], 'is a video, and there are images too; expected one'),
+    'a file that is none': (['--images={tmp}/bad/a.mov'], 'a.mov: the video cannot be read'),
+    'a missing file': (['--images={tmp}/no.mp4'], "--images: no file matches '{tmp}/no.mp4'"),
+}
+
+
+@pytest.mark.parametrize('case', sorted(BAD_VIDEOS))
+def test_bad_input_of_videos_gets_one_sentence(case, classifier, tmp_path, capsys):
+    pytest.importorskip('cv2', reason='the extra [video] is not installed')
+    if case == 'a runner':
+        pytest.importorskip('apache_beam', reason='the extra [beam] is not installed')
+    flags, expected = BAD_VIDEOS[case]
+    flags = [flag.replace('{tmp}', str(tmp_path)) for flag in flags]
+    clip = test_videos.write_video(tmp_path / 'clip.mp4', 2)
+    save_images(tmp_path, 1)
+    (tmp_path / 'bad').mkdir()
+    (tmp_path / 'bad' / 'a.mov').write_bytes(b'no video')
+    assert predict(classifier, clip, tmp_path / 'out', *flags) == 2
+    said = capsys.readouterr().err
+    assert expected.replace('{tmp}', str(tmp_path)) in said and 'Traceback' not in said
+
+
+def test_opencv_that_is_not_installed_is_named(classifier, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'cv2', None)
+    (tmp_path / 'clip.mp4').write_bytes(b'a video')
+    assert predict(classifier, tmp_path / 'clip.mp4', tmp_path / 'out') == 2
+    said = capsys.readouterr().err
+    assert "pip install 'vision-model-fns[video]'" in said and 'Traceback' not in said
 
 
 def test_predict_needs_a_model(tmp_path, capsys):

@@ -1,5 +1,7 @@
 """A killed run resumes as if it had never been interrupted: with real processes."""
 
+import csv
+import json
 import pathlib
 import re
 import signal
@@ -136,3 +138,8 @@ def test_terminated_and_then_killed(data, uninterrupted, tmp_path, capfd):
     whole_dir, whole = uninterrupted
     assert losses_of(terminated + killed + finished) == whole
     assert same_variables(tmp_path, whole_dir)
+    starts = json.loads((tmp_path / 'run.json').read_text())['starts']
+    assert [start['status'] for start in starts] == ['preempted', 'killed', 'finished']
+    assert starts[2]['first_step'] == saved and starts[2]['last_step'] == STEPS
+    with open(tmp_path / 'results.csv', newline='') as file:
+        assert len(list(csv.DictReader(file))) == 1  # of the evaluation while a run was stopped

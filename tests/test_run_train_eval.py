@@ -1,6 +1,7 @@
 """Classification through the front door: trained, resumed, evaluated, exported, served, checked."""
 
 import contextlib
+import csv
 import io
 import json
 import logging
@@ -12,10 +13,12 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import run_train_eval
 from estimator_lib.export import formats, serving
 from tests import tiny_data
+from tests.estimator_lib.run_records import test_hparams
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -89,12 +92,61 @@ def test_what_comes_out(trained):
     assert {'accuracy', 'accuracy_class_0', 'confusion_matrix', 'examples/0'} <= tags
 
 
+def test_a_run_leaves_a_table_curves_and_an_account_of_itself(trained, data):
+    model_dir, _ = trained
+    with open(model_dir / 'results.csv', newline='') as file:
+        lines = {int(line['step']): line for line in csv.DictReader(file)}
+    metrics = json.loads((model_dir / 'metrics.json').read_text())
+    assert list(lines) == sorted(lines) and max(lines) == 50
+    assert {name: float(lines[50][f'eval_0/{name}']) for name in metrics['0']} == pytest.approx(
+        metrics['0']
+    )
+    for column in ('examples_per_second', 'learning_rate', 'train/loss'):
+        assert all(float(line[column]) > 0 for line in lines.values())
+    with Image.open(model_dir / 'results.png') as picture:
+        assert picture.size == (1500, 550)
+    (start,) = json.loads((model_dir / 'run.json').read_text())['starts']
+    assert start['command'].endswith(f'--pipeline_config_path={data / "pipeline.config"}')
+    assert (start['status'], start['first_step'], start['last_step']) == ('finished', 0, 50)
+    assert start['data']['train']['records'] == 24
+    (run,) = test_hparams.read_runs(model_dir.parent, model_dir.name).values()
+    assert run[0]['train_config.num_steps'] == 50 and run[2] == ['STATUS_SUCCESS']
+    assert run[1]['eval_0/accuracy'] == pytest.approx(metrics['0']['accuracy'])
+
+
 def test_evaluate_gives_the_same_numbers_again(trained):
     model_dir, _ = trained
     before = json.loads((model_dir / 'metrics.json').read_text())
-    assert front_door('--mode=evaluate', f'--model_dir={model_dir}') == 0
+    # Written at the end of training.
+    analysis = model_dir / 'analysis' / '50'
+    trained_classes = (analysis / 'classes.csv').read_text()
+    shutil.rmtree(model_dir / 'analysis')
+    assert front_door('--mode=evaluate', f'--model_dir={model_dir}', '--analyze') == 0
     after = json.loads((model_dir / 'metrics.json').read_text())
     assert after['0'] == pytest.approx(before['0'])
+    assert (analysis / 'classes.csv').read_text() == trained_classes
+    check_analysis(analysis, after['0'])
+
+
+def check_analysis(folder, metrics):
+    """The analysis agrees with the metrics, and names each wrong image."""
+    classes, mistakes = (csv_rows(folder / f'{name}.csv') for name in ('classes', 'errors'))
+    assert [row['class'] for row in classes] == list(tiny_data.COLORS)
+    for index, row in enumerate(classes):
+        assert row['images'] == '4'
+        assert float(row['recall']) == pytest.approx(metrics[f'accuracy_class_{index}'])
+    assert len(mistakes) == round(12 * (1 - metrics['accuracy']))
+    for row in mistakes:
+        assert row['image'] == f'image_{row["record"]}.png' and row['error'] == 'wrong class'
+        assert row['note'] == tiny_data.COLORS[int(row['record']) % 3] != row['class']
+    names = {path.name for path in folder.iterdir()}
+    assert {'report.html', 'confusion_matrix.png', 'reliability.png', 'confusions.csv'} <= names
+    assert len(list((folder / 'worst').iterdir())) == len(mistakes)
+
+
+def csv_rows(path):
+    with open(path, newline='') as file:
+        return list(csv.DictReader(file))
 
 
 def test_each_reader_has_its_own_label_map(trained, data, tmp_path):
@@ -578,55 +630,65 @@ def parse(*arguments):
     return run_train_eval.parse_flags(['run_train_eval.py', *arguments])
 
 
-MODES = ('train_and_evaluate', 'train', 'evaluate', 'export', 'predict', 'check')
+MODES = (
+    'train_and_evaluate',
+    'train',
+    'evaluate',
+    'export',
+    'predict',
+    'check',
+    'benchmark',
+    'compare',
+)
 # A value of each flag, and its column of x for the modes in their order; '' for all modes.
 VALUES_AND_MODES = """
 alsologtostderr=true
-check_all=true                            _____x
-checkpoint_dir=a                          x_x___
-checkpoint_path=a                         __xxx_
+analyze=true                              __x_____
+check_all=true                            _____x__
+checkpoint_dir=a                          x_x_____
+checkpoint_path=a                         __xxx_x_
 config_override=a
-eval_timeout=600                          x_____
-eval_training_data=true                   x_x___
-exif=ignore                               ____x_
-export_dir=a                              ___x__
-fast_nms=true                             ___x__
-format=saved_model                        ___x__
+eval_timeout=600                          x_______
+eval_training_data=true                   x_x_____
+exif=ignore                               ____x___
+export_dir=a                              ___x____
+fast_nms=true                             ___x____
+format=saved_model                        ___x____
 help=true
 helpfull=true
 helpshort=true
-images=a                                  ____x_
-input_type=tf_example                     ___x__
+images=a                                  ____x___
+input_type=tf_example                     ___x____
 logtostderr=true
-max_detections=3                          ___x__
-max_eval_retries=-1                       x_____
+max_detections=3                          ___x____
+max_eval_retries=-1                       x_______
 mode=check
 model_dir=a
-model_file=a.onnx                         __x_x_
+model_file=a.onnx                         __x_x___
 num_train_steps=7
-on_error=fail                             ____x_
-output_dir=a                              ____x_
-output_format=csv                         ____x_
-overlap=0                                 ____x_
+on_error=fail                             ____x___
+output_dir=a                              ____x__x
+output_format=csv                         ____x___
+overlap=0                                 ____x___
 pipeline_config_path=a
-quantize=none                             ___x__
-raw=true                                  ____x_
-representative_examples=7                 ___x__
-run_once=true                             x_x___
-runner=a                                  ____x_
-runner_options=a                          ____x_
-sample_1_of_n_eval_examples=2             x_x__x
-sample_1_of_n_eval_on_train_examples=5    x_x___
-saved_model_dir=a                         ____x_
-score_threshold=0                         ____x_
+quantize=none                             ___x____
+raw=true                                  ____x___
+representative_examples=7                 ___x____
+run_once=true                             x_x_____
+runner=a                                  ____x___
+runner_options=a                          ____x___
+sample_1_of_n_eval_examples=2             x_x__xx_
+sample_1_of_n_eval_on_train_examples=5    x_x_____
+saved_model_dir=a                         ____x___
+score_threshold=0                         ____x___
 set=a=1
-signature_name=a                          ___xx_
-tile=64                                   ____x_
-top_k=1                                   ____x_
+signature_name=a                          ___xx___
+tile=64                                   ____x___
+top_k=1                                   ____x___
 verbosity=1
-warmup_requests=2                         ___x__
-which=best                                __xxx_
-whole_image=true                          ____x_
+warmup_requests=2                         ___x____
+which=best                                __xxx_x_
+whole_image=true                          ____x___
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests import sessions, tiny_center_net, tiny_detection
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval_detection import check_analysis
 
 MAP = 'DetectionBoxes_Precision/mAP@.50IOU'
 
@@ -28,6 +29,12 @@ def test_it_learns(trained):
     assert metrics[MAP] > 0.2
     assert metrics['Loss/object_center'] < 2.0
     assert {'Loss/box/scale', 'Loss/box/offset'} <= set(metrics)
+
+
+def test_the_last_evaluation_is_analyzed(trained):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    (folder,) = (trained / 'analysis').iterdir()
+    check_analysis(folder, metrics)
 
 
 def test_an_export_detects_what_the_estimator_does(trained, tmp_path):

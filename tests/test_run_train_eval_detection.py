@@ -1,5 +1,6 @@
 """Detection through the front door: trained, evaluated, exported, served, fine-tuned."""
 
+import csv
 import json
 import pathlib
 import subprocess
@@ -63,6 +64,36 @@ def test_it_learns(trained):
     metrics = json.loads((trained / 'metrics.json').read_text())['0']
     assert metrics['DetectionBoxes_Precision/mAP@.50IOU'] > 0.2
     assert {'Loss/localization_loss', 'Loss/classification_loss', 'Loss/total_loss'} <= set(metrics)
+
+
+def check_analysis(folder, metrics, prefix='DetectionBoxes_'):
+    """The analysis of a run agrees with its metrics, and names the record of each error."""
+    with open(folder / 'classes.csv', newline='') as file:
+        classes = list(csv.DictReader(file))
+    for row in classes:
+        expected = metrics.get(f'{prefix}PerformanceByCategory/mAP/{row["class"]}', np.nan)
+        assert float(row['AP'] or 'nan') == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    known = [float(row['AP50']) for row in classes if row['AP50']]
+    assert np.mean(known) == pytest.approx(metrics[f'{prefix}Precision/mAP@.50IOU'], abs=1e-5)
+    check_files(folder)
+
+
+def check_files(folder):
+    """All files are there, and each error has the record of its image."""
+    with open(folder / 'errors.csv', newline='') as file:
+        errors = list(csv.DictReader(file))
+    assert all(row['image'] == f'val_{row["record"]}' for row in errors)
+    assert all(row['file'].endswith('val.tfrecord') for row in errors)
+    names = {path.name for path in folder.iterdir()}
+    assert {'report.html', 'error_types.csv', 'f1_score.png', 'labels.png', 'worst'} <= names
+    worst = {path.stem.partition('_')[2] for path in (folder / 'worst').iterdir()}
+    assert worst == {row['image'] for row in errors}
+
+
+def test_the_last_evaluation_is_analyzed(trained):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    assert [path.name for path in (trained / 'analysis').iterdir()] == ['100']
+    check_analysis(trained / 'analysis' / '100', metrics)
 
 
 def test_pictures_are_in_the_events_and_in_the_folder(data, trained):

@@ -1,5 +1,6 @@
 """Rotated detection through the front door: trained, evaluated, exported, served."""
 
+import csv
 import json
 import math
 
@@ -12,6 +13,7 @@ from model_fns.structures import rotated_overlaps, rotated_rectangles
 from model_fns.structures.images import image_header
 from tests import sessions, tiny_rotated
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval_detection import check_files
 
 MAP = 'RotatedBoxes_Precision/mAP@0.5IOU'
 
@@ -56,6 +58,17 @@ def test_it_learns(trained):
     metrics = json.loads((trained / 'metrics.json').read_text())['0']
     assert metrics[MAP] > 0.2
     assert metrics['RotatedBoxes_PerformanceByCategory/AP11@0.5IOU/green'] > 0
+
+
+def test_the_last_evaluation_is_analyzed(trained):
+    folder = trained / 'analysis' / '200'
+    with open(folder / 'classes.csv', newline='') as file:
+        rows = list(csv.DictReader(file))
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    # COCO's rule and Pascal VOC's differ, by less than this where many objects are found.
+    found = [float(row['AP50']) for row in rows if row['AP50']]
+    assert np.mean(found) == pytest.approx(metrics[MAP], abs=0.1)
+    check_files(folder)
 
 
 @pytest.fixture(scope='module')

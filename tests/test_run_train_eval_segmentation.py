@@ -14,7 +14,13 @@ from model_fns.segmentation.networks import backbones
 from tests import sessions, tiny_data, tiny_detection, tiny_segmentation
 from tests.model_fns.datasets.id_files import png
 from tests.model_fns.segmentation import tiny_networks
-from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
+from tests.test_run_train_eval import (
+    NO_EXPORT,
+    csv_rows,
+    estimator_predictions,
+    front_door,
+    latest,
+)
 
 OUTPUTS = {
     'SemanticPredictions',
@@ -92,6 +98,21 @@ def test_it_learns_classes_and_instances(trained):
         'Loss/total_loss',
     } <= set(metrics)
     assert 0.0 <= metrics['panoptic_quality'] <= 1.0
+
+
+def test_the_analysis_agrees_with_the_metrics(trained):
+    metrics = json.loads((trained / 'metrics.json').read_text())['0']
+    folder = trained / 'analysis' / '60'
+    classes, mistakes = (csv_rows(folder / f'{name}.csv') for name in ('classes', 'errors'))
+    assert [row['class'] for row in classes] == ['background', 'green', 'blue']
+    for index, row in enumerate(classes):
+        assert float(row['IoU']) == pytest.approx(metrics[f'miou_1.0_class_{index}'], abs=1e-5)
+        assert float(row['boundary F']) >= 0.0
+    for row in mistakes:
+        assert row['image'] == f'val_{row["record"]}.png' and float(row['iou']) < 0.5
+        assert row['error'] in ('missed', 'false', 'low overlap')
+    assert (folder / 'report.html').exists() and (folder / 'confusion_matrix.png').exists()
+    assert len(list((folder / 'worst').iterdir())) == len({row['image'] for row in mistakes})
 
 
 def test_pictures_raw_files_and_training_metrics(data, trained):

@@ -11,7 +11,7 @@ from estimator_lib.export import serving
 from model_fns.detection.detections import masks
 from tests import sessions, tiny_two_stage
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
-from tests.test_run_train_eval_detection import OUTPUTS, images
+from tests.test_run_train_eval_detection import OUTPUTS, check_analysis, images
 
 tf1 = tf.compat.v1
 
@@ -63,6 +63,13 @@ def test_evaluations_have_the_losses_of_the_stages(trained):
     assert ('DetectionMasks_Precision/mAP@.50IOU' in metrics) == (stages == 3)
     # -1 where no masks were compared.
     assert metrics.get('DetectionMasks_Recall/AR@100 (small)', 0.0) >= 0.0
+
+
+def test_the_last_evaluation_is_analyzed(trained):
+    model_dir, stages = trained
+    metrics = json.loads((model_dir / 'metrics.json').read_text())['0']
+    prefix = 'DetectionMasks_' if stages == 3 else 'DetectionBoxes_'
+    check_analysis(model_dir / 'analysis' / '30', metrics, prefix)
 
 
 @pytest.fixture(scope='module')

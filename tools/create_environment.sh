@@ -8,9 +8,9 @@ folder=$1
 version='import sys; print("%d.%d" % sys.version_info[:2])'
 
 if [ ! -x "$folder/bin/python" ]; then
-  python=$(sh "$(dirname "$0")/find_python.sh") && "$python" -m venv "$folder"
+  python=$(sh "${0%/*}/find_python.sh") && "$python" -m venv "$folder"
 elif [ -n "$PYTHON" ]; then
-  python=$(sh "$(dirname "$0")/find_python.sh") || exit 2
+  python=$(sh "${0%/*}/find_python.sh") || exit 2
   present=$("$folder/bin/python" -c "$version")
   wanted=$("$python" -c "$version")
   if [ "$present" != "$wanted" ]; then

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import uuid
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -230,7 +230,7 @@ def explained_full_disk(model_dir: str) -> Iterator[None]:
     """
     try:
         yield
-    except (tf.errors.OpError, OSError) as error:
+    except (tf.errors.OpError, OSError, IndexError) as error:  # IndexError: of a writer of events
         reason = _file_system_reason(error, _FULL)
         if reason is None:
             raise
@@ -379,8 +379,8 @@ def keep_copy(prefix: str, folder: str) -> str:
     return os.path.join(folder, name)
 
 
-def write_atomically(path: str, text: str) -> None:
-    """Write a file so that a reader sees either the old text or the new one, complete.
+def write_atomically(path: str, content: Union[str, bytes]) -> None:
+    """Write a file so that a reader sees either the old content or the new one, complete.
 
     Raises:
         errors.UserError: the path is a folder.
@@ -389,7 +389,7 @@ def write_atomically(path: str, text: str) -> None:
         raise errors.UserError(f'{path} is a folder, where a file is to be written; remove it.')
     partial = f'{path}.{uuid.uuid4().hex}.partial'
     with tf.io.gfile.GFile(partial, 'w') as file:
-        file.write(text)
+        file.write(content)
     tf.io.gfile.rename(partial, path, overwrite=True)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Dict, Iterator, Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, run_folder
 from estimator_lib.checkpoints.run_folder import LOCK_FILE
 from estimator_lib.cluster import heartbeats, job_state, waiting
@@ -44,6 +44,24 @@ def require(model_dir: str) -> None:
     """
     if model_dir in _lost:
         raise errors.UserError(_lost[model_dir])
+
+
+class LockHook(tf_estimator.SessionRunHook):
+    """Hook that ends a run whose folder another run has taken over.
+
+    Args:
+        model_dir: the folder.
+    """
+
+    sees_each_step = True  # it fetches nothing, so calls may have several steps
+
+    def __init__(self, model_dir: str):
+        self._model_dir = model_dir
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Check the lock of the folder."""
+        del run_context, run_values
+        require(self._model_dir)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
 from estimator_lib.task import IMAGE, Task
-from protos import input_reader_pb2, pipeline_pb2
+from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -129,18 +129,9 @@ def check(
     print('no problem found')
 
 
-def _readers(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-) -> List[Tuple[str, input_reader_pb2.InputReader]]:
-    """Return the readers of a config with their names in messages."""
-    evaluation = enumerate(config.eval_input_reader)
-    named = [(f'eval_input_reader[{index}]', reader) for index, reader in evaluation]
-    return [('train_input_reader', config.train_input_reader), *named]
-
-
 def _check_paths(config: pipeline_pb2.TrainEvalPipelineConfig, problems: _Problems) -> None:
     """Look for all files of the config; later checks stop at the first missing one."""
-    for name, reader in _readers(config):
+    for name, reader in inputs.named_readers(config):
         with problems.collecting(name):
             inputs.input_files(reader)
     checkpoint = config.train_config.fine_tune_checkpoint
@@ -156,7 +147,7 @@ def _check_data(
     problems: _Problems,
 ) -> None:
     """Count and inspect the records of each reader, and print a report of the examples."""
-    readers = _readers(config)
+    readers = inputs.named_readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
     sampled = False
     for name, reader in readers:

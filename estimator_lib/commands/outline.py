@@ -10,6 +10,7 @@ from typing import List, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import environment, errors
+from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
 from estimator_lib.data import inputs
@@ -131,6 +132,11 @@ def last_lines(model_dir: str, metrics: Mapping[str, float]) -> List[str]:
         f'checkpoints, events and pipeline.config: {model_dir}',
         f'curves and pictures: tensorboard --logdir={shlex.quote(model_dir)}',
     ]
+    report = os.path.join(
+        analysis_files.analysis_folder(model_dir, str(step)), analysis_files.REPORT_FILE
+    )
+    if tf.io.gfile.exists(report):
+        lines.append(f'analysis of the last evaluation: {report}')
     if best_export:
         result = _describe(best.step, best.metric, best.value)
         lines.append(f'exported model, the best: {best_export} ({result})')

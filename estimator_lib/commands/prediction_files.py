@@ -1,4 +1,4 @@
-"""Output files of `--mode=predict`: JSON, CSV, COCO results, and files of single images."""
+"""Output files of `--mode=predict`: JSON, CSV, COCO results, annotations, and pictures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.commands import annotation_files
+from estimator_lib.task import Region
 
 # The text files that a benchmark of the task accepts.
 SUBMISSION = 'submission'
-FORMATS = ('json', 'coco', 'csv', SUBMISSION)
+FORMATS = ('json', 'coco', 'csv', SUBMISSION, *annotation_files.FORMATS)
 PREDICTIONS_FILE = 'predictions.json'
 TABLE_FILE = 'predictions.csv'
 COCO_IMAGES_FILE = 'images.json'  # the image ids of COCO results
@@ -59,31 +61,77 @@ class PredictionFiles:
         found_any: whether any entry had rows.
 
     Raises:
-        errors.UserError: `output_dir` is not a folder that can be written to.
+        errors.UserError: `output_dir` is not a folder that can be written to, or has annotations of
+            another program.
     """
 
     def __init__(self, output_dir: str, output_format: str = 'json', atomically: bool = False):
         self._dir = output_dir
         self._format = output_format
+        self._annotations = annotation_files.FORMATS.get(output_format)
         self._atomically = atomically
         self.entries: List[Entry] = []
         self.found_any = False
         if tf.io.gfile.exists(output_dir) and not tf.io.gfile.isdir(output_dir):
             raise errors.UserError(f'--output_dir: {output_dir} is a file; expected a folder.')
+        self._refuse_annotations()
+        folder = os.path.join(output_dir, self._annotations.folder) if self._annotations else ''
         try:
-            tf.io.gfile.makedirs(output_dir)
+            tf.io.gfile.makedirs(folder or output_dir)
         except tf.errors.OpError as error:
             raise errors.UserError(f'--output_dir: {output_dir}: {error.message}.') from None
 
+    def _refuse_annotations(self) -> None:
+        """Refuse a folder with annotations that this program has not written.
+
+        A data set has its own annotations under the same names.
+        """
+        if self._annotations is None:
+            return
+        folder = os.path.join(self._dir, self._annotations.folder)
+        mark_file = os.path.join(self._dir, self._annotations.mark_file)
+        if tf.io.gfile.exists(mark_file):
+            with tf.io.gfile.GFile(mark_file, 'rb') as file:
+                is_foreign = not file.read().startswith(annotation_files.MARK.encode())
+        else:
+            is_foreign = tf.io.gfile.isdir(folder) and bool(tf.io.gfile.listdir(folder))
+        if is_foreign:
+            raise errors.UserError(
+                f'--output_dir: {self._dir} has annotations of another program '
+                f'({self._annotations.folder}, {self._annotations.mark_file}); expected another '
+                'folder.'
+            )
+
+    def write_shared(self, class_names: Sequence[str]) -> None:
+        """Write the files of an annotation format that belong to all images."""
+        if self._annotations is not None:
+            for name, content in self._annotations.encode_shared(class_names).items():
+                self.write_file(name, content)
+
+    def write_annotations(
+        self, image: Entry, stem: str, regions: Sequence[Region], class_names: Sequence[str]
+    ) -> None:
+        """Write the annotations of an image.
+
+        Args:
+            image: its name and size count.
+            stem: of the file.
+            regions: of the image.
+            class_names: see `Region`.
+        """
+        own = self._annotations
+        content = own.encode(os.path.basename(image.name), image.size, regions, class_names)
+        self.write_file(os.path.join(own.folder, stem + own.ending), content)
+
     def add(self, entry: Entry) -> None:
         """Add the predictions of an image, reduced to the needs of the format."""
-        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}[
+        kept = {'json': 'values', 'csv': 'rows', 'coco': 'results', SUBMISSION: 'lines'}.get(
             self._format
-        ]
+        )
         if entry.rows:
             self.found_any = True
-        own = _to_json(getattr(entry, kept))
-        self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**{kept: own}))
+        own = {kept: to_json(getattr(entry, kept))} if kept else {}
+        self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**own))
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file of one image.
@@ -102,7 +150,9 @@ class PredictionFiles:
             raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
 
     def write(self) -> None:
-        """Write the predictions of all images, sorted by name."""
+        """Write the predictions of all images, sorted by name; annotations are written already."""
+        if self._annotations is not None:
+            return
         entries = sorted(self.entries, key=lambda entry: entry.name)
         write = {
             'json': self._write_json,
@@ -155,16 +205,16 @@ class PredictionFiles:
         self.write_file(name, f'{text}\n'.encode())
 
 
-def _to_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Convert a value, which may have NumPy types, to types of JSON."""
     if isinstance(value, Mapping):
-        return {name: _to_json(item) for name, item in value.items()}
+        return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_to_json(item) for item in value]
+        return [to_json(item) for item in value]
     if isinstance(value, bytes):
         return value.decode('utf-8', 'replace')
     if isinstance(value, np.generic):
-        return _to_json(value.item())
+        return to_json(value.item())
     if isinstance(value, np.ndarray):
-        return _to_json(value.tolist())
+        return to_json(value.tolist())
     return value

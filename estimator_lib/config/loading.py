@@ -10,6 +10,7 @@ Nothing in this module builds a graph.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import types
@@ -135,6 +136,11 @@ def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
     text = text_format.MessageToString(config, as_utf8=True)
     _config_files().write_text(text, path)
     return path
+
+
+def hash_config(config: PipelineConfig) -> hashlib._Hash:
+    """Return the SHA-256 of a config, to which more can be added."""
+    return hashlib.sha256(config.SerializeToString(deterministic=True))
 
 
 def _config_files() -> types.ModuleType:

@@ -28,6 +28,8 @@ _UNUSED: Mapping[str, Sequence[str]] = {
     'evaluate': (*_TRAINING, 'export_config'),
     'export': (*_TRAINING, *_EVALUATION),
     'predict': (*_TRAINING, *_EVALUATION),
+    'benchmark': (*_TRAINING, 'export_config'),
+    'compare': (*_TRAINING, *_EVALUATION),
 }
 
 

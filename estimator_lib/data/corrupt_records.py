@@ -133,7 +133,7 @@ def skip_invalid(
         num_parallel_calls: number of records that are mapped at a time.
 
     Returns:
-        Elements (number, position, result of the function).
+        Elements (number, position, record id, result of the function).
     """
 
     def try_one(number: tf.Tensor, rest: Any) -> Any:
@@ -152,7 +152,7 @@ def skip_invalid(
 
     def strip(worked: Any, place: Any, mapped: Any) -> Any:
         del worked
-        return (*place[:2], mapped)
+        return (*place[:3], mapped)
 
     tried = stream.map(unconverted(try_one), num_parallel_calls, deterministic=True)
     return tried.filter(unconverted(keep)).map(unconverted(strip))

@@ -16,7 +16,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data import corrupt_records, example_cache, reader_state, record_inspection
+from estimator_lib.data import (
+    corrupt_records,
+    example_cache,
+    reader_state,
+    record_inspection,
+    record_streams,
+)
 from estimator_lib.data.reader_state import (
     READER,
     READER_SCOPE,
@@ -25,9 +31,13 @@ from estimator_lib.data.reader_state import (
     pop_reader_state,
 )
 from estimator_lib.data.reading import Reading, create_batches, plan_reading
-from estimator_lib.data.record_inspection import check_first_examples, inspect_records
-from estimator_lib.data.record_sources import input_files
-from estimator_lib.data.records import count_records
+from estimator_lib.data.record_inspection import (
+    check_first_examples,
+    examine_first,
+    inspect_records,
+)
+from estimator_lib.data.record_sources import input_files, named_readers
+from estimator_lib.data.records import count_records, known_count
 from estimator_lib.task import Task
 from protos import input_reader_pb2
 
@@ -39,8 +49,11 @@ __all__ = [
     'check_first_examples',
     'count_records',
     'create_input_fn',
+    'examine_first',
     'input_files',
     'inspect_records',
+    'known_count',
+    'named_readers',
     'pop_reader_state',
 ]
 
@@ -66,8 +79,8 @@ class RecordInput:
     """An `input_fn` that reads records.
 
     Without a distribution strategy a call returns tensors: (features, labels) of the next batch.
-    The features have `READER`: `position`, `skipped`, `wait_seconds`. Under a strategy a call
-    returns the dataset, which starts at the position of the latest checkpoint.
+    The features have `READER`: `position`, `skipped`, `records`, `wait_seconds`. Under a strategy a
+    call returns the dataset, which starts at the position of the latest checkpoint.
 
     Args:
         reading: the plan of the reading.
@@ -153,6 +166,15 @@ class RecordInput:
     def ends(self) -> bool:
         """True if the examples end after some epochs."""
         return bool(self._reading.order.num_epochs)
+
+    def locate(self, record_id: int) -> Tuple[str, int]:
+        """Return the path of a record's file, and the index of the record in the file, from 0.
+
+        Args:
+            record_id: one of `ReaderState.records`; of an input with one source, as in evaluation.
+        """
+        file, index = record_streams.locate(self._last_reading.sources[0], record_id)
+        return file.path, index
 
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]

@@ -35,12 +35,14 @@ class ReaderState(NamedTuple):
     Attributes:
         position: int64 [num_sources + 1, 3]: position after this batch.
         skipped: int64 scalar: number of corrupt records skipped since training began.
+        records: int64 [batch]: ids of the records of this batch, as at `record_streams.FILE_SPAN`.
         wait_seconds: float32 scalar: time that the step waited for this batch; None where it is not
             measured (a dataset of a distribution strategy).
     """
 
     position: tf.Tensor
     skipped: tf.Tensor
+    records: Optional[tf.Tensor] = None
     wait_seconds: Optional[tf.Tensor] = None
 
 
@@ -175,8 +177,8 @@ def add_state(
     """Add the reader's state to the features of each batch.
 
     Args:
-        batches: elements ((source index, position, number), features, labels); the first three
-            int64 [batch], see `record_streams.create_stream`.
+        batches: elements ((source index, position, number, record id), features, labels); the
+            first four int64 [batch], see `record_streams.create_stream`.
         fingerprints: int64 [num_sources]: fingerprints of the files of each source.
         start: int64 [num_sources + 1, 3]: start of the streams.
         watch: called with the start of each batch: int64 [num_sources].
@@ -189,7 +191,7 @@ def add_state(
     state = (positions, tf.zeros([num_sources], tf.int64), tf.zeros([], tf.int64))
 
     def advance(state: Tuple[tf.Tensor, ...], batch: Any) -> Any:
-        (source_index, position, number), features, labels = batch
+        (source_index, position, number, record_ids), features, labels = batch
         positions, counts, drawn = state
         if watch is not None:
             positions = _watch_value(positions, watch)
@@ -208,6 +210,7 @@ def add_state(
         reader = {
             'position': tf.concat([rows, totals[tf.newaxis]], axis=0),
             'skipped': skipped,
+            'records': record_ids,
         }
         return (positions, counts, drawn), ({**features, READER: reader}, labels)
 

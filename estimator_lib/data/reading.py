@@ -205,7 +205,7 @@ def create_batches(
         cache: the cache of decoded examples.
 
     Returns:
-        Elements (features, labels); the features have `READER`: `position`, `skipped`.
+        Elements (features, labels); the features have `READER`: `position`, `skipped`, `records`.
     """
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:
@@ -254,7 +254,7 @@ def _create_sources(
 def _create_examples(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Build the elements ((source index, position, number), features, labels) of one source."""
+    """Build the elements of `_decode` of one source."""
     return _decode(reading, source, _create_stream(reading, source, start), cache)
 
 
@@ -297,7 +297,10 @@ def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.dat
 def _decode(
     reading: Reading, source: Source, stream: tf.data.Dataset, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
-    """Decode a stream into elements ((source index, position, number), features, labels)."""
+    """Decode a stream into elements (place, features, labels).
+
+    The place is (source index, position, number, record id), see `record_streams.create_stream`.
+    """
     stream_seed = tf.constant(reading.source_seed(source), tf.int64)
     source_index = tf.constant(source.index, tf.int64)
 
@@ -307,11 +310,13 @@ def _decode(
         return corrupt_records.vary(reading.task, reading.mode, example, seed)
 
     def decode_next(number: tf.Tensor, rest: Any) -> Any:
-        position, (_, record) = rest
-        return number, position, decode(position, record)
+        position, (record_id, record) = rest
+        return number, position, record_id, decode(position, record)
 
-    def with_place(number: tf.Tensor, position: tf.Tensor, example: Any) -> Any:
-        return ((source_index, position, number), *example)
+    def with_place(
+        number: tf.Tensor, position: tf.Tensor, record_id: tf.Tensor, example: Any
+    ) -> Any:
+        return ((source_index, position, number, record_id), *example)
 
     calls = reading.num_parallel_calls
     if reading.order.skip_corrupt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -97,9 +97,31 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
     """
     first = records.first_records(input_files(reader), _FIRST)
     are_all = len(first) < _FIRST
-    if create_sequences(task, reader) is not None:
-        first = [frame for record in first for frame in task.split_sequence(record)]
-    return list(task.check_first_examples(first, are_all))
+    return list(task.check_first_examples(_frames(task, reader, first), are_all))
+
+
+def examine_first(task: Task, reader: input_reader_pb2.InputReader, count: int) -> List[Any]:
+    """Return `Task.examine` of the first valid records of a reader.
+
+    Args:
+        task: examines the records.
+        reader: the reader of the files.
+        count: number of records to read.
+
+    Raises:
+        errors.UserError: there are no files.
+    """
+    first = _frames(task, reader, records.first_records(input_files(reader), count))
+    return [task.examine(record) for record in first if task.check_example(record) is None]
+
+
+def _frames(
+    task: Task, reader: input_reader_pb2.InputReader, payloads: Sequence[bytes]
+) -> Sequence[bytes]:
+    """Return the examples of records: themselves, or the frames of sequences."""
+    if create_sequences(task, reader) is None:
+        return payloads
+    return [frame for record in payloads for frame in task.split_sequence(record)]
 
 
 def find_failure(

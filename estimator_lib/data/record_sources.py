@@ -6,12 +6,15 @@ import dataclasses
 import logging
 import os
 import zlib
-from typing import List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import records
 from estimator_lib.data.sequences import Sequences
 from protos import input_reader_pb2
+
+if TYPE_CHECKING:
+    from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -39,6 +42,15 @@ class Source:
         """Nonzero number made of the names and sizes of the files, without their folder."""
         listed = [(os.path.basename(file.path), file.size) for file in self.files]
         return zlib.crc32(repr(listed).encode()) or 1
+
+
+def named_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    """Return the readers of a config with their names in messages: `eval_input_reader[0]`."""
+    evaluation = enumerate(config.eval_input_reader)
+    named = [(f'eval_input_reader[{index}]', reader) for index, reader in evaluation]
+    return [('train_input_reader', config.train_input_reader), *named]
 
 
 def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile]:

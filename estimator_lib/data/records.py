@@ -16,7 +16,7 @@ import os
 import struct
 import sys
 import zlib
-from typing import BinaryIO, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import BinaryIO, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -59,6 +59,16 @@ class Frame(NamedTuple):
     offset: int
     length: int
 
+    @property
+    def payload_offset(self) -> int:
+        """Offset of the payload, in bytes."""
+        return self.offset + _HEADER_BYTES
+
+    @property
+    def end(self) -> int:
+        """Offset of the next header, in bytes."""
+        return self.offset + self.length + _FRAME_BYTES
+
 
 class FrameError(NamedTuple):
     """A break in the chain of frames before the end of the file.
@@ -76,6 +86,9 @@ class FrameError(NamedTuple):
 
 class _BadFrame(Exception):
     pass
+
+
+_counts: Dict[RecordFile, int] = {}  # of all files that this process has counted
 
 
 def find_files(patterns: Iterable[str], field: str) -> List[RecordFile]:
@@ -110,19 +123,32 @@ def count_records(files: Sequence[RecordFile]) -> int:
         errors.DataError: a file is corrupt; the message has the file and the record.
     """
     with concurrent.futures.ThreadPoolExecutor(_OPENING_THREADS) as pool:
-        return sum(pool.map(_count, files))
+        counts = list(pool.map(_count, files))
+    _counts.update(zip(files, counts))
+    return sum(counts)
 
 
-def list_frames(file: RecordFile) -> Tuple[List[Frame], Optional[FrameError]]:
+def known_count(files: Sequence[RecordFile]) -> Optional[int]:
+    """Return the number of records if this process has counted the files; else None."""
+    counts = [_counts.get(file) for file in files]
+    return None if None in counts else sum(counts)
+
+
+def list_frames(file: RecordFile, start: int = 0) -> Tuple[List[Frame], Optional[FrameError]]:
     """List the frames of a file by their headers alone, and the error that breaks their chain.
 
     Payloads are not read, so their CRCs may still be wrong. The error is a truncated header or
     payload, or a wrong CRC of a length; None where the chain ends with the file.
+
+    Args:
+        file: the file.
+        start: offset of the first header, in bytes; its frame has the index 0.
     """
     frames: List[Frame] = []
-    offset = 0
+    offset = start
     with _open(file) as stream:
         try:
+            stream.seek(start)
             while header := stream.read(_HEADER_BYTES):
                 length = _payload_length(header, offset)
                 following = offset + length + _FRAME_BYTES

@@ -6,15 +6,19 @@ import contextlib
 import dataclasses
 import logging
 import time
+from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from estimator_lib import tf_estimator
+from estimator_lib.analysis import collecting, label_samples
+from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
 from estimator_lib.graphs import evaluation, losses, task_checks
 from estimator_lib.hooks import summaries
+from estimator_lib.run_records import results
 from estimator_lib.task import Task
 from protos import eval_pb2, pipeline_pb2
 
@@ -47,6 +51,8 @@ class Evaluator:
         exporters: called after each evaluation.
         stopping: updated after each evaluation; None for no early stopping.
         graph_hook_fn: changes the graph, as in `model_fn.create_model_fn`.
+        analyze_from: evaluations of this step and later ones, and that of the last checkpoint, are
+            analyzed, see `estimator_lib.analysis`; None: none is.
 
     Attributes:
         stopping: the early stopping, or None.
@@ -63,8 +69,10 @@ class Evaluator:
         exporters: Sequence[export_policies.Exporter] = (),
         stopping: Optional[early_stopping.EarlyStopping] = None,
         graph_hook_fn: Optional[Callable[[], None]] = None,
+        analyze_from: Optional[float] = None,
     ):
         self._task = task
+        self._config = config
         self._eval_config = config.eval_config
         self._evaluation_fn = evaluation.create_evaluation_fn(task, config, graph_hook_fn)
         self._estimator = estimator
@@ -72,6 +80,11 @@ class Evaluator:
         self._exporters = list(exporters)
         self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
         self._pictures: Dict[str, summaries.ExamplePictures] = {}
+        self._results = results.Results(estimator.model_dir, main_metrics(task, config))
+        self._collectors: Dict[str, collecting.Collector] = {}
+        self._analyze_from = None if task.create_analyzer() is None else analyze_from
+        self._analyzed_step: Optional[int] = None
+        self._labels: Optional[futures.Future[Optional[label_samples.DrawnLabels]]] = None
         self.stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
@@ -87,17 +100,32 @@ class Evaluator:
             Whether training should stop.
         """
         step = checkpoint_files.checkpoint_step(checkpoint_path)
-        if step != self.last_step:
+        first = self._analyze_from
+        analyzes = first is not None and (is_final or step >= first)
+        # Early stopping may tell only after an evaluation that it was the last one.
+        if step != self.last_step or (analyzes and step != self._analyzed_step):
+            for collector in self._collectors.values():
+                collector.enabled = analyzes
+            self._analyzed_step = step if analyzes else None
             self.last_metrics = {
                 each.name: self._evaluate_set(each, checkpoint_path) for each in self._sets
             }
             self.last_step = step
             evaluated.write(self._estimator.model_dir, step, self.last_metrics)
-        first = self.last_metrics[self._sets[0].name]
-        should_stop = self.stopping is not None and self.stopping.update(step, first)
+            self._results.add(checkpoint_path, step, self.last_metrics)
+        if is_final:
+            self._results.draw()
+        else:
+            self._results.draw_if_due()
+        metrics = self.last_metrics[self._sets[0].name]
+        should_stop = self.stopping is not None and self.stopping.update(step, metrics)
         for exporter in self._exporters:
-            exporter.export(step, checkpoint_path, first, is_final)
+            exporter.export(step, checkpoint_path, metrics, is_final)
         return should_stop
+
+    def draw_results(self) -> None:
+        """Draw the curves of the evaluations so far, see `run_records.results`."""
+        self._results.draw()
 
     def _evaluate_set(self, examples: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
         started = time.monotonic()
@@ -110,6 +138,16 @@ class Evaluator:
             self._pictures[examples.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
         log_metrics(self._task, f'{examples.title}, step {step}', metrics, seconds, first)
+        if examples.name in self._collectors:
+            name = str(step) if examples is self._sets[0] else f'{step}_{examples.name}'
+            write_analysis(
+                self._task,
+                self._collectors[examples.name],
+                analysis_files.analysis_folder(self._estimator.model_dir, name),
+                metrics,
+                f'{examples.title}, step {step}',
+                self._labels.result() if self._labels else None,
+            )
         return metrics
 
     def _values(
@@ -128,17 +166,32 @@ class Evaluator:
                     examples.input_fn,
                     self._hooks(examples),
                 )
+            if self._analyzed_step is not None and self._labels is None:
+                # Building the graph takes all of Python; the network leaves time to it.
+                self._labels = label_samples.start_drawing(self._task, self._config)
             values = session.evaluate(checkpoint_path)
         self._sessions[examples.name] = session
         return values, session.seconds_to_first_batch
 
     def _hooks(self, examples: EvaluationSet) -> List[tf_estimator.SessionRunHook]:
-        if not self._eval_config.num_visualizations:
-            return []
-        eval_dir = self._estimator.eval_dir(examples.name)
-        pictures = create_pictures(self._task, self._eval_config, eval_dir)
-        self._pictures[examples.name] = pictures
-        return [pictures]
+        hooks: List[tf_estimator.SessionRunHook] = []
+        if self._eval_config.num_visualizations:
+            eval_dir = self._estimator.eval_dir(examples.name)
+            pictures = create_pictures(self._task, self._eval_config, eval_dir)
+            self._pictures[examples.name] = pictures
+            hooks.append(pictures)
+        if self._analyze_from is not None:
+            collector = collecting.Collector(self._task, examples.input_fn.locate)
+            collector.enabled = self._analyzed_step is not None
+            self._collectors[examples.name] = collector
+            hooks.append(collector)
+        return hooks
+
+
+def main_metrics(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Return the names of the metrics, those that the config names first."""
+    chosen = (config.export_config.best.metric, config.train_config.early_stopping.metric)
+    return [*dict.fromkeys(name for name in (*chosen, *task.metric_names()) if name)]
 
 
 def create_pictures(
@@ -158,6 +211,41 @@ def create_pictures(
         eval_config.visualization_export_dir,
         task.files,
     )
+
+
+def write_analysis(
+    task: Task,
+    collector: collecting.Collector,
+    folder: str,
+    metrics: Mapping[str, float],
+    subtitle: str,
+    labels: Optional[label_samples.DrawnLabels] = None,
+) -> None:
+    """Write the analysis of an evaluation, if there was one.
+
+    Args:
+        task: draws the worst examples.
+        collector: the hook of the evaluation.
+        folder: path of the folder to write; an older one is replaced.
+        metrics: metrics of the evaluation by name.
+        subtitle: description of the examples and of the evaluated model.
+        labels: labels of the data; None: they are not drawn.
+    """
+    started = time.monotonic()
+    analyzed = collector.finish(metrics)
+    if analyzed is None:
+        return
+    shown = task.worth_showing(metrics)
+    path = analysis_files.write(
+        folder,
+        analyzed,
+        lambda each: task.draw(each.features, each.outputs, each.labels or None, shown),
+        {task.metric_title(name): value for name, value in metrics.items()},
+        f'{task.name.capitalize()}: analysis of an evaluation',
+        f'{subtitle}, {analyzed.count} examples',
+        labels,
+    )
+    log.info('analysis, %.1f s: %s', time.monotonic() - started, path)
 
 
 def log_metrics(

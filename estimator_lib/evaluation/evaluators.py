@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -12,6 +13,7 @@ from estimator_lib.evaluation import early_stopping, evaluating
 from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
+from estimator_lib.run_records import results
 from estimator_lib.task import Task
 from protos import input_reader_pb2, pipeline_pb2
 
@@ -39,12 +41,19 @@ def create_evaluator(
     """
     sets = evaluation_sets(task, config, eval_training_data)
     stopping = create_stopping(config, estimator.model_dir, eval_training_data)
+    step = checkpoint_files.latest_step(estimator.model_dir)
+    results.Results(estimator.model_dir).forget_after(step)
     exporters = export_policies.create_exporters(task, config, estimator.model_dir, graph_hook_fn)
     exporters += [
         export_policies.EstimatorExporter(exporter, estimator, config.train_config.num_steps)
         for exporter in further_exporters
     ]
-    return evaluating.Evaluator(task, config, estimator, sets, exporters, stopping, graph_hook_fn)
+    analyze_from = None
+    if config.eval_config.analyze:
+        analyze_from = config.train_config.num_steps or math.inf
+    return evaluating.Evaluator(
+        task, config, estimator, sets, exporters, stopping, graph_hook_fn, analyze_from
+    )
 
 
 def create_stopping(
@@ -101,6 +110,13 @@ def _named_eval_readers(
     return [
         (reader.name or str(index), reader) for index, reader in enumerate(config.eval_input_reader)
     ]
+
+
+def eval_readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> Dict[str, input_reader_pb2.InputReader]:
+    """Return the readers of the evaluation sets by the names of their folders: `eval_0`."""
+    return {f'eval_{name}': reader for name, reader in _named_eval_readers(config)}
 
 
 def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:

@@ -9,6 +9,8 @@ from typing import Any, Dict, List, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
+from estimator_lib.analysis import collecting
+from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
@@ -55,10 +57,10 @@ class FileSession(Passes):
 
     def _measure(self) -> Measured:
         features, labels = self._input_fn()
-        features, _ = inputs.pop_reader_state(features)
+        features, state = inputs.pop_reader_state(features)
         outputs = self._file.outputs(features)
         metrics = self._task.metrics(outputs, features, labels)
-        summaries.offer_examples(features, outputs, labels)
+        summaries.offer_examples(features, outputs, labels, state and state.records)
         return Measured(metrics, {})
 
 
@@ -69,6 +71,7 @@ def evaluate_file(
     sets: Sequence[evaluating.EvaluationSet],
     config: tf_estimator.RunConfig,
     model_dir: Optional[str] = None,
+    analyze: bool = False,
 ) -> Dict[str, Dict[str, float]]:
     """Evaluate a file as a checkpoint is evaluated, but without losses.
 
@@ -79,6 +82,7 @@ def evaluate_file(
         sets: the evaluation sets.
         config: the config of the session, with the random seed.
         model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
+        analyze: write `model_dir/analysis/<file>/` too, where the task has an analysis.
 
     Returns:
         The metrics, by evaluation set.
@@ -95,8 +99,11 @@ def evaluate_file(
         pictures: List[summaries.ExamplePictures] = []
         if eval_dir and eval_config.num_visualizations:
             pictures.append(evaluating.create_pictures(task, eval_config, eval_dir))
+        collector = collecting.Collector(task, examples.input_fn.locate)
+        collector.enabled = analyze and model_dir is not None
+        hooks = [*pictures, *([collector] if collector.enabled else [])]
         with evaluating.explained(examples.input_fn):
-            session = FileSession(task, file, examples.input_fn, config, pictures)
+            session = FileSession(task, file, examples.input_fn, config, hooks)
             values = session.evaluate()
         session.close()
         metrics = results[examples.name] = task.finish_metrics(values)
@@ -107,6 +114,10 @@ def evaluate_file(
         seconds = time.monotonic() - started
         what = f'{examples.title}, {name}'
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
+        if collector.enabled:
+            folder = name if examples is sets[0] else f'{name}_{examples.name}'
+            folder = analysis_files.analysis_folder(str(model_dir), folder)
+            evaluating.write_analysis(task, collector, folder, metrics, what)
     if model_dir:
         tf.io.gfile.makedirs(model_dir)
         checkpoint_files.write_atomically(

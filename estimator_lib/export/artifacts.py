@@ -14,6 +14,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.config import loading
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -76,7 +77,7 @@ def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dic
         `global_step`, `checkpoint`, and a `fingerprint` of the config and the checkpoint's index,
         which has checksums of all values.
     """
-    content = hashlib.sha256(config.SerializeToString(deterministic=True))
+    content = loading.hash_config(config)
     if tf.io.gfile.exists(checkpoint + '.index'):
         with tf.io.gfile.GFile(checkpoint + '.index', 'rb') as file:
             content.update(file.read())

@@ -58,7 +58,7 @@ def create_evaluation_fn(
 
     @tf.autograph.experimental.do_not_convert
     def build(features: Features, labels: Labels) -> EvaluationGraph:
-        features, _ = inputs.pop_reader_state(features)
+        features, state = inputs.pop_reader_state(features)
         features, labels = batches.named_features(features), batches.named_labels(labels)
         predictions = task.predict(features, ModeKeys.EVAL, labels)
         task_checks.require_tensors(task, 'predict', predictions)
@@ -70,7 +70,7 @@ def create_evaluation_fn(
         metrics = replica_batches.build_once(
             lambda *batch: _create_metrics(task, *batch), (outputs, features, labels)
         )
-        summaries.offer_examples(features, outputs, labels)
+        summaries.offer_examples(features, outputs, labels, state and state.records)
         batch_size = tf.cast(tf.shape(features[SOURCE_ID])[0], tf.float32)
         return EvaluationGraph(
             losses[losses_lib.TOTAL_LOSS],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,15 +24,17 @@ _EXAMPLES = 'examples_to_draw'
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
-    """Hook that writes scalars as events, after a session's first step and every n steps.
+    """Hook that writes scalars as events: after the first step, every n steps, and at saves.
 
-    From the second time on, they include `speed/steps_per_second` since the last time, and
-    `speed/waiting_for_data`, the fraction of that time in which steps waited for the input.
+    From the second time on, they include `speed/steps_per_second` and `speed/examples_per_second`
+    since the last time, and `speed/waiting_for_data`, the fraction of that time in which steps
+    waited for the input.
 
     Args:
         scalars: float32 scalars by tag.
         folder: the folder of the events.
         every_n_steps: write when the global step is a multiple of this number.
+        batch_size: number of examples of a global step.
         wait_seconds: float32 scalar: seconds that the step waited for its input; None: not known.
     """
 
@@ -41,16 +43,19 @@ class TrainingScalars(global_steps.GlobalStepHook):
         scalars: Mapping[str, tf.Tensor],
         folder: str,
         every_n_steps: int,
+        batch_size: int,
         wait_seconds: Optional[tf.Tensor] = None,
     ):
         self._fetches = dict(scalars), [] if wait_seconds is None else [wait_seconds]
         self._folder = folder
         self._every_n_steps = every_n_steps
+        self._batch_size = batch_size
 
     def session_begun(self) -> None:
         """Start counting at the session's first step."""
         self._next = self.step + 1
         self._interval: Optional[progress.Interval] = None
+        self._latest: Optional[Tuple[Dict[str, Any], Sequence[Any]]] = None
 
     def fetches(self) -> Any:
         """Return the scalars, and the seconds that the step waited."""
@@ -59,21 +64,46 @@ class TrainingScalars(global_steps.GlobalStepHook):
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Write the scalars if they are due."""
         del run_context
-        scalars, waited = run_values.results
+        self._latest = run_values.results
         if self._interval is not None:
-            self._interval.waiting += float(sum(waited))
+            self._interval.waiting += float(sum(self._latest[1]))
         if self.step >= self._next:
-            scalars = {tag: float(value) for tag, value in scalars.items()}
-            if self._interval is not None:
-                seconds = max(self._interval.seconds(), 1e-9)
-                steps = self.step - self._interval.step
-                scalars['speed/steps_per_second'] = steps / seconds
-                if waited:
-                    fraction = min(1.0, self._interval.waiting / seconds)
-                    scalars['speed/waiting_for_data'] = fraction
-            self._interval = progress.Interval(self.step)
-            write(self._folder, self.step, scalars)
+            self.write_latest()
             self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+
+    def write_latest(self) -> None:
+        """Write the scalars of the latest step, unless they are written."""
+        if self._latest is None:
+            return
+        fetched, waited = self._latest
+        self._latest = None
+        scalars = {tag: float(value) for tag, value in fetched.items()}
+        if self._interval is not None:
+            seconds = max(self._interval.seconds(), 1e-9)
+            rate = (self.step - self._interval.step) / seconds
+            scalars['speed/steps_per_second'] = rate
+            scalars['speed/examples_per_second'] = rate * self._batch_size
+            if waited:
+                fraction = min(1.0, self._interval.waiting / seconds)
+                scalars['speed/waiting_for_data'] = fraction
+        self._interval = progress.Interval(self.step)
+        write(self._folder, self.step, scalars)
+
+
+class ScalarsAtSaves(tf1.train.CheckpointSaverListener):
+    """Listener that writes the scalars of each saved step, before an evaluation of it reads them.
+
+    Args:
+        scalars: writes the scalars. The session calls it before the hook that saves.
+    """
+
+    def __init__(self, scalars: TrainingScalars):
+        self._scalars = scalars
+
+    def before_save(self, session: tf1.Session, global_step_value: int) -> None:
+        """Write the scalars."""
+        del session, global_step_value
+        self._scalars.write_latest()
 
 
 class TrainingPictures(global_steps.GlobalStepHook):
@@ -120,7 +150,9 @@ class TrainingPictures(global_steps.GlobalStepHook):
         self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
         features, labels = run_values.results
         drawn = {
-            f'training/{index}': self._draw(_example(features, index), {}, _example(labels, index))
+            f'training/{index}': self._draw(
+                copy_example(features, index), {}, copy_example(labels, index)
+            )
             for index in range(len(features[SOURCE_ID]))
         }
         pictures = {tag: picture for tag, picture in drawn.items() if picture is not None}
@@ -128,7 +160,7 @@ class TrainingPictures(global_steps.GlobalStepHook):
 
 
 class TrainingHistograms(global_steps.GlobalStepHook):
-    """Hook that writes summaries of the graph when `TrainingScalars` writes scalars.
+    """Hook that writes summaries of the graph after a session's first step and every n steps.
 
     Unlike `tf.compat.v1.train.SummarySaverHook` it counts steps exactly, also where a run reads the
     global step after its update, and where a loop runs several steps in one call.
@@ -169,25 +201,26 @@ def training_hooks(
     scalars: Mapping[str, tf.Tensor],
     folder: str,
     every_n_steps: int,
+    batch_size: int,
     wait_seconds: Optional[tf.Tensor] = None,
-) -> List[tf1.train.SessionRunHook]:
-    """Create the hooks that write events of training.
+) -> Tuple[List[tf1.train.SessionRunHook], List[tf1.train.CheckpointSaverListener]]:
+    """Create the hooks that write events of training, and their listeners of saves.
 
     Args:
         scalars: float32 scalars by tag.
         folder: the folder of the events.
         every_n_steps: write every n steps; 0: never.
+        batch_size: number of examples of a global step.
         wait_seconds: float32 scalar: seconds that the step waited for its input; None: not known.
     """
     if not every_n_steps:
-        return []
-    hooks: List[tf1.train.SessionRunHook] = [
-        TrainingScalars(scalars, folder, every_n_steps, wait_seconds)
-    ]
+        return [], []
+    writer = TrainingScalars(scalars, folder, every_n_steps, batch_size, wait_seconds)
+    hooks: List[tf1.train.SessionRunHook] = [writer]
     merged = tf1.summary.merge_all()
     if merged is not None:
         hooks.append(TrainingHistograms(merged, folder, every_n_steps))
-    return hooks
+    return hooks, [ScalarsAtSaves(writer)]
 
 
 def histograms(variables: Sequence[tf.Variable]) -> None:
@@ -234,12 +267,40 @@ def get_writer(folder: str) -> tf1.summary.FileWriter:
         return tf1.summary.FileWriterCache.get(folder)
 
 
-def offer_examples(features: Features, outputs: Tensors, labels: Optional[Labels]) -> None:
-    """Store an evaluation's batch in the graph, for an `ExamplePictures` hook of its session.
+class Offered(NamedTuple):
+    """Batch of an evaluation, for hooks of its session.
 
-    Two parts meet here: the model function has the tensors, and the evaluator has the folder.
+    Attributes:
+        features: features of the batch.
+        outputs: outputs of `Task.postprocess`.
+        labels: labels of the batch; empty where there are none.
+        records: int64 [batch], ids of the records; None where they are not known.
     """
-    tf1.get_collection_ref(_EXAMPLES)[:] = [(features, outputs, labels or {})]
+
+    features: Features
+    outputs: Tensors
+    labels: Labels
+    records: Optional[tf.Tensor] = None
+
+
+def offer_examples(
+    features: Features,
+    outputs: Tensors,
+    labels: Optional[Labels],
+    records: Optional[tf.Tensor] = None,
+) -> None:
+    """Store an evaluation's batch in the graph, for hooks that draw or analyze its examples.
+
+    Two parts meet here: the model function has the tensors, and the evaluator has the folder. See
+    `Offered` for the arguments.
+    """
+    tf1.get_collection_ref(_EXAMPLES)[:] = [Offered(features, outputs, labels or {}, records)]
+
+
+def offered_examples() -> Offered:
+    """Return the batch that `offer_examples` has stored in the current graph."""
+    (batch,) = tf1.get_collection(_EXAMPLES)
+    return batch
 
 
 class ExamplePictures(tf1.train.SessionRunHook):
@@ -272,7 +333,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
 
     def begin(self) -> None:
         """Limit the fetches to the examples that may be drawn."""
-        (batches,) = tf1.get_collection(_EXAMPLES)
+        batches = tuple(offered_examples()[:3])
         # All steps fetch them, so that all steps run the same compiled graph.
         self._fetches = tf.nest.map_structure(lambda batch: batch[: self._count], batches)
 
@@ -293,7 +354,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
         features, outputs, labels = run_values.results
         batch_size = len(next(iter(outputs.values())))
         for index in range(min(batch_size, self._count - len(self._examples))):
-            example = [_example(batch, index) for batch in (features, outputs, labels)]
+            example = [copy_example(batch, index) for batch in (features, outputs, labels)]
             self._examples.append((example[0], example[1], example[2] or None))
 
     def write(self, step: int, shown: Shown = AS_CONFIGURED) -> None:
@@ -332,6 +393,7 @@ def _file_name(number: int, source_id: bytes) -> str:
     return f'{number:03d}_{os.path.splitext(name)[0]}'
 
 
-def _example(batch: Dict[str, np.ndarray], index: int) -> Dict[str, Any]:
+def copy_example(batch: Mapping[str, np.ndarray], index: int) -> Dict[str, Any]:
+    """Return the values of one example of a batch."""
     # Copies, because a view would keep its whole batch in memory.
     return {name: copy.copy(values[index]) for name, values in batch.items()}

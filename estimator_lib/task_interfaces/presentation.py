@@ -44,6 +44,25 @@ class Description(NamedTuple):
     files: Mapping[str, bytes] = {}
 
 
+class Region(NamedTuple):
+    """Object or area that was found in an image, for files of annotations; in pixels.
+
+    Attributes:
+        class_index: position of its class in `Presentation.class_names`.
+        box: ymin, xmin, ymax and xmax; of a rotated box, those around its corners.
+        rotated: center y and x, height, width, and the angle in radians, clockwise; None: the box
+            is axis-aligned.
+        corners: [4, 2], y and x of the corners of a rotated box, in order; None as `rotated`.
+        mask: bool [height, width] of the image; None: only the box is known.
+    """
+
+    class_index: int
+    box: Sequence[float]
+    rotated: Optional[Sequence[float]] = None
+    corners: Optional[np.ndarray] = None
+    mask: Optional[np.ndarray] = None
+
+
 class Presentation:
     """Optional methods of a task for pictures, tables and files of results.
 
@@ -154,6 +173,22 @@ class Presentation:
 
         Returns:
             JSON objects; None: COCO has no such results.
+        """
+        del features, outputs, shown
+        return None
+
+    def regions(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Optional[Sequence[Region]]:
+        """Return the objects or areas of one image that `describe` describes.
+
+        Args:
+            features: see `describe`.
+            outputs: see `describe`.
+            shown: limits on the outputs.
+
+        Returns:
+            Regions; None: the task finds none in images.
         """
         del features, outputs, shown
         return None

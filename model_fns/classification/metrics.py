@@ -50,12 +50,22 @@ def class_accuracy_name(index: int) -> str:
 def finish(values: Mapping[str, Any]) -> Dict[str, float]:
     """Return scalars from the accumulated values; a class without examples has no accuracy."""
     confusion = np.asarray(values[CONFUSION])
-    right, total = np.diag(confusion), confusion.sum(axis=1)
+    metrics = accuracies(np.diag(confusion), confusion.sum(axis=1))
+    if RECALL_5 in values:
+        metrics[RECALL_5] = float(values[RECALL_5])
+    return metrics
+
+
+def accuracies(right: np.ndarray, total: np.ndarray) -> Dict[str, float]:
+    """Return the accuracy of all examples and of each class with examples.
+
+    Args:
+        right: [num_classes], numbers of right predictions by label.
+        total: [num_classes], numbers of examples by label.
+    """
     metrics = {ACCURACY: float(right.sum() / max(1, total.sum()))}
     for index in np.flatnonzero(total):
         metrics[class_accuracy_name(int(index))] = float(right[index] / total[index])
-    if RECALL_5 in values:
-        metrics[RECALL_5] = float(values[RECALL_5])
     return metrics
 
 

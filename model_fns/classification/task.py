@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.analysis import parts
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
 from estimator_lib.export import deployable
@@ -25,9 +26,18 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report, layers
+from estimator_lib.task_interfaces.analysis import Resampler
+from model_fns import checkpoint_scopes, class_analysis, class_report, layers
 from model_fns.backbones import registry
-from model_fns.classification import config_rules, inputs, losses, metrics, preprocessing
+from model_fns.classification import (
+    config_rules,
+    inputs,
+    losses,
+    metrics,
+    preprocessing,
+    resampling,
+)
+from model_fns.classification.analysis import ClassificationAnalyzer
 from model_fns.classification.deployable import (
     CLASSES,
     LOGITS,
@@ -342,6 +352,23 @@ class ClassificationTask(Task):
         """Report the number of images of each class."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
         return class_report.class_report(examined, names, 'images')
+
+    def label_figures(
+        self, examined: Mapping[str, Sequence[class_report.Counts]]
+    ) -> Sequence[parts.Figure]:
+        """Return the number of images of each class."""
+        names = dict(enumerate(self._class_names(), self._labels_offset))
+        return class_analysis.class_figures(examined, names, 'images')
+
+    def create_analyzer(self) -> ClassificationAnalyzer:
+        """Create an analyzer of one evaluation."""
+        return ClassificationAnalyzer(
+            self._class_names(), self._labels_offset, self._preprocess.denormalize
+        )
+
+    def create_resampler(self, examples: Arrays) -> Resampler:
+        """Create a function from a sample of images to the accuracies."""
+        return resampling.create_resampler(examples, self._num_classes)
 
     def _class_names(self) -> List[str]:
         names = {} if self._label_map is None else self._label_map.names

@@ -19,7 +19,8 @@ from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
-_TRAINED = ('evaluate', 'export', 'predict')  # modes that need a model, not its training
+# Modes that need a model, not its training.
+_TRAINED = ('evaluate', 'export', 'predict', 'benchmark', 'compare')
 
 
 def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:
@@ -109,13 +110,18 @@ def load_file(
         settings: single fields that replace those of the options.
         folders: further folders to search for label maps.
     """
+    is_builtin = path.startswith(builtin_configs.PREFIX)
     path = builtin_configs.resolve(path)
     config = config_lib.load_pipeline_config(path)
+    if is_builtin:
+        demo.locate_data(config)
     if _is_trained(options):
         checkpoint = options.checkpoint_path or options.checkpoint_dir or ''
         beside = [options.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]
         folders = [*folders, *beside]
-        label_map_files.localize(config, folders, only_names=options.mode in ('export', 'predict'))
+        label_map_files.localize(
+            config, folders, only_names=options.mode in ('export', 'predict', 'compare')
+        )
     config = config_lib.apply_overrides(config, options.config_override)
     config = config_lib.apply_settings(config, settings or options.set)
     return _sample_evaluations(options, config)

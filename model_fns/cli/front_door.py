@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional
+import os
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
 
 from estimator_lib import distribution, errors, training
+from estimator_lib.benchmarking import benchmark
 from estimator_lib.commands import check, outline, predict
+from estimator_lib.comparison import compare
+from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
@@ -17,7 +22,7 @@ from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
 from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns import build_task, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs
+from model_fns.cli import builtin_configs, chosen_models, flag_configs, video_prediction
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
 from model_fns.datasets.beam import runs
@@ -75,6 +80,8 @@ def run(options: RunOptions) -> None:
         'export': _export,
         'predict': _predict,
         'check': _check,
+        'benchmark': _benchmark,
+        'compare': _compare,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     if handles_signals:
@@ -126,15 +133,23 @@ def _evaluate(options: RunOptions) -> None:
         options.model_dir,
         chosen_models.chosen_checkpoint(options),
         _training_sample(options),
+        analyze=options.analyze,
     )
     _print_metrics(config, metrics)
 
 
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
+    if options.analyze:  # its place is in the folder of a run
+        _require(options, 'model_dir')
     config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
-        build_task(config, options.mode), config, path, options.model_dir, _training_sample(options)
+        build_task(config, options.mode),
+        config,
+        path,
+        options.model_dir,
+        _training_sample(options),
+        options.analyze,
     )
     _print_metrics(config, metrics, artifacts.read_metrics(path))
 
@@ -209,7 +224,16 @@ def _predict(options: RunOptions) -> None:
         skips=options.on_error == 'skip',
         tiling=_tiling(options),
     )
-    count, output_dir = sources.count(), options.output_dir
+    output_dir, videos = options.output_dir, sources.videos()
+    if videos:
+        if runner is not None:
+            raise errors.UserError('--runner: videos are predicted without one; leave it out.')
+        skipped = video_prediction.predict_videos(
+            predictor, task, videos, output_dir, prediction_options, *decoding
+        )
+        _print_predicted('videos', len(videos), skipped, output_dir)
+        return
+    count = sources.count()
     if runner is None:
         skipped = predict.predict_images(
             predictor, task, sources, output_dir, prediction_options, count
@@ -225,9 +249,11 @@ def _predict(options: RunOptions) -> None:
             prediction_options,
             runner,
         )
-    print(
-        f'images predicted: {count - len(skipped)}, skipped: {len(skipped)}; {options.output_dir}'
-    )
+    _print_predicted('images', count, skipped, output_dir)
+
+
+def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:
+    print(f'{kind} predicted: {count - len(skipped)}, skipped: {len(skipped)}; {output_dir}')
     print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
 
 
@@ -249,6 +275,34 @@ def _check(options: RunOptions) -> None:
     check.check(
         make_task, config, options.model_dir, check_all=options.check_all, validate=validate
     )
+
+
+def _benchmark(options: RunOptions) -> None:
+    _require(options, 'model_dir')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    checkpoint = chosen_models.chosen_checkpoint(options)
+    lines = benchmark.benchmark(task, config, checkpoint, options.model_dir, training)
+    print('\n'.join(lines))
+    print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {options.model_dir}')
+
+
+def _compare(options: RunOptions) -> None:
+    paths = options.model_dirs
+    for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
+        if not options.has_default(name):
+            raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
+    if len(set(paths)) < 2 or len(set(paths)) < len(paths):
+        raise errors.UserError(
+            f'--mode=compare needs --model_dir of two or more different runs; got '
+            f'{errors.shortened(paths) or "none"}.'
+        )
+    configs = [
+        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in paths
+    ]
+    tasks = [build_task(config, options.mode) for config in configs]
+    compared = compare_runs.read_runs(paths, configs, tasks)
+    print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
 
 
 def _training_sample(options: RunOptions) -> int:

@@ -18,6 +18,7 @@ class RunOptions:
 
     mode: str = 'train_and_evaluate'
     model_dir: Optional[str] = None
+    model_dirs: Tuple[str, ...] = ()  # all values of `--model_dir`, the last of which is above
 
     # The config.
     pipeline_config_path: Optional[str] = None
@@ -40,6 +41,7 @@ class RunOptions:
     eval_training_data: bool = False
     sample_1_of_n_eval_examples: int = 1
     sample_1_of_n_eval_on_train_examples: int = 5
+    analyze: bool = False
 
     # Export.
     export_dir: Optional[str] = None

@@ -30,6 +30,9 @@ VERSION = 2
 # Environment variable with the path of another cache folder.
 CACHE_VARIABLE = 'DEMO_CACHE_DIR'
 
+# The folder of the set in the configs of the package.
+CONFIG_FOLDER = 'data/demo'
+
 _SEED = 20
 _SPLITS = ('train', 'val')
 
@@ -172,6 +175,30 @@ def demo_pipeline_text(task: str = 'detection', paths: Optional[DemoDataset] = N
         reader.label_map_path = paths.label_map
         reader.tf_record_input_reader.input_path.append(paths.pattern(subset, split))
     return text_format.MessageToString(config)
+
+
+def locate_data(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Set the paths of a config that reads `CONFIG_FOLDER` to those of `demo_dataset()`.
+
+    A `CONFIG_FOLDER` in the working directory is read as it is.
+
+    Args:
+        config: changed in place.
+    """
+    readers = [config.train_input_reader, *config.eval_input_reader]
+    start = f'{CONFIG_FOLDER}/'
+    needs_data = any(reader.label_map_path.startswith(start) for reader in readers)
+    if not needs_data or os.path.isdir(CONFIG_FOLDER):
+        return
+    folder = demo_dataset().folder
+
+    def located(path: str) -> str:
+        return str(folder / path[len(start) :]) if path.startswith(start) else path
+
+    for reader in readers:
+        reader.label_map_path = located(reader.label_map_path)
+        paths = reader.tf_record_input_reader.input_path
+        paths[:] = [located(path) for path in paths]
 
 
 def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:

@@ -16,11 +16,11 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_lib import errors
-from estimator_lib.commands.predict import Image
+from estimator_lib.commands.inference import Image
 from estimator_lib.data import image_decoding, records
 from estimator_lib.export.serving import ENCODED_IMAGE
 from model_fns.datasets import image_files
-from model_fns.datasets.files import folder_files
+from model_fns.datasets.files import folder_files, videos
 
 tf1 = tf.compat.v1
 
@@ -91,6 +91,19 @@ class Images(NamedTuple):
         of_records = (len(records.list_frames(file)[0]) for file in self.record_files)
         return len(self.paths) + sum(of_records)
 
+    def videos(self) -> Sequence[str]:
+        """Return the paths of videos; empty: they are images.
+
+        Raises:
+            errors.UserError: there are both.
+        """
+        paths = [path for path in self.paths if path.lower().endswith(videos.ENDINGS)]
+        if paths and (len(paths) < len(self.paths) or self.record_files):
+            raise errors.UserError(
+                f'--images: {paths[0]} is a video, and there are images too; expected one kind.'
+            )
+        return paths
+
     def refuse_overwriting(self, output_dir: str) -> None:
         """Refuse a folder where a picture would overwrite an image.
 
@@ -130,7 +143,8 @@ def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int]
     Args:
         pattern: an image file, a glob of them, a folder (with the folders in it; files that do not
             end as images do are left out), a text file with a path in each line (relative ones are
-            looked for beside the list), a TFRecord file or a glob of them (`image/encoded`).
+            looked for beside the list), a TFRecord file or a glob of them (`image/encoded`). Videos
+            in place of images are found too; in a folder only if it has no images.
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size; None: no limit.
 
@@ -224,12 +238,14 @@ def _numbers(paths: Sequence[str]) -> List[int]:
 def _matches(pattern: str) -> List[str]:
     """Return the files of a pattern; a folder that a glob matches stays, to be reported later."""
     if tf.io.gfile.isdir(pattern):
-        found = [
+        paths = [
             os.path.join(folder, name)
             for folder, names in folder_files.walk(pattern)
             for name in names
-            if folder_files.is_image(name)
+            if not name.startswith('.')
         ]
+        found = [path for path in paths if folder_files.is_image(os.path.basename(path))]
+        found = found or [path for path in paths if path.lower().endswith(videos.ENDINGS)]
         if not found:
             raise errors.DataError(
                 f'--images: the folder {pattern} has no images; expected files that end in '

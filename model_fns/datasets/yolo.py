@@ -13,6 +13,7 @@ from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import keypoints, paired, polygons
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap, to_id
@@ -41,10 +42,17 @@ class KeypointShape(NamedTuple):
 
 
 class _Object(NamedTuple):
-    """Object of a line; the box (ymin, xmin, ymax, xmax) and keypoints are in pixels."""
+    """Object of a line; boxes and keypoints are in pixels.
+
+    Attributes:
+        class_id: its class.
+        box: ymin, xmin, ymax, xmax; or a rotated box, see `rotated_rectangles`.
+        mask: PNG of its pixels; None: it is a box.
+        points: its keypoints.
+    """
 
     class_id: int
-    box: List[float]
+    box: Sequence[float]
     mask: Optional[bytes] = None
     points: Sequence[float] = ()
 
@@ -61,6 +69,8 @@ class Yolo(paired.PairedSource):
         annotation_folder: of the text files.
         names: of the classes by their numbers; None: those of the label map.
         shape: of the keypoints; None: there are none.
+        is_rotated: whether records get the smallest rotated box around each polygon, in place of
+            masks; a box gets the angle 0.
     """
 
     needs_annotation = False
@@ -71,10 +81,12 @@ class Yolo(paired.PairedSource):
         annotation_folder: str,
         names: Optional[Mapping[int, str]],
         shape: Optional[KeypointShape] = None,
+        is_rotated: bool = False,
     ):
         super().__init__(image_folder, annotation_folder)
         self._names = names
         self._shape = shape
+        self._is_rotated = is_rotated
 
     def _is_annotation(self, name: str) -> bool:
         return super()._is_annotation(name) and name not in _NAME_FILES
@@ -92,7 +104,7 @@ class Yolo(paired.PairedSource):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """Return the record features of an image's objects; polygons become masks."""
+        """Return the record features of an image's objects; polygons become masks or boxes."""
         objects: List[_Object] = []
         text = folder_files.read_text(str(item.annotation)) if item.annotation else ''
         for number, line in enumerate(text.splitlines(), 1):
@@ -103,9 +115,10 @@ class Yolo(paired.PairedSource):
             except errors.DataError as problem:
                 report.leave_out(f'{item.annotation}, line {number}', problem)
         ids = [item.class_id for item in objects]
-        boxes = [item.box for item in objects]
+        boxes: List[Any] = [item.box for item in objects]
         names = [classes.item(class_id).name for class_id in ids]
-        features = sources.box_features(boxes, ids, names, header)
+        box_features = rotated_boxes.box_features if self._is_rotated else sources.box_features
+        features = box_features(boxes, ids, names, header)
         masks = [item.mask for item in objects]
         features.update(polygons.mask_features(masks, boxes, header))
         if any(item.points for item in objects):
@@ -122,7 +135,7 @@ class Yolo(paired.PairedSource):
         if self._shape is not None:
             return self._pose(class_id, values, header, report)
         if len(values) == _BOX_NUMBERS:
-            return _Object(class_id, report.fit(_box(values, header), header))
+            return _Object(class_id, self._fit(_box(values, header), header, report))
         if _has_visibilities(values):
             raise errors.DataError(
                 f'{len(values)} numbers after the class; keypoints behind a box, it seems: name '
@@ -132,9 +145,25 @@ class Yolo(paired.PairedSource):
             raise errors.DataError(f'{len(values)} numbers after the class; {_EXPECTED}.')
         xs = [x * header.width for x in values[::2]]
         ys = [y * header.height for y in values[1::2]]
+        if self._is_rotated:
+            points = [side for point in zip(xs, ys) for side in point]
+            rotated = rotated_boxes.smallest_box(points).tolist()
+            rotated_boxes.check_box(rotated, header)
+            return _Object(class_id, rotated)
         box = report.fit([min(ys), min(xs), max(ys), max(xs)], header)
         polygon = [side for point in zip(xs, ys) for side in point]
         return _Object(class_id, box, polygons.draw([polygon], header))
+
+    def _fit(
+        self, box: Sequence[float], header: images.ImageHeader, report: sources.Report
+    ) -> Sequence[float]:
+        """Clip a box; rotated, it gets the angle 0."""
+        top, left, bottom, right = report.fit(box, header)
+        if not self._is_rotated:
+            return top, left, bottom, right
+        rotated = [(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0]
+        rotated_boxes.check_box(rotated, header)
+        return rotated
 
     def _class_id(self, index: int, classes: LabelMap) -> int:
         if self._names is None:
@@ -159,7 +188,7 @@ class Yolo(paired.PairedSource):
                 f'{len(values)} numbers after the class; expected a box and {count} x {numbers} of '
                 'keypoints (kpt_shape).'
             )
-        box = report.fit(_box(values[:_BOX_NUMBERS], header), header)
+        box = self._fit(_box(values[:_BOX_NUMBERS], header), header, report)
         points: List[float] = []
         for start in range(_BOX_NUMBERS, len(values), numbers):
             x, y = values[start : start + 2]
@@ -303,4 +332,4 @@ def _from_arguments(arguments: argparse.Namespace) -> Source:
     if path is None or not path.endswith(_YAML_ENDINGS):
         path = find_names_file(annotations, _DATA_FILES)
     shape = read_keypoint_shape(path) if path else None
-    return Yolo(arguments.images, annotations, names, shape)
+    return Yolo(arguments.images, annotations, names, shape, arguments.boxes == 'rotated')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +20,7 @@ from model_fns.structures.label_map import FIRST_ID, LabelMap
 tf1 = tf.compat.v1
 
 _MOST_BOXES = 2000  # boxes that are compared with anchors
-_AT_ONCE = 20_000_000  # pairs of a box and an anchor in memory at one time
+_AT_ONCE = 4_000_000  # pairs of a box and an anchor in memory at one time
 _TOO_MANY = 0.2  # fraction of boxes without an anchor that causes a warning
 _PERCENTILES = (5, 50, 95)
 _ROUNDING = 1e-4  # tolerance for boxes beyond the image, because of rounding
@@ -151,21 +151,42 @@ def _sentence(
     return [f'{reader}: {sum(counts)} boxes {place} {text}']
 
 
-def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> DataReport:
-    """Report the sizes of boxes at the network's input, and of anchors.
+class Fit(NamedTuple):
+    """Anchors beside the boxes that they are for.
+
+    Attributes:
+        anchors: [A, K], in pixels of the network's input.
+        similarity: [m], of boxes with their best anchor.
+        threshold: least similarity of a match.
+        meaning: meaning of the threshold.
+        size: height and width of the network's input.
+    """
+
+    anchors: np.ndarray
+    similarity: np.ndarray
+    threshold: float
+    meaning: str
+    size: Size
+
+
+def fit_anchors(
+    model: Detector, records: Sequence[Record]
+) -> Tuple[Optional[np.ndarray], Optional[Fit]]:
+    """Compute the boxes at the network's input, and the fit of the anchors.
 
     Args:
         model: the detector.
-        readers: results of `examine`, by reader; the first with records is reported.
+        records: results of `examine`.
+
+    Returns:
+        Boxes [n, K] in pixels of the input, None without boxes; and the fit of at most 2000 of
+        them, None for a model without anchors.
     """
-    records = next((records for records in readers.values() if records), ())
     records = [record for record in records if len(record.boxes)]
     if not records:
-        return DataReport()
+        return None, None
     sizes = _input_sizes(model.resizer, sorted({record.size for record in records}))
-    lines = []
     scaled = _scaled(model, records, [sizes[record.size][0] for record in records])
-    lines.append(f'boxes: {_spread(_roots(model, np.concatenate(scaled)))}')
     # Anchors depend on the size of the input; the most common size is used.
     by_size = collections.Counter(sizes[record.size][1] for record in records)
     size = by_size.most_common(1)[0][0]
@@ -173,17 +194,36 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
         [boxes for record, boxes in zip(records, scaled) if sizes[record.size][1] == size]
     )
     boxes = boxes[:: -(-len(boxes) // _MOST_BOXES)]
-    fit = _fit(model, boxes, size)
+    return np.concatenate(scaled), _fit(model, boxes, size)
+
+
+def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> DataReport:
+    """Report the sizes of boxes at the network's input, and of anchors.
+
+    Args:
+        model: the detector.
+        readers: results of `examine`, by reader; the first with records is reported.
+    """
+    boxes, fit = fit_anchors(model, first_records(readers))
+    if boxes is None:
+        return DataReport()
+    lines = [f'boxes: {_spread(_roots(model, boxes))}']
     if fit is None:
         return DataReport(lines)
-    similarity, anchors, threshold, meaning = fit
-    lines.append(f'anchors: {_spread(_roots(model, anchors))}, for inputs of {size[0]} x {size[1]}')
-    without = float(np.mean(similarity < threshold))
-    sentence = f'{without:.1%} of {len(boxes):,} boxes overlap no anchor by {threshold:g}'
+    height, width = fit.size
+    sides = _spread(_roots(model, fit.anchors))
+    lines.append(f'anchors: {sides}, for inputs of {height} x {width}')
+    count, without = len(fit.similarity), float(np.mean(fit.similarity < fit.threshold))
+    sentence = f'{without:.1%} of {count:,} boxes overlap no anchor by {fit.threshold:g}'
     lines.append(f'matches: {sentence}')
     if without <= _TOO_MANY:
         return DataReport(lines)
-    return DataReport(lines, [f'{sentence}, {meaning}: the anchors do not fit the boxes'])
+    return DataReport(lines, [f'{sentence}, {fit.meaning}: the anchors do not fit the boxes'])
+
+
+def first_records(readers: Mapping[str, Sequence[Record]]) -> Sequence[Record]:
+    """Return the records of the first reader that has any."""
+    return next((records for records in readers.values() if records), ())
 
 
 def _input_sizes(resizer: ImageResizer, sizes: Sequence[Size]) -> Dict[Size, Tuple[Size, Size]]:
@@ -234,8 +274,8 @@ def _spread(sides: np.ndarray) -> str:
     )
 
 
-def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, Any, float, str]]:
-    """Compute similarities [M], anchors [A, K] in pixels, the threshold and its meaning."""
+def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Fit]:
+    """Compute the fit of anchors to boxes [m, K], in pixels of inputs of a size."""
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.create_global_step()
         block = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
@@ -250,4 +290,4 @@ def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Tuple[Any, 
             session.run(fit.similarity, {block: boxes[start : start + step]})
             for start in range(0, len(boxes), step)
         ]
-        return np.concatenate(similarities), anchors, fit.threshold, fit.meaning
+        return Fit(anchors, np.concatenate(similarities), fit.threshold, fit.meaning, size)

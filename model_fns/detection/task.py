@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.analysis.parts import Figure
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.export.deployable import Deployable, Ops
@@ -21,18 +22,22 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
+    Region,
     Shown,
     Task,
     Tensors,
 )
-from model_fns import class_report
+from estimator_lib.task_interfaces.analysis import Resampler
+from model_fns import class_analysis, class_report
 from model_fns.detection import box_report, detector, fields, metrics
 from model_fns.detection import rules as config_rules
+from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import augmentation, first_examples, inputs, sequences
 from model_fns.detection.detections import descriptions, masks, merging, pictures
 from model_fns.detection.metrics import best_f1
+from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.layers import quantization
 from model_fns.structures import label_map as label_maps
 from model_fns.structures import label_map_files
@@ -63,6 +68,7 @@ class DetectionTask(Task):
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
         augmentations: see `Task.augmentations`.
+        analyzed: evaluator whose shape and classes are analyzed; None: no analysis.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class DetectionTask(Task):
         label_map: Optional[label_maps.LabelMap] = None,
         across_replicas: Sequence[str] = (),
         augmentations: Sequence[str] = (),
+        analyzed: Optional[CocoEvaluator] = None,
     ):
         self._model = model
         self._reader = reader
@@ -86,6 +93,7 @@ class DetectionTask(Task):
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
         self._augmentations = tuple(augmentations)
+        self._analyzed = analyzed
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -120,6 +128,7 @@ class DetectionTask(Task):
             label_map,
             config_rules.synchronized_fields(config.model),
             [option.WhichOneof('preprocessing_step') for option in options],
+            metrics.build_analyzed(config.eval_config, model.num_classes, label_map),
         )
 
     @property
@@ -195,11 +204,15 @@ class DetectionTask(Task):
         return outputs
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
-        """Build the metrics; a model without classes is evaluated with the first class only."""
-        if not self._model.tells_classes:
-            first = tf.zeros(tf.shape(labels[fields.CLASSES])[:2], tf.int32)
-            labels = {**labels, fields.CLASSES: tf.one_hot(first, self._model.num_classes)}
-        return self._evaluator.create(outputs, features, labels)
+        """Build the metrics; see `_evaluated_labels`."""
+        return self._evaluator.create(outputs, features, self._evaluated_labels(labels))
+
+    def _evaluated_labels(self, labels: Labels) -> Labels:
+        """Return labels; a model without classes is evaluated with the first class only."""
+        if self._model.tells_classes:
+            return labels
+        first = tf.zeros(tf.shape(labels[fields.CLASSES])[:2], tf.int32)
+        return {**labels, fields.CLASSES: tf.one_hot(first, self._model.num_classes)}
 
     def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
         """Split the values of an evaluation into scalars by name."""
@@ -230,13 +243,21 @@ class DetectionTask(Task):
     ) -> Description:
         """Describe detections by names and boxes in pixels, with a picture of the best."""
         drawer = self._drawer.showing(shown)
-        detections = descriptions.find(
-            outputs, features[fields.IMAGE].shape, drawer.least_score, shown
-        )
+        detections = self._find(features, outputs, shown)
         rows = descriptions.rows(detections, drawer.class_names)
         return Description(
             descriptions.values(detections, rows), rows, drawer.draw(features, outputs)
         )
+
+    def regions(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Region]:
+        """Return the detections that `describe` describes, with masks if there are any."""
+        return descriptions.regions(self._find(features, outputs, shown))
+
+    def _find(self, features: Arrays, outputs: Arrays, shown: Shown) -> descriptions.Found:
+        shape = features[fields.IMAGE].shape
+        return descriptions.find(outputs, shape, self._drawer.least_score, shown)
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
         """Describe the score threshold and its source."""
@@ -398,6 +419,33 @@ class DetectionTask(Task):
             [*left_out, *classes.warnings, *boxes.warnings],
             [*classes.problems, *boxes.problems],
         )
+
+    def create_analyzer(self) -> Optional[analyzer.DetectionAnalyzer]:
+        """Create an analyzer of errors by type, confusions and curves."""
+        if self._analyzed is None:
+            return None
+        return analyzer.DetectionAnalyzer(self._analyzed, self._shown_score, self._evaluated_labels)
+
+    def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
+        """Create a function from a sample of images to average precisions."""
+        return (
+            None
+            if self._analyzed is None
+            else resampling.create_resampler(examples, self._analyzed)
+        )
+
+    def _shown_score(self, metrics: Mapping[str, float]) -> float:
+        """Return the least score of detections that are shown, given the metrics."""
+        return self._drawer.showing(self.worth_showing(metrics)).least_score
+
+    def label_figures(
+        self, examined: Mapping[str, Sequence[box_report.Record]]
+    ) -> Sequence[Figure]:
+        """Return figures of the classes, and of the boxes beside the anchors."""
+        names = self._reader.class_names()
+        counts = {name: [each.counts() for each in records] for name, records in examined.items()}
+        classes = class_analysis.class_figures(counts, names, 'objects')
+        return [*classes, *label_figures.box_figures(self._model, examined)]
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
         """Return sizes without padding, int32 [B, 3]; None if inputs cannot contain padding."""

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from estimator_lib.drawing import colors, visualization
-from estimator_lib.task import Arrays
+from estimator_lib.task import Arrays, Region
 from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
 from model_fns.structures import run_lengths
@@ -119,24 +119,36 @@ class Drawer:
             for index in largest[:top_k]
         ]
 
-    def coco_results(self, outputs: Arrays, top_k: Optional[int]) -> List[Dict[str, Any]]:
-        """Return the run lengths of each instance, else of each class; scores are 1.
+    def regions(self, outputs: Arrays, top_k: Optional[int] = None) -> List[Region]:
+        """Return each instance, else each class, the largest first, with the box around it.
 
         Args:
             outputs: see `numbers`.
-            top_k: number of regions, the largest first; None: all.
+            top_k: number of regions; None: all.
         """
         classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
-        regions = np.asarray(outputs.get(fields.INSTANCE_PREDICTIONS, classes + 1))
-        ids, counts = np.unique(regions[regions > 0], return_counts=True)
-        masks = [regions == ids[index] for index in np.argsort(-counts, kind='stable')[:top_k]]
+        areas = np.asarray(outputs.get(fields.INSTANCE_PREDICTIONS, classes + 1))
+        ids, counts = np.unique(areas[areas > 0], return_counts=True)
+        masks = [areas == ids[index] for index in np.argsort(-counts, kind='stable')[:top_k]]
+        return [
+            Region(int(np.bincount(classes[mask]).argmax()), _box(mask), mask=mask)
+            for mask in masks
+        ]
+
+    def coco_results(self, outputs: Arrays, top_k: Optional[int]) -> List[Dict[str, Any]]:
+        """Return the run lengths of the regions; scores are 1.
+
+        Args:
+            outputs: see `numbers`.
+            top_k: see `regions`.
+        """
         return [
             {
-                'category_id': int(np.bincount(classes[mask]).argmax()),
-                'segmentation': run_lengths.encode(mask),
+                'category_id': region.class_index,
+                'segmentation': run_lengths.encode(region.mask),
                 'score': 1.0,
             }
-            for mask in masks
+            for region in self.regions(outputs, top_k)
         ]
 
     def id_pngs(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
@@ -213,6 +225,12 @@ def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
     outline = _outline(ids)
     picture[outline] = instance_colors[outline]
     return np.rint(picture).astype(np.uint8)
+
+
+def _box(mask: np.ndarray) -> List[float]:
+    """Return ymin, xmin, ymax and xmax around the pixels of a mask, which has some."""
+    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    return [float(rows[0]), float(columns[0]), float(rows[-1] + 1), float(columns[-1] + 1)]
 
 
 def _outline(ids: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.analysis import parts
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
@@ -21,13 +22,16 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
+    Region,
     Shown,
     Task,
     Tensors,
 )
-from model_fns import checkpoint_scopes, class_report
+from estimator_lib.task_interfaces.analysis import Resampler
+from model_fns import checkpoint_scopes, class_analysis, class_report
 from model_fns.layers import quantization
 from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
+from model_fns.segmentation.analysis import analyzer, resampling
 from model_fns.segmentation.data import (
     class_weights,
     evaluation_sizes,
@@ -122,7 +126,6 @@ class SegmentationTask(Task):
             num_steps=config.train_config.num_steps,
             quantization=quantization.from_config(config.graph_rewriter),
         )
-        _check_raw_predictions(config)
         if model.export.output_stride:
             _export_network(network, model.export)
         class_weights.configured_weights(model.loss, dataset.num_classes)
@@ -319,6 +322,13 @@ class SegmentationTask(Task):
             self._drawer.id_pngs(features, outputs),
         )
 
+    def regions(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Region]:
+        """Return instances or classes, see `pictures.Drawer.regions`."""
+        _refuse_threshold(shown)
+        return self._drawer.regions(outputs, shown.top_k)
+
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
@@ -407,6 +417,21 @@ class SegmentationTask(Task):
         names = dict(enumerate(self._dataset.class_names))
         return class_report.class_report(examined, names, 'pixels')
 
+    def label_figures(
+        self, examined: Mapping[str, Sequence[class_report.Counts]]
+    ) -> Sequence[parts.Figure]:
+        """Return the number of pixels of each class."""
+        names = dict(enumerate(self._dataset.class_names))
+        return class_analysis.class_figures(examined, names, 'pixels')
+
+    def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
+        """Create an analyzer of one evaluation."""
+        return analyzer.SegmentationAnalyzer(self._dataset.class_names, self._dataset.ignore_label)
+
+    def create_resampler(self, examples: Arrays) -> Resampler:
+        """Create a function from a sample of images to scores of classes."""
+        return resampling.create_resampler(examples, self._metrics)
+
     @property
     def _reads_instances(self) -> bool:
         of_instances = self._has('edge') and self._model.edge.of_instances
@@ -443,16 +468,6 @@ class SegmentationTask(Task):
                 self._dataset.ignore_label,
             )
         return self._class_weights
-
-
-def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse `save_raw_predictions` without a folder for the files."""
-    is_asked = config.model.segmentation.evaluation.save_raw_predictions
-    if is_asked and not config.eval_config.visualization_export_dir:
-        raise errors.ConfigError(
-            'model.segmentation.evaluation.save_raw_predictions: the files are written beside the '
-            'pictures, and eval_config.visualization_export_dir is not set; expected a folder.'
-        )
 
 
 def _refuse_threshold(shown: Shown) -> None:

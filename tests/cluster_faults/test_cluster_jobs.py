@@ -3,6 +3,7 @@
 The campaign of all modes, roles and moments is `make chaos`; this is a small part of it.
 """
 
+import csv
 import json
 import os
 import resource
@@ -99,6 +100,17 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
     for kind in ('best', 'latest', 'final'):
         assert list((tmp_path / 'export' / kind).glob('*/saved_model.pb'))
     assert list((tmp_path / 'eval_0').glob('events*'))
+    # The evaluator writes the table; what the chief has trained is in it.
+    with open(tmp_path / 'results.csv', newline='') as file:
+        lines = list(csv.DictReader(file))
+    last = lines[-1]
+    # The loss is the mean of those recorded since the line before: there may be none.
+    assert any(line['train/loss'] and float(line['train/loss']) > 0 for line in lines)
+    assert int(last['step']) == finished['step']
+    assert float(last['eval_0/accuracy']) == metrics['0']['accuracy']
+    assert (tmp_path / 'results.png').exists()
+    (start,) = json.loads((tmp_path / 'run.json').read_text())['starts']
+    assert (start['status'], start['last_step']) == ('finished', finished['step'])
 
 
 def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(few_layers, tmp_path):
@@ -223,7 +235,7 @@ def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(few_l
         tmp_path,
         *quick,
         '--num_train_steps=10',
-        preexec_fn=lambda: limit_files(100_000),
+        preexec_fn=lambda: limit_files(1_000_000),  # more than a graph, less than a checkpoint
     )
     assert done.returncode == 2, done.stderr
     assert f'cannot be written to model_dir {tmp_path}: File too large' in done.stderr

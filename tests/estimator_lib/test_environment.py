@@ -145,6 +145,13 @@ def test_a_start_does_not_import_setuptools():
     assert done.stdout.split() == [b'False', b'True'], done.stderr
 
 
+def test_versions_of_what_computes(versions):
+    versions((3, 10, 4), tensorflow='2.16.2', protobuf='6.31.0', numpy=None)
+    found = environment.version_numbers()
+    assert (found['tensorflow'], found['protobuf']) == ('2.16.2', '6.31.0')
+    assert found['numpy'] is None and found['python']
+
+
 def test_a_container_has_less_memory_than_its_machine(monkeypatch, tmp_path):
     (tmp_path / 'limit').write_text('4096\n')
     (tmp_path / 'none').write_text('max\n')

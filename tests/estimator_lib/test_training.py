@@ -1,6 +1,7 @@
 """The engine around a toy task: a line fitted to points, so that every number is known."""
 
 import contextlib
+import csv
 import json
 import logging
 import re
@@ -32,7 +33,30 @@ def saved_slope(model_dir):
     return tf.train.load_variable(str(model_dir), 'slope')
 
 
-def test_it_descends_as_computed_by_hand_and_reports_all_sets(config, tmp_path):
+def read_results(run, *columns):
+    """The cells of results.csv, line by line."""
+    with open(run / 'results.csv', newline='') as file:
+        return [tuple(float(row[name]) for name in columns) for row in csv.DictReader(file)]
+
+
+def evaluated_in(run):
+    """The steps of the lines of results.csv."""
+    return [step for (step,) in read_results(run, 'step')]
+
+
+def read_starts(run):
+    return json.loads((run / 'run.json').read_text())['starts']
+
+
+def loss_of(step):
+    """The loss of a step of training, by hand."""
+    x = np.array([(1.0, 2.0), (3.0, 4.0)][(step - 1) % 2])
+    return np.mean(np.square((slope_after(step - 1) - 3.0) * x))
+
+
+@pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
+def test_it_descends_as_computed_by_hand_and_reports_all_sets(config, tmp_path, loop):
+    config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
     metrics = training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     slope = slope_after(6)
     assert saved_slope(tmp_path / 'run') == pytest.approx(slope, rel=1e-5)
@@ -43,6 +67,31 @@ def test_it_descends_as_computed_by_hand_and_reports_all_sets(config, tmp_path):
     assert metrics['0']['Loss/squared'] == pytest.approx((slope - 3) ** 2 * 30 / 4, rel=1e-3)
     written = json.loads((tmp_path / 'run' / 'metrics.json').read_text())
     assert written['global_step'] == 6 and written['again']['error'] == metrics['again']['error']
+    # The scalars of a step are recorded after the first step, and where a checkpoint is saved.
+    of_training = [(loss_of(1) + loss_of(2)) / 2, loss_of(4), loss_of(6)]
+    columns = 'step', 'train/Loss/squared', 'learning_rate', 'eval_0/error', 'eval_again/error'
+    assert read_results(tmp_path / 'run', *columns) == [
+        pytest.approx((step, loss, 0.05, error_after(step), error_after(step)), rel=1e-3)
+        for step, loss in zip((2, 4, 6), of_training)
+    ]
+    assert all(rate > 0 for (rate,) in read_results(tmp_path / 'run', 'examples_per_second'))
+    assert (tmp_path / 'run' / 'results.png').read_bytes().startswith(b'\x89PNG')
+    (start,) = read_starts(tmp_path / 'run')
+    assert (start['status'], start['last_step']) == ('finished', 6)
+    assert list(start['data']) == ['train', 'eval_0', 'eval_again']
+
+
+def test_training_and_then_evaluation_leave_the_same_line(config, tmp_path):
+    config.train_config.num_steps = 4
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+    assert not (tmp_path / 'run' / 'results.csv').exists()
+    for _ in range(2):
+        training.evaluate(Line(), config, str(tmp_path / 'run'))
+        (line,) = read_results(tmp_path / 'run', 'step', 'train/Loss/squared', 'eval_0/error')
+        mean = (loss_of(1) + loss_of(2) + loss_of(4)) / 3
+        assert line == pytest.approx((4, mean, error_after(4)), rel=1e-3)
+        (tmp_path / 'run' / 'results.png').unlink()
+    assert len(read_starts(tmp_path / 'run')) == 1
 
 
 def test_keep_max_and_cadence_are_obeyed(config, tmp_path):
@@ -124,7 +173,6 @@ def evaluated_steps(caplog, name='eval_input_reader[0] (points.tfrecord)'):
 @pytest.fixture
 def log(caplog):
     caplog.set_level(logging.INFO, logger='estimator_lib')
-    logging.getLogger('estimator_lib').propagate = True
     return caplog
 
 
@@ -155,7 +203,8 @@ def test_training_ends_when_evaluations_get_no_better(config, tmp_path, log):
     stopping.metric, stopping.patience_evaluations = 'error', 2
     config.train_config.num_steps = 40
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
-    assert evaluated_steps(log) == [2, 4, 6]
+    assert evaluated_steps(log) == evaluated_in(tmp_path / 'run') == [2, 4, 6]
+    assert [start['status'] for start in read_starts(tmp_path / 'run')] == ['finished']
 
 
 def test_training_examples_are_evaluated_too_when_asked(config, tmp_path, log):
@@ -258,14 +307,19 @@ def test_a_run_that_early_stopping_has_ended_does_not_go_on(config, stopped):
     config.train_config.early_stopping.patience_evaluations = 3
     training.train_and_evaluate(Line(), config, str(stopped))
     assert checkpoint_files.latest_step(str(stopped)) == 8
+    assert evaluated_in(stopped) == [2, 4, 6, 8]
+    # The second call trained nothing.
+    assert [start['first_step'] for start in read_starts(stopped)] == [0, 6]
 
 
 def test_early_stopping_starts_anew_where_checkpoints_are_deleted(config, stopped, log):
     for path in [*stopped.glob('model.ckpt-*'), stopped / 'checkpoint']:
         path.unlink()
     log.clear()
+    earlier = (stopped / 'results.csv').read_text()
     training.train_and_evaluate(Line(), config, str(stopped))
-    assert evaluated_steps(log) == [2, 4, 6]
+    assert evaluated_steps(log) == evaluated_in(stopped) == [2, 4, 6]
+    assert (stopped / 'results.1.csv').read_text() == earlier
     assert checkpoint_files.latest_step(str(stopped)) == 6
 
 
@@ -303,6 +357,7 @@ def test_an_evaluation_that_was_killed_is_made_first_after_a_restart(
     config.eval_config.schedule.start_delay_seconds = delay
     training.train_and_evaluate(Line(), config, str(run))
     assert evaluated_steps(log) == ([2, 6] if delay else [2, 4, 6])
+    assert evaluated_in(run) == evaluated_steps(log)
     best = json.loads((run / 'export' / 'best' / 'best.json').read_text())
     assert best['step'] == 2
 
@@ -321,7 +376,7 @@ def test_a_run_of_more_steps_does_not_evaluate_again_what_it_begins_with(config,
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     config.train_config.num_steps = 6
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
-    assert evaluated_steps(log) == [2, 4, 6]
+    assert evaluated_steps(log) == evaluated_in(tmp_path / 'run') == [2, 4, 6]
 
 
 def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_path, log):
@@ -331,6 +386,8 @@ def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_pa
     )
     assert evaluated_steps(log) == [6]
     assert metrics['0']['error'] == pytest.approx(error_after(6), rel=1e-4)
+    ((step, rate),) = read_results(tmp_path / 'watch', 'step', 'learning_rate')
+    assert (step, rate) == (6, 0.05) and (tmp_path / 'watch' / 'results.png').exists()
 
 
 def test_training_computes_in_bfloat16_and_evaluation_does_not(config, monkeypatch):

@@ -30,7 +30,7 @@ from model_fns.datasets.files import image_lists
 
 # Formats with rotated boxes only, and formats with boxes of both kinds.
 _ROTATED = ('dota', 'hrsc')
-_EITHER = ('voc', 'coco')
+_EITHER = ('voc', 'coco', 'yolo')
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
@@ -71,8 +71,8 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--boxes',
         choices=('upright', 'rotated'),
-        help='voc, coco: what records get (default upright); rotated: robndbox elements, or the '
-        'smallest rotated boxes around polygons. dota, hrsc: always rotated',
+        help='voc, coco, yolo: what records get (default upright); rotated: robndbox elements, or '
+        'the smallest rotated boxes around polygons. dota, hrsc: always rotated',
     )
     parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
     parser.add_argument(

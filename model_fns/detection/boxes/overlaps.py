@@ -8,7 +8,9 @@ from model_fns.structures import rotated_overlaps
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:
-    """Compute areas [n] of boxes [n, 4]."""
+    """Compute areas [n] of boxes [n, 4] or outlines [n, 4, 2]."""
+    if boxes.ndim == 3:
+        return rotated_overlaps.areas(boxes)
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 

@@ -6,10 +6,11 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 import numpy as np
 
-from estimator_lib.task import Arrays, Shown
+from estimator_lib.task import Arrays, Region, Shown
 from model_fns.detection import fields
 from model_fns.detection.detections.masks import binary_masks
 from model_fns.structures import run_lengths
+from model_fns.structures.label_map import to_index
 
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 _ROTATED_NAMES = ('cy', 'cx', 'h', 'w')
@@ -132,11 +133,8 @@ def coco_results(found: Found) -> List[Dict[str, Any]]:
     each, or zeros. A rotated box becomes a `segmentation` of one polygon, and its `bbox` is the
     enclosing axis-aligned box.
     """
-    boxes = found.boxes
-    if found.corners is not None:
-        boxes = np.concatenate([found.corners.min(axis=1), found.corners.max(axis=1)], axis=1)
     results = []
-    for index, (top, left, bottom, right) in enumerate(boxes):
+    for index, (top, left, bottom, right) in enumerate(_enclosing_boxes(found)):
         result: Dict[str, Any] = {
             'category_id': int(found.ids[index]),
             'bbox': [round(float(x), 3) for x in (left, top, right - left, bottom - top)],
@@ -153,6 +151,27 @@ def coco_results(found: Found) -> List[Dict[str, Any]]:
             result['keypoints'] = np.where(there, triples, 0.0).ravel().tolist()
         results.append(result)
     return results
+
+
+def _enclosing_boxes(found: Found) -> np.ndarray:
+    """Return the axis-aligned boxes [n, 4], or those around the corners of rotated boxes."""
+    if found.corners is None:
+        return found.boxes
+    return np.concatenate([found.corners.min(axis=1), found.corners.max(axis=1)], axis=1)
+
+
+def regions(found: Found) -> List[Region]:
+    """Convert detections to regions of an image, for files of annotations."""
+    return [
+        Region(
+            class_index=int(to_index(found.ids[index])),
+            box=box.tolist(),
+            rotated=None if found.corners is None else found.boxes[index].tolist(),
+            corners=None if found.corners is None else found.corners[index],
+            mask=None if found.masks is None else found.masks[index],
+        )
+        for index, box in enumerate(_enclosing_boxes(found))
+    ]
 
 
 def dota_lines(stem: str, found: Found, class_names: Mapping[int, str]) -> Dict[str, List[str]]:

@@ -22,6 +22,7 @@ from protos import eval_pb2
 __all__ = [
     'METRICS_SETS',
     'Metrics',
+    'build_analyzed',
     'build_metrics',
     'find_instance_sets',
     'list_metrics_sets',
@@ -222,6 +223,18 @@ def build_metrics(
                 )
         evaluators.append(evaluator)
     return Metrics([*evaluators, BestF1Evaluator(classes.names)])
+
+
+def build_analyzed(
+    config: eval_pb2.EvalConfig, num_classes: int, label_map: Optional[LabelMap]
+) -> CocoEvaluator:
+    """Build the evaluator of an analysis: of masks if a metrics set compares masks, else of boxes.
+
+    See `build_metrics` for the arguments.
+    """
+    has_masks = not _MASK_SETS.isdisjoint(config.metrics_set) or config.eval_instance_masks
+    shape, prefix = (shapes.MASKS, coco.MASK_PREFIX) if has_masks else (shapes.BOXES, coco.PREFIX)
+    return _build_coco(shape, prefix, config, _class_names(num_classes, label_map))
 
 
 def _selecting_field(config: eval_pb2.EvalConfig, name: str) -> str:

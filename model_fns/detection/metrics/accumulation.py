@@ -4,52 +4,21 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import Any, Dict, FrozenSet, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Metric, Tensors
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
-from model_fns.detection.metrics import image_masks
-from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
-from model_fns.structures import rotated_overlaps
-from model_fns.structures.label_map import to_id
+from model_fns.detection.metrics import image_arrays
+from model_fns.detection.metrics.evaluator import Evaluator
 
 tf1 = tf.compat.v1
 log = logging.getLogger('model_fns')
 
 _VALUES = 'detection_metrics'
 _MAX_NAMED = 10  # images in a message
-
-# Tensors that an evaluation fetches of each batch. Only these determine its memory.
-_OUTPUTS = (
-    fields.DETECTION_BOXES,
-    fields.DETECTION_SCORES,
-    fields.DETECTION_CLASSES,
-    fields.NUM_DETECTIONS,
-)
-_LABELS = (
-    fields.BOXES,
-    fields.CLASSES,
-    fields.IS_CROWD,
-    fields.DIFFICULT,
-    fields.GROUP_OF,
-    fields.AREA,
-    fields.NUM_BOXES,
-)
-# Labels that are fetched if the reader provides them.
-_MORE_LABELS = (fields.IMAGE_CLASSES, fields.NUM_LEFT_OUT)
-# Labels, outputs and features that are fetched if an evaluator needs the groundtruth of the key.
-_NEEDED_WITH = {
-    fields.MASKS: (
-        (fields.MASKS, fields.MASK_WEIGHTS),
-        (fields.DETECTION_MASKS,),
-        (fields.TRUE_IMAGE_SHAPE,),
-    ),
-    fields.KEYPOINTS: ((fields.KEYPOINTS,), (fields.DETECTION_KEYPOINTS,), ()),
-}
 
 
 class Metrics:
@@ -88,7 +57,8 @@ class Metrics:
             return np.array([computed.get(name, np.nan) for name in names], np.float32)
 
         needs = frozenset().union(*(evaluator.needs for evaluator in self._evaluators))
-        keys, tensors = _fetched(needs, outputs, features, labels)
+        fetched = image_arrays.select(needs, outputs, features, labels)
+        keys, tensors = list(fetched), list(fetched.values())
         with tf.name_scope(_VALUES):
             batches = tf1.Variable(
                 tf.constant(0, tf.int64),
@@ -142,7 +112,10 @@ class _Collected:
             image = {name: values[index] for name, values in batch.items()}
             if image.get(fields.NUM_LEFT_OUT, 0):
                 self._crowded[image_id] = int(image[fields.NUM_LEFT_OUT])
-            groundtruth, detections = self._groundtruth(image), self._detections(image)
+            groundtruth, detections = (
+                image_arrays.groundtruth(image),
+                image_arrays.detections(image),
+            )
             for evaluator in self._evaluators:
                 evaluator.add_image(image_id, groundtruth, detections)
 
@@ -170,63 +143,6 @@ class _Collected:
                 text = '%s: not a number, because the examples have no objects to find'
                 log.warning(text, ', '.join(missing))
         return metrics
-
-    def _groundtruth(self, image: Mapping[str, np.ndarray]) -> Groundtruth:
-        count, size = int(image[fields.NUM_BOXES]), image[fields.ORIGINAL_SHAPE]
-        rows = {name: image[name][:count] for name in fields.PER_BOX if name in image}
-        masks, keypoints = None, rows.get(fields.KEYPOINTS)
-        if fields.MASKS in rows:
-            content = image[fields.TRUE_IMAGE_SHAPE]
-            masks = image_masks.resize_groundtruth(rows[fields.MASKS], content, size)
-        return Groundtruth(
-            boxes=_to_pixels(rows[fields.BOXES], size),
-            classes=to_id(rows[fields.CLASSES]),
-            is_crowd=rows[fields.IS_CROWD],
-            difficult=rows[fields.DIFFICULT],
-            group_of=rows[fields.GROUP_OF],
-            areas=rows[fields.AREA],
-            image_classes=to_id(np.flatnonzero(image.get(fields.IMAGE_CLASSES, ()))),
-            masks=masks,
-            mask_weights=rows.get(fields.MASK_WEIGHTS),
-            keypoints=None if keypoints is None else keypoints * size,
-        )
-
-    def _detections(self, image: Mapping[str, np.ndarray]) -> Detections:
-        count, size = int(image[fields.NUM_DETECTIONS]), image[fields.ORIGINAL_SHAPE]
-        boxes = image[fields.DETECTION_BOXES][:count]
-        masks, keypoints = None, image.get(fields.DETECTION_KEYPOINTS)
-        if fields.DETECTION_MASKS in image:
-            masks = image_masks.paste_detections(image[fields.DETECTION_MASKS][:count], boxes, size)
-        return Detections(
-            boxes=_to_pixels(boxes, size),
-            scores=image[fields.DETECTION_SCORES][:count],
-            classes=image[fields.DETECTION_CLASSES][:count].astype(np.int64),
-            masks=masks,
-            keypoints=None if keypoints is None else keypoints[:count] * size,
-        )
-
-
-def _to_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Convert boxes to pixels: axis-aligned ones to [n, 4], rotated ones to outlines [n, 4, 2]."""
-    if boxes.shape[1] == 4:
-        return overlaps.scale_to_pixels(boxes, size)
-    return rotated_overlaps.outlines(boxes, size)
-
-
-def _fetched(
-    needs: FrozenSet[str], outputs: Tensors, features: Features, labels: Labels
-) -> Tuple[List[str], List[tf.Tensor]]:
-    """Return names and tensors that evaluators use; `needs` are those besides boxes."""
-    tensors = {name: labels[name] for name in _LABELS}
-    tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
-    tensors.update({name: labels[name] for name in _MORE_LABELS if name in labels})
-    tensors.update({name: outputs[name] for name in _OUTPUTS})
-    tensors[fields.SOURCE_ID] = features[fields.SOURCE_ID]
-    tensors[fields.ORIGINAL_SHAPE] = features[fields.ORIGINAL_SHAPE]
-    for need in sorted(needs):
-        for names, source in zip(_NEEDED_WITH[need], (labels, outputs, features)):
-            tensors.update({name: source[name] for name in names})
-    return list(tensors), list(tensors.values())
 
 
 def _listed(image_ids: Sequence[str]) -> str:

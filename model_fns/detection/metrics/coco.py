@@ -72,6 +72,10 @@ class CocoEvaluator(Evaluator):
             only those of its boxes.
         shape: shape that is compared: boxes or masks.
         prefix: prefix of the metrics' names.
+
+    Attributes:
+        matches: the detections of each image.
+        counts: [ids up to the largest, size ranges], numbers of objects to find.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class CocoEvaluator(Evaluator):
     ):
         super().__init__(class_names)
         self.needs = shape.needs
-        self._shape = shape
+        self.shape = shape
         self._prefix = prefix
         self._per_category = per_category or all_per_category
         self._group_numbers = _NUMBERS if all_per_category else ()
@@ -98,10 +102,9 @@ class CocoEvaluator(Evaluator):
 
     def clear(self) -> None:
         """Discard all images."""
-        self._matches: List[Matches] = []
-        # Numbers of objects to find, by id and size range; ids up to the largest.
+        self.matches: List[Matches] = []
         sizes = len(coco_matching.AREA_RANGES)
-        self._counts = np.zeros([max(self.class_names) + 1, sizes], np.int64)
+        self.counts = np.zeros([max(self.class_names) + 1, sizes], np.int64)
 
     def names(self) -> Sequence[str]:
         """List the names of the summary, and of classes and groups as configured."""
@@ -111,21 +114,34 @@ class CocoEvaluator(Evaluator):
 
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """Match the detections of one image and keep the matches."""
+        self.add_assigned(groundtruth, detections)
+
+    def add_assigned(
+        self, groundtruth: Groundtruth, detections: Detections
+    ) -> coco_matching.Assignment:
+        """Add one image, and return which objects its detections take."""
         if self._skip_unlabeled and (len(groundtruth.image_classes) or not self._empty_to_all):
             verified = np.concatenate([groundtruth.image_classes, groundtruth.classes])
             detections = detections.kept(np.isin(detections.classes, verified))
-        counted = ~coco_matching.not_counted(groundtruth, self._shape)
+        counted = ~coco_matching.not_counted(groundtruth, self.shape)
         for size, in_size in enumerate(counted):
-            np.add.at(self._counts[:, size], groundtruth.classes[in_size], 1)
-        self._matches.append(coco_matching.match(groundtruth, detections, self._shape))
+            np.add.at(self.counts[:, size], groundtruth.classes[in_size], 1)
+        assignment = coco_matching.assign(groundtruth, detections, self.shape)
+        self.matches.append(assignment.matches)
+        return assignment
 
     def evaluate(self) -> Dict[str, float]:
         """Compute all numbers; an undefined number of the summary is -1."""
-        results = self._results()
+        undefined = {self._prefix + number.name: _UNDEFINED for number in _NUMBERS}
+        return {**undefined, **self.summarize(self.results())}
+
+    def summarize(self, results: Mapping[int, ClassResult]) -> Dict[str, float]:
+        """Compute the numbers that the results of classes define, given by id."""
         metrics = {}
         for number in _NUMBERS:
             value = _mean(results.values(), number)
-            metrics[self._prefix + number.name] = _UNDEFINED if value is None else value
+            if value is not None:
+                metrics[self._prefix + number.name] = value
         for group, number, ids in self._groups():
             value = _mean([results[class_id] for class_id in ids if class_id in results], number)
             if value is not None:
@@ -145,18 +161,18 @@ class CocoEvaluator(Evaluator):
                 for name, ids in groups.items():
                     yield (kind, name), number, ids
 
-    def _results(self) -> Dict[int, ClassResult]:
+    def results(self) -> Dict[int, ClassResult]:
         """Compute the result of each class with groundtruth, by id."""
-        if not self._matches:
+        if not self.matches:
             return {}
-        matches = coco_matching.concatenate(self._matches)
+        matches = coco_matching.concatenate(self.matches)
         results = {}
         for class_id in self.class_ids:
-            if not self._counts[class_id].any():
+            if not self.counts[class_id].any():
                 continue
             first, last = np.searchsorted(matches.classes, [class_id, class_id + 1])
             results[class_id] = coco_matching.class_result(
-                matches.part(slice(first, last)), self._counts[class_id]
+                matches.part(slice(first, last)), self.counts[class_id]
             )
         return results
 

@@ -22,7 +22,7 @@ AREA_RANGES = np.array([[0.0, 1e10], [0.0, 32.0**2], [32.0**2, 96.0**2], [96.0**
 # Numbers of counted detections of an image and class.
 LIMITS = (1, 10, 100)
 
-_RECALLS = np.linspace(0.0, 1.0, 101)
+RECALLS = np.linspace(0.0, 1.0, 101)
 _SHAPE = (len(IOU_THRESHOLDS), len(AREA_RANGES))
 # The least overlap stays below 1, because rounding may reduce a complete overlap.
 _LEAST_OVERLAP = np.minimum(IOU_THRESHOLDS, 1.0 - 1e-10)
@@ -66,6 +66,21 @@ class ClassResult:
     recall: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """The detections of an image beside its objects.
+
+    Attributes:
+        matches: the detections, by class and then by score.
+        objects: [n], the object that each takes at the lowest threshold, of any size; -1 for none.
+        overlaps: [n, m], with objects of all classes; see `Shape.overlaps`.
+    """
+
+    matches: Matches
+    objects: np.ndarray
+    overlaps: np.ndarray
+
+
 def not_counted(groundtruth: Groundtruth, shape: shapes.Shape = shapes.BOXES) -> np.ndarray:
     """Find the objects that are optional: bool [ranges, n].
 
@@ -86,38 +101,51 @@ def match(
     counted either. Crowds can be taken by any number of detections. The overlap with a crowd is
     relative to the area of the detection.
     """
+    return assign(groundtruth, detections, shape).matches
+
+
+def assign(
+    groundtruth: Groundtruth, detections: Detections, shape: shapes.Shape = shapes.BOXES
+) -> Assignment:
+    """Match the detections of an image as `match` does, and return the objects that they take."""
     detections, ranks = _ranked(detections)
     detections = dataclasses.replace(detections, boxes=np.asarray(detections.boxes, np.float64))
     boxes = np.asarray(groundtruth.boxes, np.float64)
     groundtruth = dataclasses.replace(groundtruth, boxes=boxes)
     crowd = np.asarray(groundtruth.is_crowd, bool)
     overlap = shape.overlaps(detections, groundtruth, crowd)
-    overlap[detections.classes[:, np.newaxis] != groundtruth.classes] = 0.0
+    all_overlaps = overlap
+    same = detections.classes[:, np.newaxis] == groundtruth.classes
+    overlap = np.where(same, overlap, 0.0)
     free = np.ones([*_SHAPE, len(boxes)], bool)
     skipped = not_counted(groundtruth, shape)
     found = np.zeros([len(overlap), *_SHAPE], bool)
     ignored = np.zeros([len(overlap), *_SHAPE], bool)
+    objects = np.full([len(overlap)], -1)
     # Most detections overlap no object sufficiently, and most others exactly one.
     enough = overlap >= _LEAST_OVERLAP[0]
     contested = enough[enough.sum(axis=1) > 1].any(axis=0)
     rows, taken, is_match = _match_uncontested(overlap, np.logical_and(enough, ~contested), crowd)
     found[rows] = is_match[:, :, np.newaxis]
+    objects[rows] = np.where(is_match[:, 0], taken, -1)
     ignored[rows] = np.logical_and(found[rows], skipped.T[taken][:, np.newaxis, :])
     for index in np.flatnonzero(enough[:, contested].any(axis=1)):
         near = np.flatnonzero(enough[index])
         chosen, found[index] = _choose(overlap[index, near], free[:, :, near], skipped[:, near])
         taken = near[chosen]
         ignored[index] = np.logical_and(found[index], _pick(skipped, taken))
+        objects[index] = taken[0, 0] if found[index, 0, 0] else -1
         thresholds, ranges = np.nonzero(np.logical_and(found[index], ~crowd[taken]))
         free[thresholds, ranges, taken[thresholds, ranges]] = False
     ignored |= np.logical_and(~found, _outside(shape.areas(detections)).T[:, np.newaxis, :])
-    return Matches(
+    matches = Matches(
         detections.classes.astype(np.int32),
         detections.scores.astype(np.float32),
         ranks,
         _packed(found),
         _packed(ignored),
     )
+    return Assignment(matches, objects, all_overlaps)
 
 
 def concatenate(matches: Sequence[Matches]) -> Matches:
@@ -129,6 +157,16 @@ def concatenate(matches: Sequence[Matches]) -> Matches:
     return joined.part(np.lexsort([-joined.scores, joined.classes]))
 
 
+def lowest_flags(flags: np.ndarray) -> np.ndarray:
+    """Return the flags of `Matches` for the lowest threshold and all sizes: bool [n]."""
+    return flags & _BITS[0, 0] != 0
+
+
+def threshold_flags(flags: np.ndarray) -> np.ndarray:
+    """Return the flags of `Matches` for all sizes: bool [n, thresholds]."""
+    return flags[:, np.newaxis] & _BITS[:, 0] != 0
+
+
 def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
     """Compute precision and recall of one class over all images.
 
@@ -136,35 +174,42 @@ def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
         matches: matches of that class, sorted by score.
         counts: [ranges], number of objects to find.
     """
-    precision = np.full(_SHAPE, np.nan)
-    recall = np.full([*_SHAPE, len(LIMITS)], np.nan)
+    result = undefined_result()
     for threshold, size in np.ndindex(*_SHAPE):
         if not counts[size]:
             continue
         counted = matches.ignored & _BITS[threshold, size] == 0
         found = matches.found[counted] & _BITS[threshold, size] != 0
         ranks = matches.ranks[counted]
-        precision[threshold, size] = _mean_precision(found, int(counts[size]))
-        recall[threshold, size] = [
+        result.precision[threshold, size] = mean_precision(found, int(counts[size]))
+        result.recall[threshold, size] = [
             np.count_nonzero(found[ranks < limit]) / counts[size] for limit in LIMITS
         ]
-    return ClassResult(precision, recall)
+    return result
 
 
-def _mean_precision(found: np.ndarray, count: int) -> float:
-    """Compute the mean over 101 recalls of the best precision with at least that recall.
+def undefined_result() -> ClassResult:
+    """Return a result of NaN."""
+    return ClassResult(np.full(_SHAPE, np.nan), np.full([*_SHAPE, len(LIMITS)], np.nan))
+
+
+def mean_precision(found: np.ndarray, count: int) -> float:
+    """Compute the mean of `precision_at_recalls`; 0 without detections."""
+    return float(precision_at_recalls(found, count).mean()) if len(found) else 0.0
+
+
+def precision_at_recalls(found: np.ndarray, count: int) -> np.ndarray:
+    """Compute the best precision with at least each of the recalls 0, 0.01, ... 1: [101].
 
     Args:
         found: bool [n], sorted by score: true and false positives.
         count: number of objects.
     """
-    if not len(found):
-        return 0.0
     true = np.cumsum(found)
     precision = true / np.arange(1, len(found) + 1)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
-    indices = np.searchsorted(true / count, _RECALLS, side='left')
-    return float(np.append(precision, 0.0)[indices].mean())
+    indices = np.searchsorted(true / count, RECALLS, side='left')
+    return np.append(precision, 0.0)[indices]
 
 
 def _ranked(detections: Detections) -> tuple:

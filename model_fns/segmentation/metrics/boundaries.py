@@ -8,7 +8,6 @@ before they are divided.
 
 from __future__ import annotations
 
-import math
 from typing import Dict, List
 
 import numpy as np
@@ -37,9 +36,9 @@ def boundary_counts(
     counts = np.zeros([NUM_COUNTS], np.int64)
     for predicted, true, tolerance in zip(predictions, truth, tolerances):
         predicted = np.where(true < 0, 0, predicted)
-        for index in np.union1d(predicted, true):
-            if index > 0:
-                counts += _count_class(predicted == index, true == index, float(tolerance))
+        right = find_matches(predicted, true, float(tolerance))
+        found = find_matches(true, predicted, float(tolerance))
+        counts += [np.count_nonzero(mask) for mask in (right, predicted > 0, found, true > 0)]
     return counts
 
 
@@ -71,34 +70,48 @@ def boundary_names(prefix: str) -> List[str]:
     return [f'{prefix}_{name}' for name in SCORES]
 
 
-def dilate(mask: np.ndarray, distance: float) -> np.ndarray:
-    """Dilate a mask by a disc: find the pixels with one of the mask within a distance.
+def find_matches(edges: np.ndarray, others: np.ndarray, tolerance: float) -> np.ndarray:
+    """Find the edge pixels with a pixel of their class in another map within the tolerance.
 
-    The loop is over the rows of the disc. The running count of the mask's pixels, at both ends of a
-    run, tells if the mask has a pixel in it: the time does not depend on the length of the run.
+    The loop is over the pixels of a disc, nearest first, and edge pixels leave it with their match.
+    So the time depends on the number of edge pixels, not on the size of the map or the number of
+    classes.
 
     Args:
-        mask: bool [H, W].
-        distance: between centers of pixels, not negative.
+        edges: integers or bool [H, W]: class of the edge, 0 for none.
+        others: the same; negative values match nothing.
+        tolerance: largest distance between the centers of pixels, not negative.
 
     Returns:
         bool [H, W].
     """
-    height, width = mask.shape
-    running = np.zeros([height, width + 1], np.int32)
-    np.cumsum(mask, axis=1, out=running[:, 1:])
-    columns = np.arange(width)
-    near = np.zeros_like(mask)
-    for rows in range(min(int(distance), height - 1) + 1):
-        half = int(math.sqrt(distance**2 - rows**2))
-        last, first = np.minimum(columns + half + 1, width), np.maximum(columns - half, 0)
-        in_row = running[:, last] > running[:, first]
-        near[rows:] |= in_row[: height - rows]
-        near[: height - rows] |= in_row[rows:]
-    return near
+    height, width = edges.shape
+    pixels = np.flatnonzero(edges > 0)
+    classes = edges.reshape(-1)[pixels]
+    reach = min(int(tolerance), max(height, width) - 1)
+    padded = np.zeros([height + 2 * reach, width + 2 * reach], others.dtype)
+    padded[reach : reach + height, reach : reach + width] = others
+    row_length = width + 2 * reach
+    places = (pixels // width + reach) * row_length + pixels % width + reach
+    left = np.flatnonzero(np.isin(classes, np.unique(others[others > 0])))
+    places, classes = places[left], classes[left]
+    matched = np.zeros(len(pixels), bool)
+    for offset in _disc(reach, tolerance, row_length):
+        if not left.size:
+            break
+        is_match = np.take(padded, places + offset) == classes
+        if is_match.any():
+            matched[left[is_match]] = True
+            left, places, classes = left[~is_match], places[~is_match], classes[~is_match]
+    matches = np.zeros(height * width, bool)
+    matches[pixels[matched]] = True
+    return matches.reshape([height, width])
 
 
-def _count_class(predicted: np.ndarray, true: np.ndarray, tolerance: float) -> np.ndarray:
-    right = predicted & dilate(true, tolerance)
-    found = true & dilate(predicted, tolerance)
-    return np.array([mask.sum() for mask in (right, predicted, found, true)], np.int64)
+def _disc(reach: int, radius: float, row_length: int) -> np.ndarray:
+    """Return the offsets of the pixels of a disc in a flat map, the nearest first: int64 [n]."""
+    rows, columns = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    distances = rows**2 + columns**2
+    inside = distances <= radius**2
+    order = np.argsort(distances[inside], kind='stable')
+    return (rows * row_length + columns)[inside][order]

@@ -190,8 +190,20 @@ class Metrics:
 
     def _confusion_metrics(self, confusion: np.ndarray) -> Dict[str, float]:
         right, labeled, predicted = _right_labeled_predicted(confusion)
+        self._report_absent(labeled + predicted > 0, labeled > 0)
+        return self.count_metrics(right, labeled, predicted)
+
+    def count_metrics(
+        self, right: np.ndarray, labeled: np.ndarray, predicted: np.ndarray
+    ) -> Dict[str, float]:
+        """Compute the scalars of the classes of pixels; undefined ones are left out.
+
+        Args:
+            right: [C], numbers of right pixels by class.
+            labeled: [C], numbers of labeled pixels.
+            predicted: [C], numbers of predicted pixels.
+        """
         is_there, is_labeled = labeled + predicted > 0, labeled > 0
-        self._report_absent(is_there, is_labeled)
         if not is_labeled.any():
             return {}
         ious = right / np.maximum(labeled + predicted - right, 1.0)

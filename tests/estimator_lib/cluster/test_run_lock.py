@@ -226,16 +226,17 @@ def test_a_run_that_ends_in_another_folder_than_it_began_is_an_error(tmp_path, m
 
 
 def test_a_program_of_a_user_that_has_lost_the_lock_goes_on_and_its_run_ends(tmp_path):
+    hook = run_lock.LockHook(str(tmp_path))
     with run_lock.held(str(tmp_path)):
-        run_lock.require(str(tmp_path))
+        hook.after_run(None, None)
         content = {**lock_of(tmp_path), 'token': 'of another', 'pid': 12, 'host': 'far'}
         (tmp_path / 'run.lock').write_text(json.dumps(content))
         deadline = time.monotonic() + FOR_EVER
         with pytest.raises(errors.UserError, match='process 12 on host far has taken its place'):
             while time.monotonic() < deadline:
-                run_lock.require(str(tmp_path))
+                hook.after_run(None, None)
                 time.sleep(0.02)
     assert lock_of(tmp_path) == content
     (tmp_path / 'run.lock').unlink()
     with run_lock.held(str(tmp_path)):
-        run_lock.require(str(tmp_path))
+        hook.after_run(None, None)

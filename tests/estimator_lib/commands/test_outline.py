@@ -83,6 +83,15 @@ def test_the_best_model_is_named_and_recommended(model_dir):
     ]
 
 
+def test_the_analysis_of_the_last_step_is_named(model_dir):
+    for step in (40, 150):
+        folder = model_dir / 'analysis' / str(step)
+        folder.mkdir(parents=True)
+        (folder / 'report.html').write_text('')
+    expected = f'analysis of the last evaluation: {model_dir}/analysis/150/report.html'
+    assert outline.last_lines(str(model_dir), {})[2] == expected
+
+
 def test_without_a_best_model_the_last_one_is_recommended(model_dir):
     (model_dir / 'best' / 'checkpoint').unlink()
     last = f'{model_dir}/export/final/1002'

@@ -39,6 +39,11 @@ def test_frames_of_what_tensorflow_writes(tmp_path_factory, payloads):
         assert content[start : start + frame.length] == payload
         crc = content[start + frame.length : start + frame.length + 4]
         assert crc == struct.pack('<I', records.masked_crc(payload))
+        assert content[frame.payload_offset : frame.end - 4] == payload
+    for number, frame in enumerate(frames, 1):
+        rest, error = records.list_frames(file, frame.end)
+        assert [each.offset for each in rest] == [each.offset for each in frames[number:]]
+        assert error is None
 
 
 def test_counts_plain_and_compressed_files(tmp_path):
@@ -47,7 +52,10 @@ def test_counts_plain_and_compressed_files(tmp_path):
     cases.gzipped(cases.write_ids(tmp_path / 'c', range(2)))  # told by its first bytes
     files = records.find_files([str(tmp_path / '*')], 'field')
     assert [file.compression for file in files] == ['', 'GZIP', 'GZIP']
-    assert records.count_records(files) == 14
+    assert records.known_count(files) is None
+    assert records.count_records(files[:2]) == 12
+    assert (records.known_count(files[:2]), records.known_count(files)) == (12, None)
+    assert records.count_records(files) == 14 == records.known_count(files)
 
 
 def test_a_record_whose_length_looks_like_gzip_is_not(tmp_path):

@@ -437,9 +437,10 @@ def test_training_leaves_nothing_in_the_environment(config, tmp_path, monkeypatc
     config.train_config.num_steps = 2
     config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
     watching = Watching(fails)
-    monkeypatch.setattr(training, '_ConfigSaver', lambda *arguments: watching)
     with pytest.raises(ValueError, match='as told') if fails else contextlib.nullcontext():
-        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
+        training.train_and_evaluate(
+            Line(), config, str(tmp_path / 'run'), evaluate=False, hooks=[watching]
+        )
     assert watching.seen.startswith('Conv3DMine,') and 'MatMul' in watching.seen
     assert os.environ[ALLOWED] == 'Conv3DMine'
     assert INFERRED not in os.environ

@@ -1,5 +1,6 @@
 """Evaluations of a toy task whose numbers are known."""
 
+import csv
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.evaluation import evaluating, evaluators
 from tests.estimator_lib import line_task
+from tests.estimator_lib.analysis.analyzed_line import AnalyzedLine
 from tests.estimator_lib.line_task import Line
 
 
@@ -114,3 +116,70 @@ def test_finish_metrics_keeps_losses_and_leaves_arrays_to_the_task():
         'loss': 2.0,
         'Loss/squared': 3.0,
     }
+
+
+def create_evaluator(config, folder, analyze_from, task=None):
+    task = task or AnalyzedLine()
+    estimator = training.create_estimator(task, config, str(folder), trains=False)
+    sets = evaluators.evaluation_sets(task, config)
+    return evaluating.Evaluator(task, config, estimator, sets, analyze_from=analyze_from)
+
+
+def analyses(folder):
+    return sorted(path.name for path in (folder / 'analysis').glob('*'))
+
+
+def test_each_set_is_analyzed_from_a_step_on(trained, tmp_path):
+    config, run = trained
+    create_evaluator(config, tmp_path, 3).evaluate(str(run / 'model.ckpt-2'))
+    assert analyses(tmp_path) == []
+    create_evaluator(config, tmp_path, 2).evaluate(str(run / 'model.ckpt-2'))
+    assert analyses(tmp_path) == ['2', '2_again']
+    with open(tmp_path / 'analysis/2/errors.csv', newline='') as file:
+        rows = list(csv.DictReader(file))
+    assert [row['image'] for row in rows if row['error'] == 'early'] == [
+        f'{x:.6f}' for x in (1, 2, 3, 4)
+    ]
+    places = {(row['image'], row['record'], row['file'].rpartition('/')[2]) for row in rows}
+    assert ('3.000000', '2', 'points.tfrecord') in places and len(places) == 4
+    # The farthest point is the worst of those with most errors.
+    pictures = sorted(path.name for path in (tmp_path / 'analysis/2/worst').iterdir())
+    assert pictures == ['001_4.jpg', '002_2.jpg', '003_3.jpg', '004_1.jpg']
+
+
+def test_the_last_evaluation_is_analyzed_even_if_it_was_made_before(trained, tmp_path):
+    config, run = trained
+    evaluator = create_evaluator(config, tmp_path, float('inf'))
+    evaluator.evaluate(str(run / 'model.ckpt-2'))
+    assert analyses(tmp_path) == []
+    metrics = evaluator.last_metrics
+    evaluator.evaluate(str(run / 'model.ckpt-2'), is_final=True)
+    assert analyses(tmp_path) == ['2', '2_again'] and evaluator.last_metrics == metrics
+    # And once only.
+    evaluator._evaluate_set = None
+    evaluator.evaluate(str(run / 'model.ckpt-2'), is_final=True)
+
+
+def test_a_task_without_analysis_is_not_evaluated_again(trained, tmp_path):
+    config, run = trained
+    evaluator = create_evaluator(config, tmp_path, 0, Line())
+    evaluator.evaluate(str(run / 'model.ckpt-2'))
+    evaluator._evaluate_set = None
+    evaluator.evaluate(str(run / 'model.ckpt-2'), is_final=True)
+    assert analyses(tmp_path) == []
+
+
+@pytest.mark.parametrize('analyze', [True, False])
+def test_a_run_is_analyzed_at_its_end_alone(tmp_path, analyze):
+    config = line_task.create_config(tmp_path)
+    config.eval_config.analyze = analyze
+    training.train_and_evaluate(AnalyzedLine(), config, str(tmp_path / 'run'))
+    assert analyses(tmp_path / 'run') == (['6', '6_again'] if analyze else [])
+
+
+def test_a_single_evaluation_is_analyzed_on_request(trained, tmp_path):
+    config, run = trained
+    training.evaluate(AnalyzedLine(), config, str(tmp_path), str(run))
+    assert analyses(tmp_path) == []
+    training.evaluate(AnalyzedLine(), config, str(tmp_path), str(run), analyze=True)
+    assert analyses(tmp_path) == ['2', '2_again']

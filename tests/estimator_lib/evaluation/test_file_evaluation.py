@@ -12,6 +12,7 @@ from estimator_lib.export.deployable import Deployable
 from estimator_lib.export.tflite import TfliteWriter
 from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task, tiny_task
+from tests.estimator_lib.analysis.analyzed_line import LineAnalyzer
 
 
 class LineDeployable(Deployable):
@@ -77,6 +78,23 @@ def test_events_pictures_and_metrics_are_written_where_there_is_a_folder(model, 
                 scalars.append((event.step, value.tag, value.simple_value))
     assert scalars == [(5, 'error', 2.5)]
     assert pixels == [2, 4, 6]
+
+
+class AnalyzedFile(DeployedLine):
+    def create_analyzer(self):
+        return LineAnalyzer()
+
+
+def test_an_analysis_is_written_on_request(model, tmp_path):
+    config, path = model
+    training.evaluate_file(AnalyzedFile(), config, path, str(tmp_path))
+    assert not (tmp_path / 'analysis').exists()
+    training.evaluate_file(AnalyzedFile(), config, path, str(tmp_path), analyze=True)
+    folder = tmp_path / 'analysis' / 'model.tflite'
+    # Of points at x from 1 to 4, the line y = 2 x is x below its labels.
+    rows = (folder / 'points.csv').read_text().splitlines()
+    assert rows[1:5] == ['point 0,1', 'point 1,2', 'point 2,3', 'point 3,4']
+    assert (tmp_path / 'analysis' / 'model.tflite_again' / 'report.html').exists()
 
 
 def test_a_record_that_is_none_is_named(model, tmp_path):

@@ -62,7 +62,9 @@ def train(folder, steps, every_n_steps, histogram=False, *wait):
             summaries.histograms([tf1.get_variable('scope/a', [2])])
         with tf.control_dependencies([train_op]):
             scalar = tf.cast(step.read_value(), tf.float32) + 100.0
-        hooks = summaries.training_hooks({'Loss/total': scalar}, str(folder), every_n_steps, *wait)
+        hooks, _ = summaries.training_hooks(
+            {'Loss/total': scalar}, str(folder), every_n_steps, 8, *wait
+        )
         with tf1.train.MonitoredSession(hooks=hooks) as session:
             for _ in range(steps):
                 session.run(train_op)
@@ -72,7 +74,8 @@ def train(folder, steps, every_n_steps, histogram=False, *wait):
 def test_scalars_of_training_are_written_first_and_then_every_n_steps(tmp_path):
     found = train(tmp_path, 9, 4)
     speeds = [(tag, step) for tag, step, _ in found if tag != 'Loss/total']
-    assert speeds == [('speed/steps_per_second', 4), ('speed/steps_per_second', 8)]
+    speed = ('speed/steps_per_second', 'speed/examples_per_second')
+    assert speeds == [(tag, step) for step in (4, 8) for tag in speed]
     assert [one for one in found if one[0] == 'Loss/total'] == [
         ('Loss/total', step, pytest.approx(step + 100)) for step in (1, 4, 8)
     ]
@@ -81,7 +84,7 @@ def test_scalars_of_training_are_written_first_and_then_every_n_steps(tmp_path):
 def test_speed_and_waiting_are_of_the_time_since_the_last_event(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(progress.time, 'monotonic', lambda: now[0])
-    hook = summaries.TrainingScalars({}, str(tmp_path), 4, tf.constant(0.0))
+    hook = summaries.TrainingScalars({}, str(tmp_path), 4, 16, tf.constant(0.0))
     hook.step = 0
     hook.session_begun()
     for step in range(1, 9):
@@ -93,8 +96,27 @@ def test_speed_and_waiting_are_of_the_time_since_the_last_event(tmp_path, monkey
     assert written(tmp_path) == [
         (tag, step, value)
         for step in (4, 8)
-        for tag, value in (('speed/steps_per_second', 2.0), ('speed/waiting_for_data', 0.25))
+        for tag, value in (
+            ('speed/steps_per_second', 2.0),
+            ('speed/examples_per_second', 32.0),
+            ('speed/waiting_for_data', 0.25),
+        )
     ]
+
+
+def test_a_save_writes_the_scalars_of_its_step_once(tmp_path):
+    hook = summaries.TrainingScalars({'a': None}, str(tmp_path), 4, 16)
+    listener = summaries.ScalarsAtSaves(hook)
+    hook.step = 0
+    hook.session_begun()
+    listener.before_save(None, 0)  # no step has run yet
+    for step in range(1, 6):
+        hook.step = step
+        hook.step_done(None, tf1.train.SessionRunValues(({'a': step + 0.5}, []), None, None))
+        if step in (3, 4):
+            listener.before_save(None, step)
+    found = [(step, value) for tag, step, value in written(tmp_path) if tag == 'a']
+    assert found == [(1, 1.5), (3, 3.5), (4, 4.5)]
 
 
 def test_pictures_of_the_batch_are_drawn_first_and_every_n_steps(tmp_path):

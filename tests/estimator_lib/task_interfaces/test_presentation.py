@@ -25,6 +25,7 @@ def test_a_task_that_shows_nothing():
     assert shows.describe({}, {'logits': 1}) == Description({'logits': 1})
     assert shows.nothing_found(Shown(0.5), AS_CONFIGURED) == ''
     assert shows.coco_results({}, {'logits': 1}) is None
+    assert shows.regions({}, {'logits': 1}) is None
     assert shows.submission_lines('stem', {}, {'logits': 1}) is None
     assert shows.merge_tiles([((0, 0, 2, 2), {})], (2, 2)) is None
     assert shows.worth_showing({'accuracy': 1.0}) == AS_CONFIGURED

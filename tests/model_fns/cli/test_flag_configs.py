@@ -1,10 +1,12 @@
 """The configs that flags describe: files, overrides, single fields."""
 
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.cli import flag_configs
+from model_fns.cli import builtin_configs, flag_configs
 from model_fns.cli.run_options import RunOptions
+from model_fns.datasets import demo
 
 CONFIG = """
 model { classification { num_classes: 2 image_height: 32 image_width: 32
@@ -44,8 +46,8 @@ def test_without_a_path_the_config_of_the_folder_or_else_the_demo(path, tmp_path
     beside = str(tmp_path / 'model.ckpt-10')
     config = flag_configs.load_config(RunOptions(mode='predict', checkpoint_path=beside))
     assert config.model.classification.backbone.name == 'lenet'
-    demo = flag_configs.load_config(RunOptions(model_dir=str(tmp_path / 'new')))
-    assert demo.model.WhichOneof('model') == 'ssd'
+    config = flag_configs.load_config(RunOptions(model_dir=str(tmp_path / 'new')))
+    assert config.model.WhichOneof('model') == 'ssd'
 
 
 @pytest.mark.parametrize(
@@ -117,3 +119,54 @@ def test_the_config_of_a_run_wins_over_one_beside_a_published_checkpoint(tmp_pat
 
     assert batch_size(checkpoint_path=f'{published}/model.ckpt') == 6
     assert batch_size(checkpoint_dir=published) == 7
+
+
+DEMOS = ('centernet', 'efficientdet', 'mask_rcnn', 'masks', 'rotated')
+
+
+@pytest.fixture
+def small_demo(monkeypatch, tmp_path):
+    """Demo data of a few pictures, and a working directory without data; returns the cache."""
+    scenes = demo.Subset(48, 2, (0.2, 0.4), 0.5, {'train': 2, 'val': 1}, {'train': 1, 'val': 1})
+    monkeypatch.setattr(demo, 'SUBSETS', {'scenes': scenes})
+    monkeypatch.setenv(demo.CACHE_VARIABLE, str(tmp_path / 'cache'))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / 'cache'
+
+
+@pytest.mark.parametrize('name', DEMOS)
+def test_demo_configs_of_the_package_generate_their_data(name, small_demo):
+    options = RunOptions(mode='check', pipeline_config_path=f'builtin:demo_{name}')
+    config = flag_configs.load_config(options)
+    for reader in (config.train_input_reader, config.eval_input_reader[0]):
+        paths = reader.tf_record_input_reader.input_path
+        assert reader.label_map_path.startswith(str(small_demo))
+        assert paths and all(tf.io.gfile.glob(path) for path in paths)
+        assert tf.io.gfile.exists(reader.label_map_path)
+
+
+def test_overrides_of_demo_paths_stay(small_demo):
+    options = RunOptions(
+        mode='check',
+        pipeline_config_path='builtin:demo_masks',
+        set=('eval_input_reader.0.label_map_path=data/demo/mine.pbtxt',),
+    )
+    reader = flag_configs.load_config(options).eval_input_reader[0]
+    assert reader.label_map_path == 'data/demo/mine.pbtxt'
+
+
+def test_demo_data_in_the_working_directory_is_read(small_demo):
+    (small_demo.parent / 'data' / 'demo').mkdir(parents=True)
+    options = RunOptions(mode='check', pipeline_config_path='builtin:demo_masks')
+    reader = flag_configs.load_config(options).train_input_reader
+    assert reader.label_map_path == 'data/demo/label_map.pbtxt'
+    assert not small_demo.exists()
+
+
+@pytest.mark.parametrize('path', ['builtin:bccd_ssd', 'copy of a demo'])
+def test_other_configs_generate_no_data(path, small_demo):
+    if not path.startswith('builtin'):
+        path = builtin_configs.resolve('builtin:demo_masks')
+    config = flag_configs.load_config(RunOptions(mode='check', pipeline_config_path=path))
+    assert config.train_input_reader.label_map_path.startswith('data/')
+    assert not small_demo.exists()

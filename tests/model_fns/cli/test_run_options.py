@@ -19,8 +19,14 @@ def options_of(*arguments):
 
 
 def test_every_flag_that_a_mode_reads_is_an_option():
-    names = {field.name for field in dataclasses.fields(RunOptions)}
+    names = {field.name for field in dataclasses.fields(RunOptions)} - {'model_dirs'}
     assert names == set(run_train_eval.flag_modes()) - OF_HELP_AND_LOG
+
+
+def test_the_last_model_dir_counts_and_all_are_kept_for_comparisons():
+    options = options_of('--model_dir=a', '--model_dir=b')
+    assert (options.model_dir, options.model_dirs) == ('b', ('a', 'b'))
+    assert options_of().model_dir is None and options_of().model_dirs == ()
 
 
 def test_the_defaults_are_those_of_the_flags():
@@ -33,8 +39,9 @@ def test_values_have_the_types_of_their_options():
         '--tile=64', '--raw',
     )  # fmt: skip
     assert options == RunOptions(
-        mode='predict', model_dir='a', set=('a=1', 'b=2'), score_threshold=0.25, tile=64, raw=True
-    )
+        mode='predict', model_dir='a', model_dirs=('a',), set=('a=1', 'b=2'), score_threshold=0.25,
+        tile=64, raw=True,
+    )  # fmt: skip
     types = typing.get_type_hints(RunOptions)
     for name in ('mode', 'model_dir', 'score_threshold', 'tile', 'raw', 'overlap'):
         expected = typing.get_args(types[name]) or (types[name],)

@@ -285,7 +285,7 @@ def test_rotated_boxes_are_the_smallest_around_polygons(tmp_path):
 
 def test_formats_without_rotated_boxes(tmp_path, capsys):
     status = run(
-        '--from=yolo', '--images=a', '--label_map=b', '--output_prefix=c/d', '--boxes=rotated'
+        '--from=folders', '--images=a', '--label_map=b', '--output_prefix=c/d', '--boxes=rotated'
     )
     assert status == 2
-    assert '--from=yolo has none' in capsys.readouterr().err
+    assert '--from=folders has none' in capsys.readouterr().err

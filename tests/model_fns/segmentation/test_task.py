@@ -571,6 +571,11 @@ def test_coco_results_are_instances_or_else_classes():
     assert [one['category_id'] for one in results] == [1, 2]
     mask = pycocotools.mask.decode(results[0]['segmentation'])
     np.testing.assert_array_equal(mask, [[0, 1, 1], [0, 0, 1]])
+    first, second = task.regions(features, outputs)
+    assert (first.class_index, first.box) == (1, [0, 1, 2, 3])
+    assert (second.class_index, second.box) == (2, [1, 0, 2, 1])
+    np.testing.assert_array_equal(first.mask, [[0, 1, 1], [0, 0, 1]])
+    assert len(task.regions(features, outputs, Shown(top_k=1))) == 1
 
 
 # Weights.

@@ -109,6 +109,21 @@ def test_rotated_boxes():
     np.testing.assert_allclose(result['segmentation'], [np.ravel(corners)], atol=1e-3)
 
 
+def test_regions_have_boxes_masks_and_corners():
+    masks = np.ones([4, 2, 2], np.float32)
+    first, second = descriptions.regions(find(Shown(top_k=2), **{fields.DETECTION_MASKS: masks}))
+    assert (first.class_index, first.box, first.rotated) == (1, [0, 0, 100, 200], None)
+    assert (second.class_index, second.box, second.corners) == (6, [50, 50, 75, 100], None)
+    assert first.mask.all() and second.mask[51:74, 51:99].all() and not second.mask[80:].any()
+    found = descriptions.find(rotated_outputs(), SHAPE, 0.0, AS_CONFIGURED)
+    (region,) = descriptions.regions(found)
+    assert (region.class_index, region.mask) == (1, None)
+    np.testing.assert_allclose(region.box, [30, 90, 70, 110], atol=1e-3)
+    np.testing.assert_allclose(region.rotated, [50, 100, 20, 40, np.pi / 2], atol=1e-3)
+    corners = [[30, 110], [70, 110], [70, 90], [30, 90]]
+    np.testing.assert_allclose(region.corners, corners, atol=1e-3)
+
+
 def test_lines_for_dota():
     found = descriptions.find(rotated_outputs(), SHAPE, 0.0, AS_CONFIGURED)
     assert descriptions.dota_lines('P0001', found, {1: 'ship', 2: 'soccer/ball'}) == {

@@ -17,20 +17,24 @@ def is_near(pixel, mask, distance):
     return bool(len(points)) and np.hypot(*(points - pixel).T).min() <= distance
 
 
-@settings(max_examples=100, deadline=None)
-@given(mask=shapes.flatmap(lambda shape: hnp.arrays(bool, shape)), distance=distances)
-def test_within_equals_a_search(mask, distance):
-    expected = [is_near(pixel, mask, distance) for pixel in np.ndindex(mask.shape)]
-    found = boundaries.dilate(mask, distance)
-    np.testing.assert_array_equal(found, np.reshape(expected, mask.shape))
-
-
 maps = shapes.flatmap(
     lambda shape: st.tuples(
         hnp.arrays(np.int32, shape, elements=st.integers(0, 2)),
         hnp.arrays(np.int32, shape, elements=st.integers(-1, 2)),
     )
 )
+
+
+@settings(max_examples=100, deadline=None)
+@given(pair=maps, distance=distances)
+def test_matches_equal_a_search(pair, distance):
+    edges, others = pair
+    expected = [
+        edges[pixel] > 0 and is_near(pixel, others == edges[pixel], distance)
+        for pixel in np.ndindex(edges.shape)
+    ]
+    found = boundaries.find_matches(edges, others, distance)
+    np.testing.assert_array_equal(found, np.reshape(expected, edges.shape))
 
 
 @settings(max_examples=100, deadline=None)
@@ -43,6 +47,12 @@ def test_counts_equal_a_search(pair, distance):
     found = sum(is_near(p, (predicted == true[p]) & (true >= 0), distance) for p in true_pixels)
     counts = boundaries.boundary_counts(predicted[None], true[None], np.array([distance]))
     assert counts.tolist() == [right, len(predicted_pixels), found, len(true_pixels)]
+
+
+def test_edges_may_be_masks():
+    edges, others = np.eye(3, dtype=bool), np.eye(3, k=2, dtype=bool)
+    found = boundaries.find_matches(edges, others, 1.5)
+    np.testing.assert_array_equal(found, np.diag([False, True, False]))
 
 
 def test_a_shifted_edge():

@@ -1,0 +1,56 @@
+"""Labels of a sample of the data of a config, as a section of the report."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent import futures
+from typing import Dict, List, Mapping, NamedTuple, Optional
+
+from estimator_lib import errors
+from estimator_lib.analysis import rendering
+from estimator_lib.analysis.parts import Figure, Section
+from estimator_lib.data import inputs
+from estimator_lib.task import Task
+from protos import pipeline_pb2
+
+RECORDS = 500  # records of each reader that are examined
+
+
+class DrawnLabels(NamedTuple):
+    """Section on the labels of the data, with its drawn figures by name."""
+
+    section: Section
+    drawings: Mapping[str, rendering.Drawing]
+
+
+def start_drawing(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig
+) -> futures.Future[Optional[DrawnLabels]]:
+    """Draw the labels in a thread, while an evaluation waits for its network.
+
+    See `draw_labels` for arguments and result.
+    """
+    pool = futures.ThreadPoolExecutor(1, thread_name_prefix='draw_labels')
+    started = pool.submit(draw_labels, task, config)
+    pool.shutdown(wait=False)
+    return started
+
+
+def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[DrawnLabels]:
+    """Draw the labels of the first records of each reader; None where the task has no figures.
+
+    A reader without files is left out: an evaluation does not need the training data.
+
+    Args:
+        task: examines the records, and draws.
+        config: has the readers.
+    """
+    examined: Dict[str, List[object]] = {}
+    for name, reader in inputs.named_readers(config):
+        with contextlib.suppress(errors.UserError):
+            examined[name] = inputs.examine_first(task, reader, RECORDS)
+    figures: List[Figure] = list(task.label_figures(examined))
+    if not figures:
+        return None
+    section = Section('Labels', figures, f'Of the first {RECORDS} records of each input reader.')
+    return DrawnLabels(section, {each.name: rendering.render(each) for each in figures})

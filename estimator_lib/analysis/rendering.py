@@ -1,0 +1,78 @@
+"""Figures as PNG files, and as SVG that takes the colors of the page around it."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any, Dict, NamedTuple
+
+from estimator_lib.analysis.parts import Figure
+
+_INK = '#1f2733'  # text and lines; in a page, its own color replaces it
+_DOTS_PER_INCH = 110
+_STYLE: Dict[str, Any] = {
+    'font.size': 9.0,
+    'svg.fonttype': 'none',
+    'svg.hashsalt': 'report',
+    'axes.spines.top': False,
+    'axes.spines.right': False,
+    'axes.linewidth': 0.8,
+    'axes.facecolor': 'none',
+    'xtick.major.width': 0.8,
+    'ytick.major.width': 0.8,
+    **dict.fromkeys(
+        ('text.color', 'axes.edgecolor', 'axes.labelcolor', 'xtick.color', 'ytick.color'), _INK
+    ),
+}
+# What a page does not need of matplotlib's SVG: declarations, its description, fixed fonts.
+_PROLOG = re.compile(r'^.*?(?=<svg )', re.DOTALL)
+_METADATA = re.compile(r'<metadata>.*?</metadata>', re.DOTALL)
+_STYLES = re.compile(r'<style.*?</style>', re.DOTALL)
+_SIZE = re.compile(r'<svg ([^>]*?)width="[^"]*"([^>]*?)>', re.DOTALL)
+_HEIGHT = re.compile(r'(<svg [^>]*?)height="[^"]*"', re.DOTALL)
+_FONTS = re.compile(r"""'DejaVu Sans'[^;"]*sans-serif""")
+_IDS = re.compile(r'<g id="[^"]*">')
+
+
+class Drawing(NamedTuple):
+    """A drawn figure.
+
+    Attributes:
+        png: a PNG file, dark on white.
+        svg: an `<svg>` element in the text color of the page around it, without a background.
+        width: its natural width in pixels of a page.
+    """
+
+    png: bytes
+    svg: str
+    width: int
+
+
+def render(figure: Figure) -> Drawing:
+    """Draw a figure; matplotlib is imported here."""
+    import matplotlib
+    from matplotlib import figure as figures
+    from matplotlib.backends import backend_agg
+
+    png, svg = io.BytesIO(), io.StringIO()
+    with matplotlib.rc_context(_STYLE):
+        canvas = figures.Figure(figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained')
+        backend_agg.FigureCanvasAgg(canvas)
+        figure.draw(canvas)
+        canvas.savefig(png, format='png', facecolor='white')
+        # The layout has been computed; another one would take as long as the drawing.
+        canvas.set_layout_engine('none')
+        canvas.savefig(svg, format='svg', transparent=True)
+    width = round(96 * canvas.get_size_inches()[0])
+    return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
+
+
+def _page_element(svg: str, title: str) -> str:
+    """Turn an SVG file into an element that inherits font and color."""
+    for pattern in (_PROLOG, _METADATA, _STYLES):
+        svg = pattern.sub('', svg, count=1)
+    label = title.replace('&', '&amp;').replace('"', '&quot;').replace('<', '&lt;')
+    svg = _SIZE.sub(rf'<svg role="img" aria-label="{label}" \1\2>', svg, count=1)
+    svg = _HEIGHT.sub(r'\1', svg, count=1)
+    svg = _IDS.sub('<g>', svg)
+    return _FONTS.sub('inherit', svg).replace(_INK, 'currentColor')

@@ -1,0 +1,1 @@
+"""Comparison of runs: configs, metrics with confidence intervals, curves."""

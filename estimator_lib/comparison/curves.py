@@ -1,0 +1,65 @@
+"""Curves of several runs, one over the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, List, Mapping, Sequence, Tuple
+
+from estimator_lib.analysis.parts import Figure, Section
+from estimator_lib.comparison.runs import Run
+from estimator_lib.evaluation import evaluating
+from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, TRAIN
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+_LOSS = 'loss'
+_MOST_METRICS = 4
+
+Curve = Tuple[List[int], List[float]]
+
+
+def create_section(runs: Sequence[Run]) -> Section:
+    """Return a section with the losses and the main metrics over steps."""
+    figures = []
+    for column in _columns(runs):
+        of_runs = {run.name: run.table.curve(column) for run in runs}
+        if any(steps for steps, _ in of_runs.values()):
+            figures.append(_figure(len(figures), column, of_runs))
+    text = '' if figures else 'The runs have no results.csv.'
+    return Section('Curves', figures, text)
+
+
+def _columns(runs: Sequence[Run]) -> List[str]:
+    """Return the columns of `results.csv` to draw."""
+    sets = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
+    main = evaluating.main_metrics(runs[0].task, runs[0].config)
+    metrics = [
+        f'{EVAL}{name}/{metric}'
+        for name in sets
+        for metric in main
+        if any(metric in run.metrics[name] for run in runs)
+    ]
+    losses = [TRAIN + _LOSS, *(f'{EVAL}{name}/{_LOSS}' for name in sets)]
+    return [*metrics[:_MOST_METRICS], *losses, LEARNING_RATE]
+
+
+def _figure(index: int, column: str, of_runs: Mapping[str, Curve]) -> Figure:
+    return Figure(f'curve_{index}', column, lambda canvas: draw(canvas, of_runs))
+
+
+def draw(canvas: Canvas, of_runs: Mapping[str, Curve]) -> None:
+    """Draw a curve of each run.
+
+    Args:
+        canvas: an empty figure.
+        of_runs: steps and values of each run by its name; a run without values has no curve.
+    """
+    canvas.set_size_inches(5.4, 3.2)
+    axes = canvas.add_subplot()
+    for name, (steps, values) in of_runs.items():
+        if steps:
+            axes.plot(steps, values, marker='.', label=name)
+    axes.set_xlabel('step')
+    axes.locator_params(axis='x', integer=True)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)

@@ -1,0 +1,138 @@
+"""A run as it is compared: config, metrics of its last evaluation, curves, numbers per example."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.analysis import example_files, files
+from estimator_lib.checkpoints import evaluated
+from estimator_lib.run_records import results, results_table
+from estimator_lib.task import Task
+from protos import pipeline_pb2
+
+_STEP = 'global_step'
+
+Metrics = Mapping[str, Mapping[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Run that is compared.
+
+    Attributes:
+        path: folder of the run.
+        name: short name of the run in tables.
+        config: its as-run config.
+        task: its task.
+        step: global step of its last evaluation.
+        metrics: metrics of that evaluation, by evaluation set.
+        table: all its evaluations.
+    """
+
+    path: str
+    name: str
+    config: pipeline_pb2.TrainEvalPipelineConfig
+    task: Task
+    step: int
+    metrics: Metrics
+    table: results_table.Table
+
+    def examples(self, set_name: str) -> Optional[example_files.Examples]:
+        """Return the numbers per example of an evaluation set; None if they were not written."""
+        first = next(iter(self.metrics))
+        name = str(self.step) if set_name == first else f'{self.step}_{set_name}'
+        return example_files.read(
+            os.path.join(files.analysis_folder(self.path, name), example_files.FILE)
+        )
+
+
+def read_runs(
+    paths: Sequence[str],
+    configs: Sequence[pipeline_pb2.TrainEvalPipelineConfig],
+    tasks: Sequence[Task],
+) -> List[Run]:
+    """Read the runs to compare.
+
+    Args:
+        paths: their folders.
+        configs: their configs.
+        tasks: their tasks.
+
+    Raises:
+        errors.UserError: a run has no evaluation, or the runs have different tasks or classes.
+    """
+    runs = []
+    for path, name, config, task in zip(paths, short_names(paths), configs, tasks):
+        table = results_table.read(os.path.join(path, results.RESULTS_FILE))
+        step, metrics = _last_evaluation(path, table)
+        runs.append(Run(path, name, config, task, step, metrics, table))
+    for run in runs[1:]:
+        _require_comparable(runs[0], run)
+    return runs
+
+
+def short_names(paths: Sequence[str]) -> List[str]:
+    """Return the last parts of paths, as many as tell them apart."""
+    parts = [path.rstrip('/').split('/') for path in paths]
+    for count in range(1, max(map(len, parts))):
+        names = ['/'.join(each[-count:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)
+
+
+def _last_evaluation(path: str, table: results_table.Table) -> Tuple[int, Metrics]:
+    """Return step and metrics of `metrics.json`, else of the last line of `results.csv`."""
+    content: Dict[str, Any] = dict(evaluated.read_file(os.path.join(path, evaluated.METRICS_FILE)))
+    step = content.pop(_STEP, None)
+    metrics = {name: each for name, each in content.items() if isinstance(each, Mapping) and each}
+    if isinstance(step, int) and metrics:
+        return step, metrics
+    for step in sorted(table.rows, reverse=True):
+        metrics = _table_metrics(table, step)
+        if metrics:
+            return step, metrics
+    missing = '' if tf.io.gfile.isdir(path) else ': there is no such folder'
+    raise errors.UserError(
+        f'{path} has no evaluation{missing}; expected {evaluated.METRICS_FILE} or '
+        f'{results.RESULTS_FILE} in it, which --mode=evaluate --model_dir={path} writes.'
+    )
+
+
+def _table_metrics(table: results_table.Table, step: int) -> Metrics:
+    metrics: Dict[str, Dict[str, float]] = {}
+    for column in table.columns:
+        if not column.startswith(results_table.EVAL):
+            continue
+        set_name, _, name = column[len(results_table.EVAL) :].partition('/')
+        steps, values = table.curve(column)
+        if step in steps:
+            metrics.setdefault(set_name, {})[name] = values[steps.index(step)]
+    return metrics
+
+
+def _require_comparable(first: Run, other: Run) -> None:
+    if first.task.name != other.task.name:
+        raise errors.UserError(
+            f'{first.path} is a run of {first.task.name}, and {other.path} one of '
+            f'{other.task.name}; expected runs of one task.'
+        )
+    if list(first.task.class_names()) != list(other.task.class_names()):
+        raise errors.UserError(
+            f'{first.path} has the classes {_listed(first)}, and {other.path} has '
+            f'{_listed(other)}; expected runs with the same classes in the same order.'
+        )
+    if not first.metrics.keys() & other.metrics.keys():
+        raise errors.UserError(
+            f'{first.path} was evaluated on {", ".join(first.metrics)}, and {other.path} on '
+            f'{", ".join(other.metrics)}; expected an evaluation set of the same name.'
+        )
+
+
+def _listed(run: Run) -> str:
+    return errors.shortened(list(run.task.class_names())) or 'without names'

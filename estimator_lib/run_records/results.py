@@ -1,0 +1,121 @@
+"""The results of a run: `results.csv` and `results.png` in its `model_dir`."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import logging
+import os
+import time
+from typing import Dict, Mapping, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.run_records import curves, results_table
+from estimator_lib.run_records.results_table import EVAL, STEP, TIME, Table, format_cell
+from estimator_lib.run_records.training_events import TrainingEvents
+
+log = logging.getLogger('estimator_lib')
+
+RESULTS_FILE = 'results.csv'
+CURVES_FILE = 'results.png'
+
+# A drawing takes about half a second, and an evaluation may take less.
+_DRAWING_SECONDS = 60.0
+
+
+class Results:
+    """Results of a run's evaluations.
+
+    All of the state is in the files: a restart and another process continue the same table.
+
+    Args:
+        model_dir: the folder of the evaluations.
+        metrics: names of metrics to draw, the main one first.
+    """
+
+    def __init__(self, model_dir: str, metrics: Sequence[str] = ()):
+        self._model_dir = model_dir
+        self._metrics = metrics
+        self._path = os.path.join(model_dir, RESULTS_FILE)
+        self._events: Dict[str, TrainingEvents] = {}
+        self._next_drawing = time.monotonic() + _DRAWING_SECONDS
+
+    def add(self, checkpoint: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
+        """Write the line of an evaluation, in place of an earlier line of the same step.
+
+        Args:
+            checkpoint: the prefix of the checkpoint. The values of training are read from the
+                events beside it, else from those of `model_dir`.
+            step: the global step of the checkpoint.
+            metrics: the metrics by evaluation set.
+        """
+        table = self._read()
+        training = self._training_events(checkpoint)
+        values = {
+            **training.summarize(table.last_step_before(step), step),
+            **{
+                f'{EVAL}{name}/{metric}': value
+                for name, numbers in metrics.items()
+                for metric, value in sorted(numbers.items())
+            },
+        }
+        row = {column: format_cell(value) for column, value in values.items()}
+        results_table.write(self._path, table.with_row({STEP: str(step), TIME: _now(), **row}))
+
+    def draw_if_due(self) -> None:
+        """Draw the curves unless they were drawn in the last minute."""
+        if time.monotonic() >= self._next_drawing:
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw the curves."""
+        curves.draw(self._read(), os.path.join(self._model_dir, CURVES_FILE), self._metrics)
+        self._next_drawing = time.monotonic() + _DRAWING_SECONDS
+
+    def forget_after(self, step: int) -> None:
+        """Remove the lines of steps that this run has not reached: they belong to an earlier run.
+
+        A copy of the whole table stays beside it.
+
+        Args:
+            step: the step of the run's latest checkpoint.
+        """
+        table = self._read()
+        kept = table.cut_after(step)
+        if len(kept.rows) == len(table.rows):
+            return
+        copy = self._free_name()
+        tf.io.gfile.copy(self._path, copy)  # a kill leaves the old table or the new one
+        log.info('%s: steps after %d belong to an earlier run, see %s', self._path, step, copy)
+        results_table.write(self._path, kept)
+
+    def _read(self) -> Table:
+        """Read the table; set a malformed one aside, and begin a new one."""
+        try:
+            return results_table.read(self._path)
+        except errors.DataError as error:
+            if tf.io.gfile.isdir(self._path):
+                raise
+            copy = self._free_name()
+            tf.io.gfile.rename(self._path, copy)
+            log.warning('%s The file is %s now, and a new table begins.', error, copy)
+            return Table()
+
+    def _free_name(self) -> str:
+        """Return the next free name for an old table: `results.1.csv`."""
+        start, end = os.path.splitext(self._path)
+        names = (f'{start}.{number}{end}' for number in itertools.count(1))
+        return next(name for name in names if not tf.io.gfile.exists(name))
+
+    def _training_events(self, checkpoint: str) -> TrainingEvents:
+        for folder in (os.path.dirname(checkpoint) or '.', self._model_dir):
+            events = self._events.setdefault(folder, TrainingEvents(folder))
+            if events.exist():
+                break
+        return events
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')

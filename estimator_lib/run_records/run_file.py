@@ -1,0 +1,220 @@
+"""`run.json`: what each start of a run ran, where, on which data, and how it ended."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Mapping, Optional
+
+import tensorflow as tf
+
+from estimator_lib import environment, errors
+from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.config import loading
+from estimator_lib.data import inputs
+from protos import input_reader_pb2, pipeline_pb2
+
+RUN_FILE = 'run.json'
+RUNNING, FINISHED, PREEMPTED, FAILED, KILLED = (
+    'running',
+    'finished',
+    'preempted',
+    'failed',
+    'killed',
+)
+
+Readers = Mapping[str, input_reader_pb2.InputReader]
+
+_STARTS, _STATUS = 'starts', 'status'
+# A job that crashes and is started again for days must not grow the file without limit.
+_MOST_STARTS = 100
+_COUNTED_BYTES = 100 << 20  # the headers of so much data are read in less than a second
+_GIT_SECONDS = 5.0
+_CPU_INFO = '/proc/cpuinfo'
+# `ru_maxrss` is in kilobytes, but on macOS in bytes.
+_MEMORY_UNIT = 1 if sys.platform == 'darwin' else 1024
+
+
+class RunFile:
+    """The entry of this start in `model_dir/run.json`, which has the last 100 starts.
+
+    Args:
+        model_dir: the folder of the run.
+        config: the config of the run.
+        readers: the input readers by name: `train`, and those of the evaluation sets.
+    """
+
+    def __init__(
+        self, model_dir: str, config: pipeline_pb2.TrainEvalPipelineConfig, readers: Readers
+    ):
+        self._model_dir = model_dir
+        self._path = os.path.join(model_dir, RUN_FILE)
+        self._config = config
+        self._readers = readers
+        self._entry: Dict[str, Any] = {}
+        self._begun = 0.0
+
+    @property
+    def has_begun(self) -> bool:
+        """True after `begin`."""
+        return bool(self._entry)
+
+    def begin(self) -> None:
+        """Add the entry, with what is known at the start.
+
+        An earlier entry that is still `running` is of a process that was killed: the folder has one
+        training at a time.
+        """
+        self._begun = time.monotonic()
+        self._entry = {
+            'started': _now(),
+            'ended': None,
+            'seconds': None,
+            _STATUS: RUNNING,
+            'first_step': checkpoint_files.latest_step(self._model_dir),
+            'last_step': None,
+            'peak_memory_bytes': None,
+            'command': shlex.join(sys.argv),
+            'host': socket.gethostname(),
+            'process_id': os.getpid(),
+            'versions': environment.version_numbers(),
+            'git': _read_git(),
+            'machine': _describe_machine(),
+            'seed': self._config.train_config.random_seed,
+            'config': {
+                'file': loading.PIPELINE_CONFIG_NAME,
+                'sha256': loading.hash_config(self._config).hexdigest(),
+            },
+            'data': {name: _describe_data(reader) for name, reader in self._readers.items()},
+        }
+        earlier = self._read()
+        for entry in earlier:
+            if entry.get(_STATUS) == RUNNING:
+                entry[_STATUS] = KILLED
+        self._write([*earlier, self._entry])
+
+    def end(self, status: str) -> None:
+        """Complete the entry with time, memory and the last step.
+
+        Args:
+            status: `FINISHED`, `PREEMPTED` or `FAILED`.
+        """
+        before = dict(self._entry)
+        self._entry.update(
+            {
+                'ended': _now(),
+                'seconds': round(time.monotonic() - self._begun, 3),
+                _STATUS: status,
+                'last_step': checkpoint_files.latest_step(self._model_dir),
+                'peak_memory_bytes': _peak_memory(),
+            }
+        )
+        # Another run may have taken the folder over: its entry stays.
+        others = [entry for entry in self._read() if not _is_same_start(entry, before)]
+        self._write(sorted([*others, self._entry], key=lambda entry: str(entry.get('started'))))
+
+    def _read(self) -> List[Dict[str, Any]]:
+        starts = checkpoint_files.read_state(self._path).get(_STARTS)
+        entries = starts if isinstance(starts, list) else []
+        return [entry for entry in entries if isinstance(entry, dict)]
+
+    def _write(self, starts: List[Dict[str, Any]]) -> None:
+        text = evaluated.to_json({_STARTS: starts[-_MOST_STARTS:]})
+        checkpoint_files.write_atomically(self._path, text)
+
+
+def _is_same_start(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(entry.get(name) == other[name] for name in ('started', 'host', 'process_id'))
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='milliseconds')
+
+
+def _peak_memory() -> Optional[int]:
+    """Return the peak of the memory of this process, in bytes; None on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT
+
+
+def _read_git() -> Optional[Dict[str, Any]]:
+    """Return the commit of the code, and whether files differ from it; None without git.
+
+    An installed package has no commit. There it is that of the folder of the command.
+    """
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folder = root if os.path.exists(os.path.join(root, '.git')) else os.getcwd()
+    commit = _run_git(folder, 'rev-parse', 'HEAD')
+    if not commit:
+        return None
+    changes = _run_git(folder, 'status', '--porcelain', '--untracked-files=no')
+    return {'commit': commit, 'has_changes': None if changes is None else bool(changes)}
+
+
+def _run_git(folder: str, *arguments: str) -> Optional[str]:
+    try:
+        done = subprocess.run(
+            ['git', '-C', folder, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _describe_machine() -> Dict[str, Any]:
+    return {
+        'system': platform.platform(),
+        'cpu': _cpu_name(),
+        'cpu_cores': os.cpu_count(),
+        'memory_bytes': environment.memory_bytes(),
+        'gpus': [
+            tf.config.experimental.get_device_details(device).get('device_name', device.name)
+            for device in tf.config.list_physical_devices('GPU')
+        ],
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        with open(_CPU_INFO) as file:
+            names = [line.partition(':')[2].strip() for line in file if 'model name' in line]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor()
+
+
+def _describe_data(reader: input_reader_pb2.InputReader) -> Optional[Dict[str, Any]]:
+    """Return number, size, records and fingerprint of the files of a reader; None for others.
+
+    The fingerprint is of names and sizes, so that a copy in another folder has the same one.
+    """
+    try:
+        files = inputs.input_files(reader)
+        names = sorted((os.path.basename(file.path), file.size) for file in files)
+        size = sum(file.size for file in files)
+        count = inputs.known_count(files)
+        is_plain = not any(file.compression or '://' in file.path for file in files)
+        if count is None and is_plain and size <= _COUNTED_BYTES:
+            count = inputs.count_records(files)
+    except errors.UserError:
+        return None
+    return {
+        'files': len(files),
+        'bytes': size,
+        'records': count,
+        'sha256': hashlib.sha256(repr(names).encode()).hexdigest(),
+    }

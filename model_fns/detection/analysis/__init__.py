@@ -1,0 +1,1 @@
+"""Analysis of a detector's evaluation: errors by type, confusions, curves, labels."""

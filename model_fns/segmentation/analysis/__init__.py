@@ -1,0 +1,1 @@
+"""Analysis of the errors of a segmentation: classes, their confusion, their boundaries."""

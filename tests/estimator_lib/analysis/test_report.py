@@ -1,0 +1,117 @@
+"""The page of an analysis: escaped, self-contained, bounded, without errors in a browser."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from estimator_lib.analysis import report
+from estimator_lib.analysis.parts import Figure, Section, Table, Tile
+from estimator_lib.analysis.rendering import Drawing
+
+_BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
+# Runs in the page, behind its own script: sorts the first table twice, opens a picture, and leaves
+# what it saw in the title.
+_PROBE = """
+<script>
+const seen = [];
+const rows = () => [...document.querySelectorAll('tbody')[0].rows];
+const cells = () => rows().map(row => row.cells[0].textContent);
+const heads = document.querySelectorAll('thead')[0].querySelectorAll('button');
+heads[1].click(); seen.push(cells().join(','));
+heads[1].click(); seen.push(cells().join(','));
+heads[0].click(); seen.push(cells().join(','));
+document.querySelector('.zoom').click();
+seen.push(document.getElementById('large').open);
+seen.push(document.documentElement.scrollWidth <= window.innerWidth);
+document.title = seen.join('|');
+</script>
+"""
+JPEG = b'\xff\xd8\xff' + bytes(30)
+
+
+def example(pictures=1, **changes):
+    rows = [('b', 2.0), ('a', 10.0), ('c', None)]
+    content = {
+        'title': 'Title & <more>',
+        'subtitle': 'Sub',
+        'sections': [
+            Section(
+                'Numbers',
+                [Table('t', 'Table', ['name', 'number'], rows), Figure('f', 'Figure', print)],
+                'Text.',
+                [Tile('AP', '12 %', 'hint')],
+            )
+        ],
+        'drawings': {'f': Drawing(b'', '<svg viewBox="0 0 9 9"></svg>', 500)},
+        'pictures': [
+            report.Picture(f'worst/{n}.jpg', JPEG, 'a<b', ['x & y']) for n in range(pictures)
+        ],
+        'metrics': {'DetectionBoxes_Precision/mAP': 0.25, 'undefined': float('nan')},
+        'files': {'errors.csv': 'each error'},
+    }
+    return report.Report(**{**content, **changes})
+
+
+def test_what_is_on_the_page():
+    page = report.to_html(example())
+    assert '<title>Title &amp; &lt;more&gt;</title>' in page
+    assert '<b>a&lt;b</b><ul><li>x &amp; y</li></ul>' in page
+    assert '<td class="number" data-value="10.0">10</td>' in page
+    assert page.count('<td class="number none" data-value="">–</td>') == 2  # None and NaN
+    assert 'prefers-color-scheme: dark' in page and 'width=device-width' in page
+    assert re.findall(r'(?:src|href)="(?!data:|#|errors\.csv)[^"]*"', page) == []
+    sections = re.findall(r'<section id="([^"]*)">', page)
+    assert sections == ['numbers', 'worst-images', 'metrics-and-files']
+    assert re.findall(r'<a href="#([^"]*)">', page) == sections
+
+
+def test_the_size_is_bounded(monkeypatch):
+    monkeypatch.setattr(report, '_MOST_BYTES', 2 * len(JPEG) + 1)
+    page = report.to_html(example(pictures=4))
+    assert page.count('data:image/jpeg') == 2
+    assert 'src="worst/2.jpg"' in page and 'src="worst/3.jpg"' in page
+
+
+def browser():
+    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if found is None:
+        pytest.skip(f'none of these browsers is installed: {", ".join(_BROWSERS)}')
+    return found
+
+
+@pytest.mark.parametrize('width', [1280, 390])
+def test_a_browser_shows_it_without_errors(tmp_path, width):
+    program = browser()
+    page = tmp_path / 'report.html'
+    page.write_text(report.to_html(example()).replace('</body>', f'{_PROBE}</body>'))
+    flags = (
+        '--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --v=0 '
+        '--disable-background-networking --disable-component-update --enable-logging=stderr '
+        f'--window-size={width},900 --user-data-dir={tmp_path / "profile"} --dump-dom'
+    )
+    done = subprocess.run(
+        [program, *flags.split(), page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert re.findall(r'.*:CONSOLE.*', done.stderr) == []
+    title = re.search('<title>(.*?)</title>', done.stdout)
+    assert title and title.group(1) == 'a,b,c|b,a,c|a,b,c|true|true'
+
+
+def test_the_browser_of_these_tests_reports_errors(tmp_path):
+    """Otherwise the test above could not fail."""
+    program = browser()
+    page = tmp_path / 'report.html'
+    page.write_text('<script>missing();</script>')
+    flags = '--headless --no-sandbox --disable-gpu --no-first-run --enable-logging=stderr --v=0'
+    done = subprocess.run(
+        [program, *flags.split(), f'--user-data-dir={tmp_path / "p"}', '--dump-dom', page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert re.search(':CONSOLE.*missing', done.stderr)

@@ -1,0 +1,33 @@
+"""Tensors of an evaluation, and what they are of one image; `test_accumulation` has masks."""
+
+import numpy as np
+import pytest
+
+from model_fns.detection import fields
+from model_fns.detection.metrics import image_arrays
+from tests.model_fns.detection.analysis.analyzed import arrays
+
+BOX = [50.0, 100.0, 100.0, 200.0]
+
+
+def test_boxes_are_in_pixels_and_without_padding():
+    image = arrays([(BOX, 2)], [(BOX, 1, 0.5), (BOX, 3, 0.25)])
+    truth, found = image_arrays.groundtruth(image), image_arrays.detections(image)
+    assert truth.boxes.tolist() == [BOX] and truth.classes.tolist() == [2]
+    assert found.boxes.tolist() == [BOX, BOX] and found.classes.tolist() == [1, 3]
+    assert found.scores.tolist() == [0.5, 0.25]
+    assert truth.masks is None and found.keypoints is None
+
+
+def test_what_is_selected():
+    image = arrays([(BOX, 2)], [])
+    labels = {name: image[name] for name in image if name.startswith('groundtruth')}
+    labels[fields.NUM_BOXES] = image[fields.NUM_BOXES]
+    labels[fields.CLASSES] = np.array([[[0.0, 1.0]]], np.float32)
+    features = {name: image[name] for name in (fields.SOURCE_ID, fields.ORIGINAL_SHAPE)}
+    features[fields.IMAGE] = None
+    selected = image_arrays.select(frozenset(), {**image, 'large': None}, features, labels)
+    assert set(selected) == set(image)
+    assert selected[fields.CLASSES].numpy().tolist() == [[1]]
+    with pytest.raises(KeyError):
+        image_arrays.select(frozenset([fields.MASKS]), image, features, labels)
