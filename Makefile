@@ -18,6 +18,7 @@
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make benchmark    start, steps, input, evaluation and clusters on this machine
 # make performance  the figures of docs/performance.md, on this machine (hours)
+# make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
 # make docs    builds the documentation as a site in site/; a dead link is an error
 # make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
@@ -47,7 +48,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
 KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
   ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean environment
+.PHONY: demo test test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -119,6 +120,9 @@ performance: $(INSTALLED)
 
 predicting: $(INSTALLED)
 	$(BIN)/python -m benchmarks.serving.predicting
+
+lanes: $(INSTALLED)
+	$(BIN)/python -m benchmarks.lanes --other_python=$(OTHER_PYTHON)
 
 promises: $(INSTALLED)
 	$(BIN)/python -m benchmarks.accuracy.demo --picture=docs/demo_detections.jpg
