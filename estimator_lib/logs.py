@@ -64,12 +64,12 @@ def silence_tensorflow() -> None:
     """
     level = os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
     if level != '0' and 'tensorflow' not in sys.modules:
-        with _without_start_lines():
+        with _drop_start_lines():
             import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager
-def _without_start_lines() -> Iterator[None]:
+def _drop_start_lines() -> Iterator[None]:
     """Drop the lines that TensorFlow 2.16 and later write at import whatever the level is.
 
     Another process drops them, so that the reason for an import that aborts is still seen.
