@@ -1,3 +1,4 @@
+from protos import file_readers_pb2 as _file_readers_pb2
 from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -34,7 +35,7 @@ FAIL: CorruptRecordPolicy
 SKIP: CorruptRecordPolicy
 
 class InputReader(_message.Message):
-    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "ignored_boxes")
+    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "coco_input_reader", "voc_input_reader", "yolo_input_reader", "folder_input_reader", "mask_input_reader", "instance_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "ignored_boxes")
     class BoxFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CROWD: _ClassVar[InputReader.BoxFlag]
@@ -88,6 +89,12 @@ class InputReader(_message.Message):
     USE_KEYPOINT_LABEL_MAP_FIELD_NUMBER: _ClassVar[int]
     TF_RECORD_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    COCO_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    VOC_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    YOLO_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    MASK_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_FROM_DATASETS_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     EXPAND_LABELS_HIERARCHY_FIELD_NUMBER: _ClassVar[int]
     CORRUPT_RECORD_POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +139,12 @@ class InputReader(_message.Message):
     use_keypoint_label_map: bool
     tf_record_input_reader: TFRecordInputReader
     external_input_reader: ExternalInputReader
+    coco_input_reader: _file_readers_pb2.CocoInputReader
+    voc_input_reader: _file_readers_pb2.VocInputReader
+    yolo_input_reader: _file_readers_pb2.YoloInputReader
+    folder_input_reader: _file_readers_pb2.FolderInputReader
+    mask_input_reader: _file_readers_pb2.MaskInputReader
+    instance_input_reader: _file_readers_pb2.InstanceInputReader
     sample_from_datasets_weights: _containers.RepeatedScalarFieldContainer[float]
     expand_labels_hierarchy: bool
     corrupt_record_policy: CorruptRecordPolicy
@@ -141,7 +154,7 @@ class InputReader(_message.Message):
     cache_max_megabytes: int
     cache_folder: str
     ignored_boxes: _containers.RepeatedScalarFieldContainer[InputReader.BoxFlag]
-    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., coco_input_reader: _Optional[_Union[_file_readers_pb2.CocoInputReader, _Mapping]] = ..., voc_input_reader: _Optional[_Union[_file_readers_pb2.VocInputReader, _Mapping]] = ..., yolo_input_reader: _Optional[_Union[_file_readers_pb2.YoloInputReader, _Mapping]] = ..., folder_input_reader: _Optional[_Union[_file_readers_pb2.FolderInputReader, _Mapping]] = ..., mask_input_reader: _Optional[_Union[_file_readers_pb2.MaskInputReader, _Mapping]] = ..., instance_input_reader: _Optional[_Union[_file_readers_pb2.InstanceInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...) -> None: ...
 
 class TFRecordInputReader(_message.Message):
     __slots__ = ("input_path",)
