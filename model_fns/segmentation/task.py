@@ -126,7 +126,6 @@ class SegmentationTask(Task):
             num_steps=config.train_config.num_steps,
             quantization=quantization.from_config(config.graph_rewriter),
         )
-        _check_raw_predictions(config)
         if model.export.output_stride:
             _export_network(network, model.export)
         class_weights.configured_weights(model.loss, dataset.num_classes)
@@ -469,16 +468,6 @@ class SegmentationTask(Task):
                 self._dataset.ignore_label,
             )
         return self._class_weights
-
-
-def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse `save_raw_predictions` without a folder for the files."""
-    is_asked = config.model.segmentation.evaluation.save_raw_predictions
-    if is_asked and not config.eval_config.visualization_export_dir:
-        raise errors.ConfigError(
-            'model.segmentation.evaluation.save_raw_predictions: the files are written beside the '
-            'pictures, and eval_config.visualization_export_dir is not set; expected a folder.'
-        )
 
 
 def _refuse_threshold(shown: Shown) -> None:

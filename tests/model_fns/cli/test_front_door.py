@@ -114,7 +114,6 @@ def test_gpus_without_code_are_named_in_the_log(mode, warns, monkeypatch, caplog
     monkeypatch.setattr(gpu_code, 'warnings', lambda: ['no code'])
     for name in ('_train_and_evaluate', '_evaluate', '_check'):
         monkeypatch.setattr(front_door, name, lambda options: {})
-    monkeypatch.setattr(front_door.log, 'propagate', True)
     with caplog.at_level('WARNING'):
         front_door.run(RunOptions(mode=mode))
     assert [record.message for record in caplog.records] == ['no code'] * warns
