@@ -289,7 +289,7 @@ def _read_examples(source: Source, dataset: tf.data.Dataset) -> tf.data.Dataset:
     """
 
     def read(record_id: np.int64) -> np.ndarray:
-        file, index = locate(source, record_id)
+        file, index = locate(source, int(record_id))
         try:
             record = file.examples.read(index)
         except errors.DataError:  # described when a run fails, or by the log of what is skipped
