@@ -7,11 +7,13 @@ a function that opens the data set.
 from __future__ import annotations
 
 import abc
-from typing import Callable, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Sequence, Tuple
 
 from estimator_lib import errors
 from estimator_lib.registry import Registry
-from protos import input_reader_pb2
+
+if TYPE_CHECKING:
+    from protos import input_reader_pb2
 
 
 class UnusableFileError(errors.DataError):

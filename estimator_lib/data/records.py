@@ -18,12 +18,25 @@ import os
 import struct
 import sys
 import zlib
-from typing import BinaryIO, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    BinaryIO,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data.file_examples import FileExamples
+
+if TYPE_CHECKING:
+    from estimator_lib.data.file_examples import FileExamples
 
 log = logging.getLogger('estimator_lib')
 
