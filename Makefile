@@ -112,6 +112,7 @@ performance: $(INSTALLED)
 	$(BIN)/python -m benchmarks.experiments.bfloat16_ops
 	$(BIN)/python -m benchmarks.accuracy.loss_curves
 	$(BIN)/python -m benchmarks.input.stages
+	$(BIN)/python -m benchmarks.input.files
 	$(BIN)/python -m benchmarks.input.waiting
 	$(BIN)/python -m benchmarks.training.loops
 	$(BIN)/python -m benchmarks.training.run --phases --output=benchmark_phases.json
