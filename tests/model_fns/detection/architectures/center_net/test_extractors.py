@@ -68,7 +68,11 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
     expected = tf.keras.Model(network.input, tap)(images).numpy()
     leaves = ('kernel', 'bias', 'gamma', 'beta', 'moving_mean', 'moving_variance')
     layers = [
-        {leaf: getattr(one, leaf).numpy() for leaf in leaves if getattr(one, leaf, None) is not None}
+        {
+            leaf: getattr(one, leaf).numpy()
+            for leaf in leaves
+            if getattr(one, leaf, None) is not None
+        }
         for one in network.layers
         if one.weights
     ]
