@@ -24,7 +24,6 @@ from estimator_lib.task_interfaces.analysis import Analysis
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from estimator_lib.task_interfaces.data_checks import DataChecks, DataReport
 from estimator_lib.task_interfaces.deployment import Deployment
-from estimator_lib.task_interfaces.mixing import Mixing
 from estimator_lib.task_interfaces.presentation import (
     AS_CONFIGURED,
     Description,
@@ -40,6 +39,7 @@ from estimator_lib.task_interfaces.tensors import (
     Features,
     Labels,
     Metric,
+    Mixing,
     Tensors,
 )
 

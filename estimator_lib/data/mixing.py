@@ -14,8 +14,7 @@ from typing import Any, Callable, List, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib.data.record_streams import unconverted
-from estimator_lib.task_interfaces.mixing import Mixing
-from estimator_lib.task_interfaces.tensors import Example
+from estimator_lib.task_interfaces.tensors import Example, Mixing
 
 # More examples would take more memory and delay the first batch. Fewer would show an image several
 # times in a batch.
