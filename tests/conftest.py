@@ -66,6 +66,8 @@ def process_as_before():
     environment = dict(os.environ)
     loggers = [logging.getLogger(name) for name in ('estimator_lib', 'model_fns', 'tensorflow')]
     states = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
+    for one in loggers:
+        one.propagate = True  # pytest sees each message once: at the root
     yield
     if os.environ != environment:
         os.environ.clear()

@@ -215,8 +215,11 @@ def serve(handle: int) -> None:
         handle: descriptor of the connection.
     """
     connection = socket.socket(fileno=handle)
+    paths = list(sys.path)
     for name in _IMPORTED:
         importlib.import_module(name)
+    # `pkg_resources`, which TensorFlow 2.15 imports, adds the folder of an editable installation.
+    sys.path[:] = paths
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTED_SELDOM)

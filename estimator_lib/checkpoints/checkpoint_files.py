@@ -230,7 +230,7 @@ def explained_full_disk(model_dir: str) -> Iterator[None]:
     """
     try:
         yield
-    except (tf.errors.OpError, OSError) as error:
+    except (tf.errors.OpError, OSError, IndexError) as error:  # IndexError: of a writer of events
         reason = _file_system_reason(error, _FULL)
         if reason is None:
             raise

@@ -33,6 +33,12 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
             'instances are found with an instance_center and an offset head; expected both of '
             'them.',
         )
+    if model.evaluation.save_raw_predictions and not config.eval_config.visualization_export_dir:
+        yield Problem(
+            f'{where}.evaluation.save_raw_predictions',
+            'the files are written beside the pictures, and eval_config.visualization_export_dir '
+            'is not set; expected a folder.',
+        )
 
 
 def _find_warnings(config: PipelineConfig) -> Iterator[str]:

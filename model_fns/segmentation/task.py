@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import parts
+from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
@@ -44,8 +45,8 @@ from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
 from model_fns.segmentation.networks import image_pyramid, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
-from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
+from model_fns.structures import label_map_files
 from protos import pipeline_pb2, segmentation_pb2
 
 log = logging.getLogger('model_fns')
@@ -126,7 +127,6 @@ class SegmentationTask(Task):
             num_steps=config.train_config.num_steps,
             quantization=quantization.from_config(config.graph_rewriter),
         )
-        _check_raw_predictions(config)
         if model.export.output_stride:
             _export_network(network, model.export)
         class_weights.configured_weights(model.loss, dataset.num_classes)
@@ -141,7 +141,7 @@ class SegmentationTask(Task):
             dataset,
             config.train_input_reader,
             config.eval_input_reader,
-            images.pixel_limit(config),
+            validation.pixel_limit(config),
             label_map,
         )
         return cls(model, network, preprocessor, data)
@@ -469,16 +469,6 @@ class SegmentationTask(Task):
                 self._dataset.ignore_label,
             )
         return self._class_weights
-
-
-def _check_raw_predictions(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse `save_raw_predictions` without a folder for the files."""
-    is_asked = config.model.segmentation.evaluation.save_raw_predictions
-    if is_asked and not config.eval_config.visualization_export_dir:
-        raise errors.ConfigError(
-            'model.segmentation.evaluation.save_raw_predictions: the files are written beside the '
-            'pictures, and eval_config.visualization_export_dir is not set; expected a folder.'
-        )
 
 
 def _refuse_threshold(shown: Shown) -> None:

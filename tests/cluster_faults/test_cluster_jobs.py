@@ -102,8 +102,11 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
     assert list((tmp_path / 'eval_0').glob('events*'))
     # The evaluator writes the table; what the chief has trained is in it.
     with open(tmp_path / 'results.csv', newline='') as file:
-        last = list(csv.DictReader(file))[-1]
-    assert int(last['step']) == finished['step'] and float(last['train/loss']) > 0
+        lines = list(csv.DictReader(file))
+    last = lines[-1]
+    # The loss is the mean of those recorded since the line before: there may be none.
+    assert any(line['train/loss'] and float(line['train/loss']) > 0 for line in lines)
+    assert int(last['step']) == finished['step']
     assert float(last['eval_0/accuracy']) == metrics['0']['accuracy']
     assert (tmp_path / 'results.png').exists()
     (start,) = json.loads((tmp_path / 'run.json').read_text())['starts']
@@ -232,7 +235,7 @@ def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(few_l
         tmp_path,
         *quick,
         '--num_train_steps=10',
-        preexec_fn=lambda: limit_files(100_000),
+        preexec_fn=lambda: limit_files(1_000_000),  # more than a graph, less than a checkpoint
     )
     assert done.returncode == 2, done.stderr
     assert f'cannot be written to model_dir {tmp_path}: File too large' in done.stderr

@@ -173,7 +173,6 @@ def evaluated_steps(caplog, name='eval_input_reader[0] (points.tfrecord)'):
 @pytest.fixture
 def log(caplog):
     caplog.set_level(logging.INFO, logger='estimator_lib')
-    logging.getLogger('estimator_lib').propagate = True
     return caplog
 
 

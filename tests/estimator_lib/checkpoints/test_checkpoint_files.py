@@ -322,6 +322,14 @@ def test_any_other_error_stays_what_it_is_when_the_disk_is_not_full(tmp_path):
         checkpoint_files.explained_full_disk(str(tmp_path)),
     ):
         raise full_disk()
+    # What a writer of events raises for a file that may not grow.
+    with (
+        pytest.raises(errors.UserError, match='File too large'),
+        checkpoint_files.explained_full_disk(str(tmp_path)),
+    ):
+        raise IndexError(f'{tmp_path}/events; File too large\n Failed to flush 2 events')
+    with pytest.raises(IndexError), checkpoint_files.explained_full_disk(str(tmp_path)):
+        raise IndexError('list index out of range')
 
 
 def test_the_graph_of_a_save_that_found_no_space_is_removed(tmp_path):

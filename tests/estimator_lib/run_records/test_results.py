@@ -98,7 +98,6 @@ def test_a_malformed_file_is_kept_and_a_new_table_begins(tmp_path, caplog):
     (tmp_path / 'results.csv').write_text('step,a\n1\n')
     (tmp_path / 'results.1.csv').write_text('an older one')
     caplog.set_level(logging.WARNING, logger='estimator_lib')
-    logging.getLogger('estimator_lib').propagate = True
     Results(str(tmp_path)).forget_after(5)
     add(tmp_path, 7, a=0.5)
     assert lines(tmp_path, 'step', 'eval_val/a') == [('7', '0.5')]
