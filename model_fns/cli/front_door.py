@@ -191,6 +191,10 @@ def _check(options: RunOptions) -> None:
     check.check(
         make_task, config, options.model_dir, check_all=options.check_all, validate=validate
     )
+    if options.propose_anchors:
+        from model_fns.detection import anchor_proposal  # imports a task
+
+        print('\n'.join(anchor_proposal.propose(config, options.check_all)))
 
 
 def _benchmark(options: RunOptions) -> None:
