@@ -84,11 +84,7 @@ def define_flags() -> flags.FlagValues:
     _define_device_flags(values)
     _define_prediction_flags(values)
     _boolean(values, 'check_all', 'Every record, not a sample.')
-    _boolean(
-        values,
-        'propose_anchors',
-        'Anchors of an SSD that fit the training boxes (k-means by IoU), as a part of a config.',
-    )
+    _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
     _define_logging_flags(values)
     for name, modes in flag_modes().items():
         if modes is not None:

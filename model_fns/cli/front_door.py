@@ -194,7 +194,7 @@ def _check(options: RunOptions) -> None:
     if options.propose_anchors:
         from model_fns.detection import anchor_proposal  # imports a task
 
-        print('\n'.join(anchor_proposal.propose(config, options.check_all)))
+        print('\n'.join(anchor_proposal.propose(make_task(config), config, options.check_all)))
 
 
 def _benchmark(options: RunOptions) -> None:

@@ -16,10 +16,10 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.data import inputs
+from estimator_lib.task import Task
 from model_fns.detection import box_report, detector
 from model_fns.detection.boxes import anchors as anchors_lib
 from model_fns.detection.boxes import axis_aligned
-from model_fns.detection.task import DetectionTask
 from protos import anchors_pb2, pipeline_pb2
 
 # Side of an anchor in strides of its map: the smallest one of an octave of RetinaNet (Lin et al.
@@ -44,10 +44,13 @@ class Level(NamedTuple):
     offsets: Tuple[float, float]
 
 
-def propose(config: pipeline_pb2.TrainEvalPipelineConfig, check_all: bool = False) -> List[str]:
+def propose(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, check_all: bool = False
+) -> List[str]:
     """Return the lines of a proposal: the recall before and after, and a fragment of a config.
 
     Args:
+        task: the task of the config.
         config: a valid pipeline config.
         check_all: use every record of the training reader, not a sample.
 
@@ -59,7 +62,6 @@ def propose(config: pipeline_pb2.TrainEvalPipelineConfig, check_all: bool = Fals
             f'--propose_anchors: the model is {config.model.WhichOneof("model")}; expected ssd, '
             'whose feature maps have anchors of their own.'
         )
-    task = DetectionTask.from_config(config)
     records: List[box_report.Record] = []
     inputs.inspect_records(
         task,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from model_fns.detection import anchor_proposal
@@ -11,6 +12,10 @@ from model_fns.detection.boxes import anchors
 from model_fns.structures.label_map import LabelMap
 from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
+
+
+def propose(config):
+    return anchor_proposal.propose(model_fns.make_task(config), config)
 
 
 def slow_overlap(size, center):
@@ -95,7 +100,7 @@ def folder(tmp_path):
 
 def test_a_proposal_is_a_part_of_a_config_and_says_what_it_gains(folder):
     text = tiny_detection.config_text(folder)
-    lines = anchor_proposal.propose(config_lib.parse_pipeline_config(text, 'text'))
+    lines = propose(config_lib.parse_pipeline_config(text, 'text'))
     # The anchors have 16 x 16 pixels: 128 in common, of 320.
     assert lines[:2] == [
         'anchors: 0.0% of 2 boxes overlap one by 0.5 (mean of the best overlaps: 0.400)',
@@ -110,10 +115,10 @@ def test_a_proposal_is_a_part_of_a_config_and_says_what_it_gains(folder):
     assert list(grids[1].base_sizes) == pytest.approx([32, 32 * 2**0.5], rel=1e-3)
     config = config_lib.parse_pipeline_config(text, 'text')
     config.model.ssd.anchor_generator.CopyFrom(fragment.model.ssd.anchor_generator)
-    assert anchor_proposal.propose(config)[1] == 'anchors: k-means finds none that fit better'
+    assert propose(config)[1] == 'anchors: k-means finds none that fit better'
 
 
 def test_models_without_such_anchors_are_refused():
     config = config_lib.parse_pipeline_config(tiny_two_stage.MODEL.format(stages=2), 'text')
     with pytest.raises(errors.UserError, match='the model is faster_rcnn; expected ssd'):
-        anchor_proposal.propose(config)
+        propose(config)
