@@ -91,6 +91,7 @@ class Reader:
         max_pixels: largest number of pixels of an image that is decoded.
         context: reader of features of other images; None: they are not read.
         ignored: names in `fields` of the flags of boxes that training ignores.
+        ignored_coverage: see `targets.Groundtruth`.
     """
 
     num_classes: int
@@ -105,6 +106,7 @@ class Reader:
     max_pixels: int = images.MAX_PIXELS
     context: Optional[context_features.ContextFeatures] = None
     ignored: Tuple[str, ...] = ()
+    ignored_coverage: float = 0.0
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record, without boxes that are NaN or of an unknown class.
@@ -337,6 +339,7 @@ def build_reader(
         max_pixels=validation.pixel_limit(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
+        ignored_coverage=config.train_config.ignored_coverage,
     )
 
 
