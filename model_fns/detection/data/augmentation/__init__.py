@@ -59,5 +59,5 @@ def build_augmentation(
     Raises:
         errors.ConfigError: as `pipeline.build`.
     """
-    kinds = pipeline.Kinds(SINGLE_SHOT, BUILDERS, MIXERS, 'not for detectors')
+    kinds = pipeline.Kinds(SINGLE_SHOT, BUILDERS, MIXERS)
     return pipeline.build(options, kinds, where)
