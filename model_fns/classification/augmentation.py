@@ -13,12 +13,21 @@ import tensorflow as tf
 
 from estimator_lib import registry
 from estimator_lib.task import IMAGE, Example
-from model_fns.augmentation import IMAGE_STEPS, pipeline, pixels, randomness, steps
+from model_fns.augmentation import (
+    IMAGE_STEPS,
+    pipeline,
+    pixels,
+    rand_augment,
+    randomness,
+    steps,
+)
 from model_fns.classification.config_rules import RULES
 from model_fns.classification.inputs import SHARES
 from protos import augmentation_pb2
 
 MIXUP_ALPHA = 0.2  # Zhang et al. (2018), section 3.1: 0.1 to 0.4 on ImageNet
+
+_GRAY = 128
 
 BUILDERS: steps.Builders = registry.Registry('augmentation')
 for _kind in IMAGE_STEPS:
@@ -104,6 +113,11 @@ def _build_vertical(config: augmentation_pb2.RandomVerticalFlip, where: str) -> 
     return _build_flip(config, where, axis=0)
 
 
+@BUILDERS.register('rand_augment')
+def _build_rand_augment(config: augmentation_pb2.RandAugment, where: str) -> steps.Step:
+    return rand_augment.build(config, where, _transform)
+
+
 @MIXERS.register('mixup')
 def _build_mixup(config: augmentation_pb2.MixUp, where: str) -> steps.Mixer:
     del where
@@ -115,6 +129,13 @@ def _build_mixup(config: augmentation_pb2.MixUp, where: str) -> steps.Mixer:
 def _build_cutmix(config: augmentation_pb2.CutMix, where: str) -> steps.Mixer:
     del where
     return _build_mixer(cutmix, config.alpha, config.probability)
+
+
+def _transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
+    """Move the center of each pixel p of an image to matrix p + shift; the outside is gray."""
+    back = tf.linalg.inv(matrix)
+    moved = pixels.warp(example[IMAGE][tf.newaxis], back, -tf.linalg.matvec(back, shift), _GRAY)
+    return {**example, IMAGE: moved[0]}
 
 
 def _build_flip(config, where: str, axis: int) -> steps.Step:
