@@ -80,7 +80,8 @@ figure { margin: 0; min-width: 0; }
 .figures figure { flex: 0 1 var(--width); max-width: 100%; }
 figcaption { font-weight: 600; font-size: 0.95rem; margin-bottom: 0.4rem; }
 figcaption small { display: block; }
-.drawing svg { display: block; width: 100%; height: auto; }
+.drawing { overflow-x: auto; }
+.drawing svg { display: block; width: 100%; height: auto; min-width: calc(var(--width) * 0.75); }
 .scroll {
   overflow: auto; max-height: 30rem; border: 1px solid var(--line); border-radius: 8px;
   width: fit-content; max-width: 100%;

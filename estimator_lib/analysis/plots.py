@@ -73,7 +73,8 @@ def curves(
     figure.set_size_inches(*_SIZE)
     axes = figure.add_subplot()
     for index, (name, (x, y)) in enumerate(lines.items()):
-        style: Dict[str, Any] = {'linewidth': 1.4, 'label': name}
+        # The first color is nearly that of the main curve.
+        style: Dict[str, Any] = {'linewidth': 1.4, 'label': name, 'color': f'C{index % 9 + 1}'}
         if name == main:
             style = {'linewidth': 2.8, 'label': name, 'color': _ACCENT, 'zorder': 3}
         elif index >= _MOST_CURVES:
@@ -101,6 +102,8 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
     axes.set_yticks(range(len(shown)), list(shown))
     axes.set(xlabel=title)
     axes.margins(x=0.12)
+    axes.locator_params(axis='x', nbins=5)
+    axes.xaxis.set_major_formatter(lambda value, _: _short(value))
     axes.invert_yaxis()
 
 

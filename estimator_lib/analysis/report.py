@@ -126,8 +126,9 @@ def _figure(figure: Figure, drawing: Drawing) -> str:
 
 def _table(table: Table) -> str:
     head = ''.join(
-        f'<th scope="col" aria-sort="none"><button>{html.escape(column)}</button></th>'
-        for column in table.columns
+        f'<th scope="col" aria-sort="none"{_alignment([row[index] for row in table.rows])}>'
+        f'<button>{html.escape(column)}</button></th>'
+        for index, column in enumerate(table.columns)
     )
     body = ''.join(f'<tr>{"".join(map(_cell, row))}</tr>' for row in table.rows)
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ''
@@ -135,6 +136,11 @@ def _table(table: Table) -> str:
         f'<h3>{html.escape(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr>'
         f'</thead><tbody>{body}</tbody></table></div>{note}'
     )
+
+
+def _alignment(cells: Sequence[Cell]) -> str:
+    """Return the attribute of a heading above numbers; '' above text."""
+    return '' if any(isinstance(cell, str) for cell in cells) else ' class="number"'
 
 
 def _cell(value: Cell) -> str:

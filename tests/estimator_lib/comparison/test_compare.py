@@ -110,6 +110,18 @@ def test_metrics_of_the_images_that_were_not_reported_are_shown(folder, monkeypa
     assert rows['precision'][:3] == ['0.5', '1', '0.5'] and rows['precision'][4] != '–'
 
 
+def test_metrics_that_one_run_lacks_have_dashes(folder):
+    fake_runs.write_metrics(folder / 'c', 0.25, extra=0.125)
+    lines, page = compared(folder, ('a', 'c'))
+    rows = {row[0]: row[1:] for row in tables(page)['Metrics']}
+    assert rows['extra'] == ['–', '0.125', '–', '–', '–']
+    assert '  extra: -, 0.125' in lines
+    lines, page = compared(folder, ('c', 'a', 'b'))
+    rows = {row[0]: row[1:] for row in tables(page)['Metrics']}
+    assert rows['extra'] == ['0.125', *'––––', *'––––']
+    assert '  extra: 0.125, -, -' in lines
+
+
 def test_each_common_set_has_a_section(folder):
     for name in ('a', 'b'):
         fake_runs.write_metrics(folder / name, 0.5, sets=('0', 'far'))
