@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import html
 import math
+import re
 import string
 from typing import List, Mapping, Sequence
 
@@ -15,6 +16,7 @@ from estimator_lib.analysis.rendering import Drawing
 
 # Bytes of pictures in the page; the others are links to their files.
 _MOST_BYTES = 12_000_000
+_BREAKS = re.compile(r'(?<=[/_.])(?=[A-Za-z])')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +149,8 @@ def _cell(value: Cell) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return '<td class="number none" data-value="">–</td>'
     if isinstance(value, str):
-        return f'<td>{html.escape(value)}</td>'
+        # On a phone, names of metrics and fields break at these letters.
+        return f'<td>{_BREAKS.sub("<wbr>", html.escape(value))}</td>'
     text = f'{value:,}' if isinstance(value, int) else f'{value:.4g}'
     return f'<td class="number" data-value="{value!r}">{text}</td>'
 

@@ -30,6 +30,7 @@ def compared(folder, names=('a', 'b'), configs=None):
 
 def tables(page):
     """Rows of cells, by the heading of the table."""
+    page = page.replace('<wbr>', '')
     pieces = re.findall(r'<h3>(.*?)</h3>.*?<tbody>(.*?)</tbody>', page, re.DOTALL)
     return {
         title: [re.findall(r'<td[^>]*>(.*?)</td>', row) for row in body.split('</tr>')[:-1]]
@@ -68,6 +69,14 @@ def test_fields_that_differ(folder):
     _, page = compared(folder)
     assert tables(page)['Fields that differ'] == [['train_config.num_steps', '10', '20']]
     _, page = compared(folder, configs=[fake_runs.config()] * 2)
+    assert 'The configs are equal.' in page
+
+
+def test_copies_in_the_folders_of_runs_are_no_difference(folder):
+    configs = [fake_runs.config() for _ in 'ab']
+    for name, config in zip('ab', configs):
+        config.train_input_reader.label_map_path = str(folder / name / 'label_map.pbtxt')
+    _, page = compared(folder, configs=configs)
     assert 'The configs are equal.' in page
 
 
