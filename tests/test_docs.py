@@ -30,6 +30,7 @@ MODULES = {
     'convert-records': 'model_fns.datasets.convert',
     'convert-checkpoint': 'model_fns.convert_checkpoint',
     'launch-local': 'estimator_lib.launch_local',
+    'launch-jobset': 'estimator_lib.commands.launch_jobset',
 }
 # Programs of pages, and the tests that run them.
 RUN_BY = {
@@ -52,6 +53,8 @@ def check_command(words, monkeypatch):
     """Raise an error if a command line of this project cannot be parsed."""
     while re.match(r'[A-Z_]+=', words[0]):
         words = words[1:]
+    if '>' in words:
+        words = words[: words.index('>')]
     program, *arguments = words
     if program == 'make':
         for word in arguments:
