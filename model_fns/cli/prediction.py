@@ -9,6 +9,7 @@ from typing import Optional, Sequence
 
 from estimator_lib import errors
 from estimator_lib.commands import predict
+from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns.cli import chosen_models, video_prediction
@@ -30,7 +31,9 @@ def predict_files(options: RunOptions) -> None:
     runner = runs.parse_runner(options.runner, options.runner_options) if options.runner else None
     tiling = _tiling(options)
     predictor, task, source = chosen_models.chosen_model(options)
-    max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
+    max_pixels = (
+        images.MAX_PIXELS if source.config is None else validation.pixel_limit(source.config)
+    )
     decoding = options.exif == 'apply', max_pixels
     sources = image_sources.find_images(options.images, *decoding)
     sources.refuse_overwriting(options.output_dir)
