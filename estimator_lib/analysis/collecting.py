@@ -30,7 +30,8 @@ class Place:
     Attributes:
         name: the example's `SOURCE_ID`.
         path: path of the record's file; '' where it is not known.
-        index: index of the record in the file, from 0; -1 where it is not known.
+        index: index of the record in the file, from 0; -1 where it is not known, or the
+            file is the record.
     """
 
     name: str
