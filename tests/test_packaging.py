@@ -137,6 +137,7 @@ def test_console_scripts_work_far_from_the_checkout(installed, tmp_path):
     assert sorted(commands) == [
         'convert-checkpoint',
         'convert-records',
+        'launch-jobset',
         'launch-local',
         'run-train-eval',
     ]
@@ -154,7 +155,7 @@ def test_console_scripts_work_far_from_the_checkout(installed, tmp_path):
     called = run(installed, tmp_path, '-c', CALLS, json.dumps(calls))
     assert called.returncode == 0, called.stderr
     *helped, checked, nothing = called.stdout.split('ended with 0\n')
-    assert len(helped) == 4 and all('--' in one for one in helped) and not nothing, called.stdout
+    assert len(helped) == 5 and all('--' in one for one in helped) and not nothing, called.stdout
     assert '24 examples' in checked and 'steps: ' in checked
 
 
