@@ -13,6 +13,7 @@ from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import (
+    class_targets,
     context_features,
     crowded_images,
     instance_checks,
@@ -47,9 +48,11 @@ _KEYS: Dict[str, Any] = {
     'image/object/area': _list_feature(tf.float32),
     'image/object/weight': _list_feature(tf.float32),
 }
+_CONFIDENCES = 'image/class/confidence'
 _IMAGE_CLASS_KEYS = {
     'image/class/label': _list_feature(tf.int64),
     'image/class/text': _list_feature(tf.string),
+    _CONFIDENCES: _list_feature(tf.float32),
 }
 _MASK_DTYPES = {
     input_reader_pb2.NUMERICAL_MASKS: tf.float32,
@@ -90,6 +93,9 @@ class Reader:
         max_pixels: largest number of pixels of an image that is decoded.
         context: reader of features of other images; None: they are not read.
         ignored: names in `fields` of the flags of boxes that training ignores.
+        class_scores: True: training learns the scores of all classes that records have.
+        merges_boxes: True: training merges equal boxes to one with all of their classes.
+        hierarchy: relations of the classes; None: a box has one class.
     """
 
     num_classes: int
@@ -104,6 +110,9 @@ class Reader:
     max_pixels: int = images.MAX_PIXELS
     context: Optional[context_features.ContextFeatures] = None
     ignored: Tuple[str, ...] = ()
+    class_scores: bool = False
+    merges_boxes: bool = False
+    hierarchy: Optional[class_targets.Hierarchy] = None
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record, without boxes that are NaN or of an unknown class.
@@ -136,6 +145,10 @@ class Reader:
         }
         for name, (key, dtype, default) in _DEFAULTS.items():
             example[name] = fill_missing(tf.cast(parsed[key], dtype), count, default)
+        if self.class_scores:
+            example[fields.CLASS_SCORES] = class_targets.decode_scores(
+                parsed[class_targets.SCORES], example[fields.CLASSES], self.num_classes
+            )
         if self.mask_type is not None:
             encoded = parsed[instance_checks.MASK]
             example[fields.MASKS] = _masks(encoded, count, self.mask_type, image)
@@ -147,7 +160,8 @@ class Reader:
             example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
         if self.context is not None:
             example.update(self.context.decode(parsed))
-        return keep_boxes(example, self._is_usable(example))
+        example = keep_boxes(example, self._is_usable(example))
+        return example if self.hierarchy is None else self.hierarchy.expand_boxes(example)
 
     def prepare(
         self, example: Example, resizer: ImageResizer, mode: str
@@ -168,6 +182,7 @@ class Reader:
             for flag in self.ignored:
                 weights = tf.where(example[flag], 0.0, example[fields.WEIGHTS])
                 example = {**example, fields.WEIGHTS: weights}
+        example = self._with_class_targets(example, training)
         max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
         # Masks of dropped boxes need not be resized.
@@ -190,6 +205,19 @@ class Reader:
             )
         return features, labels
 
+    def _with_class_targets(self, example: Example, training: bool) -> Example:
+        """Replace class indices by targets, float32 [n, C]: one-hot except in training."""
+        scores = example.get(fields.CLASS_SCORES)
+        classes = tf.one_hot(example[fields.CLASSES], self.num_classes)
+        example = {
+            **example,
+            fields.CLASSES: scores if training and scores is not None else classes,
+        }
+        example.pop(fields.CLASS_SCORES, None)
+        return (
+            class_targets.merge_equal_boxes(example) if training and self.merges_boxes else example
+        )
+
     def room(self, training: bool) -> int:
         """Return the largest number of boxes of an example, in training or in an evaluation."""
         return self.max_train_boxes or self.max_boxes if training else self.max_boxes
@@ -204,6 +232,7 @@ class Reader:
             self.mask_type,
             self.family,
             self.context,
+            self.num_classes if self.class_scores else 0,
         )
 
     def class_names(self) -> Dict[int, str]:
@@ -225,7 +254,8 @@ class Reader:
         points = {key: _list_feature(dtype) for key, dtype in points.items()}
         classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
         context = {} if self.context is None else self.context.keys()
-        return {**_KEYS, **boxes, **masks, **points, **classes, **context}
+        scores = {class_targets.SCORES: _list_feature(tf.float32)} if self.class_scores else {}
+        return {**_KEYS, **boxes, **masks, **points, **classes, **scores, **context}
 
     def _sound(self, numbers: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the values of boxes; running them fails if they or their lists are invalid."""
@@ -239,6 +269,10 @@ class Reader:
             per_box.append(instance_checks.MASK_WEIGHT)
         if self.keypoints is not None:
             conditions.append(self.keypoints.are_sound(parsed, count))
+        if self.class_scores:
+            number = tf.size(parsed[class_targets.SCORES])
+            is_full = tf.equal(number, count * self.num_classes)
+            conditions.append(tf.logical_or(tf.equal(number, 0), is_full))
         sizes = tf.stack([*class_sizes, *(tf.size(parsed[key]) for key in per_box)])
         conditions += [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
@@ -268,9 +302,14 @@ class Reader:
     def _image_classes(self, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Compute float32 [C]: 1 for the classes whose presence in the image was verified."""
         ids = parsed['image/class/label']
+        sizes = [tf.size(ids)]
         if self.label_map is not None:
             names = parsed['image/class/text']
+            sizes.insert(0, tf.size(names))
             ids = tf.concat([self.label_map.lookup(names, self.use_display_name), ids], axis=0)
+        if self.hierarchy is not None:
+            confidences = tf.concat([parsed[_CONFIDENCES][:size] for size in sizes], axis=0)
+            return self.hierarchy.expand_image(label_maps.to_index(ids), confidences)
         hot = tf.one_hot(label_maps.to_index(ids), self.num_classes)
         return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
 
@@ -292,7 +331,6 @@ class Reader:
         boxes = tf.shape(example[fields.BOXES])[0]
         count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
-        rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
         rows.pop(fields.MASKS, None)
         labels = {name: _padded(values, max_boxes) for name, values in rows.items()}
         if masks is not None:
@@ -331,11 +369,17 @@ def build_reader(
         use_display_name=reader.use_display_name,
         mask_type=mask_type,
         keypoints=_keypoint_decoder(reader, label_map),
-        image_classes=metrics.needs_image_classes(config.eval_config),
+        image_classes=metrics.needs_image_classes(config.eval_config)
+        or config.model.center_net.object_center_params.use_labeled_classes,
         family=family,
         max_pixels=images.pixel_limit(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
+        class_scores=config.train_config.use_multiclass_scores and reader.load_multiclass_scores,
+        merges_boxes=config.train_config.merge_multiple_label_boxes,
+        hierarchy=class_targets.build_hierarchy(label_map, num_classes, 'train_input_reader')
+        if reader.expand_labels_hierarchy
+        else None,
     )
 
 

@@ -19,13 +19,13 @@ def refused(text):
 
 def test_refused_fields_have_reasons():
     found = refused(
-        'train_config { use_multiclass_scores: true }'
+        'train_input_reader { load_track_id: true }'
         'eval_input_reader { num_additional_channels: 1 }'
         'model { ssd { mask_head_config {} feature_extractor { spaghettinet_arch_name: "a" } '
         '    loss { equalization_loss { weight: 1 exclude_prefixes: "a" } } } }'
     )
     assert set(found) == {
-        'train_config.use_multiclass_scores',
+        'train_input_reader.load_track_id',
         'eval_input_reader.0.num_additional_channels',
         'model.ssd.mask_head_config',
         'model.ssd.feature_extractor.spaghettinet_arch_name',
