@@ -182,7 +182,7 @@ def center_net_extractors():
 def detection_metrics():
     from model_fns.detection.metrics import METRICS_SETS
 
-    return [*METRICS_SETS, 'coco_mask_metrics', 'coco_keypoint_metrics', 'lvis_mask_metrics']
+    return [*METRICS_SETS, 'coco_mask_metrics', 'coco_keypoint_metrics', 'coco_panoptic_metrics']
 
 
 def segmentation_backbones():

@@ -39,6 +39,9 @@ KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: number of valid rows
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: number of boxes beyond M
 IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: 1 for verified classes
+# float32 [C]: 1 for classes that were verified to be absent, and for those that lack objects.
+ABSENT_CLASSES = 'groundtruth_verified_neg_classes'
+INCOMPLETE_CLASSES = 'groundtruth_not_exhaustive_classes'
 
 # All values with one row per box.
 PER_BOX = (

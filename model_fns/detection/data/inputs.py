@@ -54,6 +54,11 @@ _IMAGE_CLASS_KEYS = {
     'image/class/text': _list_feature(tf.string),
     _CONFIDENCES: _list_feature(tf.float32),
 }
+# Lists of class ids of an image for LVIS, by the names of labels.
+_LVIS_KEYS = {
+    fields.ABSENT_CLASSES: 'image/neg_category_ids',
+    fields.INCOMPLETE_CLASSES: 'image/not_exhaustive_category_ids',
+}
 _MASK_DTYPES = {
     input_reader_pb2.NUMERICAL_MASKS: tf.float32,
     input_reader_pb2.PNG_MASKS: tf.string,
@@ -88,6 +93,8 @@ class Reader:
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         keypoints: decoder of keypoints; None: they are not read.
         image_classes: True: labels contain the classes whose presence in an image was verified.
+        absent_classes: True: labels contain the classes that LVIS verified to be absent, and those
+            that lack objects.
         max_train_boxes: replaces `max_boxes` in training; None: the same number.
         family: family of the boxes.
         max_pixels: largest number of pixels of an image that is decoded.
@@ -105,6 +112,7 @@ class Reader:
     mask_type: Optional[int] = None
     keypoints: Optional[KeypointDecoder] = None
     image_classes: bool = False
+    absent_classes: bool = False
     max_train_boxes: Optional[int] = None
     family: BoxFamily = axis_aligned
     max_pixels: int = images.MAX_PIXELS
@@ -158,6 +166,8 @@ class Reader:
             example.update(self.keypoints.decode(parsed, count))
         if self.image_classes:
             example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
+        for name, key in _LVIS_KEYS.items() if self.absent_classes else ():
+            example[name] = self._k_hot(parsed[key])
         if self.context is not None:
             example.update(self.context.decode(parsed))
         example = keep_boxes(example, self._is_usable(example))
@@ -252,7 +262,9 @@ class Reader:
             }
         points = {} if self.keypoints is None else self.keypoints.keys()
         points = {key: _list_feature(dtype) for key, dtype in points.items()}
-        classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
+        classes = dict(_IMAGE_CLASS_KEYS) if self.image_classes else {}
+        if self.absent_classes:
+            classes.update(dict.fromkeys(_LVIS_KEYS.values(), _list_feature(tf.int64)))
         context = {} if self.context is None else self.context.keys()
         scores = {class_targets.SCORES: _list_feature(tf.float32)} if self.class_scores else {}
         return {**_KEYS, **boxes, **masks, **points, **classes, **scores, **context}
@@ -310,6 +322,10 @@ class Reader:
         if self.hierarchy is not None:
             confidences = tf.concat([parsed[_CONFIDENCES][:size] for size in sizes], axis=0)
             return self.hierarchy.expand_image(label_maps.to_index(ids), confidences)
+        return self._k_hot(ids)
+
+    def _k_hot(self, ids: tf.Tensor) -> tf.Tensor:
+        """Compute float32 [C]: 1 for the classes of ids [m]."""
         hot = tf.one_hot(label_maps.to_index(ids), self.num_classes)
         return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
 
@@ -338,8 +354,8 @@ class Reader:
             labels[fields.MASKS] = _padded(masks, tf.maximum(count, 1))
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
-        if fields.IMAGE_CLASSES in example:
-            labels[fields.IMAGE_CLASSES] = example[fields.IMAGE_CLASSES]
+        whole = (fields.IMAGE_CLASSES, *_LVIS_KEYS)
+        labels.update({name: example[name] for name in whole if name in example})
         return labels
 
 
@@ -371,6 +387,7 @@ def build_reader(
         keypoints=_keypoint_decoder(reader, label_map),
         image_classes=metrics.needs_image_classes(config.eval_config)
         or config.model.center_net.object_center_params.use_labeled_classes,
+        absent_classes=metrics.needs_absent_classes(config.eval_config),
         family=family,
         max_pixels=images.pixel_limit(config),
         context=context_features.build(config),

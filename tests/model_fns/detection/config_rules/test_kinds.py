@@ -58,7 +58,7 @@ def test_parts_are_refused_with_their_path():
 @pytest.mark.parametrize(
     ('setting', 'start'),
     [
-        ('eval_config.metrics_set=["lvis_mask_metrics"]', 'eval_config.metrics_set: '),
+        ('eval_config.metrics_set=["coco_panoptic_metrics"]', 'eval_config.metrics_set: '),
         ('eval_config.metrics_set=["cocoo"]', 'eval_config.metrics_set: unknown metrics set'),
         ('model.ssd.feature_extractor.type=ssd_mobilnet', 'model.ssd.feature_extractor.type: unk'),
     ],

@@ -126,3 +126,13 @@ class TestHierarchy:
         broken = LabelMap((LabelMapItem(1, 'a', 'a', ancestor_ids=(7,)),))
         with pytest.raises(errors.DataError, match='no item has id 7'):
             class_targets.build_hierarchy(broken, 1, 'train_input_reader')
+
+
+def test_classes_of_an_image_for_lvis():
+    message = tf.train.Example.FromString(record(boxes=[BOX], labels=[1]))
+    for key, ids in (('neg', [3, 2, 3]), ('not_exhaustive', [1, 9])):
+        message.features.feature[f'image/{key}_category_ids'].int64_list.value.extend(ids)
+    reader = inputs.Reader(num_classes=3, max_boxes=4, absent_classes=True)
+    labels = labels_of(reader, message.SerializeToString(), EVAL)
+    np.testing.assert_array_equal(labels[fields.ABSENT_CLASSES], [0, 1, 1])
+    np.testing.assert_array_equal(labels[fields.INCOMPLETE_CLASSES], [1, 0, 0])
