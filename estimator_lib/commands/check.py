@@ -73,7 +73,7 @@ class _Problems:
         for alike in kinds.values():
             message = f'{reader}: {alike[0]}'
             if len(alike) > 1:
-                places = [f'{each.path}, record {each.index}' for each in alike]
+                places = [each.place for each in alike]
                 message = (
                     f'{reader}: {len(alike)} records like this: {alike[0].problem} '
                     f'({"; ".join(places[:_SHOWN])}'

@@ -289,21 +289,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
                 f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '
                 f'a name, like {flags.output_prefix}train.'
             )
-        options = conversion.Options(
-            num_shards=flags.num_shards,
-            stems=image_lists.read(flags.list) if flags.list else None,
-            skip_problems=flags.on_error == 'skip',
-            clips=flags.outside == 'clip',
-            bits=flags.bits,
-            apply_exif=flags.exif == 'apply',
-            split=flags.split or (),
-            tiling=_tiling(flags),
-            min_area_inside=flags.min_area_inside,
-            drop_empty_tiles=flags.empty_tiles == 'drop',
-            seed=flags.seed,
-            num_workers=flags.num_workers,
-        )
-        source = sources.SOURCES.get(flags.format)(flags)
+        options, source = read_options(flags), open_source(flags)
         paths = flags.label_map, flags.output_prefix
         if flags.runner:
             runner = runs.parse_runner(flags.runner, flags.runner_options)
@@ -317,6 +303,37 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         sys.exit(2)
     for prefix, count in counts.items():
         print(f'{count} records in {records.shard_pattern(prefix)}')
+
+
+def read_options(flags: argparse.Namespace) -> conversion.Options:
+    """Return the options of a conversion.
+
+    Raises:
+        errors.UserError: the flags contradict each other, or the list of images cannot be read.
+    """
+    return conversion.Options(
+        num_shards=flags.num_shards,
+        stems=image_lists.read(flags.list) if flags.list else None,
+        skip_problems=flags.on_error == 'skip',
+        clips=flags.outside == 'clip',
+        bits=flags.bits,
+        apply_exif=flags.exif == 'apply',
+        split=flags.split or (),
+        tiling=_tiling(flags),
+        min_area_inside=flags.min_area_inside,
+        drop_empty_tiles=flags.empty_tiles == 'drop',
+        seed=flags.seed,
+        num_workers=flags.num_workers,
+    )
+
+
+def open_source(flags: argparse.Namespace) -> sources.Source:
+    """Return the data set that the flags name.
+
+    Raises:
+        errors.UserError: a flag of the format is missing, or its value is not valid.
+    """
+    return sources.SOURCES.get(flags.format)(flags)
 
 
 def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:

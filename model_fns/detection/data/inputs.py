@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
+from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
@@ -389,7 +390,7 @@ def build_reader(
         or config.model.center_net.object_center_params.use_labeled_classes,
         absent_classes=metrics.needs_absent_classes(config.eval_config),
         family=family,
-        max_pixels=images.pixel_limit(config),
+        max_pixels=validation.pixel_limit(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
         class_scores=config.train_config.use_multiclass_scores and reader.load_multiclass_scores,
