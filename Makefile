@@ -7,8 +7,9 @@
 # Each command takes PYTHON=python3.11 for another Python, and VENV=.venv-2.15 for another folder
 # than .venv: below Python 3.12 that has TensorFlow 2.15, from 3.12 on the newest.
 #
-# make test-reference  runs the tests of the engine, of whole runs, of recorded cases and of exports
-#              on TensorFlow 2.15 in .venv-2.15, if a Python up to 3.11 is here
+# make test-other  runs the tests of the engine, of whole runs, of recorded cases and of exports on
+#              the other TensorFlow, if a Python for it is here: where .venv has 2.15 on the newest,
+#              in .venv-newest, else on 2.15, in .venv-2.15
 # make lint     looks for faults of style; make types checks types, with the exceptions that
 #              pyproject.toml lists; make format formats
 # make test-numerics  runs the tests of what networks compute with the kernels of four kinds of
@@ -17,6 +18,7 @@
 # make comparisons  our metrics, suppression and bfloat16 beside those of others
 # make benchmark    start, steps, input, evaluation and clusters on this machine
 # make performance  the figures of docs/performance.md, on this machine (hours)
+# make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
 # make docs    builds the documentation as a site in site/; a dead link is an error
 # make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
@@ -26,6 +28,7 @@
 
 VENV := .venv
 REFERENCE_VENV := .venv-2.15
+NEWEST_VENV := .venv-newest
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
@@ -33,8 +36,10 @@ DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
 REFERENCE_PYTHONS := 3.11 3.10 3.9
-REFERENCE_TESTS := tests/test_*.py tests/estimator_lib tests/protos \
-  $(addprefix tests/model_fns/,backbones classification datasets/beam detection layers segmentation)
+NEWEST_PYTHONS := 3.13 3.12
+LANE_TESTS := tests/test_*.py tests/cluster_faults tests/estimator_lib tests/protos \
+  tests/model_fns/structures tests/model_fns/datasets/beam \
+  $$(grep -rlE 'golden|recorded|eployable' tests/model_fns --include='test_*.py')
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
   $(addprefix tests/model_fns/detection/,architectures boxes detections losses networks) \
   tests/model_fns/segmentation/networks tests/model_fns/tf2_api \
@@ -43,7 +48,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers \
 KERNELS := TF_ENABLE_ONEDNN_OPTS=1 TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 \
   ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-reference test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting promises chaos fuzz docs clean environment
+.PHONY: demo test test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -51,14 +56,16 @@ demo: $(INSTALLED)
 test: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(TESTS)
 
-test-reference:
-	@if [ -e $(VENV) ] && sh -c 'PYTHON=$(BIN)/python sh tools/find_python.sh $(REFERENCE_PYTHONS)' \
-	    >/dev/null 2>&1; then \
-	  echo 'skipped: $(VENV) has TensorFlow 2.15, so make test runs these tests on it.'; \
-	elif python=$$(PYTHON= sh tools/find_python.sh $(REFERENCE_PYTHONS) 2>/dev/null); then \
-	  $(MAKE) test VENV=$(REFERENCE_VENV) PYTHON="$$python" TESTS='$(REFERENCE_TESTS)'; \
+test-other: | environment
+	@if PYTHON=$(BIN)/python sh tools/find_python.sh $(REFERENCE_PYTHONS) >/dev/null 2>&1; then \
+	  venv=$(NEWEST_VENV); pythons='$(NEWEST_PYTHONS)'; \
 	else \
-	  echo 'skipped: TensorFlow 2.15 needs Python 3.9 to 3.11, and none with venv is here.'; \
+	  venv=$(REFERENCE_VENV); pythons='$(REFERENCE_PYTHONS)'; \
+	fi; \
+	if python=$$(PYTHON= sh tools/find_python.sh $$pythons 2>/dev/null); then \
+	  $(MAKE) test VENV=$$venv PYTHON="$$python" TESTS="$$(echo $(LANE_TESTS))"; \
+	else \
+	  echo "skipped: the other TensorFlow needs one of Python $$pythons with venv; none is here."; \
 	fi
 
 test-estimator-api: $(INSTALLED_TEST)
@@ -115,6 +122,9 @@ performance: $(INSTALLED)
 predicting: $(INSTALLED)
 	$(BIN)/python -m benchmarks.serving.predicting
 
+lanes: $(INSTALLED)
+	$(BIN)/python -m benchmarks.lanes --other_python=$(OTHER_PYTHON)
+
 promises: $(INSTALLED)
 	$(BIN)/python -m benchmarks.accuracy.demo --picture=docs/demo_detections.jpg
 
@@ -128,7 +138,7 @@ docs: $(INSTALLED_TEST)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(REFERENCE_VENV)
+	rm -rf $(VENV) $(REFERENCE_VENV) $(NEWEST_VENV)
 
 environment:
 	@PYTHON="$(PYTHON)" sh tools/create_environment.sh $(VENV)

@@ -459,12 +459,13 @@ def _import_front_door() -> types.ModuleType:
 
     The garbage collector would take a fifth of the import's time and free nothing.
     """
-    from estimator_lib import environment
+    from estimator_lib import environment, logs
 
     collects = gc.isenabled()
     gc.disable()
     try:
         with environment.bypass_setuptools():
+            logs.silence_tensorflow()
             from model_fns.cli import front_door
     finally:
         if collects:

@@ -39,6 +39,7 @@ from estimator_lib.task_interfaces.tensors import (
     Features,
     Labels,
     Metric,
+    Mixing,
     Tensors,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     'Features',
     'Labels',
     'Metric',
+    'Mixing',
     'Presentation',
     'Region',
     'Shown',
@@ -133,7 +135,7 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks, Analysis):
         """Augment one example for training.
 
         Args:
-            example: from `decode`.
+            example: from `decode`, or combined by the last of `mixings`.
             seed: int64 [2], the only source of randomness (`tf.random.stateless_*`,
                 `tf.image.stateless_*`). Each example of a run gets another seed, and a resumed run
                 continues with the seeds of an uninterrupted one.
@@ -141,6 +143,10 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks, Analysis):
         Returns:
             The example, with the same keys.
         """
+
+    def mixings(self) -> Sequence[Mixing]:
+        """Return the augmentations that combine examples, applied in order before `augment`."""
+        return ()
 
     @abc.abstractmethod
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:

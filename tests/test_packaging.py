@@ -136,13 +136,14 @@ def test_console_scripts_are_functions_of_the_wheel(installed, tmp_path):
     assert sorted(commands) == [
         'convert-checkpoint',
         'convert-records',
+        'launch-jobset',
         'launch-local',
         'run-train-eval',
     ]
     helped = run(installed, tmp_path, '-c', HELPS, *commands.values())
     assert helped.returncode == 0, helped.stderr
     *said, nothing = helped.stdout.split('ended with 0\n')
-    assert len(said) == 4 and all('--' in one for one in said) and not nothing, helped.stdout
+    assert len(said) == 5 and all('--' in one for one in said) and not nothing, helped.stdout
 
 
 def test_a_builtin_config_is_checked_far_from_the_checkout(installed, tmp_path):

@@ -49,8 +49,9 @@ def confusion_matrix(
         for (row, column), value in np.ndenumerate(values):
             if value:
                 text = f'{value:.2f}' if normalized else f'{value:g}'
-                color = {'color': 'white'} if value > 0.6 * most else {}
-                axes.text(column, row, text, ha='center', va='center', fontsize=8, **color)
+                drawn = axes.text(column, row, text, ha='center', va='center', fontsize=8)
+                if value > 0.6 * most:
+                    drawn.set_color('white')
 
 
 def curves(
@@ -119,7 +120,9 @@ def scatter(
     for index, (name, (x, y)) in enumerate(points.items()):
         color, size, alpha = (_SECOND, 36, 1.0) if index else (_ACCENT, 10, 0.45)
         marker = '+' if index else 'o'
-        axes.scatter(x, y, size, color, marker, alpha=alpha, label=name, rasterized=index == 0)
+        axes.scatter(
+            x, y, s=size, c=color, marker=marker, alpha=alpha, label=name, rasterized=index == 0
+        )
     axes.set_xscale('log', base=2)
     axes.set_yscale('log', base=2)
     for axis in (axes.xaxis, axes.yaxis):

@@ -60,8 +60,13 @@ def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[F
 
 
 def vary(task: Task, mode: str, example: Example, seed: tf.Tensor) -> Tuple[Features, Labels]:
-    """Turn one decoded example into features and labels; augment it for training."""
+    """Turn one decoded example into features and labels; augment it for training.
+
+    The example is not combined with others: `mixing.mix_examples` does that.
+    """
     if mode == tf_estimator.ModeKeys.TRAIN:
+        for mixing in task.mixings():
+            example = mixing.vary(example, seed)
         example = task.augment(example, seed)
     return task.prepare(example, mode)
 

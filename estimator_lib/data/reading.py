@@ -6,19 +6,19 @@ import dataclasses
 import logging
 import math
 import zlib
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data import corrupt_records, reader_state, record_streams
+from estimator_lib.data import corrupt_records, mixing, reader_state, record_streams
 from estimator_lib.data.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
 from estimator_lib.data.records import count_records
 from estimator_lib.data.sequences import Sequences
-from estimator_lib.task import IMAGE, Features, Labels, Task
+from estimator_lib.task import IMAGE, Example, Features, Labels, Mixing, Task
 from protos import input_reader_pb2
 
 ModeKeys = tf_estimator.ModeKeys
@@ -90,6 +90,16 @@ class Reading:
         for source in self.sources:
             prints[source.index] = source.fingerprint
         return prints
+
+    @property
+    def mixings(self) -> Sequence[Mixing]:
+        """The augmentations that combine examples; none outside of training."""
+        return self.task.mixings() if self.mode == ModeKeys.TRAIN else ()
+
+    @property
+    def num_ahead(self) -> int:
+        """Number of examples behind a batch that are part of it, as partners of its examples."""
+        return len(self.mixings) * mixing.POOL
 
     def source_order(self, source: Source) -> Order:
         """Return the order of one source, which has its share of the readers."""
@@ -290,6 +300,9 @@ def _size_key(place: Any, features: Features, labels: Labels) -> tf.Tensor:
 def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.data.Dataset:
     """Build the stream of the records of one source."""
     order = reading.source_order(source)
+    if reading.mixings:
+        # The last examples have partners in the next epoch, and `_mix` ends the stream.
+        order = dataclasses.replace(order, num_epochs=0)
     stream = record_streams.create_stream(source, order, start[source.index, :2])
     return stream if reading.max_examples is None else stream.take(reading.max_examples)
 
@@ -303,10 +316,13 @@ def _decode(
     """
     stream_seed = tf.constant(reading.source_seed(source), tf.int64)
     source_index = tf.constant(source.index, tf.int64)
+    mixings = reading.mixings
 
     def decode(position: tf.Tensor, record: tf.Tensor) -> Any:
         seed = tf.stack([stream_seed, position])
         example = (cache or reading.task).decode(record)
+        if mixings:
+            return mixings[0].vary(example, seed)
         return corrupt_records.vary(reading.task, reading.mode, example, seed)
 
     def decode_next(number: tf.Tensor, rest: Any) -> Any:
@@ -324,9 +340,35 @@ def _decode(
         tester = corrupt_records.RecordTester(reading.task, reading.mode, source, seed)
         report = corrupt_records.SkippedLog(tester)
         examples = corrupt_records.skip_invalid(stream, decode, report, calls)
-        return examples.map(unconverted(with_place))
-    return stream.map(
-        unconverted(lambda *record: with_place(*decode_next(*record))), calls, deterministic=True
+    elif mixings:
+        examples = stream.map(unconverted(decode_next), calls, deterministic=True)
+    else:
+        return stream.map(
+            unconverted(lambda *record: with_place(*decode_next(*record))),
+            calls,
+            deterministic=True,
+        )
+    if mixings:
+        examples = _mix(reading, source, examples)
+    return examples.map(unconverted(with_place))
+
+
+def _mix(reading: Reading, source: Source, examples: tf.data.Dataset) -> tf.data.Dataset:
+    """Combine the examples of an endless stream; end after the last epoch."""
+    end = reading.order.num_epochs * record_streams.INDEX_SPAN
+
+    def finish(example: Example, seed: tf.Tensor) -> Any:
+        return reading.task.prepare(reading.task.augment(example, seed), reading.mode)
+
+    mixed = mixing.mix_examples(
+        examples,
+        reading.mixings,
+        reading.source_seed(source),
+        finish,
+        reading.num_parallel_calls,
+    )
+    return (
+        mixed.take_while(unconverted(lambda _, position, *rest: position < end)) if end else mixed
     )
 
 

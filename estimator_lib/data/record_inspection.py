@@ -153,7 +153,7 @@ def find_failure(
         problem = None
         if recent:
             # The failed batch follows one of these, or lies between two of them.
-            limit = (len(recent) + 2) * reading.batch_size
+            limit = (len(recent) + 2) * reading.batch_size + reading.num_ahead
             problem = _first_failure(reading, recent[0], limit)
         start = np.zeros([reading.num_sources], np.int64)
         return problem or _first_failure(reading, start, limit=None)

@@ -146,7 +146,7 @@ class Evaluator:
                 analysis_files.analysis_folder(self._estimator.model_dir, name),
                 metrics,
                 f'{examples.title}, step {step}',
-                self._labels.result() if self._labels else None,
+                None if self._labels is None else self._labels.result(),
             )
         return metrics
 

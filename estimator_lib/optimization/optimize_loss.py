@@ -7,7 +7,7 @@ from typing import List, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib.optimization import gradients as gradients_lib
-from estimator_lib.optimization import trained_variables
+from estimator_lib.optimization import layer_rates, trained_variables
 from estimator_lib.optimization.exchange import GradientExchange
 from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.optimization.gradients import GradientPolicy
@@ -36,7 +36,7 @@ def optimize_loss(
     Args:
         loss: float scalar, with the regularization loss.
         global_step: int64 scalar; grows by one at each step.
-        optimizer: the result of `optimizers.create_optimizer`.
+        optimizer: the result of `optimizers.create_optimizer` for the same config as the policy.
         variables: candidates for training; None: the trainable variables of the graph.
         policy: selection of variables, multipliers and clipping; None: all variables, neither.
         update_ops: ops to run before the variables change, even if none is trained; None: the
@@ -57,6 +57,9 @@ def optimize_loss(
     """
     policy = policy or GradientPolicy()
     trained = select_variables(variables, policy)
+    if policy.layer_decay != 1 and trained:
+        factors = layer_rates.compute_factors(loss, trained, policy.layer_decay)
+        optimizer.set_factors(trained, factors)
     pairs = gradients_lib.compute(
         loss if loss_scale is None else loss_scale.multiply(loss),
         trained,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
+from estimator_lib import errors
+
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
@@ -76,3 +78,12 @@ class RunOptions:
         value = getattr(self, name)
         # Job scripts pass flags whose variables are empty.
         return value == '' or value == getattr(type(self), name)
+
+    def require(self, name: str) -> None:
+        """Check that an option, which the mode needs, is set.
+
+        Raises:
+            errors.UserError: it is not.
+        """
+        if not getattr(self, name):
+            raise errors.UserError(f'--mode={self.mode} needs --{name}.')

@@ -22,6 +22,7 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
+    Mixing,
     Region,
     Shown,
     Task,
@@ -60,14 +61,13 @@ class DetectionTask(Task):
     Args:
         model: the network, its targets, losses and detections.
         reader: decodes records.
-        augment: example and seed -> example.
+        augment: augmentation of training examples.
         evaluator: computes metrics.
         drawer: draws detections.
         load_all_variables: True: a detection checkpoint restores all variables of the same name;
             False: only those of the feature extractor.
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
-        augmentations: see `Task.augmentations`.
         analyzed: evaluator whose shape and classes are analyzed; None: no analysis.
     """
 
@@ -81,7 +81,6 @@ class DetectionTask(Task):
         load_all_variables: bool = False,
         label_map: Optional[label_maps.LabelMap] = None,
         across_replicas: Sequence[str] = (),
-        augmentations: Sequence[str] = (),
         analyzed: Optional[CocoEvaluator] = None,
     ):
         self._model = model
@@ -92,7 +91,6 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
-        self._augmentations = tuple(augmentations)
         self._analyzed = analyzed
 
     @classmethod
@@ -111,11 +109,10 @@ class DetectionTask(Task):
             config.model, quantization.from_config(config.graph_rewriter)
         )
         label_map = label_map_files.read_label_maps(config, model.num_classes)
-        options = config.train_config.data_augmentation_options
         return cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
-            augmentation.build_augmentation(options),
+            augmentation.build_augmentation(config.train_config.data_augmentation_options),
             metrics.build_metrics(
                 config.eval_config,
                 model.num_classes,
@@ -127,7 +124,6 @@ class DetectionTask(Task):
             config.train_config.load_all_detection_checkpoint_vars,
             label_map,
             config_rules.synchronized_fields(config.model),
-            [option.WhichOneof('preprocessing_step') for option in options],
             metrics.build_analyzed(config.eval_config, model.num_classes, label_map),
         )
 
@@ -140,13 +136,17 @@ class DetectionTask(Task):
         """Decode a record into named tensors; see `inputs.Reader.decode`."""
         return self._reader.decode(serialized)
 
+    def mixings(self) -> Sequence[Mixing]:
+        """Return the augmentation steps of the config that combine examples."""
+        return self._augment.mixings
+
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """Apply the augmentation steps of the config to an example."""
+        """Apply the augmentation steps of the config that follow the last mixing."""
         return self._augment(example, seed)
 
     def augmentations(self) -> Sequence[str]:
         """Return the steps of `train_config.data_augmentation_options`."""
-        return self._augmentations
+        return self._augment.kinds
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """Resize the image of an example, and pad its groundtruth; see `inputs.Reader.prepare`.

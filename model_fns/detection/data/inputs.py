@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
+from estimator_lib.config import validation
 from estimator_lib.task import Example, Features, Labels
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
@@ -333,7 +334,7 @@ def build_reader(
         keypoints=_keypoint_decoder(reader, label_map),
         image_classes=metrics.needs_image_classes(config.eval_config),
         family=family,
-        max_pixels=images.pixel_limit(config),
+        max_pixels=validation.pixel_limit(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
     )

@@ -75,8 +75,8 @@ def groundtruth(image: Mapping[str, np.ndarray]) -> Groundtruth:
     rows = {name: image[name][:count] for name in fields.PER_BOX if name in image}
     masks, keypoints = None, rows.get(fields.KEYPOINTS)
     if fields.MASKS in rows:
-        content = image[fields.TRUE_IMAGE_SHAPE]
-        masks = image_masks.resize_groundtruth(rows[fields.MASKS], content, size)
+        content = image[fields.TRUE_IMAGE_SHAPE].tolist()
+        masks = image_masks.resize_groundtruth(rows[fields.MASKS], content, size.tolist())
     return Groundtruth(
         boxes=_to_pixels(rows[fields.BOXES], size),
         classes=to_id(rows[fields.CLASSES]),
@@ -97,7 +97,9 @@ def detections(image: Mapping[str, np.ndarray]) -> Detections:
     boxes = image[fields.DETECTION_BOXES][:count]
     masks, keypoints = None, image.get(fields.DETECTION_KEYPOINTS)
     if fields.DETECTION_MASKS in image:
-        masks = image_masks.paste_detections(image[fields.DETECTION_MASKS][:count], boxes, size)
+        masks = image_masks.paste_detections(
+            image[fields.DETECTION_MASKS][:count], boxes, size.tolist()
+        )
     return Detections(
         boxes=_to_pixels(boxes, size),
         scores=image[fields.DETECTION_SCORES][:count],

@@ -15,10 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation import color, randomness
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
-from model_fns.detection.data.augmentation import color, frames, randomness, steps
+from model_fns.detection.data.augmentation import frames, steps
 from protos import augmentation_pb2
 
 # (example with a uint8 image, seed, number in [0, 1)) -> example.

@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
 from model_fns.detection.boxes import axis_aligned as box_ops
 from model_fns.detection.boxes.family import find_family
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from model_fns.detection.data.augmentation import frames, steps
 from protos import augmentation_pb2
 
 # Least side of a box, because boxes without sides have no scale.

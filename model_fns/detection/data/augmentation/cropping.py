@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from model_fns.detection.data.augmentation import frames, steps
 from protos import augmentation_pb2
 
 Range = Tuple[float, float]

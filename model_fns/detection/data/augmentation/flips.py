@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
-from model_fns.detection.data.augmentation import randomness, steps
+from model_fns.detection.data.augmentation import steps
 from model_fns.structures import images
 from protos import augmentation_pb2
 

@@ -12,6 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation.pixels import image_size as image_size
+from model_fns.augmentation.pixels import to_float as to_float
+from model_fns.augmentation.pixels import warp as warp
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
@@ -33,16 +36,6 @@ class Window(NamedTuple):
     begin: tf.Tensor
     size: tf.Tensor
     share: tf.Tensor
-
-
-def image_size(example: Example) -> tf.Tensor:
-    """Return height and width of the image, int32 [2]."""
-    return tf.shape(example[fields.IMAGE])[:2]
-
-
-def to_float(image: tf.Tensor) -> tf.Tensor:
-    """Convert the image to float32; pixels keep their values, 0 to 255."""
-    return tf.cast(image, tf.float32)
 
 
 def pixel_window(begin: tf.Tensor, size: tf.Tensor, whole: tf.Tensor) -> Window:
@@ -112,9 +105,16 @@ def pad(
         size: int32 [2], size of the canvas; the image fits in.
         color: color of the canvas, [3] of the image's type; None: black.
     """
-    image, whole = example[fields.IMAGE], image_size(example)
+    after = size - image_size(example) - begin
+    image = images.surround(example[fields.IMAGE], begin, after, color)
+    return {**pad_labels(example, begin, size), fields.IMAGE: image}
+
+
+def pad_labels(example: Example, begin: tf.Tensor, size: tf.Tensor) -> Example:
+    """Move boxes, masks and keypoints to a larger canvas, and leave the image; see `pad`."""
+    whole = image_size(example)
     after = size - whole - begin
-    result = {**example, fields.IMAGE: images.surround(image, begin, after, color)}
+    result = dict(example)
     if fields.MASKS in example:
         masks = example[fields.MASKS]
         zero = tf.zeros([1], masks.dtype)
@@ -150,36 +150,6 @@ def resize_masks(example: Example, size: Size, align_corners: bool = False) -> E
     masks = example[fields.MASKS][..., tf.newaxis]
     resized = images.resize(masks, height, width, 'nearest', align_corners)
     return {**example, fields.MASKS: resized[..., 0]}
-
-
-def warp(
-    pixels: tf.Tensor,
-    back: tf.Tensor,
-    origin: tf.Tensor,
-    fill: float,
-    interpolation: str = 'NEAREST',
-) -> tf.Tensor:
-    """Transform images by an affine map; their size stays.
-
-    Args:
-        pixels: [n, height, width, channels].
-        back: float32 [2, 2]; the pixel p of the result, (y, x), is read at back p + origin.
-        origin: float32 [2], in pixels.
-        fill: value of pixels that are read outside of the image.
-        interpolation: `NEAREST` or `BILINEAR`.
-    """
-    # The kernel expects x before y.
-    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
-    rows = tf.gather(rows, [1, 0, 2], axis=1)
-    warped = tf.raw_ops.ImageProjectiveTransformV3(
-        images=pixels,
-        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1),
-        output_shape=tf.shape(pixels)[1:3],
-        fill_value=fill,
-        interpolation=interpolation,
-        fill_mode='CONSTANT',
-    )
-    return tf.ensure_shape(warped, pixels.shape)
 
 
 def scaled_size(size: tf.Tensor, factor: Union[float, tf.Tensor]) -> tf.Tensor:

@@ -8,9 +8,10 @@ from typing import Sequence
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
 from model_fns.detection.data import examples
-from model_fns.detection.data.augmentation import randomness, steps
+from model_fns.detection.data.augmentation import steps
 from model_fns.structures import label_map
 from protos import augmentation_pb2
 

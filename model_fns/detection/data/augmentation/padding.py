@@ -9,8 +9,9 @@ from typing import Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
-from model_fns.detection.data.augmentation import cropping, frames, randomness, steps
+from model_fns.detection.data.augmentation import cropping, frames, steps
 from protos import augmentation_pb2
 
 # A value for each channel, 0 to 255; None: the mean color of the image.

@@ -7,8 +7,9 @@ import functools
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from model_fns.detection.data.augmentation import frames, steps
 from model_fns.structures import images
 from protos import augmentation_pb2
 

@@ -8,10 +8,11 @@ from typing import Tuple
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
-from model_fns.detection.data.augmentation import flips, frames, randomness, steps
+from model_fns.detection.data.augmentation import flips, frames, steps
 from protos import augmentation_pb2
 
 _GRAY = 128.0  # value of pixels from outside of the image

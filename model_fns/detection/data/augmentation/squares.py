@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from model_fns.augmentation import randomness
+from model_fns.detection.data.augmentation import frames, steps
 
 
 @steps.register(

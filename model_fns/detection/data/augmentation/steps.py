@@ -1,84 +1,21 @@
-"""Augmentation steps: their type, the registry of builders, and checks across their fields."""
+"""Registry of the augmentation steps of detection."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Sequence, TypeVar
 
-import tensorflow as tf
-from google.protobuf import message as message_lib
+from estimator_lib import registry
+from model_fns.augmentation import IMAGE_STEPS, steps
+from model_fns.augmentation.steps import Mixer as Mixer
+from model_fns.augmentation.steps import Step as Step
+from model_fns.augmentation.steps import check as check
+from model_fns.augmentation.steps import check_count as check_count
+from model_fns.augmentation.steps import shown as shown
 
-from estimator_lib import errors, registry
-from estimator_lib.config import schema
-from estimator_lib.task import Example
+BUILDERS: steps.Builders = registry.Registry('augmentation')
+for _kind in IMAGE_STEPS:
+    BUILDERS.add(_kind, IMAGE_STEPS.get(_kind))
 
-# (example, int64 [2] seed) -> example. The result is a function of both.
-Step = Callable[[Example, tf.Tensor], Example]
-# (message, its path in the config) -> step.
-Builder = Callable[[Any, str], Step]
+MIXERS: steps.MixerBuilders = registry.Registry('augmentation')
 
-# Builders by the name of the field in `PreprocessingStep`.
-BUILDERS: registry.Registry[Builder] = registry.Registry('augmentation')
-
-_Function = TypeVar('_Function', bound=Callable[..., Example])
-
-
-def register(name: str, **parameters: str) -> Callable[[_Function], _Function]:
-    """Return a decorator that registers a step whose parameters are fields of its message.
-
-    A step whose parameters have to be checked or converted has a builder in `BUILDERS` instead.
-
-    Args:
-        name: name of the field in `PreprocessingStep`.
-        **parameters: name of the message's field for each parameter of the step after the seed.
-    """
-
-    def add(step: _Function) -> _Function:
-        def build(config: message_lib.Message, where: str) -> Step:
-            del where
-            values = {parameter: getattr(config, field) for parameter, field in parameters.items()}
-            return functools.partial(step, **values)
-
-        BUILDERS.add(name, build)
-        return step
-
-    return add
-
-
-def check(is_right: bool, where: str, config: message_lib.Message, field: str, expected: str):
-    """Raise an error if a field's value is not what is expected.
-
-    Args:
-        is_right: True if the value is valid.
-        where: path of the message.
-        config: the message.
-        field: the field's name.
-        expected: description of valid values, as the end of a sentence.
-
-    Raises:
-        errors.ConfigError: the value is not valid.
-    """
-    if not is_right:
-        got = 'not set' if _is_missing(config, field) else shown(getattr(config, field))
-        raise errors.ConfigError(f'{where}.{field}: {got}; expected {expected}.')
-
-
-def shown(value: Any) -> str:
-    """Format a field's value for messages; floats are rounded, as messages store 32 bits."""
-    if isinstance(value, (bool, int, str)):
-        return repr(value)
-    return f'{value:g}' if isinstance(value, float) else f'[{", ".join(map(shown, value))}]'
-
-
-def check_count(config: message_lib.Message, where: str, field: str, count: int) -> Sequence[float]:
-    """Return the values of a repeated field after checking that it has `count` of them, or none."""
-    values = tuple(getattr(config, field))
-    check(len(values) in (0, count), where, config, field, f'{count} values, or none')
-    return values
-
-
-def _is_missing(config: message_lib.Message, field: str) -> bool:
-    descriptor = config.DESCRIPTOR.fields_by_name[field]
-    if schema.is_repeated(descriptor):
-        return not getattr(config, field)
-    return not config.HasField(field) and not descriptor.has_default_value
+register = functools.partial(steps.register, BUILDERS)

@@ -134,6 +134,35 @@ def run(steps: str, example: Arrays, seed: Sequence[int] = (1, 2)) -> Arrays:
     return _callable(steps, names, is_float)(*(example[name] for name in names), np.int64(seed))
 
 
+@functools.cache
+def _mixing_callable(steps: str, names: Sequence[str], count: int) -> Callable:
+    with tf.Graph().as_default() as graph:
+        group = [
+            {
+                name: tf1.placeholder(dtype, shape)
+                for name, (dtype, shape) in _SPECS.items()
+                if name in names
+            }
+            for _ in range(count)
+        ]
+        seed = tf1.placeholder(tf.int64, [2])
+        augment = build(steps)
+        (mixing,) = augment.mixings
+        varied = [mixing.vary(example, seed) for example in group]
+        outputs = augment(mixing.combine(varied, seed), seed)
+        options = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        session = tf1.Session(graph=graph, config=options)
+        inputs = [example[name] for example in group for name in names]
+        return session.make_callable(outputs, [*inputs, seed])
+
+
+def run_mixing(steps: str, group: Sequence[Arrays], seed: Sequence[int] = (1, 2)) -> Arrays:
+    """Apply steps with one mixing among them to a group of examples."""
+    names = tuple(sorted(group[0]))
+    values = [example[name] for example in group for name in names]
+    return _mixing_callable(steps, names, len(group))(*values, np.int64(seed))
+
+
 def over_seeds(
     steps: str, example: Arrays, summary: Callable[[Dict[str, tf.Tensor]], tf.Tensor], count: int
 ) -> np.ndarray:

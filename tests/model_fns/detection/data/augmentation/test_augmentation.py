@@ -7,10 +7,13 @@ from google.protobuf import text_format
 from hypothesis import given, settings, strategies
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.data import reading
+from estimator_lib.task import Task
+from model_fns.datasets import codecs
 from model_fns.detection import fields
 from model_fns.detection.data import augmentation, image_resizers, inputs
-from model_fns.detection.data.augmentation.steps import BUILDERS
-from protos import augmentation_pb2, pipeline_pb2
+from model_fns.detection.data.augmentation.steps import BUILDERS, MIXERS
+from protos import augmentation_pb2, input_reader_pb2, pipeline_pb2
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     assert_boxes_cover_their_pixels,
     assert_keypoints_are_corners,
@@ -30,7 +33,7 @@ REFUSED = 'convert_class_logits_to_softmax'
 KINDS = [
     field.name
     for field in augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields
-    if field.name != REFUSED
+    if field.name not in {REFUSED, *MIXERS}
 ]
 # What a kind cannot do without.
 NEEDED = {
@@ -62,6 +65,7 @@ def _text(kind):
 
 def test_every_kind_of_the_schema_is_there():
     assert set(KINDS) == set(BUILDERS)
+    assert not set(BUILDERS) & set(MIXERS)
 
 
 @pytest.mark.parametrize('kind', KINDS)
@@ -229,6 +233,68 @@ def test_records_are_decoded_augmented_and_prepared():
     assert labels[fields.BOXES].shape == (16, 4, 4)
     areas = np.prod(labels[fields.BOXES][:, 0, 2:] - labels[fields.BOXES][:, 0, :2], axis=1)
     assert len(np.unique(areas.round(4))) > 5
+
+
+class Objects(Task):
+    """Detection examples without a model."""
+
+    name = 'objects'
+
+    def __init__(self, steps):
+        self._augment = build(steps)
+        self._reader = inputs.Reader(num_classes=3, max_boxes=12)
+
+    def decode(self, serialized):
+        return self._reader.decode(serialized)
+
+    def mixings(self):
+        return self._augment.mixings
+
+    def augment(self, example, seed):
+        return self._augment(example, seed)
+
+    def prepare(self, example, mode):
+        resizer = image_resizers.FixedShapeResizer(16, 20)
+        return self._reader.prepare(example, resizer, mode)
+
+
+Objects.__abstractmethods__ = frozenset()  # the input side asks for no more
+
+
+def _record(number):
+    """Build a record of an image whose size and box depend on its number."""
+    record = tf.train.Example()
+    feature = record.features.feature
+    image = np.full([8 + number, 20 - number, 3], 20 * number, np.uint8)
+    feature['image/encoded'].bytes_list.value.append(codecs.encode_png(image))
+    for side, value in (('ymin', 0.1), ('xmin', 0.2), ('ymax', 0.9), ('xmax', 0.8)):
+        feature[f'image/object/bbox/{side}'].float_list.value.append(value)
+    feature['image/object/class/label'].int64_list.value.append(1 + number % 3)
+    return record.SerializeToString()
+
+
+def test_a_resumed_run_makes_the_same_mosaics_and_blends(tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / 'records')) as writer:
+        for number in range(11):
+            writer.write(_record(number))
+    reader = input_reader_pb2.InputReader(shuffle_buffer_size=5)
+    reader.tf_record_input_reader.input_path.append(str(tmp_path / 'records'))
+    task = Objects('mosaic {} + random_vertical_flip {} + mixup {} + random_distort_color {}')
+    plan = reading.plan_reading(task, reader, tf_estimator.ModeKeys.TRAIN, 4, 7)
+
+    def batches(start, count):
+        return list(reading.create_batches(plan, start).take(count).as_numpy_iterator())
+
+    whole = batches(np.zeros([2, 3], np.int64), 7)
+    images, labels = whole[0][0][fields.IMAGE], whole[0][1]
+    assert images.shape == (4, 16, 20, 3) and len(np.unique(images.round())) > 20
+    assert labels[fields.NUM_BOXES].max() >= 6  # of 8 images, of which some show no object
+    rest = batches(whole[3][0]['reader']['position'], 3)
+    for (features, labels), (same_features, same_labels) in zip(whole[4:], rest):
+        for name in (fields.IMAGE, fields.SOURCE_ID):
+            np.testing.assert_array_equal(features[name], same_features[name])
+        for name in (fields.BOXES, fields.CLASSES, fields.WEIGHTS):
+            np.testing.assert_array_equal(labels[name], same_labels[name])
 
 
 def test_published_configs_build(shared):

@@ -73,15 +73,3 @@ def test_another_size_leaves_boxes_as_they_are():
 
 def test_scaled_sizes_are_whole_and_at_least_one():
     assert frames.scaled_size(tf.constant([3, 100]), 0.29).numpy().tolist() == [1, 29]
-
-
-def test_warp_reads_each_pixel_at_its_source():
-    pixels = np.arange(12, dtype=np.uint8).reshape(1, 3, 4, 1)
-    # Each pixel (y, x) is read at (y + 1, x - 2).
-    moved = frames.warp(tf.constant(pixels), tf.eye(2), tf.constant([1.0, -2.0]), 99.0)
-    expected = [[99, 99, 4, 5], [99, 99, 8, 9], [99, 99, 99, 99]]
-    assert moved.dtype == tf.uint8 and moved.numpy()[0, ..., 0].tolist() == expected
-    # (y, x) is read at (x, y / 2), between two pixels in odd rows.
-    back, origin = tf.constant([[0.0, 1.0], [0.5, 0.0]]), tf.zeros([2])
-    turned = frames.warp(tf.constant(pixels, tf.float32), back, origin, 99.0, 'BILINEAR')
-    assert turned.numpy()[0, :, :3, 0].tolist() == [[0, 4, 8], [0.5, 4.5, 8.5], [1, 5, 9]]

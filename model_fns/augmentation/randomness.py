@@ -44,6 +44,13 @@ def normal_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.StatelessRandomNormal(shape=shape, seed=seed)
 
 
+def beta(seed: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Draw a float32 scalar in [0, 1] from the distribution Beta(alpha, alpha)."""
+    # The ratio of a gamma variable to the sum of two. For a small alpha both may be rounded to 0.
+    first, second = tf.unstack(tf.random.stateless_gamma([2], seed, tf.constant(alpha)))
+    return tf.math.divide_no_nan(first, first + second)
+
+
 def between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
     """Map numbers in [0, 1) to [low, high)."""
     return low + uniform * (high - low)

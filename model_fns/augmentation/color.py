@@ -8,9 +8,8 @@ from typing import Callable, Sequence, Tuple, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.task import Example
-from model_fns.detection import fields
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from estimator_lib.task import IMAGE, Example
+from model_fns.augmentation import pixels, randomness, steps
 from protos import augmentation_pb2
 
 # (float32 image from 0 to 255, random number in [0, 1)) -> image.
@@ -23,7 +22,7 @@ _CHANNELS = 3
 _TO_GRAY = np.tile(_LUMINANCE[:, np.newaxis], [1, _CHANNELS])
 
 
-@steps.register('random_distort_color', order='color_ordering')
+@steps.register_image_step('random_distort_color', order='color_ordering')
 def random_distort_color(example: Example, seed: tf.Tensor, order: int) -> Example:
     """Change brightness, saturation, hue and contrast at random.
 
@@ -35,7 +34,7 @@ def random_distort_color(example: Example, seed: tf.Tensor, order: int) -> Examp
     return _changed(example, seed, _DISTORTIONS[order])
 
 
-@steps.register('adjust_gamma', gamma='gamma', gain='gain')
+@steps.register_image_step('adjust_gamma', gamma='gamma', gain='gain')
 def adjust_gamma(example: Example, seed: tf.Tensor, gamma: float, gain: float) -> Example:
     """Compute gain * pixel^gamma, for pixels from 0 to 1.
 
@@ -46,11 +45,11 @@ def adjust_gamma(example: Example, seed: tf.Tensor, gamma: float, gain: float) -
         gain: a factor.
     """
     del seed
-    image = frames.to_float(example[fields.IMAGE])
+    image = pixels.to_float(example[IMAGE])
     return _with_image(example, _clip_to_range(gain * (image / 255.0) ** gamma * 255.0))
 
 
-@steps.register('rgb_to_gray')
+@steps.register_image_step('rgb_to_gray')
 def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
     """Set the three channels to their luminance.
 
@@ -59,11 +58,11 @@ def rgb_to_gray(example: Example, seed: tf.Tensor) -> Example:
         seed: int64 [2], not used.
     """
     del seed
-    image = frames.to_float(example[fields.IMAGE])
+    image = pixels.to_float(example[IMAGE])
     return _with_image(example, _mixed(image, _TO_GRAY))
 
 
-@steps.register('random_rgb_to_gray', probability='probability')
+@steps.register_image_step('random_rgb_to_gray', probability='probability')
 def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float) -> Example:
     """Set the three channels to their luminance at random.
 
@@ -73,7 +72,7 @@ def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float) ->
         probability: probability of the change.
     """
     (uniform,) = randomness.uniforms(seed, 1)
-    image = frames.to_float(example[fields.IMAGE])
+    image = pixels.to_float(example[IMAGE])
     mixture = tf.where(uniform < probability, _TO_GRAY, np.eye(_CHANNELS, dtype=np.float32))
     return _with_image(example, _mixed(image, mixture))
 
@@ -88,7 +87,7 @@ def mix_with_gray(image: tf.Tensor, share: float) -> tf.Tensor:
     return _mixed(image, (1.0 - share) * _TO_GRAY + share * np.eye(_CHANNELS, dtype=np.float32))
 
 
-@steps.register('random_pixel_value_scale', smallest='minval', largest='maxval')
+@steps.register_image_step('random_pixel_value_scale', smallest='minval', largest='maxval')
 def random_pixel_value_scale(
     example: Example, seed: tf.Tensor, smallest: float, largest: float
 ) -> Example:
@@ -100,7 +99,7 @@ def random_pixel_value_scale(
         smallest: smallest factor.
         largest: largest factor.
     """
-    image = frames.to_float(example[fields.IMAGE])
+    image = pixels.to_float(example[IMAGE])
     uniforms = randomness.uniform_tensor(seed, tf.shape(image))
     return _with_image(
         example, _clip_to_range(image * randomness.between(uniforms, smallest, largest))
@@ -120,7 +119,7 @@ def normalize_image(
     """
     del seed
     scale = (target[1] - target[0]) / (source[1] - source[0])
-    image = frames.to_float(example[fields.IMAGE])
+    image = pixels.to_float(example[IMAGE])
     return _with_image(example, (image - source[0]) * scale + target[0])
 
 
@@ -133,10 +132,10 @@ def subtract_channel_mean(example: Example, seed: tf.Tensor, means: Sequence[flo
         means: number of each channel.
     """
     del seed
-    return _with_image(example, frames.to_float(example[fields.IMAGE]) - np.float32(means))
+    return _with_image(example, pixels.to_float(example[IMAGE]) - np.array(means, np.float32))
 
 
-@steps.BUILDERS.register('normalize_image')
+@steps.IMAGE_STEPS.register('normalize_image')
 def _build_normalize(config: augmentation_pb2.NormalizeImage, where: str) -> steps.Step:
     differ = config.original_minval != config.original_maxval
     steps.check(differ, where, config, 'original_maxval', 'a number that is not original_minval')
@@ -147,7 +146,7 @@ def _build_normalize(config: augmentation_pb2.NormalizeImage, where: str) -> ste
     )
 
 
-@steps.BUILDERS.register('subtract_channel_mean')
+@steps.IMAGE_STEPS.register('subtract_channel_mean')
 def _build_subtract(config: augmentation_pb2.SubtractChannelMean, where: str) -> steps.Step:
     is_right = len(config.means) == _CHANNELS
     steps.check(is_right, where, config, 'means', f'{_CHANNELS} numbers')
@@ -161,7 +160,7 @@ def _register_change(name: str, **parameters: str) -> Callable[[_Builder], _Buil
         def step(example: Example, seed: tf.Tensor, **values: float) -> Example:
             return _changed(example, seed, [build(**values)])
 
-        steps.register(name, **parameters)(step)
+        steps.register_image_step(name, **parameters)(step)
         return build
 
     return add
@@ -221,7 +220,7 @@ _DISTORTIONS = (
 
 def _changed(example: Example, seed: tf.Tensor, changes: Sequence[_Change]) -> Example:
     """Apply changes in order, and clip pixels to their range after each."""
-    image = frames.to_float(example[fields.IMAGE])
+    image = pixels.to_float(example[IMAGE])
     for change, uniform in zip(changes, randomness.uniforms(seed, len(changes))):
         image = _clip_to_range(change(image, uniform))
     return _with_image(example, image)
@@ -240,4 +239,4 @@ def _clip_to_range(image: tf.Tensor) -> tf.Tensor:
 
 
 def _with_image(example: Example, image: tf.Tensor) -> Example:
-    return {**example, fields.IMAGE: image}
+    return {**example, IMAGE: image}

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns.augmentation import randomness
 from model_fns.detection import fields
-from model_fns.detection.data.augmentation import randomness
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     assert_is_share,
     assert_only_image_changed,

@@ -8,14 +8,13 @@ from typing import Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.task import Example
-from model_fns.detection import fields
-from model_fns.detection.data.augmentation import frames, randomness, steps
+from estimator_lib.task import IMAGE, Example
+from model_fns.augmentation import pixels, randomness, steps
 from model_fns.structures import images
 from protos import augmentation_pb2
 
 
-@steps.register(
+@steps.register_image_step(
     'random_black_patches',
     most='max_black_patches',
     probability='probability',
@@ -37,7 +36,7 @@ def random_black_patches(
         probability: probability of each square.
         size_to_image: side of a square, as a fraction of the image's shorter side.
     """
-    image, size = example[fields.IMAGE], frames.image_size(example)
+    image, size = example[IMAGE], pixels.image_size(example)
     happens, ystart, xstart = randomness.uniforms(seed, 3, most)
     side = tf.cast(tf.cast(tf.reduce_min(size), tf.float32) * size_to_image, tf.int32)
     side = tf.where(happens < probability, side, 0)
@@ -47,7 +46,7 @@ def random_black_patches(
     columns = tf.repeat(columns, image.shape[-1], 1)
     free = tf.equal(tf.matmul(rows, columns, transpose_a=True), 0.0)
     factors = tf.reshape(tf.cast(free, image.dtype), tf.shape(image))
-    return {**example, fields.IMAGE: image * factors}
+    return {**example, IMAGE: image * factors}
 
 
 def random_patch_gaussian(
@@ -70,7 +69,7 @@ def random_patch_gaussian(
         keep_probability: probability of an unchanged image.
     """
     keep, side_draw, deviation, y, x = randomness.uniforms(seed, 5)
-    image, whole = frames.to_float(example[fields.IMAGE]), frames.image_size(example)
+    image, whole = pixels.to_float(example[IMAGE]), pixels.image_size(example)
     side = randomness.integer(side_draw, *sizes)
     begin = randomness.integer(tf.stack([y, x]), 0, whole - 1) - side // 2
     end = tf.minimum(begin + side, whole)
@@ -85,7 +84,7 @@ def random_patch_gaussian(
     noise = randomness.normal_tensor(randomness.stream_seed(seed, 1), shape)
     noise *= 255.0 * randomness.between(deviation, *deviations)
     noisy = image + images.surround(noise, begin, whole - end)
-    return {**example, fields.IMAGE: tf.clip_by_value(noisy, lowest, highest)}
+    return {**example, IMAGE: tf.clip_by_value(noisy, lowest, highest)}
 
 
 def random_jpeg_quality(
@@ -104,15 +103,15 @@ def random_jpeg_quality(
     """
     keep, uniform = randomness.uniforms(seed, 2)
     quality = randomness.integer(uniform, *qualities)
-    image = example[fields.IMAGE]
+    image = example[IMAGE]
     if not keep_probability:
-        return {**example, fields.IMAGE: _through_jpeg(image, quality)}
+        return {**example, IMAGE: _through_jpeg(image, quality)}
     # This step uses a conditional because the codec costs more than all other steps.
     damaged = tf.cond(keep < keep_probability, lambda: image, lambda: _through_jpeg(image, quality))
-    return {**example, fields.IMAGE: damaged}
+    return {**example, IMAGE: damaged}
 
 
-@steps.BUILDERS.register('random_patch_gaussian')
+@steps.IMAGE_STEPS.register('random_patch_gaussian')
 def _build_gaussian(config: augmentation_pb2.RandomPatchGaussian, where: str) -> steps.Step:
     del where
     return functools.partial(
@@ -123,7 +122,7 @@ def _build_gaussian(config: augmentation_pb2.RandomPatchGaussian, where: str) ->
     )
 
 
-@steps.BUILDERS.register('random_jpeg_quality')
+@steps.IMAGE_STEPS.register('random_jpeg_quality')
 def _build_jpeg(config: augmentation_pb2.RandomJpegQuality, where: str) -> steps.Step:
     del where
     return functools.partial(

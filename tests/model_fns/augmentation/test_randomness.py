@@ -3,7 +3,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_fns.detection.data.augmentation import randomness
+from model_fns.augmentation import randomness
 
 tf1 = tf.compat.v1
 

@@ -1,0 +1,131 @@
+"""Augmentation as a config lists it: steps, and mixings of several examples between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, Callable, List, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.config import message_checks
+from estimator_lib.config.rules import ConfigRules
+from estimator_lib.task import Example, Mixing
+from model_fns.augmentation import randomness, steps
+from protos import augmentation_pb2
+
+# A step of one example, or of several.
+Function = Callable[[Any, tf.Tensor], Example]
+
+WHERE = 'train_config.data_augmentation_options'
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """Kinds of `PreprocessingStep` that a task supports.
+
+    Attributes:
+        rules: config rules of the task.
+        steps: builders of steps.
+        mixers: builders of steps that combine several examples.
+        unsupported: why other kinds are refused; a phrase that follows their name.
+    """
+
+    rules: ConfigRules
+    steps: steps.Builders
+    mixers: steps.MixerBuilders
+    unsupported: str = 'unknown'
+
+    def names(self) -> List[str]:
+        """Return the names of all kinds."""
+        return sorted([*self.steps, *self.mixers])
+
+
+@dataclasses.dataclass(frozen=True)
+class Augmentation:
+    """Augmentation of examples: (example, int64 [2] seed) -> example.
+
+    Attributes:
+        mixings: mixings, each with the steps before it.
+        rest: steps that follow the last mixing.
+        kinds: names of all steps, in order.
+    """
+
+    mixings: Tuple[Mixing, ...] = ()
+    rest: Tuple[Function, ...] = ()
+    kinds: Tuple[str, ...] = ()
+
+    def __call__(self, example: Example, seed: tf.Tensor) -> Example:
+        """Apply the steps that follow the last mixing."""
+        return _apply(self.rest, example, seed)
+
+    def after(self, first: Function) -> Augmentation:
+        """Return the augmentation with a step before all others, which draws from the seed."""
+        if not self.mixings:
+            return dataclasses.replace(self, rest=(first, *self.rest))
+        mixing, *others = self.mixings
+        vary = functools.partial(_apply, (first, mixing.vary))
+        mixing = dataclasses.replace(mixing, vary=vary)
+        return dataclasses.replace(self, mixings=(mixing, *others))
+
+
+def build(
+    options: Sequence[augmentation_pb2.PreprocessingStep], kinds: Kinds, where: str = WHERE
+) -> Augmentation:
+    """Build the augmentation of a config.
+
+    Args:
+        options: the steps, in order.
+        kinds: the kinds that the task supports.
+        where: path of the options in the config, for error messages.
+
+    Returns:
+        The augmentation. Calls raise `errors.ConfigError` if a step does not support the content
+        of examples.
+
+    Raises:
+        errors.ConfigError: a step is empty or not supported, or a field is out of range.
+    """
+    mixings: List[Mixing] = []
+    before: List[Function] = []
+    names = []
+    for index, option in enumerate(options):
+        place = f'{where}[{index}]'
+        kind = option.WhichOneof('preprocessing_step')
+        if kind is None:
+            raise errors.ConfigError(f'{place}: empty; expected one of {", ".join(kinds.names())}.')
+        message_checks.check_message(kinds.rules, option, place)
+        if kind not in kinds.steps and kind not in kinds.mixers:
+            raise errors.ConfigError(
+                f'{place}.{kind}: {kinds.unsupported}; expected one of {", ".join(kinds.names())}.'
+            )
+        path = f'{place}.{kind}'
+        names.append(kind)
+        if kind in kinds.steps:
+            built = kinds.steps.get(kind, place)(getattr(option, kind), path)
+            before.append(_locate(built, index, path))
+            continue
+        mixer = kinds.mixers.get(kind, place)(getattr(option, kind), path)
+        vary = functools.partial(_apply, tuple(before))
+        mixings.append(Mixing(vary, _locate(mixer.combine, index, path), mixer.num_examples))
+        before = []
+    return Augmentation(tuple(mixings), tuple(before), tuple(names))
+
+
+def _locate(function: Function, index: int, path: str) -> Function:
+    """Return a step that draws from its own seed, and whose errors name its path."""
+
+    def located(examples: Any, seed: tf.Tensor) -> Example:
+        try:
+            return function(examples, randomness.step_seed(seed, index))
+        except errors.ConfigError as error:
+            raise errors.ConfigError(f'{path}: {error}') from None
+
+    return located
+
+
+def _apply(functions: Sequence[Function], example: Example, seed: tf.Tensor) -> Example:
+    for function in functions:
+        example = function(example, seed)
+    return example

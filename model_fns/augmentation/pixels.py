@@ -1,0 +1,47 @@
+"""Functions of the pixels of examples, which steps of all tasks use."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_lib.task import IMAGE, Example
+
+
+def image_size(example: Example) -> tf.Tensor:
+    """Return height and width of the image, int32 [2]."""
+    return tf.shape(example[IMAGE])[:2]
+
+
+def to_float(image: tf.Tensor) -> tf.Tensor:
+    """Convert the image to float32; pixels keep their values, 0 to 255."""
+    return tf.cast(image, tf.float32)
+
+
+def warp(
+    pixels: tf.Tensor,
+    back: tf.Tensor,
+    origin: tf.Tensor,
+    fill: float,
+    interpolation: str = 'NEAREST',
+) -> tf.Tensor:
+    """Transform images by an affine map; their size stays.
+
+    Args:
+        pixels: [n, height, width, channels].
+        back: float32 [2, 2]; the pixel p of the result, (y, x), is read at back p + origin.
+        origin: float32 [2], in pixels.
+        fill: value of pixels that are read outside of the image.
+        interpolation: `NEAREST` or `BILINEAR`.
+    """
+    # The kernel expects x before y.
+    rows = tf.reverse(tf.concat([back, origin[:, tf.newaxis]], 1), [0])
+    rows = tf.gather(rows, [1, 0, 2], axis=1)
+    warped = tf.raw_ops.ImageProjectiveTransformV3(
+        images=pixels,
+        transforms=tf.concat([tf.reshape(rows, [1, 6]), tf.zeros([1, 2])], 1),
+        output_shape=tf.shape(pixels)[1:3],
+        fill_value=fill,
+        interpolation=interpolation,
+        fill_mode='CONSTANT',
+    )
+    return tf.ensure_shape(warped, pixels.shape)

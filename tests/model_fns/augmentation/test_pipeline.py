@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors, registry
+from estimator_lib.config.rules import ConfigRules
+from model_fns.augmentation import pipeline, randomness, steps
+from protos import augmentation_pb2
+
+STEPS: steps.Builders = registry.Registry('augmentation')
+MIXERS: steps.MixerBuilders = registry.Registry('augmentation')
+RULES = ConfigRules(models=frozenset({'ssd'}))
+KINDS = pipeline.Kinds(RULES, STEPS, MIXERS, 'not for these')
+
+
+@STEPS.register('rgb_to_gray')
+def _build_add(config, where):
+    """Append the seed to the example, a list."""
+    del config, where
+    return lambda example, seed: [*example, tuple(seed.numpy())]
+
+
+@STEPS.register('adjust_gamma')
+def _build_refuse(config, where):
+    del config, where
+
+    def refuse(example, seed):
+        raise errors.ConfigError('no gray images.')
+
+    return refuse
+
+
+@MIXERS.register('mixup')
+def _build_join(config, where):
+    del config, where
+    return steps.Mixer(lambda group, seed: [group, tuple(seed.numpy())], 2)
+
+
+def build(*kinds):
+    options = [
+        text_format.Parse(f'{kind} {{}}', augmentation_pb2.PreprocessingStep()) for kind in kinds
+    ]
+    return pipeline.build(options, KINDS)
+
+
+SEED = tf.constant([3, 4], tf.int64)
+
+
+def seeds(*indices):
+    return [tuple(randomness.step_seed(SEED, index).numpy()) for index in indices]
+
+
+def test_steps_before_and_after_a_mixing():
+    augment = build('rgb_to_gray', 'rgb_to_gray', 'mixup', 'rgb_to_gray', 'mixup')
+    assert augment.kinds == ('rgb_to_gray', 'rgb_to_gray', 'mixup', 'rgb_to_gray', 'mixup')
+    first, second = augment.mixings
+    assert first.num_examples == second.num_examples == 2
+    assert first.vary([], SEED) == seeds(0, 1)
+    assert first.combine(['a', 'b'], SEED) == [['a', 'b'], *seeds(2)]
+    assert second.vary([], SEED) == seeds(3)
+    assert second.combine(['a', 'b'], SEED) == [['a', 'b'], *seeds(4)]
+    assert augment([], SEED) == []
+    augment = build('mixup', 'rgb_to_gray')
+    assert augment.mixings[0].vary([], SEED) == []
+    assert augment([], SEED) == seeds(1)
+
+
+@pytest.mark.parametrize('kinds', [(), ('rgb_to_gray',), ('mixup',), ('rgb_to_gray', 'mixup')])
+def test_another_step_may_come_first(kinds):
+    augment = build(*kinds).after(lambda example, seed: [*example, 'first', tuple(seed.numpy())])
+    whole = augment([], SEED)
+    if augment.mixings:
+        assert whole == []
+        whole = augment.mixings[0].vary([], SEED)
+    assert whole == ['first', (3, 4), *seeds(*range(kinds.count('rgb_to_gray')))]
+
+
+@pytest.mark.parametrize(
+    ('kind', 'message'),
+    [
+        (
+            'mosaic',
+            r'options\[1\]\.mosaic: not for these; expected one of adjust_gamma, mix',
+        ),
+        ('mixup { alpha: 0 }', r'options\[1\]\.mixup\.alpha: 0; expected more than 0'),
+    ],
+)
+def test_unsupported_kinds_and_values_are_refused(kind, message):
+    options = [augmentation_pb2.PreprocessingStep(rgb_to_gray={})]
+    text = kind if '{' in kind else f'{kind} {{}}'
+    options.append(text_format.Parse(text, augmentation_pb2.PreprocessingStep()))
+    with pytest.raises(errors.ConfigError, match=message):
+        pipeline.build(options, KINDS)
+
+
+def test_an_empty_step_is_refused():
+    with pytest.raises(
+        errors.ConfigError, match=r'\[0\]: empty; expected one of adjust_gamma, mix'
+    ):
+        pipeline.build([augmentation_pb2.PreprocessingStep()], KINDS)
+
+
+def test_an_error_about_examples_names_the_step():
+    with pytest.raises(errors.ConfigError, match=r'^train_config\..*\[1\]\.adjust_gamma: no gray'):
+        build('rgb_to_gray', 'adjust_gamma')(np.zeros(1), SEED)
