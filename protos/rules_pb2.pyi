@@ -18,6 +18,7 @@ class SharedRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ONE_COMPUTATION: _ClassVar[SharedRule]
     SECOND_STAGE_HEAD: _ClassVar[SharedRule]
     SINGLE_SHOT_HEAD: _ClassVar[SharedRule]
+    STEP_OF_OBJECTS: _ClassVar[SharedRule]
 NOT_SHARED: SharedRule
 LOSSES_BY_ANCHOR: SharedRule
 LOSS_OF_ANCHORS: SharedRule
@@ -27,6 +28,7 @@ OBJECTS_ONLY: SharedRule
 ONE_COMPUTATION: SharedRule
 SECOND_STAGE_HEAD: SharedRule
 SINGLE_SHOT_HEAD: SharedRule
+STEP_OF_OBJECTS: SharedRule
 RULE_FIELD_NUMBER: _ClassVar[int]
 rule: _descriptor.FieldDescriptor
 PARTS_FIELD_NUMBER: _ClassVar[int]

@@ -92,6 +92,12 @@ def with_rest(text):
     return config
 
 
+def augmentation(name):
+    config = parsed(CLASSIFIER % ('lenet', '')) if name == 'cutmix' else detector()
+    text = f'train_config {{ data_augmentation_options {{ {chosen(name)} }} }}'
+    return text_format.Merge(text, config)
+
+
 def extractor_config(kind):
     # Of a size that suits all.
     config = detector(image_resizer='fixed_shape_resizer { height: 128 width: 128 }')
@@ -214,9 +220,7 @@ ASKED = {
     ),
     'augmentations': (
         lambda: members(augmentation_pb2.PreprocessingStep, 'preprocessing_step'),
-        lambda name: with_rest(
-            f'train_config {{ data_augmentation_options {{ {chosen(name)} }} }}'
-        ),
+        augmentation,
     ),
     'detection metrics': (
         detection_metrics,

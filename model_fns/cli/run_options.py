@@ -72,6 +72,7 @@ class RunOptions:
 
     # Check.
     check_all: bool = False
+    show_augmented: Optional[int] = None
 
     def has_default(self, name: str) -> bool:
         """Return whether an option has its default, or is empty, which means the same."""
