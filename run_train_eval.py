@@ -59,7 +59,7 @@ _FLAGS_OF_MODES = (
         'saved_model_dir images output_format on_error exif runner runner_options raw '
         'score_threshold tile overlap whole_image top_k',
     ),
-    (('check',), 'check_all show_augmented'),
+    (('check',), 'check_all show_augmented propose_anchors'),
 )
 # Replacements for flags that a mode does not read.
 _INSTEAD = {
@@ -91,6 +91,7 @@ def define_flags() -> flags.FlagValues:
         None,
         1,
     )
+    _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
     _define_logging_flags(values)
     for name, modes in flag_modes().items():
         if modes is not None:

@@ -198,6 +198,10 @@ def _check(options: RunOptions) -> None:
             make_task(config), config, options.model_dir, options.show_augmented
         )
         print(f'training examples: {path}')
+    if options.propose_anchors:
+        from model_fns.detection import anchor_proposal  # imports a task
+
+        print('\n'.join(anchor_proposal.propose(make_task(config), config, options.check_all)))
 
 
 def _benchmark(options: RunOptions) -> None:
