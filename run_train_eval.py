@@ -84,13 +84,7 @@ def define_flags() -> flags.FlagValues:
     _define_device_flags(values)
     _define_prediction_flags(values)
     _boolean(values, 'check_all', 'Every record, not a sample.')
-    _integer(
-        values,
-        'show_augmented',
-        'Writes so many training examples, as the network gets them, to model_dir/augmented.png.',
-        None,
-        1,
-    )
+    _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
     _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
     _define_logging_flags(values)
     for name, modes in flag_modes().items():
