@@ -30,6 +30,9 @@ FORMATS = {
     'folder_input_reader': 'folders',
     'mask_input_reader': 'masks',
     'instance_input_reader': 'instances',
+    'labelme_input_reader': 'labelme',
+    'panoptic_input_reader': 'panoptic',
+    'csv_input_reader': 'csv',
 }
 # What messages call a flag of the converter, where the field has another name.
 _FIELDS = {
@@ -44,6 +47,7 @@ _FIELDS = {
     '--exif=ignore': 'options.ignore_exif: true',
     '--exif=apply': 'options.ignore_exif: false',
     '--boxes=rotated': 'rotated_boxes: true',
+    '--from=panoptic': 'panoptic_input_reader',
 }
 # Fields with the names of their flags.
 _SAME_NAMES = (
@@ -144,6 +148,11 @@ def open_files(reader: input_reader_pb2.InputReader, index: int) -> ConvertedFil
     return ConvertedFiles(listing, is_strict)
 
 
+def forget_listings() -> None:
+    """List data sets again when they are opened; a process else lists each once."""
+    _list_once.cache_clear()
+
+
 def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
     """Write the label maps of readers of files that are not there, as the converter does.
 
@@ -189,6 +198,8 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield f'--annotations={message.annotation_path[index]}'
     if 'rotated_boxes' in fields and message.rotated_boxes:
         yield '--boxes=rotated'
+    if 'class_masks' in fields and message.class_masks:
+        yield '--class_masks'
     if kind == 'coco_input_reader' and not reader.load_instance_masks:
         yield '--no_masks'
     if 'names_path' in fields and message.names_path:

@@ -78,7 +78,31 @@ def data(tmp_path_factory):
     }
     (folder / 'instances.json').write_text(json.dumps(content))
     (folder / 'labels' / 'classes.txt').write_text('cat\ndog\n')
+    write_further(folder, names)
     return folder
+
+
+def write_further(folder, names):
+    """Write the annotations of labelme, of a table and of panoptic segments."""
+    (folder / 'labelme').mkdir()
+    (folder / 'panoptic').mkdir()
+    lines, segments = ['filename,class,xmin,ymin,xmax,ymax'], []
+    for index in range(COUNT):
+        name = names[index % 2]
+        lines.append(f'image_{index}.png,{name},1,1,{2 + index % 4},5')
+        shape = {'label': name, 'points': [[1, 1], [6, 1], [6, 2 + index % 4]]}
+        text = json.dumps({'shapes': [shape]})
+        (folder / 'labelme' / f'image_{index}.json').write_text(text)
+        colors = np.zeros([SIZE, SIZE, 3], np.uint8)
+        colors[1:4, : 2 + index % 4, 0] = 7
+        (folder / 'panoptic' / f'image_{index}.png').write_bytes(codecs.encode_png(colors))
+        info = [{'id': 7, 'category_id': index % 2, 'iscrowd': 0}]
+        segments.append(
+            {'image_id': index, 'file_name': f'image_{index}.png', 'segments_info': info}
+        )
+    (folder / 'table.csv').write_text('\n'.join(lines))
+    content = json.loads((folder / 'instances.json').read_text())
+    (folder / 'panoptic.json').write_text(json.dumps({**content, 'annotations': segments}))
 
 
 FORMATS = {
@@ -88,6 +112,9 @@ FORMATS = {
     'folder': ('classes', '', []),
     'mask': ('images', 'masks', []),
     'instance': ('images', 'ids', ['--class_name=cell']),
+    'labelme': ('images', 'labelme', []),
+    'panoptic': ('images', 'panoptic.json', []),
+    'csv': ('images', 'table.csv', []),
 }
 
 
@@ -428,8 +455,18 @@ def test_run_json_describes_the_files(data, records, tmp_path):
     moved = reader_of(tmp_path, 'voc', label_map=str(data / 'voc.pbtxt'))
     assert run_file._describe_data(moved) == described
     write_voc(tmp_path / 'xml', 'image_0', 'a longer name')
-    readers._list_once.cache_clear()  # as in another process
+    readers.forget_listings()  # as in another process
     assert run_file._describe_data(moved)['sha256'] != described['sha256']
+
+
+@pytest.mark.parametrize('name', ['coco', 'labelme', 'yolo'])
+def test_class_masks_are_those_of_the_converter(data, records, name):
+    convert(data, name, data / 'records' / f'{name}_classes', '--class_masks')
+    reader = reader_of(data, name, fields={'class_masks': True})
+    (files,) = inputs.input_files(reader)
+    made = [files.examples.read(index) for index in range(COUNT)]
+    assert made == converted.serialized_records(data / 'records' / f'{name}_classes')
+    assert b'image/segmentation/class/encoded' in made[0]
 
 
 def test_masks_are_drawn_where_they_are_read(data, records):

@@ -5,11 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 
 from model_fns.backbones import registry
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import aspp, decoder, heads, image_pyramid, inference
 from model_fns.segmentation.networks.network import SegmentationNetwork
+from protos import segmentation_pb2
 from tests.model_fns.segmentation import tiny_networks
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
@@ -36,6 +38,27 @@ def _evaluate(build, seed=0):
 
 def _mirrored(value):
     return value[:, :, ::-1]
+
+
+def test_a_unet_of_a_config_has_logits_of_the_images_size():
+    text = """
+        num_classes: 2
+        backbone { name: "efficientnet_b0" depth_multiplier: 0.1 output_stride: 32 }
+        aspp { batch_norm: false }
+        decoder { output_strides: [16, 8, 4, 2, 1] unet_filters: [8, 8, 4, 4, 2] }"""
+    config = text_format.Parse(text, segmentation_pb2.Segmentation())
+    unet = SegmentationNetwork.from_config(config, 2)
+    with tf.Graph().as_default():
+        logits = unet.logits(tf.constant(IMAGES), is_training=False)['semantic'][MERGED]
+        names = tiny_networks.variable_names()
+    assert logits.shape == [2, 33, 49, 2]
+    scopes = {name.split('/')[1] for name in names if name.startswith('decoder/')}
+    assert scopes == {
+        f'unet_conv{index}{suffix}_{part}'
+        for index in (0, 1)
+        for suffix in ('', '_1', '_2', '_3', '_4')
+        for part in ('depthwise', 'pointwise')
+    }
 
 
 # Heads and their variables.
