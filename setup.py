@@ -58,6 +58,8 @@ TOOLS = [
     'pre-commit>=3',
     f'grpcio-tools==1.62.3; {REFERENCE}',
     'pycocotools>=2.0.6',
+    'kubeflow-trainer-api>=2',  # the model of a JobSet
+    'kubeflow-training>=1.9,<2',  # the model of a TFJob, and the client of Kubernetes
     f'apache-beam>=2.55; {REFERENCE}',
 ]
 TESTED = ('serving', 'onnx', 'docs')
@@ -112,6 +114,7 @@ setup(
             'convert-checkpoint=model_fns.convert_checkpoint:main',
             'convert-records=model_fns.datasets.convert:main',
             'launch-local=estimator_lib.launch_local:main',
+            'launch-jobset=estimator_lib.commands.launch_jobset:main',
         ]
     },
 )

@@ -196,13 +196,19 @@ class ProcessError(RuntimeError):
         self.summary = ': '.join([what, *said[-1:]])
 
 
-def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = None) -> Any:
+def run_apart(
+    module: str,
+    arguments: Sequence[str],
+    timeout: Optional[float] = None,
+    python: str = sys.executable,
+) -> Any:
     """Run a module's command in a new process, whose memory nothing else has used.
 
     Args:
         module: name of a module within this package, such as 'training.memory'.
         arguments: of the command.
         timeout: seconds that it may take; None: as many as it wants.
+        python: that runs it.
 
     Returns:
         What the last line that it prints says in JSON.
@@ -211,7 +217,7 @@ def run_apart(module: str, arguments: Sequence[str], timeout: Optional[float] = 
         ProcessError: it took longer, or ended with another status than 0.
     """
     environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': ROOT}
-    command = [sys.executable, '-m', f'benchmarks.{module}', *arguments]
+    command = [python, '-m', f'benchmarks.{module}', *arguments]
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=timeout
@@ -235,12 +241,15 @@ class Reached(NamedTuple):
     peak_memory_mib: float
 
 
-def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
+def train_apart(
+    config_path: str, flags: Sequence[str], python: str = sys.executable
+) -> Dict[int, Reached]:
     """Train a model by the front door, in a process and a folder of its own.
 
     Args:
         config_path: of the model.
         flags: of the front door, beside those that name the config, the mode and the folder.
+        python: that runs it.
 
     Returns:
         The steps that the run reported, by their numbers.
@@ -254,7 +263,7 @@ def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
         started = time.monotonic()
         process = subprocess.Popen(
             [
-                sys.executable,
+                python,
                 os.path.join(ROOT, 'run_train_eval.py'),
                 f'--model_dir={model_dir}',
                 f'--pipeline_config_path={config_path}',

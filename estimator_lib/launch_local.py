@@ -8,36 +8,23 @@ after the task's name; of progress lines, only the chief's are shown.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Optional, Sequence
 
-from estimator_lib.cluster import local_network
+from estimator_lib.cluster import local_network, tasks
 from estimator_lib.cluster.local_console import run
-from estimator_lib.cluster.local_processes import build_addresses
+from estimator_lib.cluster.local_processes import assign_ports
 
 
-def create_parser() -> argparse.ArgumentParser:
+def create_parser() -> tasks.LaunchParser:
     """Create the parser of the launcher's own command line."""
-    parser = argparse.ArgumentParser(
+    parser = tasks.LaunchParser(
         prog='python -m estimator_lib.launch_local',
         description='Starts a whole cluster of the front door as processes of this machine.',
-        epilog='The command line of every task follows after --: -- --model_dir=DIR ...',
     )
-    parser.add_argument(
-        '--num_workers', type=_count, default=1, help='workers besides the chief (1)'
-    )
-    parser.add_argument('--num_ps', type=_count, default=0, help='parameter servers (0)')
-    parser.add_argument(
-        '--chief',
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help='with --no-chief, worker 0 is the chief (all-reduce only)',
-    )
-    parser.add_argument('--evaluator', action='store_true', help='a task that evaluates')
     parser.add_argument(
         '--restart',
-        type=_count,
+        type=tasks.parse_count,
         default=0,
         metavar='N',
         help='restart a task that was killed or told to end up to N times, as a scheduler does (0)',
@@ -53,40 +40,17 @@ def create_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _count(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f'{text!r} is not a number of 0 or more')
-    return int(text)
-
-
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Run the cluster, and exit with its status; 2 for an invalid command line."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    own, rest = arguments, []
-    if '--' in arguments:
-        place = arguments.index('--')
-        own, rest = arguments[:place], arguments[place + 1 :]
     parser = create_parser()
-    values = parser.parse_args(own)
-    if values.num_ps and not values.chief:
-        parser.error('parameter servers need a chief; expected --num_ps=0 with --no-chief.')
-    if not values.chief and not values.num_workers:
-        parser.error('no chief and no workers: nobody trains.')
-    if not rest:
-        parser.error('expected the command line of the tasks after --, at least --model_dir=DIR.')
-    if values.network == 'isolated':
-        remote = local_network.remote_path(rest)
+    launch = parser.parse(sys.argv[1:] if arguments is None else arguments)
+    if launch.values.network == 'isolated':
+        remote = local_network.remote_path(launch.arguments)
         if remote:
             parser.error(f'{remote} is not on this machine; expected --network=host to reach it.')
         _isolate()
-    addresses = build_addresses(
-        num_workers=values.num_workers,
-        num_ps=values.num_ps,
-        chief=values.chief,
-        evaluator=values.evaluator,
-    )
-    command = [sys.executable, '-m', 'run_train_eval', *rest]
-    sys.exit(run(addresses, command, restart=values.restart))
+    command = [sys.executable, '-m', 'run_train_eval', *launch.arguments]
+    sys.exit(run(assign_ports(launch.counts), command, restart=launch.values.restart))
 
 
 def _isolate() -> None:

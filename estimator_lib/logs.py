@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 import warnings
 from typing import Iterator, Sequence
@@ -56,11 +57,38 @@ def silenced(names: Sequence[str], level: int) -> Iterator[None]:
 
 
 def silence_tensorflow() -> None:
-    """Keep the log of TensorFlow's C++ off the terminal, unless the environment asks for it.
+    """Import TensorFlow, and keep the log of its C++ off the terminal.
 
-    For programs, before they import TensorFlow: ten lines of the log are about its start.
+    For programs, before they use TensorFlow: ten lines of the log are about its start. The
+    variable TF_CPP_MIN_LOG_LEVEL of the environment counts if it is set; 0 shows all lines.
     """
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+    level = os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+    if level != '0' and 'tensorflow' not in sys.modules:
+        with _drop_start_lines():
+            import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def _drop_start_lines() -> Iterator[None]:
+    """Drop the lines that TensorFlow 2.16 and later write at import whatever the level is.
+
+    Another process drops them, so that the reason for an import that aborts is still seen.
+    """
+    command = ['grep', '-v', '-E', '^(I[0-9]{4} |WARNING: All log messages before absl)']
+    try:
+        reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2)
+    except OSError:  # no grep, or no standard error
+        yield
+        return
+    standard_error = os.dup(2)
+    with reader:
+        assert reader.stdin is not None
+        os.dup2(reader.stdin.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
 
 
 def configure(level: int = logging.INFO) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Type
 
 from estimator_lib import config as config_lib
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
-from protos import field_rules
+from estimator_lib.data import file_examples
+from protos import field_rules, reader_paths
 
 if TYPE_CHECKING:
     from estimator_lib.model_fn import ModelFn
     from estimator_lib.task import Task
+    from protos import input_reader_pb2
 
 # By field of `model`: the module and the class of the task. A module is imported when a config asks
 # for its task.
@@ -24,6 +26,17 @@ _TASKS = {
 }
 # The field of `model` with the name of a task's class.
 _EXTERNAL = 'external'
+
+
+def _open_files(reader: input_reader_pb2.InputReader, index: int) -> file_examples.FileExamples:
+    """Open one of the data sets of a reader, see `file_examples.OPENERS`."""
+    from model_fns.datasets import readers  # imports TensorFlow
+
+    return readers.open_files(reader, index)
+
+
+for _kind in reader_paths.FILE_KINDS:
+    file_examples.OPENERS.add(_kind, _open_files)
 
 
 def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
@@ -88,12 +101,19 @@ def build_task(config: PipelineConfig, mode: Optional[str] = None) -> Task:
 def make_task(config: PipelineConfig) -> Task:
     """Build the task of a config without checking the whole config.
 
+    Label maps of readers of files are written where there are none.
+
     Raises:
         errors.ConfigError: the task cannot be built.
     """
     kind = task_class(config)
     if kind is None:
         validate(config, None)
+    all_readers = (config.train_input_reader, *config.eval_input_reader)
+    if any(map(reader_paths.files_kind, all_readers)):
+        from model_fns.datasets import readers  # imports TensorFlow
+
+        readers.write_label_maps(config)
     return kind.from_config(config)
 
 

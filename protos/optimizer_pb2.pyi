@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Optimizer(_message.Message):
-    __slots__ = ("rms_prop_optimizer", "momentum_optimizer", "adam_optimizer", "sgd_optimizer", "adagrad_optimizer", "adadelta_optimizer", "ftrl_optimizer", "use_moving_average", "moving_average_decay", "moving_averages")
+    __slots__ = ("rms_prop_optimizer", "momentum_optimizer", "adam_optimizer", "sgd_optimizer", "adagrad_optimizer", "adadelta_optimizer", "ftrl_optimizer", "adamw_optimizer", "use_moving_average", "moving_average_decay", "moving_averages", "layer_decay")
     class MovingAverages(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OF_THE_TASK: _ClassVar[Optimizer.MovingAverages]
@@ -24,9 +24,11 @@ class Optimizer(_message.Message):
     ADAGRAD_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     ADADELTA_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     FTRL_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
+    ADAMW_OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     USE_MOVING_AVERAGE_FIELD_NUMBER: _ClassVar[int]
     MOVING_AVERAGE_DECAY_FIELD_NUMBER: _ClassVar[int]
     MOVING_AVERAGES_FIELD_NUMBER: _ClassVar[int]
+    LAYER_DECAY_FIELD_NUMBER: _ClassVar[int]
     rms_prop_optimizer: RMSPropOptimizer
     momentum_optimizer: MomentumOptimizer
     adam_optimizer: AdamOptimizer
@@ -34,10 +36,12 @@ class Optimizer(_message.Message):
     adagrad_optimizer: AdagradOptimizer
     adadelta_optimizer: AdadeltaOptimizer
     ftrl_optimizer: FtrlOptimizer
+    adamw_optimizer: AdamWOptimizer
     use_moving_average: bool
     moving_average_decay: float
     moving_averages: Optimizer.MovingAverages
-    def __init__(self, rms_prop_optimizer: _Optional[_Union[RMSPropOptimizer, _Mapping]] = ..., momentum_optimizer: _Optional[_Union[MomentumOptimizer, _Mapping]] = ..., adam_optimizer: _Optional[_Union[AdamOptimizer, _Mapping]] = ..., sgd_optimizer: _Optional[_Union[SgdOptimizer, _Mapping]] = ..., adagrad_optimizer: _Optional[_Union[AdagradOptimizer, _Mapping]] = ..., adadelta_optimizer: _Optional[_Union[AdadeltaOptimizer, _Mapping]] = ..., ftrl_optimizer: _Optional[_Union[FtrlOptimizer, _Mapping]] = ..., use_moving_average: bool = ..., moving_average_decay: _Optional[float] = ..., moving_averages: _Optional[_Union[Optimizer.MovingAverages, str]] = ...) -> None: ...
+    layer_decay: float
+    def __init__(self, rms_prop_optimizer: _Optional[_Union[RMSPropOptimizer, _Mapping]] = ..., momentum_optimizer: _Optional[_Union[MomentumOptimizer, _Mapping]] = ..., adam_optimizer: _Optional[_Union[AdamOptimizer, _Mapping]] = ..., sgd_optimizer: _Optional[_Union[SgdOptimizer, _Mapping]] = ..., adagrad_optimizer: _Optional[_Union[AdagradOptimizer, _Mapping]] = ..., adadelta_optimizer: _Optional[_Union[AdadeltaOptimizer, _Mapping]] = ..., ftrl_optimizer: _Optional[_Union[FtrlOptimizer, _Mapping]] = ..., adamw_optimizer: _Optional[_Union[AdamWOptimizer, _Mapping]] = ..., use_moving_average: bool = ..., moving_average_decay: _Optional[float] = ..., moving_averages: _Optional[_Union[Optimizer.MovingAverages, str]] = ..., layer_decay: _Optional[float] = ...) -> None: ...
 
 class RMSPropOptimizer(_message.Message):
     __slots__ = ("learning_rate", "momentum_optimizer_value", "decay", "epsilon", "centered")
@@ -74,6 +78,20 @@ class AdamOptimizer(_message.Message):
     beta1: float
     beta2: float
     def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., epsilon: _Optional[float] = ..., beta1: _Optional[float] = ..., beta2: _Optional[float] = ...) -> None: ...
+
+class AdamWOptimizer(_message.Message):
+    __slots__ = ("learning_rate", "weight_decay", "epsilon", "beta1", "beta2")
+    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_DECAY_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIELD_NUMBER: _ClassVar[int]
+    BETA1_FIELD_NUMBER: _ClassVar[int]
+    BETA2_FIELD_NUMBER: _ClassVar[int]
+    learning_rate: LearningRate
+    weight_decay: float
+    epsilon: float
+    beta1: float
+    beta2: float
+    def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., weight_decay: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta1: _Optional[float] = ..., beta2: _Optional[float] = ...) -> None: ...
 
 class LearningRate(_message.Message):
     __slots__ = ("constant_learning_rate", "exponential_decay_learning_rate", "manual_step_learning_rate", "cosine_decay_learning_rate", "polynomial_decay_learning_rate", "deeplab_learning_rate", "exponential_decay_with_warmup_learning_rate")

@@ -30,12 +30,14 @@ MODULES = {
     'convert-records': 'model_fns.datasets.convert',
     'convert-checkpoint': 'model_fns.convert_checkpoint',
     'launch-local': 'estimator_lib.launch_local',
+    'launch-jobset': 'estimator_lib.commands.launch_jobset',
 }
 # Programs of pages, and the tests that run them.
 RUN_BY = {
     'README.md': 'tests/test_docs.py',
     'docs/deployment.md': 'tests/test_files_for_devices.py',
     'docs/external_task.md': 'tests/test_external_task.py',
+    'docs/prediction.md': 'tests/test_prediction_page.py',
     'docs/python.md': 'tests/test_estimator_api.py',
     'docs/versions.md': 'tests/test_docs.py',
 }
@@ -51,6 +53,8 @@ def check_command(words, monkeypatch):
     """Raise an error if a command line of this project cannot be parsed."""
     while re.match(r'[A-Z_]+=', words[0]):
         words = words[1:]
+    if '>' in words:
+        words = words[: words.index('>')]
     program, *arguments = words
     if program == 'make':
         for word in arguments:

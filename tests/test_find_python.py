@@ -100,3 +100,33 @@ def test_another_python_than_that_of_the_environment_is_refused(machine, tmp_pat
         f'{folder} has Python 3.11, and PYTHON=python3.13 is 3.13: remove {folder}, or name '
         'another folder: make VENV=.venv-3.13 PYTHON=python3.13 ...\n'
     )
+
+
+@pytest.mark.skipif(not shutil.which('make'), reason='make is not here')
+@pytest.mark.parametrize(
+    ('present', 'venv', 'missing'),
+    [
+        ((3, 11, 7), '.venv-newest', '3.13 3.12'),
+        ((3, 12, 1), '.venv-2.15', '3.11 3.10 3.9'),
+    ],
+)
+def test_the_other_tensorflow_is_tested_where_a_python_for_it_is(
+    present, venv, missing, machine, tmp_path
+):
+    folder = tmp_path / 'venv'
+    machine('venv/bin/python', present)
+    machine('bin/python3', present)
+
+    def make():
+        return subprocess.run(
+            [shutil.which('make'), '--dry-run', f'VENV={folder}', 'test-other'],
+            env={'PATH': str(tmp_path / 'bin'), 'HOME': str(tmp_path)},
+            cwd=TOOLS.parent,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    said = f'skipped: the other TensorFlow needs one of Python {missing} with venv; none is here.\n'
+    assert make().endswith(said)
+    machine('bin/python', (3, int(missing.split()[-1][2:]), 0))
+    assert f'{venv}/bin/python -m pytest' in make()

@@ -671,6 +671,7 @@ output_dir=a                              ____x__x
 output_format=csv                         ____x___
 overlap=0                                 ____x___
 pipeline_config_path=a
+propose_anchors=true                      _____x__
 quantize=none                             ___x____
 raw=true                                  ____x___
 representative_examples=7                 ___x____

@@ -188,7 +188,7 @@ def measure_rates(config: Any, batches: int, turns: int) -> Dict[str, float]:
             session = tf1.Session(graph=graph)
             stack.callback(session.close)
             session.run(initializers)
-            sides[str(calls)] = _repeated(session, fetched, batches)
+            sides[str(calls)] = repeated(session, fetched, batches)
         least = least_seconds(sides, turns)
     images = batches * planned.batch_size
     results: Dict[str, float] = {}
@@ -222,7 +222,7 @@ def measure_caches(config: Any, folder: str, batches: int, turns: int) -> Dict[s
             session = stack.enter_context(tf1.Session(graph=graph))
             for initializer in initializers:
                 session.run(initializer)
-            sides[cache] = _repeated(session, fetched, batches)
+            sides[cache] = repeated(session, fetched, batches)
             sides[cache]()  # a whole pass
         least = least_seconds(sides, turns)
     images = batches * config.train_config.batch_size
@@ -233,7 +233,9 @@ def measure_caches(config: Any, folder: str, batches: int, turns: int) -> Dict[s
     return results
 
 
-def _repeated(session: Any, fetched: Any, runs: int) -> Callable[[], None]:
+def repeated(session: Any, fetched: Any, runs: int) -> Callable[[], None]:
+    """Return a function that fetches so many times."""
+
     def run() -> None:
         for _ in range(runs):
             session.run(fetched)

@@ -26,6 +26,7 @@ import json
 import math
 import os
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -292,10 +293,12 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
     return results
 
 
-def measure_export(path: str, loader: str, requests_path: str, runs: int) -> Dict[str, float]:
+def measure_export(
+    path: str, loader: str, requests_path: str, runs: int, python: str = sys.executable
+) -> Dict[str, float]:
     """Run `measure_here` in a process of its own."""
     arguments = [f'--export={path}', f'--loader={loader}', f'--requests={requests_path}']
-    return measuring.run_apart('serving.exports', [*arguments, f'--runs={runs}'])
+    return measuring.run_apart('serving.exports', [*arguments, f'--runs={runs}'], python=python)
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:

@@ -23,13 +23,15 @@ _KEPT = 2 * SHOWN
 _LARGE = 1 << 21  # bytes from which an array is kept compressed: masks
 
 
-class Place(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Place:
     """Name of an example, and where its record is.
 
     Attributes:
         name: the example's `SOURCE_ID`.
         path: path of the record's file; '' where it is not known.
-        index: index of the record in the file, from 0; -1 where it is not known.
+        index: index of the record in the file, from 0; -1 where it is not known, or the
+            file is the record.
     """
 
     name: str
@@ -95,6 +97,15 @@ class Collector(tf1.train.SessionRunHook):
         self._locate = locate
         self._fetches: Any = None
         self._clear()
+
+    def _clear(self) -> None:
+        self._analyzer: Any = None
+        self._count = 0
+        self._names: List[bytes] = []
+        self._records: List[int] = []
+        self._errors: List[Tuple[int, ExampleError]] = []
+        # A heap of (badness and number, packed features, outputs and labels), the best first.
+        self._worst: List[Tuple[Tuple[float, int], List[Any]]] = []
 
     def begin(self) -> None:
         """Choose the tensors to fetch, if the task has an analyzer."""
@@ -166,15 +177,6 @@ class Collector(tf1.train.SessionRunHook):
             self._analyzer.examples(),
         )
 
-    def _clear(self) -> None:
-        self._analyzer: Any = None
-        self._count = 0
-        self._names: List[bytes] = []
-        self._records: List[int] = []
-        self._errors: List[Tuple[int, ExampleError]] = []
-        # A heap of (badness and number, packed features, outputs and labels), the best first.
-        self._worst: List[Tuple[Tuple[float, int], List[Any]]] = []
-
     def _error_lookup(self) -> Callable[[int], Sequence[ExampleError]]:
         """Return a function from the number of an example to its errors."""
         found, analyzer = self._errors, self._analyzer
@@ -208,7 +210,7 @@ def _compressed(value: Any) -> Any:
     array = np.asarray(value)
     if array.nbytes < _LARGE or array.dtype.hasobject:
         return value
-    content = zlib.compress(np.ascontiguousarray(array), 1)
+    content = zlib.compress(np.ascontiguousarray(array).data, 1)
     return _Packed(content, array.shape, array.dtype)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
 from estimator_lib.analysis.parts import Figure
 
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
 _DOTS_PER_INCH = 110
-_STYLE: Dict[str, Any] = {
-    'font.size': 9.0,
+_STYLE: Any = {  # names of settings depend on matplotlib's version
+    'font.size': 10.0,
     'svg.fonttype': 'none',
     'svg.hashsalt': 'report',
     'axes.spines.top': False,
@@ -52,17 +52,19 @@ def render(figure: Figure) -> Drawing:
     """Draw a figure; matplotlib is imported here."""
     import matplotlib
     from matplotlib import figure as figures
-    from matplotlib.backends import backend_agg
+    from matplotlib.backends import backend_agg, backend_svg
 
     png, svg = io.BytesIO(), io.StringIO()
     with matplotlib.rc_context(_STYLE):
-        canvas = figures.Figure(figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained')
-        backend_agg.FigureCanvasAgg(canvas)
+        canvas = figures.Figure(
+            figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained', facecolor='white'
+        )
         figure.draw(canvas)
-        canvas.savefig(png, format='png', facecolor='white')
-        # The layout has been computed; another one would take as long as the drawing.
+        # `savefig` would draw each file twice, and compute the layout once more.
+        backend_agg.FigureCanvasAgg(canvas).print_png(png)
         canvas.set_layout_engine('none')
-        canvas.savefig(svg, format='svg', transparent=True)
+        canvas.set_facecolor('none')
+        backend_svg.FigureCanvasSVG(canvas).print_svg(svg)
     width = round(96 * canvas.get_size_inches()[0])
     return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
 

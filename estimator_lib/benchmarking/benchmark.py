@@ -105,16 +105,17 @@ class _Benchmark:
     def _measure(self, name: str, writer: Writer[Any], exported: str) -> results.Row:
         task, config = self.source.task, self.source.config
         file = os.path.join(exported, writer.file_name)
-        is_device = isinstance(writer, DeviceWriter)
         path = exported if writer.artifacts_folder else file
         inputs = [image[np.newaxis] for image in self.images]
-        if is_device:
+        metrics, measured_on = self.metrics, results.CHECKPOINT
+        if isinstance(writer, DeviceWriter):
             inputs = samples.pixels(task, task.deployable(writer.ops, {}), self.images)
-        metrics = self.evaluations.evaluate_file(task, config, file) if is_device else {}
+            metrics = flatten(task, self.evaluations.evaluate_file(task, config, file))
+            measured_on = results.FILE
         return results.Row(
             name,
-            metrics=flatten(task, metrics) if is_device else self.metrics,
-            measured_on=results.FILE if is_device else results.CHECKPOINT,
+            metrics=metrics,
+            measured_on=measured_on,
             agreement=self._agreement(path),
             size=os.path.getsize(file),
             timing=timing.time_apart(path, inputs, self.folder),

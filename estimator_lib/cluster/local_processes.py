@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import random
 import signal
@@ -14,15 +13,19 @@ import threading
 import time
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, TextIO, Tuple
 
-Addresses = Mapping[str, Sequence[str]]
+from estimator_lib.cluster.tasks import (
+    LEAST_RETRIED_STATUS,
+    SERVER,
+    Addresses,
+    count_tasks,
+    tf_config,
+)
 
 HOST = '127.0.0.1'
 # Seconds from SIGTERM to SIGKILL: the workers are stopped first, then the parameter servers.
 WORKERS_SECONDS = 30.0
 SERVERS_SECONDS = 10.0
 POLL_SECONDS = 0.1
-_SERVER_ROLE = 'ps'
-_LEAST_RETRIED_STATUS = 128
 _FIRST_PORT = 20000
 _PR_SET_PDEATHSIG = 1
 
@@ -38,18 +41,15 @@ def build_addresses(
         chief: False for a cluster whose chief is worker 0.
         evaluator: whether the cluster has an evaluator.
     """
-    counts = {
-        'chief': int(chief),
-        'worker': num_workers,
-        _SERVER_ROLE: num_ps,
-        'evaluator': int(evaluator),
-    }
+    return assign_ports(
+        count_tasks(num_workers=num_workers, num_ps=num_ps, chief=chief, evaluator=evaluator)
+    )
+
+
+def assign_ports(counts: Mapping[str, int]) -> Dict[str, List[str]]:
+    """Build addresses with free ports for a number of tasks by role."""
     ports = iter(free_ports(sum(counts.values())))
-    return {
-        role: [f'{HOST}:{next(ports)}' for _ in range(count)]
-        for role, count in counts.items()
-        if count
-    }
+    return {role: [f'{HOST}:{next(ports)}' for _ in range(count)] for role, count in counts.items()}
 
 
 def free_ports(count: int) -> List[int]:
@@ -217,7 +217,7 @@ class LocalCluster:
             status = task.poll()
             if status is None:
                 continue
-            if status >= _LEAST_RETRIED_STATUS and task.restarts < self._restart:
+            if status >= LEAST_RETRIED_STATUS and task.restarts < self._restart:
                 self._output(task.name, f'[ended with status {status}; started again]')
                 task.start()
                 continue
@@ -233,7 +233,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """End all tasks by SIGTERM, then SIGKILL after a deadline; parameter servers last."""
-        others = [task for task in self.running if task.role != _SERVER_ROLE]
+        others = [task for task in self.running if task.role != SERVER]
         self._stop(others, WORKERS_SECONDS)
         self._stop(self.running, SERVERS_SECONDS)
 
@@ -261,12 +261,6 @@ class LocalCluster:
             else:
                 self.ended[task.name] = status
         return left
-
-
-def tf_config(addresses: Addresses, role: str, index: int) -> str:
-    """Build the `TF_CONFIG` of one task."""
-    cluster = {name: list(tasks) for name, tasks in addresses.items()}
-    return json.dumps({'cluster': cluster, 'task': {'type': role, 'index': index}})
 
 
 def _end_with_parent() -> None:

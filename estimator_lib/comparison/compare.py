@@ -17,6 +17,7 @@ from estimator_lib.comparison.bootstrap import Interval
 from estimator_lib.comparison.runs import Run
 from estimator_lib.evaluation import evaluating
 from estimator_lib.run_records import hparams
+from estimator_lib.task_interfaces.analysis import Resampler
 
 log = logging.getLogger('estimator_lib')
 
@@ -136,7 +137,8 @@ def _compare_set(runs: Sequence[Run], name: str) -> SetMetrics:
 
 def _compare_pair(first: Run, other: Run, set_name: str) -> Comparison:
     """Compute the intervals of a run's differences from the first run."""
-    resamplers, names = [], []
+    resamplers: List[Resampler] = []
+    names = []
     for run in (first, other):
         examples = run.examples(set_name)
         resampler = None if examples is None else run.task.create_resampler(examples.arrays)
@@ -147,15 +149,16 @@ def _compare_pair(first: Run, other: Run, set_name: str) -> Comparison:
             )
         resamplers.append(resampler)
         names.append(examples.names)
-    order = bootstrap.find_order(*names)
+    order = bootstrap.find_order(names[0], names[1])
     if order is None:
         return Comparison(
             note=f'No intervals for {other.name}: {first.name} was evaluated on other images.'
         )
     log.info('%d samples of %d images', bootstrap.SAMPLES, len(order))
     once = np.ones(len(order), np.int64)
-    of_all = [resampler(once) for resampler in resamplers]
-    return Comparison(bootstrap.paired_intervals(*resamplers, order), '', *of_all)
+    before, after = resamplers
+    intervals = bootstrap.paired_intervals(before, after, order)
+    return Comparison(intervals, '', before(once), after(once))
 
 
 def _metric_sections(compared: SetMetrics, is_named: bool) -> List[Section]:
@@ -171,8 +174,9 @@ def _metric_sections(compared: SetMetrics, is_named: bool) -> List[Section]:
         rows = [compared.row(name) for name in names]
         titled = f'{title} on {compared.name}' if is_named else title
         table = Table(titled, titled, columns, rows, ' '.join(compared.notes()))
-        sections += [Section(titled, [table], _EXPLANATION if title == 'Metrics' else '')]
-    return [section for section in sections if section.parts[0].rows]
+        if rows:
+            sections += [Section(titled, [table], _EXPLANATION if title == 'Metrics' else '')]
+    return sections
 
 
 def _lines(compared: SetMetrics) -> List[str]:
@@ -200,12 +204,21 @@ def _config_section(runs: Sequence[Run]) -> Section:
         'config',
         'Fields that differ',
         ['field', *(run.name for run in runs)],
-        config_differences([hparams.changed_fields(run.config) for run in runs]),
-        'Fields without a value have their default.',
+        config_differences([_fields(run) for run in runs]),
+        'Fields without a value have their default. Paths in the folder of a run begin there.',
     )
     if not table.rows:
         return Section('Config', [], 'The configs are equal.')
     return Section('Config', [table])
+
+
+def _fields(run: Run) -> Dict[str, hparams.Value]:
+    """Return the changed fields; each run has a label map of its own in its folder."""
+    start = os.path.join(run.path, '')
+    return {
+        path: value[len(start) :] if isinstance(value, str) and value.startswith(start) else value
+        for path, value in hparams.changed_fields(run.config).items()
+    }
 
 
 def config_differences(fields: Sequence[Mapping[str, hparams.Value]]) -> List[List[Cell]]:

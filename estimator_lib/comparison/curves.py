@@ -20,7 +20,7 @@ Curve = Tuple[List[int], List[float]]
 
 def create_section(runs: Sequence[Run]) -> Section:
     """Return a section with the losses and the main metrics over steps."""
-    figures = []
+    figures: List[Figure] = []
     for column in _columns(runs):
         of_runs = {run.name: run.table.curve(column) for run in runs}
         if any(steps for steps, _ in of_runs.values()):

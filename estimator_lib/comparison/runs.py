@@ -90,7 +90,9 @@ def _last_evaluation(path: str, table: results_table.Table) -> Tuple[int, Metric
     """Return step and metrics of `metrics.json`, else of the last line of `results.csv`."""
     content: Dict[str, Any] = dict(evaluated.read_file(os.path.join(path, evaluated.METRICS_FILE)))
     step = content.pop(_STEP, None)
-    metrics = {name: each for name, each in content.items() if isinstance(each, Mapping) and each}
+    metrics: Metrics = {
+        name: each for name, each in content.items() if isinstance(each, Mapping) and each
+    }
     if isinstance(step, int) and metrics:
         return step, metrics
     for step in sorted(table.rows, reverse=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Mapping, Tuple
 
 from estimator_lib.config.rules import PipelineConfig, Problem
-from protos import input_reader_pb2
+from protos import input_reader_pb2, reader_paths
 
 InputReader = input_reader_pb2.InputReader
 
@@ -23,25 +23,27 @@ def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterato
     Yields:
         The problems.
     """
-    inputs = reader.tf_record_input_reader.input_path
+    field, inputs = reader_paths.reader_paths(reader)
+    kind = reader_paths.files_kind(reader)
     if not any(inputs):
         if not needed:
             return
-        yield Problem(
-            f'{path}.tf_record_input_reader.input_path',
-            'not set; expected TFRecord files, or patterns of them.',
-        )
+        expected = 'folders of images' if kind else 'TFRecord files, or patterns of them'
+        yield Problem(f'{path}.{field}', f'not set; expected {expected}.')
         return
     for index, each in enumerate(inputs):
         if not each:
-            yield Problem(f'{path}.tf_record_input_reader.input_path.{index}', 'an empty path.')
+            yield Problem(f'{path}.{field}.{index}', 'an empty path.')
+    if kind:
+        yield from _check_files(path, reader, kind)
     weights, counts = reader.sample_from_datasets_weights, reader.examples_per_batch
     shares = {'sample_from_datasets_weights': weights, 'examples_per_batch': counts}
     for name, values in shares.items():
         if values and len(values) != len(inputs):
             yield Problem(
                 f'{path}.{name}',
-                f'{len(values)} values for {len(inputs)} input_path; expected one for each.',
+                f'{len(values)} values for {len(inputs)} {field.partition(".")[2]}; expected one '
+                'for each.',
             )
     if weights and counts:
         yield Problem(
@@ -50,6 +52,26 @@ def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterato
     if weights and not any(weights):
         yield Problem(f'{path}.sample_from_datasets_weights', 'all are 0; nothing would be read.')
     yield from _check_cache(path, reader)
+
+
+def _check_files(path: str, reader: InputReader, kind: str) -> Iterator[Problem]:
+    """Check the further paths of a reader of files, one for each folder of images."""
+    message = getattr(reader, kind)
+    count = len(message.image_path)
+    lists = {'options.list_path': list(message.options.list_path)}
+    if 'annotation_path' in message.DESCRIPTOR.fields_by_name:
+        lists['annotation_path'] = list(message.annotation_path)
+    for field, values in lists.items():
+        if len(values) != count and (values or field == 'annotation_path'):
+            yield Problem(
+                f'{path}.{kind}.{field}',
+                f'{len(values)} values for {count} image_path; expected one for each.',
+            )
+    if reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE:
+        yield Problem(
+            f'{path}.input_type',
+            f'TF_SEQUENCE_EXAMPLE, which {kind} has none of; expected tf_record_input_reader.',
+        )
 
 
 def _check_cache(path: str, reader: InputReader) -> Iterator[Problem]:

@@ -33,6 +33,12 @@ _UNUSED: Mapping[str, Sequence[str]] = {
 }
 
 
+def pixel_limit(config: PipelineConfig) -> int:
+    """Return the `max_image_pixels` of a config's readers, which agree."""
+    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
+    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
+
+
 def validate(
     config: PipelineConfig,
     mode: Optional[str] = 'train_and_evaluate',

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import record_streams, records
+from estimator_lib.data.file_examples import FileExamples, UnusableFileError
 from estimator_lib.data.record_sources import Source
 from estimator_lib.data.record_streams import CORRUPT_FRAME, INDEX_SPAN, Order, unconverted
 from estimator_lib.task import Example, Features, Labels, Task
@@ -28,7 +29,8 @@ class RecordProblem(NamedTuple):
 
     Attributes:
         path: the path of its file.
-        index: the index of the record in the file, from 0.
+        index: the index of the record in the file, from 0; `records.WHOLE_FILE`: the file is the
+            record.
         problem: a description of the problem.
     """
 
@@ -36,8 +38,13 @@ class RecordProblem(NamedTuple):
     index: int
     problem: str
 
+    @property
+    def place(self) -> str:
+        """The file, and the number of the record in it."""
+        return self.path if self.index < 0 else f'{self.path}, record {self.index}'
+
     def __str__(self) -> str:
-        return f'{self.path}, record {self.index}: {self.problem}'
+        return f'{self.place}: {self.problem}'
 
 
 def decode(task: Task, mode: str, record: tf.Tensor, seed: tf.Tensor) -> Tuple[Features, Labels]:
@@ -105,8 +112,7 @@ def attempt_all(
     """
 
     def read(*file: tf.Tensor) -> tf.data.Dataset:
-        dataset = record_streams.read_file(*file, True, source.sequences)
-        return dataset.take(limit_each)
+        return record_streams.read_file(source, file, True).take(limit_each)
 
     def try_one(record_id: tf.Tensor, record: tf.Tensor) -> Any:
         worked, returned = attempt(function, record)
@@ -228,7 +234,7 @@ class RecordTester:
         if record == CORRUPT_FRAME:
             return describe_corrupt_frame(file, index)
         text = self._failure(record, position) if decode else self._complaint(record)
-        return None if text is None else RecordProblem(file.path, index, text)
+        return None if text is None else RecordProblem(*file.locate(index), text)
 
     def close(self) -> None:
         """Close the session, if there is one."""
@@ -276,13 +282,24 @@ def as_op_error(error: Exception) -> tf.errors.OpError:
 
 
 def describe_corrupt_frame(file: records.RecordFile, index: int) -> RecordProblem:
-    """Describe the problem of a frame that cannot be read."""
+    """Describe the problem of a record that cannot be read."""
+    if file.examples is not None:
+        return _describe_unusable_files(file.examples, index)
     frames, error = records.list_frames(file)
     if error is not None and index >= error.index:
         lost = f'{error.problem}; what may follow in this file cannot be read'
         return RecordProblem(file.path, error.index, lost)
     rest = f'; the {len(frames) - index - 1} that follow cannot be read' if file.compression else ''
     return RecordProblem(file.path, index, f"the CRC of the record's bytes is wrong{rest}")
+
+
+def _describe_unusable_files(examples: FileExamples, index: int) -> RecordProblem:
+    try:
+        examples.read(index)
+    except UnusableFileError as error:
+        return RecordProblem(error.place, records.WHOLE_FILE, error.problem)
+    problem = 'it could not be read, and now it can'
+    return RecordProblem(examples.place(index), records.WHOLE_FILE, problem)
 
 
 def find_corrupt_frame(source: Source) -> Optional[RecordProblem]:

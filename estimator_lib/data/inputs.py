@@ -170,11 +170,13 @@ class RecordInput:
     def locate(self, record_id: int) -> Tuple[str, int]:
         """Return the path of a record's file, and the index of the record in the file, from 0.
 
+        The index is -1 where the file is the record, as an image.
+
         Args:
             record_id: one of `ReaderState.records`; of an input with one source, as in evaluation.
         """
         file, index = record_streams.locate(self._last_reading.sources[0], record_id)
-        return file.path, index
+        return file.locate(index)
 
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]

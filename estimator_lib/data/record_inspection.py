@@ -51,10 +51,16 @@ def inspect_records(
     Raises:
         errors.UserError: there are no files to check.
     """
-    source = Source(0, tuple(input_files(reader)), sequences=create_sequences(task, reader))
+    strict = input_reader_pb2.InputReader()
+    strict.CopyFrom(reader)
+    strict.corrupt_record_policy = input_reader_pb2.FAIL  # else readers of files omit bad objects
+    source = Source(0, tuple(input_files(strict)), sequences=create_sequences(task, reader))
     limit = -1 if check_all else sample
     problems, total = [], 0
     for file in source.files:
+        if file.examples is not None:
+            total += len(file.examples) if check_all else min(len(file.examples), sample)
+            continue
         frames, error = records.list_frames(file)
         count = len(frames) + (error is not None)
         if error is not None and 0 <= limit < count:  # else it is found on the way

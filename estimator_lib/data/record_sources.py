@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import zlib
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterable, List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data import records
+from estimator_lib.data import file_examples, records
 from estimator_lib.data.sequences import Sequences
-from protos import input_reader_pb2
+from protos import input_reader_pb2, reader_paths
 
 if TYPE_CHECKING:
     from protos import pipeline_pb2
@@ -24,8 +23,8 @@ class Source:
     """Files that are read as one stream of records.
 
     Attributes:
-        index: the index of its `input_path` when sources are mixed, else 0.
-        files: the files, in order.
+        index: the index of its path in the reader when sources are mixed, else 0.
+        files: the files, in order: TFRecord files, or data sets in another format.
         weight: fraction of the examples that come from this source.
         per_batch: number of examples of this source in each batch; None: drawn by `weight`.
         sequences: splitting of records into frames; None if a record is one example.
@@ -38,9 +37,14 @@ class Source:
     sequences: Optional[Sequences] = None
 
     @property
+    def has_examples(self) -> bool:
+        """True if the files are data sets in another format than TFRecord."""
+        return self.files[0].examples is not None
+
+    @property
     def fingerprint(self) -> int:
         """Nonzero number made of the names and sizes of the files, without their folder."""
-        listed = [(os.path.basename(file.path), file.size) for file in self.files]
+        listed = [content for file in self.files for content in file.contents()]
         return zlib.crc32(repr(listed).encode()) or 1
 
 
@@ -57,10 +61,10 @@ def input_files(reader: input_reader_pb2.InputReader) -> List[records.RecordFile
     """Return the files of a reader, of all its sources, sorted and each once.
 
     Raises:
-        errors.ConfigError: the reader has no TFRecord paths.
+        errors.ConfigError: the reader has no paths.
         errors.DataError: a path is empty or matches nothing.
     """
-    return records.find_files(_patterns(reader), _field(reader))
+    return _find_files(reader, range(len(_paths(reader))))
 
 
 def create_sources(
@@ -84,46 +88,65 @@ def create_sources(
         errors.ConfigError: weights or counts do not fit the paths or the batch.
         errors.DataError: a path is empty or matches nothing.
     """
-    patterns, field = _patterns(reader), _field(reader)
-    shares = _shares(
-        reader, len(patterns), batch_size if mode == tf_estimator.ModeKeys.TRAIN else None
-    )
+    num_paths = len(_paths(reader))
+    shares = _shares(reader, num_paths, batch_size if mode == tf_estimator.ModeKeys.TRAIN else None)
     if shares is None:
-        return [Source(0, tuple(records.find_files(patterns, field)))], 1
+        return [Source(0, tuple(_find_files(reader, range(num_paths))))], 1
     taken = [index for index, share in enumerate(shares) if share > 0]
     if mode != tf_estimator.ModeKeys.TRAIN:
-        files = records.find_files([patterns[index] for index in taken], field)
-        return [Source(0, tuple(files))], 1
+        return [Source(0, tuple(_find_files(reader, taken)))], 1
     sources = [
         Source(
             index,
-            tuple(records.find_files([patterns[index]], field)),
+            tuple(_find_files(reader, [index])),
             weight=shares[index] / sum(shares),
             per_batch=reader.examples_per_batch[index] if reader.examples_per_batch else None,
         )
         for index in taken
     ]
-    return sources, len(patterns)
+    return sources, num_paths
 
 
-def _patterns(reader: input_reader_pb2.InputReader) -> List[str]:
+def _paths(reader: input_reader_pb2.InputReader) -> List[str]:
+    """Return the paths of a reader."""
+    field, paths = reader_paths.reader_paths(reader)
+    name = f'input reader {reader.name!r}: ' if reader.name else ''
     kind = reader.WhichOneof('input_reader')
-    if kind != 'tf_record_input_reader':
-        got = 'external_input_reader is set' if kind else 'no input is set'
+    if not field.startswith(f'{kind}.'):
+        got = f'{kind} is set' if kind else 'no input is set'
         name = f' {reader.name!r}' if reader.name else ''
         raise errors.ConfigError(
             f'input reader{name}: {got}; expected tf_record_input_reader {{ input_path: "..." }}.'
         )
-    if not reader.tf_record_input_reader.input_path:
-        raise errors.DataError(
-            f'{_field(reader)}: no path is given; expected at least one TFRecord file or glob.'
+    if not paths:
+        expected = (
+            'folder of images' if reader_paths.files_kind(reader) else 'TFRecord file or glob'
         )
-    return list(reader.tf_record_input_reader.input_path)
+        raise errors.DataError(
+            f'{name}{field}: no path is given; expected at least one {expected}.'
+        )
+    return paths
 
 
-def _field(reader: input_reader_pb2.InputReader) -> str:
+def _find_files(
+    reader: input_reader_pb2.InputReader, indices: Iterable[int]
+) -> List[records.RecordFile]:
+    """Find the files of some of the paths of a reader."""
     name = f'input reader {reader.name!r}: ' if reader.name else ''
-    return f'{name}tf_record_input_reader.input_path'
+    field, paths = reader_paths.reader_paths(reader)
+    kind = reader_paths.files_kind(reader)
+    if not kind:
+        return records.find_files([paths[index] for index in indices], f'{name}{field}')
+    opener = file_examples.OPENERS.get(kind)
+    try:
+        opened = [opener(reader, index) for index in indices]
+    except errors.UserError as error:
+        raise type(error)(f'{name}{kind}: {error}') from None
+    sizes = [sum(size for _, size in examples.contents()) for examples in opened]
+    return [
+        records.RecordFile(examples.path, '', size, examples)
+        for examples, size in zip(opened, sizes)
+    ]
 
 
 def _shares(
@@ -143,7 +166,7 @@ def _shares(
     if len(shares) != num_paths:
         raise errors.ConfigError(
             f'{field} has {len(shares)} entries; expected one for each of the {num_paths} '
-            'entries of input_path.'
+            f'entries of {reader_paths.reader_paths(reader)[0]}.'
         )
     # NaN fails this condition too.
     if not (all(0 <= share < float('inf') for share in shares) and sum(shares) > 0):

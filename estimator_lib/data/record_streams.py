@@ -15,9 +15,9 @@ from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.data import records
 from estimator_lib.data.record_sources import Source
-from estimator_lib.data.sequences import Sequences
 
 tf1 = tf.compat.v1
 
@@ -115,13 +115,14 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         Elements (number, (position, (record id, record))): int64 and string scalars. The number
         counts the elements from 0; `INDEX_SPAN` and `FILE_SPAN` explain position and id.
     """
-    cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0]) if order.cache else None
-    if cached is not None:
-        cached = cached.cache()
+    cached = None
+    if order.cache:
+        cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0])
+        cached = (_read_examples(source, cached) if source.has_examples else cached).cache()
 
     def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         seeds = _epoch_seeds(order, source, epoch)
-        dataset = cached if order.cache else _read_files(source, order, seeds[0])
+        dataset = cached or _read_files(source, order, seeds[0])
         dataset = _shuffle(dataset, order.shuffle_buffer_size, seeds[1])
         if order.sample_1_of_n > 1:
             dataset = dataset.shard(order.sample_1_of_n, 0)
@@ -142,6 +143,9 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
     if order.shuffle_buffer_size >= _BUFFER_SHARE:
         # The prefetched records are decoded while the buffer of the next epoch fills.
         stream = stream.prefetch(order.shuffle_buffer_size // _BUFFER_SHARE)
+    if source.has_examples and not order.cache:
+        # Files are read as late as this, so that shuffling and skipping them costs nothing.
+        stream = _read_examples(source, stream)
     return tf.data.Dataset.zip((tf.data.Dataset.range(_MAX), stream))
 
 
@@ -178,22 +182,20 @@ def mix(
     return tf.data.Dataset.choose_from_datasets(datasets, choices, stop_on_empty_dataset=True)
 
 
-def read_file(
-    path: tf.Tensor,
-    compression: tf.Tensor,
-    file_number: tf.Tensor,
-    skip_corrupt: bool,
-    sequences: Optional[Sequences] = None,
-) -> tf.data.Dataset:
+def read_file(source: Source, file: Sequence[tf.Tensor], skip_corrupt: bool) -> tf.data.Dataset:
     """Build the dataset of (record id, record) of a file.
 
     Args:
-        path: string scalar.
-        compression: string scalar: '' or `records.GZIP`.
-        file_number: int64 scalar.
-        skip_corrupt: put `CORRUPT_FRAME` in the place of corrupt frames, and continue.
-        sequences: splitting of records into frames, which have the id of their record.
+        source: has the file, and the splitting of records into frames, which have the id of their
+            record.
+        file: one of `file_tensors`.
+        skip_corrupt: put `CORRUPT_FRAME` in the place of corrupt frames, and continue. Examples of
+            other files always have it there.
     """
+    path, compression, file_number = file
+    if source.has_examples:
+        return _read_examples(source, _list_examples(source, file_number))
+    sequences = source.sequences
     record_ids = tf.data.Dataset.range(file_number * FILE_SPAN, _MAX)
     read = _read_past_corrupt if skip_corrupt else tf.data.TFRecordDataset
     dataset = tf.data.Dataset.zip((record_ids, read(path, compression)))
@@ -212,7 +214,7 @@ def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
 
 
 def locate(source: Source, record_id: int) -> Tuple[records.RecordFile, int]:
-    """Return the file of a record, and the index of the record in the file."""
+    """Return the file of a record, and the index of the record in it."""
     file_number, index = divmod(int(record_id), FILE_SPAN)
     return source.files[file_number], index
 
@@ -243,7 +245,10 @@ def _epoch_seeds(order: Order, source: Source, epoch: tf.Tensor) -> tf.Tensor:
 
 
 def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Dataset:
-    """Read (record id, record) of this shard, in the order of one epoch's files."""
+    """Read (record id, record) of this shard, in the order of one epoch's files.
+
+    Examples of other files are not read yet: an empty text is in the place of each.
+    """
     index, count = (0, 1) if order.shares_batches else order.shard
     by_files = len(source.files) >= count
     dataset = _shuffle(file_tensors(source.files), order.files_buffer_size, seed)
@@ -251,14 +256,52 @@ def _read_files(source: Source, order: Order, seed: tf.Tensor) -> tf.data.Datase
         dataset = dataset.shard(count, index)
     files_here = -(-len(source.files) // count) if by_files else len(source.files)
     num_readers = max(1, min(order.num_readers, files_here))
+
+    def read(*file: tf.Tensor) -> tf.data.Dataset:
+        if source.has_examples:
+            return _list_examples(source, file[-1])
+        return read_file(source, file, order.skip_corrupt)
+
     dataset = dataset.interleave(
-        unconverted(lambda *file: read_file(*file, order.skip_corrupt, source.sequences)),
+        unconverted(read),
         cycle_length=num_readers,
         block_length=max(1, order.block_length),
         num_parallel_calls=min(num_readers, _MAX_PARALLEL_READS),
         deterministic=True,
     )
     return dataset if by_files else dataset.shard(count, index)
+
+
+def _list_examples(source: Source, file_number: tf.Tensor) -> tf.data.Dataset:
+    """Build the dataset of (record id, '') of one of the data sets of a source."""
+    counts = tf.constant([len(file.examples) for file in source.files], tf.int64)
+    first = file_number * FILE_SPAN
+    record_ids = tf.data.Dataset.range(first, first + counts[file_number])
+    return record_ids.map(unconverted(lambda record_id: (record_id, '')))
+
+
+def _read_examples(source: Source, dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Replace the '' of each (record id, '') by the record, or by `CORRUPT_FRAME`.
+
+    Args:
+        source: the data sets.
+        dataset: elements (record id, ''), or (position, (record id, '')).
+    """
+
+    def read(record_id: np.int64) -> np.ndarray:
+        file, index = locate(source, int(record_id))
+        try:
+            record = file.examples.read(index)
+        except errors.DataError:  # described when a run fails, or by the log of what is skipped
+            record = CORRUPT_FRAME
+        return np.array(record, object)
+
+    def read_next(*element: Any) -> Any:
+        record_id = tf.nest.flatten(element)[-2]
+        record = tf.ensure_shape(tf.numpy_function(read, [record_id], tf.string), [])
+        return tf.nest.pack_sequence_as(element, [*tf.nest.flatten(element)[:-1], record])
+
+    return dataset.map(unconverted(read_next), parallel_calls(), deterministic=True)
 
 
 def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.data.Dataset:

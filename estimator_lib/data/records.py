@@ -1,8 +1,9 @@
-"""TFRecord files: finding them, counting their records, and locating their frames.
+"""Files of records: finding them, counting their records, and locating their frames.
 
 A TFRecord file is a chain of frames: the payload's length (8 bytes, little-endian), the length's
 masked CRC-32C (4 bytes), the payload, the payload's masked CRC-32C (4 bytes). Most functions here
-read only the 12-byte headers and skip the payloads.
+read only the 12-byte headers and skip the payloads. A data set in another format is one file here,
+whose records are made when they are read.
 """
 
 from __future__ import annotations
@@ -11,20 +12,36 @@ import concurrent.futures
 import contextlib
 import difflib
 import gzip
+import itertools
 import logging
 import os
 import struct
 import sys
 import zlib
-from typing import BinaryIO, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    BinaryIO,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import tensorflow as tf
 
 from estimator_lib import errors
 
+if TYPE_CHECKING:
+    from estimator_lib.data.file_examples import FileExamples
+
 log = logging.getLogger('estimator_lib')
 
 GZIP = 'GZIP'
+WHOLE_FILE = -1  # in place of the index of a record: the file is the record
 _HEADER_BYTES = 12
 _FRAME_BYTES = 16  # size of a frame without its payload
 _GZIP_MAGIC = b'\x1f\x8b\x08'
@@ -33,17 +50,31 @@ _OPENING_THREADS = 16
 
 
 class RecordFile(NamedTuple):
-    """A TFRecord file.
+    """A TFRecord file, or the files of a data set in another format.
 
     Attributes:
         path: path of the file.
         compression: '' or `GZIP`, as `tf.data.TFRecordDataset` takes it.
         size: size on disk in bytes.
+        examples: the examples of a data set in another format; None for a TFRecord file.
     """
 
     path: str
     compression: str
     size: int
+    examples: Optional[FileExamples] = None
+
+    def contents(self) -> Sequence[Tuple[str, int]]:
+        """Return names and sizes in bytes of the files on disk, without their folder."""
+        if self.examples is not None:
+            return self.examples.contents()
+        return [(os.path.basename(self.path), self.size)]
+
+    def locate(self, index: int) -> Tuple[str, int]:
+        """Return the path of a record's file, and the index there; -1: the file is the record."""
+        if self.examples is not None:
+            return self.examples.place(index), WHOLE_FILE
+        return self.path, index
 
 
 class Frame(NamedTuple):
@@ -135,7 +166,7 @@ def known_count(files: Sequence[RecordFile]) -> Optional[int]:
 
 
 def list_frames(file: RecordFile, start: int = 0) -> Tuple[List[Frame], Optional[FrameError]]:
-    """List the frames of a file by their headers alone, and the error that breaks their chain.
+    """List the frames of a TFRecord file by their headers, and the error that breaks their chain.
 
     Payloads are not read, so their CRCs may still be wrong. The error is a truncated header or
     payload, or a wrong CRC of a length; None where the chain ends with the file.
@@ -172,8 +203,8 @@ def list_frames(file: RecordFile, start: int = 0) -> Tuple[List[Frame], Optional
 def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
     """Read the payloads of the first records without TensorFlow, whose devices must not start yet.
 
-    Reading of a file stops at its first corrupt frame, whose length may exceed the memory. Training
-    reports the frame later.
+    Reading of a TFRecord file stops at its first corrupt frame, whose length may exceed the memory.
+    Training reports the frame later.
 
     Args:
         files: the files, in order.
@@ -184,6 +215,9 @@ def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
     for file in files:
         if len(payloads) >= most:
             break
+        if file.examples is not None:
+            payloads += itertools.islice(_usable_examples(file.examples), most - len(payloads))
+            continue
         with contextlib.suppress(*unreadable, MemoryError, OverflowError), _open(file) as stream:
             while len(payloads) < most and (header := stream.read(_HEADER_BYTES)):
                 length = _payload_length(header, len(payloads))
@@ -195,6 +229,12 @@ def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
                 payloads.append(payload)
                 stream.read(_FRAME_BYTES - _HEADER_BYTES)
     return payloads
+
+
+def _usable_examples(examples: FileExamples) -> Iterator[bytes]:
+    for index in range(len(examples)):
+        with contextlib.suppress(errors.DataError):
+            yield examples.read(index)
 
 
 def masked_crc(data: bytes) -> int:
@@ -237,6 +277,8 @@ def _open(file: RecordFile) -> BinaryIO:
 
 
 def _count(file: RecordFile) -> int:
+    if file.examples is not None:
+        return len(file.examples)
     frames, error = list_frames(file)
     if error is not None:
         raise errors.DataError(f'{file.path}, record {error.index}: {error.problem}.')

@@ -15,7 +15,7 @@ from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
 from estimator_lib.run_records import results
 from estimator_lib.task import Task
-from protos import input_reader_pb2, pipeline_pb2
+from protos import input_reader_pb2, pipeline_pb2, reader_paths
 
 TRAINING_DATA = 'training_data'
 
@@ -128,7 +128,8 @@ def titles(config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
 
 
 def _files(reader: input_reader_pb2.InputReader) -> str:
-    paths = [os.path.basename(path) for path in reader.tf_record_input_reader.input_path]
+    _, paths = reader_paths.reader_paths(reader)
+    paths = [os.path.basename(path.rstrip('/')) for path in paths]
     return f' ({errors.shortened(paths, 2)})' if paths else ''
 
 

@@ -107,7 +107,7 @@ def _decoded(task: Task, source: Source, count: int) -> Sequence[np.ndarray]:
         # From all files and not their first records alone, which may all be of one class; the same
         # each time.
         records = record_streams.file_tensors(source.files).interleave(
-            lambda *file: record_streams.read_file(*file, True, source.sequences),
+            lambda *file: record_streams.read_file(source, file, True),
             cycle_length=min(len(source.files), _MOST_FILES),
         )
         records = records.shuffle(_SPREAD * count, seed=0, reshuffle_each_iteration=False)

@@ -59,6 +59,7 @@ class GradientPolicy:
         last_layer_multiplier: factor on the gradients of variables whose names contain one of them.
         clip_norm: the largest norm; 0: no clipping.
         clip_each: whether the norm bounds each gradient, instead of all of them as one vector.
+        layer_decay: factor on the learning rate of the first layer, see `layer_rates`; 1: one rate.
     """
 
     update_patterns: Tuple[str, ...] = ()
@@ -70,6 +71,7 @@ class GradientPolicy:
     last_layer_multiplier: float = 1.0
     clip_norm: float = 0.0
     clip_each: bool = False
+    layer_decay: float = 1.0
 
     @classmethod
     def from_config(
@@ -110,6 +112,7 @@ class GradientPolicy:
             last_layer_multiplier=config.last_layer_gradient_multiplier,
             clip_norm=config.gradient_clipping_by_norm,
             clip_each=config.gradient_clipping == train_pb2.NORM_PER_VARIABLE,
+            layer_decay=config.optimizer.layer_decay,
         )
 
 

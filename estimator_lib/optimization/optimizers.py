@@ -2,6 +2,7 @@
 
 The optimizers are those of `tf.compat.v1.train`, so their slots have the published names:
 `<variable>/Momentum`, `<variable>/RMSProp`, `<variable>/RMSProp_1`, `<variable>/Adam`, ...
+AdamW is a class of this package with the slots of Adam.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Callable, Mapping, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.optimization import adamw, layer_rates
 from estimator_lib.optimization.schedule_parts import require
 from protos import optimizer_pb2
 
@@ -39,6 +41,10 @@ def create_optimizer(
         value = getattr(getattr(config, chosen), field)
         require(is_valid(value), f'{chosen}.{field}', value, expected)
         arguments[argument] = value
+    decay = config.layer_decay
+    require(0 < decay <= 1, 'layer_decay', decay, 'more than 0 and at most 1')
+    if decay != 1:
+        make = layer_rates.with_layer_rates(make)
     return make(learning_rate, **arguments)
 
 
@@ -92,6 +98,15 @@ _OPTIMIZERS: Mapping[str, Tuple[type, Mapping[str, Tuple[str, _Range]]]] = {
             'beta1': ('beta1', _FRACTION),
             'beta2': ('beta2', _FRACTION),
             'epsilon': ('epsilon', _AT_LEAST_0),
+        },
+    ),
+    'adamw_optimizer': (
+        adamw.AdamWOptimizer,
+        {
+            'beta1': ('beta1', _FRACTION),
+            'beta2': ('beta2', _FRACTION),
+            'epsilon': ('epsilon', _AT_LEAST_0),
+            'weight_decay': ('weight_decay', _AT_LEAST_0),
         },
     ),
     'sgd_optimizer': (tf1.train.GradientDescentOptimizer, {}),

@@ -204,7 +204,7 @@ def _describe_data(reader: input_reader_pb2.InputReader) -> Optional[Dict[str, A
     """
     try:
         files = inputs.input_files(reader)
-        names = sorted((os.path.basename(file.path), file.size) for file in files)
+        names = sorted(content for file in files for content in file.contents())
         size = sum(file.size for file in files)
         count = inputs.known_count(files)
         is_plain = not any(file.compression or '://' in file.path for file in files)
@@ -213,7 +213,7 @@ def _describe_data(reader: input_reader_pb2.InputReader) -> Optional[Dict[str, A
     except errors.UserError:
         return None
     return {
-        'files': len(files),
+        'files': len(names),
         'bytes': size,
         'records': count,
         'sha256': hashlib.sha256(repr(names).encode()).hexdigest(),

@@ -34,6 +34,7 @@ class Analysis:
             task has no such metrics.
         """
         del examples
+        return None
 
     def label_figures(self, examined: Mapping[str, Sequence[Any]]) -> Sequence[Figure]:
         """Return figures about the labels of the data: classes, sizes.

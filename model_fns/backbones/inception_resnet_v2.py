@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -17,6 +17,8 @@ tf1 = tf.compat.v1
 SCOPE = 'InceptionResnetV2'
 LAST_END_POINT = 'Conv2d_7b_1x1'
 AUXILIARY_END_POINT = 'PreAuxLogits'
+# First module of the second stage of a detector.
+SECOND_PART = 'Mixed_7a'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,11 +263,63 @@ def _features(
     return inception_resnet_v2_features(images, style, final_endpoint=last)
 
 
-def _second_stage(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+def build_second_stage(
+    crops: tf.Tensor, style: layers.LayerStyle, align_feature_maps: bool = False
+) -> tf.Tensor:
+    """Build the part of the network that a two-stage detector runs on crops.
+
+    Args:
+        crops: float32 [n, height, width, 1088].
+        style: style of all layers.
+        align_feature_maps: False: `SECOND_PART` pads nothing, and crops of 17 x 17 become 8 x 8;
+            True: it pads, and they become 9 x 9.
+
+    Returns:
+        Float32 [n, height', width', 1536].
+    """
     end_points = inception_resnet_v2_features(
-        inputs, style, align_feature_maps=True, first_endpoint='Mixed_7a'
+        crops, style, align_feature_maps=align_feature_maps, first_endpoint=SECOND_PART
     )
     return end_points[LAST_END_POINT]
+
+
+def _keras_layers() -> Iterator[str]:
+    """Yield the scopes of layers with weights, in the order in which Keras numbers them."""
+    for layer in _numbered(_layers('SAME', atrous=False)):
+        if isinstance(layer, Conv):
+            yield from _layers_of(layer, '')
+        elif isinstance(layer, Mixed):
+            yield from _branch_layers(layer.branches, f'{layer.scope}/')
+        elif isinstance(layer, Residual):
+            yield from _residual_layers(layer, f'{layer.scope}/')
+        elif isinstance(layer, Repeat):
+            for index in range(layer.count):
+                scope = f'{layer.scope}/{layer.block.scope}_{index + 1}/'
+                yield from _residual_layers(layer.block, scope)
+
+
+def _layers_of(layer: Conv, scope: str) -> Tuple[str, str]:
+    return f'{scope}{layer.scope}', f'{scope}{layer.scope}/BatchNorm'
+
+
+def _residual_layers(block: Residual, scope: str) -> Iterator[str]:
+    yield from _branch_layers(block.branches, scope)
+    yield f'{scope}Conv2d_1x1'
+
+
+def _branch_layers(branches: Sequence[Branch], scope: str) -> Iterator[str]:
+    """Yield the layers of branches: those farthest from the end first, then by branch."""
+    placed = []
+    for index, branch in enumerate(branches):
+        names: List[str] = []
+        for layer in branch:
+            if isinstance(layer, Conv):
+                # The activation is a layer too, but has no weights.
+                names += [*_layers_of(layer, f'{scope}Branch_{index}/'), '']
+        placed += [(place - len(names), index, name) for place, name in enumerate(names)]
+    for _, _, name in sorted(placed):
+        if name:
+            yield name
 
 
 registry.add(
@@ -280,10 +334,11 @@ registry.add(
             16: AUXILIARY_END_POINT,
             32: LAST_END_POINT,
         },
-        second_stage=_second_stage,
+        second_stage=build_second_stage,
         style=inception_resnet_v2_style,
         scope=SCOPE,
         logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Logits'),
+        keras_layers=tuple(_keras_layers()),
         image_size=299,
         honors=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
         min_size=75,

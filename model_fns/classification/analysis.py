@@ -86,7 +86,7 @@ class ClassificationAnalyzer(Analyzer):
         self._histograms.add(probabilities, label)
         if label == prediction:
             return Finding(0.0)
-        name = arrays[_NAME].decode('utf-8', 'replace')
+        name = bytes(arrays[_NAME]).decode('utf-8', 'replace')
         # Of equally confident mistakes, the first ones are kept.
         mistake = (confidence, -number, name, label, prediction, float(probabilities[label]))
         heapq.heappush(self._mistakes, mistake)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import parts
+from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
 from estimator_lib.export import deployable
@@ -157,7 +158,7 @@ class ClassificationTask(Task):
             label_map=_label_map(config),
             class_weights=model.loss.class_weights,
             focal_gamma=model.loss.focal_gamma,
-            max_pixels=images.pixel_limit(config),
+            max_pixels=validation.pixel_limit(config),
             augment=pipeline.build(
                 config.train_config.data_augmentation_options, augmentation.KINDS
             ),

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import logging
-import math
 import os
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Mapping
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.benchmarking import benchmark
-from estimator_lib.commands import augmented_sheet, check, outline, predict
+from estimator_lib.commands import augmented_sheet, check, outline
 from estimator_lib.comparison import compare
 from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
-from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
-from estimator_lib.task import AS_CONFIGURED, Shown
 from model_fns import build_task, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs, video_prediction
+from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
 from model_fns.cli.run_options import RunOptions
-from model_fns.datasets import image_sources
-from model_fns.datasets.beam import runs
-from model_fns.structures import images
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -78,7 +71,7 @@ def run(options: RunOptions) -> None:
         'train': _train_and_evaluate,
         'evaluate': _evaluate,
         'export': _export,
-        'predict': _predict,
+        'predict': prediction.predict_files,
         'check': _check,
         'benchmark': _benchmark,
         'compare': _compare,
@@ -92,7 +85,7 @@ def run(options: RunOptions) -> None:
 
 
 def _train_and_evaluate(options: RunOptions) -> None:
-    _require(options, 'model_dir')
+    options.require('model_dir')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     task_of_cluster = distribution.read_tf_config()
@@ -125,7 +118,7 @@ def _evaluate(options: RunOptions) -> None:
     if file:
         _evaluate_file(options, file)
         return
-    _require(options, 'model_dir')
+    options.require('model_dir')
     config = flag_configs.load_config(options)
     metrics = training.evaluate(
         build_task(config, options.mode),
@@ -141,7 +134,7 @@ def _evaluate(options: RunOptions) -> None:
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
     if options.analyze:  # its place is in the folder of a run
-        _require(options, 'model_dir')
+        options.require('model_dir')
     config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
         build_task(config, options.mode),
@@ -155,7 +148,7 @@ def _evaluate_file(options: RunOptions, path: str) -> None:
 
 
 def _watch_checkpoints(options: RunOptions) -> None:
-    _require(options, 'model_dir')
+    options.require('model_dir')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     if options.eval_training_data:
@@ -178,7 +171,7 @@ def _export(options: RunOptions) -> None:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
-    _require(options, 'export_dir')
+    options.require('export_dir')
     checkpoint = chosen_models.chosen_checkpoint(options)
     writer = formats.create_writer(
         options.format,
@@ -193,83 +186,6 @@ def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
     return {name: getattr(options, name) for name in names if not options.has_default(name)}
 
 
-def _predict(options: RunOptions) -> None:
-    for name in ('images', 'output_dir'):
-        _require(options, name)
-    if options.score_threshold is not None and math.isnan(options.score_threshold):
-        raise errors.UserError('--score_threshold is nan; expected a number from 0.')
-    if options.raw and options.output_format != 'json':
-        raise errors.UserError(
-            f'--raw: {options.output_format} has no place for it; expected json.'
-        )
-    if options.runner_options and not options.runner:
-        raise errors.UserError(
-            '--runner_options: they are flags of a runner; expected --runner too.'
-        )
-    runner = runs.parse_runner(options.runner, options.runner_options) if options.runner else None
-    predictor, task, source = chosen_models.chosen_model(options)
-    max_pixels = images.MAX_PIXELS if source.config is None else images.pixel_limit(source.config)
-    decoding = options.exif == 'apply', max_pixels
-    sources = image_sources.find_images(options.images, *decoding)
-    sources.refuse_overwriting(options.output_dir)
-    worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
-    if options.score_threshold is None and worth_showing.least_score is not None:
-        text = 'scores below %.3g are hidden: the threshold with the best F1 in the evaluation'
-        log.info(text, worth_showing.least_score)
-    prediction_options = predict.Options(
-        Shown(options.score_threshold, options.top_k),
-        worth_showing,
-        options.output_format,
-        options.raw,
-        skips=options.on_error == 'skip',
-        tiling=_tiling(options),
-    )
-    output_dir, videos = options.output_dir, sources.videos()
-    if videos:
-        if runner is not None:
-            raise errors.UserError('--runner: videos are predicted without one; leave it out.')
-        skipped = video_prediction.predict_videos(
-            predictor, task, videos, output_dir, prediction_options, *decoding
-        )
-        _print_predicted('videos', len(videos), skipped, output_dir)
-        return
-    count = sources.count()
-    if runner is None:
-        skipped = predict.predict_images(
-            predictor, task, sources, output_dir, prediction_options, count
-        )
-    else:
-        from model_fns.datasets.beam import prediction
-
-        skipped = prediction.predict_images(
-            functools.partial(chosen_models.open_model, source),
-            sources,
-            functools.partial(image_sources.Decoder, *decoding),
-            output_dir,
-            prediction_options,
-            runner,
-        )
-    _print_predicted('images', count, skipped, output_dir)
-
-
-def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:
-    print(f'{kind} predicted: {count - len(skipped)}, skipped: {len(skipped)}; {output_dir}')
-    print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
-
-
-def _tiling(options: RunOptions) -> Optional[Tiling]:
-    """Return the tiling of images; None where they stay whole."""
-    if options.tile is None:
-        if options.whole_image:
-            raise errors.UserError('--whole_image has no effect without --tile.')
-        return None
-    if options.overlap >= options.tile:
-        raise errors.UserError(
-            f'--overlap is {options.overlap}; expected less than --tile, {options.tile}.'
-        )
-    return Tiling(options.tile, options.overlap, options.whole_image)
-
-
 def _check(options: RunOptions) -> None:
     if options.show_augmented and not options.model_dir:
         raise errors.UserError('--show_augmented writes to --model_dir; expected that flag too.')
@@ -282,10 +198,14 @@ def _check(options: RunOptions) -> None:
             make_task(config), config, options.model_dir, options.show_augmented
         )
         print(f'training examples: {path}')
+    if options.propose_anchors:
+        from model_fns.detection import anchor_proposal  # imports a task
+
+        print('\n'.join(anchor_proposal.propose(make_task(config), config, options.check_all)))
 
 
 def _benchmark(options: RunOptions) -> None:
-    _require(options, 'model_dir')
+    options.require('model_dir')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     checkpoint = chosen_models.chosen_checkpoint(options)
@@ -315,11 +235,6 @@ def _compare(options: RunOptions) -> None:
 def _training_sample(options: RunOptions) -> int:
     """Return n to evaluate every n-th training example; 0 for none."""
     return options.sample_1_of_n_eval_on_train_examples if options.eval_training_data else 0
-
-
-def _require(options: RunOptions, name: str) -> None:
-    if not getattr(options, name):
-        raise errors.UserError(f'--mode={options.mode} needs --{name}.')
 
 
 def _print_metrics(

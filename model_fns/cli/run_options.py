@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
+from estimator_lib import errors
+
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
@@ -71,9 +73,19 @@ class RunOptions:
     # Check.
     check_all: bool = False
     show_augmented: Optional[int] = None
+    propose_anchors: bool = False
 
     def has_default(self, name: str) -> bool:
         """Return whether an option has its default, or is empty, which means the same."""
         value = getattr(self, name)
         # Job scripts pass flags whose variables are empty.
         return value == '' or value == getattr(type(self), name)
+
+    def require(self, name: str) -> None:
+        """Check that an option, which the mode needs, is set.
+
+        Raises:
+            errors.UserError: it is not.
+        """
+        if not getattr(self, name):
+            raise errors.UserError(f'--mode={self.mode} needs --{name}.')

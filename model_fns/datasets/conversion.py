@@ -6,6 +6,7 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import logging
 import multiprocessing
 import os
@@ -163,7 +164,7 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     items = image_lists.select(source.items(), options.stems)
     problems = [Problem('', text) for text in source.problems()]
     if not items:
-        listed = f'{_listed(problems)}\n' if problems else ''
+        listed = f'{describe(problems)}\n' if problems else ''
         raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
     known = tf.io.gfile.exists(label_map_path)
     classes = LabelMap.read(label_map_path) if known else _new_classes(source, items, options)
@@ -192,7 +193,7 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
         for item in items[:MAX_LISTED]
         for problem in list_problems(converter.convert(item), item)
     ]
-    listed = f'{_listed(problems)}\n' if problems else ''
+    listed = f'{describe(problems)}\n' if problems else ''
     raise errors.DataError(
         f'{listed}None of the {len(items)} annotations names a class, and --label_map names no '
         'file that exists.'
@@ -230,7 +231,7 @@ def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
     for note in plan.notes:
         log.warning('%s', note)
     if problems:
-        log.warning('left out: %s', _listed(problems))
+        log.warning('left out: %s', describe(problems))
 
 
 def assign_parts(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
@@ -298,11 +299,11 @@ def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], option
     """
     if problems and not options.skip_problems:
         raise errors.DataError(
-            f'{_listed(problems)}\nNothing was written; --on_error=skip leaves these out.'
+            f'{describe(problems)}\nNothing was written; --on_error=skip leaves these out.'
         )
     for prefix, count in counts.items():
         if not count:
-            listed = f'{_listed(problems)}\n' if problems else ''
+            listed = f'{describe(problems)}\n' if problems else ''
             of_part = f' for {prefix}: --split gives it no image' if options.split else ''
             raise errors.DataError(f'{listed}Nothing is left to write{of_part}.')
 
@@ -348,9 +349,10 @@ class Converter:
         source: of the items.
         classes: the label map.
         options: of the conversion.
+        decodes: decode all images, to find those that cannot be. False: where the pixels count.
     """
 
-    def __init__(self, source: Source, classes: LabelMap, options: Options):
+    def __init__(self, source: Source, classes: LabelMap, options: Options, decodes: bool = True):
         self._source = source
         self._classes = classes
         self._apply_exif = options.apply_exif
@@ -358,7 +360,7 @@ class Converter:
         self._drop_empty_tiles = options.drop_empty_tiles
         self._clips = options.clips
         self._bits = options.bits
-        self._codec = codecs.ImageCodec()
+        self._decodes = decodes
         self._tiled = codecs.DecodedImages(self._decode)
 
     def convert(self, item: Item) -> Outcome:
@@ -374,13 +376,25 @@ class Converter:
         record = records.serialize(features) if is_written else None
         return Outcome(record, report.problems, summary)
 
-    def _decode(self, path: str) -> Tuple[image_files.ImageFile, np.ndarray]:
-        """Read an image in the form of a record, and its pixels: uint8 [height, width, 3]."""
+    @functools.cached_property
+    def _codec(self) -> codecs.ImageCodec:
+        # Not before it is needed: it starts the devices of TensorFlow.
+        return codecs.ImageCodec()
+
+    def _decode(self, path: str) -> Tuple[image_files.ImageFile, Optional[np.ndarray]]:
+        """Read an image in the form of a record, and its pixels: uint8 [height, width, 3].
+
+        There are no pixels (None) where they need not be decoded.
+        """
         image = image_files.prepare(_content(path), self._apply_exif)
-        if self._bits and image_files.is_deep(image.encoded):
+        is_deep = image_files.is_deep(image.encoded)
+        if is_deep and self._bits:
             image = image_files.prepare(self._codec.scale_depth(image.encoded, self._bits))
+            is_deep = False
+        if not (is_deep or self._decodes):
+            return image, None
         pixels = self._codec.decode(image.encoded)
-        if image_files.is_deep(image.encoded) and pixels.max(initial=0) < _LEAST_OF_DEEP:
+        if is_deep and pixels.max(initial=0) < _LEAST_OF_DEEP:
             raise errors.DataError(
                 'the image has 16 bits a channel, of which the upper 4 are 0: it would become '
                 'black; expected --bits=N where its values have N bits.'
@@ -435,8 +449,8 @@ def _convert_in_process(item: Item) -> Outcome:
     return _worker.convert(item)
 
 
-def _listed(problems: Sequence[Problem]) -> str:
-    """Return a line for each problem; equal ones, as of all tiles of an image, share a line."""
+def describe(problems: Sequence[Problem]) -> str:
+    """Describe problems, a line for each; equal ones, as of all tiles of an image, share a line."""
     groups: Dict[Any, List[str]] = {}
     for problem in dict.fromkeys(problems):
         key = problem.text if problem.is_common else problem

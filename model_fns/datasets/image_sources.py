@@ -7,6 +7,7 @@ rotated as EXIF says; WebP and TIFF are read too.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import os
 from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
@@ -73,7 +74,8 @@ class File(NamedTuple):
             yield _record_image(record, name, stem, self.number + index, decode)
 
 
-class Images(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Images:
     """The images of `--images`.
 
     Attributes:

@@ -59,7 +59,9 @@ def _feature(key: str, value: Value) -> tf.train.Feature:
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded) if value else None)
     numbers = np.atleast_1d(value)
     if numbers.dtype.kind in 'iub':
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers.tolist()))
+        # The protobuf of newer versions of TensorFlow refuses booleans.
+        integers = [int(number) for number in numbers]
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=integers))
     if numbers.dtype.kind == 'f':
         return tf.train.Feature(float_list=tf.train.FloatList(value=numbers.tolist()))
     raise ValueError(f'{key}: a value of type {numbers.dtype} cannot be part of an example.')

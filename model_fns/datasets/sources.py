@@ -129,6 +129,11 @@ class Source(abc.ABC):
         """Return a line, with a count, for each group of files that is left out on purpose."""
         return ()
 
+    def annotation_path(self, item: Item) -> str:
+        """Return the path of the file that only this item's annotation is in; '' without one."""
+        del item
+        return ''
+
     def stratum(self, item: Item) -> str:
         """Return the stratum of an item: a split keeps the proportions of strata."""
         del item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -274,9 +274,17 @@ def _spread(sides: np.ndarray) -> str:
     )
 
 
+def _replace_weight(getter: Callable[..., Any], name: str, **options: Any) -> Any:
+    """Return a placeholder for a weight: anchors depend on shapes, and it is built faster."""
+    if options['trainable']:
+        return tf1.placeholder(options['dtype'], options['shape'])
+    return getter(name, **options)
+
+
 def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Fit]:
     """Compute the fit of anchors to boxes [m, K], in pixels of inputs of a size."""
-    with tf.Graph().as_default(), tf1.Session() as session:
+    weightless = tf1.variable_scope('', custom_getter=_replace_weight)
+    with tf.Graph().as_default(), tf1.Session() as session, weightless:
         tf1.train.create_global_step()
         block = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
         scale = [float(side) for side in size]

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import parts
+from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
@@ -44,8 +45,8 @@ from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
 from model_fns.segmentation.networks import image_pyramid, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
-from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
+from model_fns.structures import label_map_files
 from protos import pipeline_pb2, segmentation_pb2
 
 log = logging.getLogger('model_fns')
@@ -140,7 +141,7 @@ class SegmentationTask(Task):
             dataset,
             config.train_input_reader,
             config.eval_input_reader,
-            images.pixel_limit(config),
+            validation.pixel_limit(config),
             label_map,
         )
         return cls(model, network, preprocessor, data)

@@ -17,7 +17,7 @@ from estimator_lib import errors
 from estimator_lib.data import image_decoding
 from estimator_lib.data.image_decoding import decode_image as decode_image
 from estimator_lib.data.image_decoding import limit_pixels as limit_pixels
-from protos import input_reader_pb2, pipeline_pb2
+from protos import input_reader_pb2
 
 _RESIZE_KERNELS = {
     'bilinear': tf.raw_ops.ResizeBilinear,
@@ -52,12 +52,6 @@ class ImageHeader(NamedTuple):
     format: str
     height: int
     width: int
-
-
-def pixel_limit(config: pipeline_pb2.TrainEvalPipelineConfig) -> int:
-    """Return the `max_image_pixels` of a config's readers, which agree."""
-    readers = [config.train_input_reader] if config.HasField('train_input_reader') else []
-    return [*readers, *config.eval_input_reader, config.train_input_reader][0].max_image_pixels
 
 
 def resize(

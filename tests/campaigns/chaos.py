@@ -147,12 +147,14 @@ class Struck:
 
     def _stop(self, task: local_processes.Task) -> None:
         seen = len(self._job.reported)
+
+        def is_noticed() -> bool:
+            # Those who have finished the training look no more.
+            return task.name in self._job.reported[seen:] or bool(self._job.last_step())
+
         task.send(signal.SIGSTOP)
         try:
-            self._wait(
-                lambda: task.name in self._job.reported[seen:] or self._job.is_over,
-                _STOPPED_SECONDS,
-            )
+            self._wait(lambda: is_noticed() or self._job.is_over, _STOPPED_SECONDS)
         except TimeoutError:
             self.problems.append(f'{task.name} was stopped, and nobody said so')
         task.send(signal.SIGCONT)

@@ -1,7 +1,12 @@
-"""The report of a campaign of faults."""
+"""Parts of a campaign of faults that need no cluster."""
 
 import collections
 import json
+import random
+import signal
+from unittest import mock
+
+import pytest
 
 from tests.campaigns import chaos
 
@@ -26,3 +31,26 @@ def test_a_report_is_lines_and_json():
     figures = json.loads(json.dumps(report.figures()))
     assert figures['faults'] == {'kill ps': 2, 'stop worker': 1}
     assert figures['steps_lost'] == [0, 7] and figures['damaged'] == []
+
+
+@pytest.mark.parametrize(
+    ('reported', 'last_step', 'problems'),
+    [
+        (['evaluator:0'], 0, []),
+        ([], 400, []),  # those who would have said so have finished
+        ([], 0, ['evaluator:0 was stopped, and nobody said so']),
+    ],
+)
+def test_a_stopped_task_is_noticed_while_others_train(reported, last_step, problems, monkeypatch):
+    monkeypatch.setattr(chaos, '_STOPPED_SECONDS', 0.1)
+    job = mock.Mock(reported=[], is_over=False)
+    job.cluster.tasks = []
+    job.last_step.return_value = last_step
+    job.poll.return_value = None
+    task = mock.Mock()
+    task.name = 'evaluator:0'
+    task.send.side_effect = lambda number: job.reported.extend(reported)
+    struck = chaos.Struck(job, random.Random(0), print)
+    struck._stop(task)
+    assert struck.problems == problems
+    assert task.send.mock_calls == [mock.call(signal.SIGSTOP), mock.call(signal.SIGCONT)]

@@ -56,6 +56,10 @@ class PairedSource(Source):
             if key in annotations or not self.needs_annotation
         ]
 
+    def annotation_path(self, item: Item) -> str:
+        """Return the path of the item's annotation."""
+        return str(item.annotation)
+
     def problems(self) -> Sequence[str]:
         """Return one line on the annotations without an image."""
         alone = _missing(self._annotation_paths(), self._image_paths())

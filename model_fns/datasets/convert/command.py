@@ -27,10 +27,16 @@ from model_fns.datasets import (  # noqa: F401  (they register themselves)
 )
 from model_fns.datasets.beam import runs
 from model_fns.datasets.files import image_lists
+from model_fns.datasets.formats import (  # noqa: F401  (they register themselves)
+    csv_tables,
+    labelme,
+    panoptic,
+)
 
 # Formats with rotated boxes only, and formats with boxes of both kinds.
 _ROTATED = ('dota', 'hrsc')
-_EITHER = ('voc', 'coco', 'yolo')
+_EITHER = ('voc', 'coco', 'yolo', 'labelme')
+_DRAWN = ('coco', 'yolo', 'labelme')  # formats of shapes, which --class_masks draws
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
@@ -57,13 +63,15 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         choices=list(sources.SOURCES),
         help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; yolo: a text '
         'file of boxes or polygons an image; masks: PNGs of class ids; instances: PNGs of instance '
-        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML',
+        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML; labelme: JSON of labelme; '
+        'panoptic: panoptic JSON and PNGs of COCO; csv: a table of labels or boxes',
     )
     parser.add_argument('--images', required=True, help='folder of the images')
     parser.add_argument(
         '--annotations',
         help='voc: folder of the XML files; coco: the JSON file; yolo: folder of the text files; '
-        "masks, instances: folder of PNGs with the images' stems",
+        "masks, instances: folder of PNGs with the images' stems; labelme: folder of the JSON "
+        'files; panoptic: the JSON file, with the PNGs in the folder of its name; csv: the table',
     )
     parser.add_argument(
         '--list', help='file with the images to take, one a line: their stems, or paths'
@@ -71,8 +79,14 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--boxes',
         choices=('upright', 'rotated'),
-        help='voc, coco, yolo: what records get (default upright); rotated: robndbox elements, or '
-        'the smallest rotated boxes around polygons. dota, hrsc: always rotated',
+        help='voc, coco, yolo, labelme: what records get (default upright); rotated: robndbox '
+        'elements, or the smallest rotated boxes around polygons. dota, hrsc: always rotated',
+    )
+    parser.add_argument(
+        '--class_masks',
+        action='store_true',
+        help='coco, yolo, labelme: records also get the class of each pixel, drawn from the '
+        'polygons (smaller objects above larger ones), to train segmentation',
     )
     parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
     parser.add_argument(
@@ -289,21 +303,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
                 f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '
                 f'a name, like {flags.output_prefix}train.'
             )
-        options = conversion.Options(
-            num_shards=flags.num_shards,
-            stems=image_lists.read(flags.list) if flags.list else None,
-            skip_problems=flags.on_error == 'skip',
-            clips=flags.outside == 'clip',
-            bits=flags.bits,
-            apply_exif=flags.exif == 'apply',
-            split=flags.split or (),
-            tiling=_tiling(flags),
-            min_area_inside=flags.min_area_inside,
-            drop_empty_tiles=flags.empty_tiles == 'drop',
-            seed=flags.seed,
-            num_workers=flags.num_workers,
-        )
-        source = sources.SOURCES.get(flags.format)(flags)
+        options, source = read_options(flags), open_source(flags)
         paths = flags.label_map, flags.output_prefix
         if flags.runner:
             runner = runs.parse_runner(flags.runner, flags.runner_options)
@@ -317,6 +317,43 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         sys.exit(2)
     for prefix, count in counts.items():
         print(f'{count} records in {records.shard_pattern(prefix)}')
+
+
+def read_options(flags: argparse.Namespace) -> conversion.Options:
+    """Return the options of a conversion.
+
+    Raises:
+        errors.UserError: the flags contradict each other, or the list of images cannot be read.
+    """
+    return conversion.Options(
+        num_shards=flags.num_shards,
+        stems=image_lists.read(flags.list) if flags.list else None,
+        skip_problems=flags.on_error == 'skip',
+        clips=flags.outside == 'clip',
+        bits=flags.bits,
+        apply_exif=flags.exif == 'apply',
+        split=flags.split or (),
+        tiling=_tiling(flags),
+        min_area_inside=flags.min_area_inside,
+        drop_empty_tiles=flags.empty_tiles == 'drop',
+        seed=flags.seed,
+        num_workers=flags.num_workers,
+    )
+
+
+def open_source(flags: argparse.Namespace) -> sources.Source:
+    """Return the data set that the flags name.
+
+    Raises:
+        errors.UserError: a flag of the format is missing, or its value is not valid.
+    """
+    if flags.class_masks and (flags.format not in _DRAWN or flags.boxes == 'rotated'):
+        got = '--boxes=rotated' if flags.format in _DRAWN else f'--from={flags.format}'
+        raise errors.UserError(
+            f'--class_masks: {got} has no polygons to draw; expected one of '
+            f'{", ".join(f"--from={name}" for name in _DRAWN)} with axis-aligned boxes.'
+        )
+    return sources.SOURCES.get(flags.format)(flags)
 
 
 def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:

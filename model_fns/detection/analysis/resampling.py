@@ -54,7 +54,7 @@ def create_resampler(examples: Arrays, evaluator: CocoEvaluator) -> Resampler:
     images, classes = examples[_IMAGES][order], examples[_CLASSES][order]
     found, ignored = (examples[name][order, np.newaxis] & _BITS != 0 for name in (_FOUND, _IGNORED))
     ids = evaluator.class_ids
-    parts = np.searchsorted(classes, [ids, np.add(ids, 1)]).T
+    parts = np.searchsorted(classes, np.add.outer(ids, [0, 1]))
 
     def resample(weights: np.ndarray) -> Dict[str, float]:
         counts = np.bincount(

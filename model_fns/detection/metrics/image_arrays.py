@@ -32,7 +32,12 @@ _LABELS = (
     fields.NUM_BOXES,
 )
 # Labels that are fetched if the reader provides them.
-_MORE_LABELS = (fields.IMAGE_CLASSES, fields.NUM_LEFT_OUT)
+_MORE_LABELS = (
+    fields.IMAGE_CLASSES,
+    fields.ABSENT_CLASSES,
+    fields.INCOMPLETE_CLASSES,
+    fields.NUM_LEFT_OUT,
+)
 # Labels, outputs and features that are fetched if an evaluator needs the groundtruth of the key.
 _NEEDED_WITH = {
     fields.MASKS: (
@@ -75,8 +80,8 @@ def groundtruth(image: Mapping[str, np.ndarray]) -> Groundtruth:
     rows = {name: image[name][:count] for name in fields.PER_BOX if name in image}
     masks, keypoints = None, rows.get(fields.KEYPOINTS)
     if fields.MASKS in rows:
-        content = image[fields.TRUE_IMAGE_SHAPE]
-        masks = image_masks.resize_groundtruth(rows[fields.MASKS], content, size)
+        content = image[fields.TRUE_IMAGE_SHAPE].tolist()
+        masks = image_masks.resize_groundtruth(rows[fields.MASKS], content, size.tolist())
     return Groundtruth(
         boxes=_to_pixels(rows[fields.BOXES], size),
         classes=to_id(rows[fields.CLASSES]),
@@ -85,6 +90,8 @@ def groundtruth(image: Mapping[str, np.ndarray]) -> Groundtruth:
         group_of=rows[fields.GROUP_OF],
         areas=rows[fields.AREA],
         image_classes=to_id(np.flatnonzero(image.get(fields.IMAGE_CLASSES, ()))),
+        absent_classes=to_id(np.flatnonzero(image.get(fields.ABSENT_CLASSES, ()))),
+        incomplete_classes=to_id(np.flatnonzero(image.get(fields.INCOMPLETE_CLASSES, ()))),
         masks=masks,
         mask_weights=rows.get(fields.MASK_WEIGHTS),
         keypoints=None if keypoints is None else keypoints * size,
@@ -97,7 +104,9 @@ def detections(image: Mapping[str, np.ndarray]) -> Detections:
     boxes = image[fields.DETECTION_BOXES][:count]
     masks, keypoints = None, image.get(fields.DETECTION_KEYPOINTS)
     if fields.DETECTION_MASKS in image:
-        masks = image_masks.paste_detections(image[fields.DETECTION_MASKS][:count], boxes, size)
+        masks = image_masks.paste_detections(
+            image[fields.DETECTION_MASKS][:count], boxes, size.tolist()
+        )
     return Detections(
         boxes=_to_pixels(boxes, size),
         scores=image[fields.DETECTION_SCORES][:count],

@@ -140,7 +140,13 @@ def map_paths(
     return paths
 
 
-def backbone_rules(network: registry.Network, scope: str, path: str, first: str = '') -> Rules:
+def backbone_rules(
+    network: registry.Network,
+    scope: str,
+    path: str,
+    first: str = '',
+    renamed: Sequence[Tuple[str, str]] = (),
+) -> Rules:
     """Build the rules of the layers of a network that Keras numbers.
 
     Args:
@@ -148,13 +154,17 @@ def backbone_rules(network: registry.Network, scope: str, path: str, first: str 
         scope: scope of its variables.
         path: path of the network, ending with a slash.
         first: start of the scope of layer 0; empty: the first layer.
+        renamed: pairs of a scope and its name in the whole network.
     """
     named = network.keras_layers
     start = next(index for index, name in enumerate(named) if name.startswith(first))
-    return [
-        (re.escape(f'{scope}/{name}'), f'{path}layer_with_weights-{index}')
-        for index, name in enumerate(named[start:])
-    ]
+    rules = []
+    for index, name in enumerate(named[start:]):
+        for ours, whole in renamed:
+            if name.startswith(f'{whole}/'):
+                name = ours + name[len(whole) :]
+        rules.append((re.escape(f'{scope}/{name}'), f'{path}layer_with_weights-{index}'))
+    return rules
 
 
 def _used_rules(network: registry.Network, scope: str, path: str, last: str) -> Rules:
@@ -257,7 +267,9 @@ def _head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
     ]
 
 
-def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules:
+def two_stage_head_rules(
+    variables: Iterable[tf.Variable], drops: bool, enlarged: Optional[int] = None
+) -> Rules:
     """Build the rules of the heads of a two-stage detector.
 
     Args:
@@ -268,6 +280,13 @@ def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules
     first = f'{MODEL}_first_stage_box_predictor'
     second = f'{MODEL}_mask_rcnn_box_predictor/'
     place = 1 + int(drops)
+
+    def mask_place(match: re.Match[str]) -> str:
+        index = int(match[1] or 0)
+        late = enlarged is not None and index >= enlarged
+        place = 3 * index + int(late) + int(bool(match[2]))
+        return f'{second}_third_stage_heads/mask_predictions/_mask_predictor_layers/{place}'
+
     return [
         ('Conv', f'{first}_first_conv/layer_with_weights-0'),
         ('Conv/BatchNorm', f'{first}_first_conv/layer_with_weights-1'),
@@ -282,6 +301,7 @@ def two_stage_head_rules(variables: Iterable[tf.Variable], drops: bool) -> Rules
             'SecondStageBoxPredictor/ClassPredictor',
             f'{second}_class_prediction_head/_class_predictor_layers/{place}',
         ),
+        (r'SecondStageBoxPredictor/Conv(?:_(\d+))?(/BatchNorm)?', mask_place),
     ]
 
 

@@ -13,6 +13,8 @@ ignored pixels counts where it is right, and is left out of the counts otherwise
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from model_fns.segmentation.metrics import boundaries
@@ -36,7 +38,7 @@ def count_boundaries(
     Returns:
         int64 [C, 4], with the columns of `boundaries.boundary_counts`.
     """
-    tolerance = TOLERANCE * float(np.hypot(*labels.shape))
+    tolerance = TOLERANCE * math.hypot(*labels.shape)
     # Numbers of 2 bytes take half of the time.
     dtype = np.int16 if num_classes < np.iinfo(np.int16).max else np.int32
     is_labeled = labels != ignore_label

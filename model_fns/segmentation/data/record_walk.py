@@ -16,14 +16,14 @@ class Place(NamedTuple):
 
     Attributes:
         path: of its file.
-        index: of the record in the file, from 0.
+        index: of the record in the file, from 0; -1: the file is the record.
     """
 
     path: str
     index: int
 
     def __str__(self) -> str:
-        return f'{self.path}, record {self.index}'
+        return self.path if self.index < 0 else f'{self.path}, record {self.index}'
 
 
 def walk(
@@ -55,7 +55,7 @@ def walk(
     ):
         if worked:
             file, index = record_streams.locate(source, record_id)
-            yield Place(file.path, index), outcome
+            yield Place(*file.locate(index)), outcome
 
 
 def text_feature(record: tf.Tensor, key: str, default: Optional[str] = None) -> tf.Tensor:

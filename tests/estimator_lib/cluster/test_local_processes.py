@@ -1,6 +1,5 @@
 """Addresses and `TF_CONFIG`s of a local cluster; its processes, without a console."""
 
-import json
 import signal
 import sys
 import time
@@ -27,14 +26,6 @@ def test_addresses_of_all_roles_are_free_and_not_of_outgoing_connections():
 
 def test_a_cluster_of_workers_alone():
     assert set(local_processes.build_addresses(num_workers=2, num_ps=0, chief=False)) == {'worker'}
-
-
-def test_tf_config_of_a_task():
-    made = json.loads(local_processes.tf_config({'chief': ['h:1'], 'ps': ['h:2']}, 'ps', 0))
-    assert made == {
-        'cluster': {'chief': ['h:1'], 'ps': ['h:2']},
-        'task': {'type': 'ps', 'index': 0},
-    }
 
 
 def sleeping(restart=0, **counts):

@@ -107,3 +107,58 @@ def test_a_cache_and_what_is_said_of_it(fields, expected):
     found = {one.path: one.text for one in reader_checks.check_reader('reader', reader)}
     assert found.keys() == {f'reader.{name}' for name in expected}
     assert all(part in found[f'reader.{name}'] for name, part in expected.items())
+
+
+def file_problems(text, needed=True):
+    config = config_lib.parse_pipeline_config(f'train_input_reader {{ {text} }}', 'text')
+    reader = config.train_input_reader
+    return {
+        p.path: p.text for p in reader_checks.check_reader('train_input_reader', reader, needed)
+    }
+
+
+@pytest.mark.parametrize(
+    ('text', 'path', 'said'),
+    [
+        (
+            'voc_input_reader {}',
+            'voc_input_reader.image_path',
+            'not set; expected folders of images',
+        ),
+        (
+            'voc_input_reader { image_path: "a" image_path: "" annotation_path: ["b", "c"] }',
+            'voc_input_reader.image_path.1',
+            'an empty path',
+        ),
+        (
+            'voc_input_reader { image_path: "a" }',
+            'voc_input_reader.annotation_path',
+            '0 values for 1 image_path; expected one for each.',
+        ),
+        (
+            'folder_input_reader { image_path: "a" options { list_path: ["b", "c"] } }',
+            'folder_input_reader.options.list_path',
+            '2 values for 1 image_path',
+        ),
+        (
+            'folder_input_reader { image_path: "a" } examples_per_batch: [1, 2]',
+            'examples_per_batch',
+            '2 values for 1 image_path',
+        ),
+        (
+            'folder_input_reader { image_path: "a" } input_type: TF_SEQUENCE_EXAMPLE',
+            'input_type',
+            'expected tf_record_input_reader',
+        ),
+    ],
+)
+def test_readers_of_files(text, path, said):
+    problems = file_problems(text)
+    assert list(problems) == [f'train_input_reader.{path}']
+    assert said in problems[f'train_input_reader.{path}']
+
+
+def test_readers_of_files_without_a_problem():
+    text = 'voc_input_reader { image_path: ["a", "b"] annotation_path: ["c", "d"] }'
+    assert file_problems(f'{text} sample_from_datasets_weights: [1, 2]') == {}
+    assert file_problems('voc_input_reader {}', needed=False) == {}

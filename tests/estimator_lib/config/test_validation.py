@@ -7,6 +7,7 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import environment, errors
+from estimator_lib.config import validation
 
 GOOD = """
 model { classification { num_classes: 10 backbone { name: 'mobilenet_v1' } } }
@@ -291,3 +292,17 @@ def test_upper_ends_and_what_readers_share(text, expected):
     with pytest.raises(errors.ConfigError) as caught:
         config_lib.validate(config_lib.parse_pipeline_config(text, 'text'), mode=None)
     assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('', 178_000_000),
+        ('train_input_reader { max_image_pixels: 5 }', 5),
+        ('eval_input_reader { max_image_pixels: 6 }', 6),
+        ('train_input_reader { } eval_input_reader { max_image_pixels: 6 }', 178_000_000),
+    ],
+)
+def test_the_first_reader_says_how_many_pixels_there_may_be(text, expected):
+    config = config_lib.parse_pipeline_config(text, 'limits')
+    assert validation.pixel_limit(config) == expected

@@ -151,9 +151,9 @@ def test_the_place_of_a_record(source):
 
 def _read(path, compression=''):
     with tf.Graph().as_default():
-        dataset = record_streams.read_file(
-            tf.constant(path), tf.constant(compression), tf.constant(0, tf.int64), True
-        )
+        file = tf.constant(path), tf.constant(compression), tf.constant(0, tf.int64)
+        files = (records.RecordFile(path, compression, 0),)
+        dataset = record_streams.read_file(Source(0, files), file, True)
         element = tf1.data.make_one_shot_iterator(dataset).get_next()
         found = []
         with record_streams.open_session() as session:

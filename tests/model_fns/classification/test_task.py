@@ -12,6 +12,8 @@ from model_fns import build_task
 from model_fns.classification import task as task_lib
 from protos import pipeline_pb2
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 ModeKeys = tf_estimator.ModeKeys
 
 
@@ -32,6 +34,7 @@ def built(task, mode, batch=2):
     return features, task.predict(features, mode)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_outputs_have_the_shapes_and_ids_of_the_contract():
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
@@ -191,6 +194,7 @@ def test_a_label_map_of_classes_from_0_names_them(tmp_path):
     np.testing.assert_array_equal(picture, expected)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_moving_averages_are_of_batch_norm_too_and_soon_follow(tmp_path):
     """The first step's decay is 2 / 11, whatever the config's is."""
     config = text_format.Parse(

@@ -1,7 +1,5 @@
 """What the front door makes of flags, without training: what is missing, and what it prints."""
 
-import math
-
 import pytest
 
 from estimator_lib import errors
@@ -23,15 +21,6 @@ from protos import pipeline_pb2
         (
             {'mode': 'predict', 'images': 'a', 'output_dir': 'b'},
             '--mode=predict needs --saved_model_dir',
-        ),
-        (
-            {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'raw': True,
-             'output_format': 'csv'},
-            '--raw: csv has no place for it; expected json.',
-        ),
-        (
-            {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'score_threshold': math.nan},
-            '--score_threshold is nan; expected a number from 0.',
         ),
         (
             {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'saved_model_dir': 'c',

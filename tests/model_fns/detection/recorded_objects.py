@@ -91,5 +91,5 @@ def restore(session, model, prefix):
 def listed(name):
     """Return shapes by key, and the keys of trained variables, of a published config's model."""
     rows = json.loads((VARIABLES / f'{name}.json').read_text())['variables']
-    shapes = {key[: -len(ENDING)]: tuple(shape) for _, shape, _, _, key in rows}
-    return shapes, {key[: -len(ENDING)] for _, _, _, is_trained, key in rows if is_trained}
+    shapes = {key[: -len(ENDING)]: tuple(shape) for _, shape, *_, key in rows}
+    return shapes, {key[: -len(ENDING)] for *_, is_trained, key in rows if is_trained}

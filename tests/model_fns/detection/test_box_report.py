@@ -142,6 +142,23 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
     assert report.warnings[0] == 'there is no example of 1 of 2 classes: 1 green'
 
 
+def test_the_anchors_need_no_weights(monkeypatch):
+    # Most of the time would go into the initial values of a network that is never run.
+    text = tiny_two_stage.MODEL.format(stages=2)
+    made = build_detector(config_lib.parse_pipeline_config(text, 'text').model)
+    fit_anchors, weights = made.anchor_fit, []
+
+    def anchor_fit(*tensors):
+        fit = fit_anchors(*tensors)
+        weights.append(tf.compat.v1.trainable_variables())
+        return fit
+
+    monkeypatch.setattr(made, 'anchor_fit', anchor_fit)
+    box = np.array([[14, 14, 34, 34]], np.float32) / 64
+    box_report.fit_anchors(made, [box_report.Record((64, 64), box, (1,))])
+    assert weights == [[]]
+
+
 def test_the_anchors_of_a_two_stage_detector():
     # 4 x 4 cells, centers at 8, 24, 40 and 56, with anchors of 14 and 20 pixels, cut off at 64.
     text = tiny_two_stage.MODEL.format(stages=2)

@@ -7,13 +7,11 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 from hypothesis import strategies
 from PIL import Image
 
 from estimator_lib import errors
 from model_fns.structures import images
-from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 
@@ -350,17 +348,3 @@ def test_surround(color):
     expected = np.tile(np.array(color or [0, 0, 0], np.uint8), [5, 7, 1])
     expected[1:3, :3] = image
     np.testing.assert_array_equal(surrounded, expected)
-
-
-@pytest.mark.parametrize(
-    ('text', 'expected'),
-    [
-        ('', 178_000_000),
-        ('train_input_reader { max_image_pixels: 5 }', 5),
-        ('eval_input_reader { max_image_pixels: 6 }', 6),
-        ('train_input_reader { } eval_input_reader { max_image_pixels: 6 }', 178_000_000),
-    ],
-)
-def test_the_first_reader_says_how_many_pixels_there_may_be(text, expected):
-    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
-    assert images.pixel_limit(config) == expected

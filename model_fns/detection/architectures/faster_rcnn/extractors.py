@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
@@ -27,9 +28,6 @@ FirstStage = Callable[[tf.Tensor, layers.LayerStyle, int], Union[tf.Tensor, regi
 # (crops of features, style) -> features.
 SecondStage = Callable[[tf.Tensor, layers.LayerStyle], tf.Tensor]
 
-# The block of residual networks that is the second stage.
-SECOND_PART = 'block4'
-
 
 @dataclasses.dataclass(frozen=True)
 class Extractor:
@@ -39,13 +37,14 @@ class Extractor:
         network: name in the registry.
         first_stage: the part that runs on images.
         scales_batch_norm: True: batch norm has a gamma, which the network's may lack.
-        renamed: scopes of the second stage with another name in the whole network, and so in a
-            classifier's checkpoint.
+        renamed: scopes of the second stage, within the network's, with another name in the whole
+            network, and so in a classifier's checkpoint.
         of_cells: True: a network of searched cells. As published it keeps its regularization, its
             first stage's batch norm is always trained, and moving averages of a classifier's
             checkpoint are used.
         strides: supported strides of the first stage's features.
         second_stage: the part that runs on crops; None: that of the network.
+        second_part: start of the scopes of that part in the whole network.
         type_name: type in a config.
         pyramid: pyramid on the first stage, which replaces the second; None: there is none.
     """
@@ -57,6 +56,7 @@ class Extractor:
     of_cells: bool = False
     strides: Tuple[int, ...] = (8, 16)
     second_stage: Optional[SecondStage] = None
+    second_part: str = ''
     type_name: str = ''
     pyramid: Optional[pyramid.FeaturePyramid] = None
 
@@ -154,8 +154,9 @@ class Extractor:
 
     def _classifier_name(self, name: str, scope: str) -> str:
         name = name[len(scope) + 1 :]
-        for ours, whole in self.renamed if scope == self.scopes[1] else ():
-            if name.startswith(f'{ours}/'):
+        for renamed in self.renamed if scope == self.scopes[1] else ():
+            ours, whole = (f'{self._network.scope}/{one}/' for one in renamed)
+            if name.startswith(ours):
                 return whole + name[len(ours) :]
         return f'{name}/ExponentialMovingAverage' if self.of_cells else name
 
@@ -172,7 +173,7 @@ class Extractor:
             classifier = object_paths.CLASSIFIER
             return [
                 *object_paths.backbone_rules(network, first, classifier),
-                *object_paths.backbone_rules(network, second, classifier),
+                *object_paths.backbone_rules(network, second, classifier, renamed=self.renamed),
             ]
         start = f'{object_paths.MODEL}_feature_extractor_for_'
         if self.pyramid is not None:
@@ -184,17 +185,22 @@ class Extractor:
         return [
             *object_paths.backbone_rules(network, first, f'{start}proposal_features/'),
             *object_paths.backbone_rules(
-                network, second, f'{start}box_classifier_features/', first=SECOND_PART
+                network,
+                second,
+                f'{start}box_classifier_features/',
+                first=self.second_part,
+                renamed=self.renamed,
             ),
         ]
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
         """Describe why a checkpoint is of the other generation; empty if it is not."""
+        is_residual = self.network in resnet_v1.ARCHITECTURES
         return generations.foreign(
             names,
             FIRST_SCOPE,
             self.type_name,
-            self._network.scope,
+            self._network.scope if is_residual else '',
             has_twin=self.pyramid is None,
         )
 
@@ -293,7 +299,7 @@ def _split_resnet(name: str) -> Extractor:
             crops, name, style, strides_first=True, sum_activation=style.activation
         )
 
-    return Extractor(name, first, strides=(16,), second_stage=second)
+    return Extractor(name, first, strides=(16,), second_stage=second, second_part='block4')
 
 
 def _below_pyramid(name: str) -> Extractor:
@@ -352,12 +358,24 @@ EXTRACTORS.add(
         strides=(16,),
     ),
 )
+_type = 'faster_rcnn_inception_resnet_v2'
+_extractor = Extractor(
+    'inception_resnet_v2',
+    _inception_resnet,
+    renamed=(('Repeat', 'Repeat_2'),),
+    second_part=inception_resnet_v2.SECOND_PART,
+)
+EXTRACTORS.add(_type, _extractor)
 EXTRACTORS.add(
-    'faster_rcnn_inception_resnet_v2',
-    Extractor(
-        'inception_resnet_v2',
-        _inception_resnet,
-        renamed=((f'{inception_resnet_v2.SCOPE}/Repeat', f'{inception_resnet_v2.SCOPE}/Repeat_2'),),
+    generations.counterpart(_type),
+    dataclasses.replace(
+        _extractor,
+        # At 8 the published program also makes layers atrous that only have as many channels.
+        strides=(16,),
+        second_stage=functools.partial(
+            inception_resnet_v2.build_second_stage, align_feature_maps=True
+        ),
+        type_name=generations.counterpart(_type),
     ),
 )
 for _size in ('nas', 'pnas'):

@@ -197,8 +197,15 @@ class FasterRcnnModel(detector.Detector):
             ]
             return object_paths.map_paths(variables, rules, complete=not is_classifier)
         drops = self._second is not None and self._second.drops_features
-        heads = object_paths.two_stage_head_rules(variables, drops)
+        heads = object_paths.two_stage_head_rules(variables, drops, self._enlarged_layer())
         return object_paths.map_paths(variables, [*rules, *heads])
+
+    def _enlarged_layer(self) -> Optional[int]:
+        """Return the number of the mask convolution on enlarged features; None: there is none."""
+        if self._second is None or self._second.masks is None:
+            return None
+        head = self._second.masks.build_head(False)
+        return head.num_layers - 1 if head.enlarges_late else None
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
         """Describe why a checkpoint is of the other generation; empty if it is not."""

@@ -9,6 +9,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.backbones import registry
 from model_fns.detection import detector
+from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.networks import object_paths
 from protos import pipeline_pb2
 from tests.conftest import shared_folder
@@ -163,6 +164,32 @@ def test_heads_of_two_stages(drops):
         'model/_first_stage_box_predictor/_prediction_heads/box_encodings/3/_box_encoder_layers/0/'
         'kernel',
         f'model/_mask_rcnn_box_predictor/_box_prediction_head/_box_encoder_layers/{1 + drops}/bias',
+    ]
+
+
+@pytest.mark.parametrize('enlarged, places', [(None, (0, 3, 6)), (2, (0, 3, 7)), (1, (0, 4, 7))])
+def test_the_layer_that_enlarges_masks_counts_in_their_list(enlarged, places):
+    rules = object_paths.two_stage_head_rules([], False, enlarged)
+    names = [f'SecondStageBoxPredictor/Conv{index}/weights' for index in ('', '_1', '_2')]
+    start = 'model/_mask_rcnn_box_predictor/_third_stage_heads/mask_predictions/'
+    assert list(object_paths.map_paths(map(Named, names), rules)) == [
+        f'{start}_mask_predictor_layers/{place}/kernel' for place in places
+    ]
+    norm = Named('SecondStageBoxPredictor/Conv/BatchNorm/beta')
+    assert list(object_paths.map_paths([norm], rules)) == [f'{start}_mask_predictor_layers/1/beta']
+
+
+def test_a_classifier_has_both_stages_of_inception_resnet():
+    made = extractors.EXTRACTORS.get('faster_rcnn_inception_resnet_v2_keras')
+    names = {
+        'KerasFirstStageFeatureExtractor/InceptionResnetV2/Repeat_1/block17_20/Conv2d_1x1': 341,
+        'KerasSecondStageFeatureExtractor/InceptionResnetV2/Mixed_7a/Branch_2/Conv2d_0a_1x1': 342,
+        'KerasSecondStageFeatureExtractor/InceptionResnetV2/Repeat/block8_1/Conv2d_1x1': 364,
+    }
+    variables = [Named(f'{name}/weights') for name in names]
+    found = object_paths.map_paths(variables, made.object_rules(variables, whole=True))
+    assert list(found) == [
+        f'feature_extractor/layer_with_weights-{index}/kernel' for index in names.values()
     ]
 
 

@@ -35,27 +35,27 @@ def built(extractor, is_training=False, size=(32, 64)):
 def keras_network(units):
     """Build a preactivated network of Keras with some units in each block and random weights."""
     keras = importlib.import_module('keras.src.applications.resnet')
+    # Keras 2 and 3 name it differently.
+    stack2 = getattr(keras, 'stack2', None) or keras.stack_residual_blocks_v2
 
     def stack(features):
         strides = [2] * (len(units) - 1) + [1]
         for index, (count, stride) in enumerate(zip(units, strides)):
             width = 64 * 2**index
-            features = keras.stack2(features, width, count, stride, name=f'conv{index + 2}')
+            features = stack2(features, width, count, stride, name=f'conv{index + 2}')
         return features
 
-    network = keras.ResNet(stack, True, True, 'small', include_top=False, weights=None)
+    network = keras.ResNet(stack, True, True, include_top=False, weights=None)
     random = np.random.RandomState(0)
-    values = []
     for variable in network.variables:
-        shape = variable.shape.as_list()
+        shape = tuple(variable.shape)
         if len(shape) == 4:
-            values.append(random.normal(size=shape) * np.sqrt(2 / np.prod(shape[:3])))
+            value = random.normal(size=shape) * np.sqrt(2 / np.prod(shape[:3]))
         else:
-            is_scale = variable.name.endswith(('gamma:0', 'moving_variance:0'))
-            values.append(
-                random.uniform(0.5, 1.5, shape) if is_scale else random.normal(size=shape) / 10
-            )
-    return network, values
+            is_scale = variable.name.partition(':')[0].endswith(('gamma', 'moving_variance'))
+            value = random.uniform(0.5, 1.5, shape) if is_scale else random.normal(size=shape) / 10
+        variable.assign(value.astype(np.float32))
+    return network
 
 
 def test_resnet_v2_is_that_of_keras(monkeypatch):
@@ -63,17 +63,21 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
     units = (2, 3, 2)
     monkeypatch.setitem(resnet_v2.ARCHITECTURES, 'resnet_v2_50', units)
     images = np.random.RandomState(1).normal(size=[1, 64, 64, 3]).astype(np.float32)
+    network = keras_network(units)
+    tap = network.get_layer(f'conv{len(units) + 1}_block{units[-1]}_out').output
+    expected = tf.keras.Model(network.input, tap)(images).numpy()
+    leaves = ('kernel', 'bias', 'gamma', 'beta', 'moving_mean', 'moving_variance')
+    layers = [
+        {
+            leaf: getattr(one, leaf).numpy()
+            for leaf in leaves
+            if getattr(one, leaf, None) is not None
+        }
+        for one in network.layers
+        if one.weights
+    ]
+    numbers = {name: number for number, name in enumerate(resnet_v2.keras_layers(units))}
     with tf.Graph().as_default(), tf1.Session() as session:
-        network, values = keras_network(units)
-        session.run(
-            [one.initializer for one in network.variables],
-            {one.initializer.inputs[1]: value for one, value in zip(network.variables, values)},
-        )
-        tap = network.get_layer(f'conv{len(units) + 1}_block{units[-1]}_out').output
-        expected = session.run(tap, {network.input: images})
-        layers = [one for one in network.layers if one.weights]
-        by_variable = {one.ref(): value for one, value in zip(network.variables, values)}
-        numbers = {name: number for number, name in enumerate(resnet_v2.keras_layers(units))}
         with tf1.variable_scope('FeatureExtractor'):
             style = extractors.keras_style(extractors.Settings(), False, 1.001e-5)
             points = resnet_v2.resnet_v2_features(
@@ -86,9 +90,9 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
         fed = {}
         for variable in ours:
             scope, _, leaf = variable.op.name.rpartition('/')
-            holder = layers[numbers[scope.partition('resnet_v2_50/')[2]]]
+            layer = layers[numbers[scope.partition('resnet_v2_50/')[2]]]
             leaf = {'weights': 'kernel', 'biases': 'bias'}.get(leaf, leaf)
-            fed[variable.initializer.inputs[1]] = by_variable[getattr(holder, leaf).ref()]
+            fed[variable.initializer.inputs[1]] = layer[leaf]
         session.run([one.initializer for one in ours], fed)
         found = session.run(points[f'resnet_v2_50/block{len(units)}'])
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())

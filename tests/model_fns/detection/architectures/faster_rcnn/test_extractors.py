@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
+from estimator_lib import errors
 from model_fns.detection.architectures.faster_rcnn import extractors
+from protos import faster_rcnn_pb2
 from tests import tiny_two_stage
 from tests.conftest import shared_folder
 
@@ -69,6 +71,23 @@ def test_variables_are_the_published_ones(config, shared):
 def test_sizes_of_the_second_stage():
     assert built('faster_rcnn_resnet50', 8, 7, 1024)[2] == [8, 7, 7, 2048]
     assert built('faster_rcnn_inception_v2', 16, 7, 576)[2] == [8, 4, 4, 1024]
+
+
+def test_the_second_stage_of_inception_resnet_pads_in_tensorflow_2_only():
+    for name, side in (('', 8), ('_keras', 9)):
+        name = f'faster_rcnn_inception_resnet_v2{name}'
+        made = extractors.EXTRACTORS.get(name)
+        with tf.Graph().as_default():
+            crops = tf1.placeholder(tf.float32, [4, 17, 17, 1088])
+            assert made.box_features(crops, False, False).shape == [4, side, side, 1536]
+
+
+def test_the_inception_resnet_of_tensorflow_2_has_one_stride():
+    config = faster_rcnn_pb2.FasterRcnnFeatureExtractor(
+        type='faster_rcnn_inception_resnet_v2_keras', first_stage_features_stride=8
+    )
+    with pytest.raises(errors.ConfigError, match='stride: 8; expected 16'):
+        extractors.find(config, 'here')
 
 
 def test_the_resnets_of_tensorflow_2_stride_in_both_stages_and_have_nothing_in_vain():
@@ -175,6 +194,12 @@ class TestRestoring:
         said = made.foreign_checkpoint(['resnet_v1_50/conv1/weights'])
         assert said.endswith('expected a checkpoint of faster_rcnn_resnet50_fpn_keras.')
         assert made.foreign_checkpoint(['KerasFirstStageFeatureExtractor/resnet_v1_50/a']) == ''
+
+    def test_a_classifier_of_the_first_generation_differs_for_residual_networks_only(self):
+        made = extractors.EXTRACTORS.get('faster_rcnn_inception_resnet_v2_keras')
+        assert made.foreign_checkpoint(['InceptionResnetV2/Conv2d_1a_3x3/weights']) == ''
+        said = made.foreign_checkpoint(['FirstStageFeatureExtractor/InceptionResnetV2/a'])
+        assert said.endswith('or the type faster_rcnn_inception_resnet_v2.')
 
     def test_the_last_blocks_of_inception_resnet(self):
         first = 'FirstStageFeatureExtractor/InceptionResnetV2/Repeat/block35_1/weights'

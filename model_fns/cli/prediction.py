@@ -1,0 +1,110 @@
+"""`--mode=predict`, as a function of the options of a run."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from typing import Optional, Sequence
+
+from estimator_lib import errors
+from estimator_lib.commands import predict
+from estimator_lib.config import validation
+from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.task import AS_CONFIGURED, Shown
+from model_fns.cli import chosen_models, video_prediction
+from model_fns.cli.run_options import RunOptions
+from model_fns.datasets import image_sources
+from model_fns.datasets.beam import runs
+from model_fns.structures import images
+
+log = logging.getLogger('estimator_lib')
+
+
+def predict_files(options: RunOptions) -> None:
+    """Predict the images or videos that the options name, and print their number.
+
+    Raises:
+        errors.UserError: an option is missing or not usable, or nothing can be predicted.
+    """
+    _refuse_unusable(options)
+    runner = runs.parse_runner(options.runner, options.runner_options) if options.runner else None
+    tiling = _tiling(options)
+    predictor, task, source = chosen_models.chosen_model(options)
+    max_pixels = (
+        images.MAX_PIXELS if source.config is None else validation.pixel_limit(source.config)
+    )
+    decoding = options.exif == 'apply', max_pixels
+    sources = image_sources.find_images(options.images, *decoding)
+    sources.refuse_overwriting(options.output_dir)
+    worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
+    if options.score_threshold is None and worth_showing.least_score is not None:
+        text = 'scores below %.3g are hidden: the threshold with the best F1 in the evaluation'
+        log.info(text, worth_showing.least_score)
+    prediction_options = predict.Options(
+        Shown(options.score_threshold, options.top_k),
+        worth_showing,
+        options.output_format,
+        options.raw,
+        skips=options.on_error == 'skip',
+        tiling=tiling,
+    )
+    output_dir, videos = options.output_dir, sources.videos()
+    if videos:
+        if runner is not None:
+            raise errors.UserError('--runner: videos are predicted without one; leave it out.')
+        skipped = video_prediction.predict_videos(
+            predictor, task, videos, output_dir, prediction_options, *decoding
+        )
+        _print_predicted('videos', len(videos), skipped, output_dir)
+        return
+    count = sources.count()
+    if runner is None:
+        skipped = predict.predict_images(
+            predictor, task, sources, output_dir, prediction_options, count
+        )
+    else:
+        from model_fns.datasets.beam import prediction
+
+        skipped = prediction.predict_images(
+            functools.partial(chosen_models.open_model, source),
+            sources,
+            functools.partial(image_sources.Decoder, *decoding),
+            output_dir,
+            prediction_options,
+            runner,
+        )
+    _print_predicted('images', count, skipped, output_dir)
+
+
+def _refuse_unusable(options: RunOptions) -> None:
+    for name in ('images', 'output_dir'):
+        options.require(name)
+    if options.score_threshold is not None and math.isnan(options.score_threshold):
+        raise errors.UserError('--score_threshold is nan; expected a number from 0.')
+    if options.raw and options.output_format != 'json':
+        raise errors.UserError(
+            f'--raw: {options.output_format} has no place for it; expected json.'
+        )
+    if options.runner_options and not options.runner:
+        raise errors.UserError(
+            '--runner_options: they are flags of a runner; expected --runner too.'
+        )
+
+
+def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:
+    print(f'{kind} predicted: {count - len(skipped)}, skipped: {len(skipped)}; {output_dir}')
+    print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
+
+
+def _tiling(options: RunOptions) -> Optional[Tiling]:
+    """Return the tiling of images; None where they stay whole."""
+    if options.tile is None:
+        if options.whole_image:
+            raise errors.UserError('--whole_image has no effect without --tile.')
+        return None
+    if options.overlap >= options.tile:
+        raise errors.UserError(
+            f'--overlap is {options.overlap}; expected less than --tile, {options.tile}.'
+        )
+    return Tiling(options.tile, options.overlap, options.whole_image)

@@ -1,0 +1,284 @@
+"""Readers of data sets in their own formats: examples as the converter writes them, in memory."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import logging
+import os
+import re
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.data.file_examples import FileExamples, UnusableFileError
+from model_fns.datasets import conversion
+from model_fns.datasets.convert import command
+from model_fns.datasets.files import folder_files
+from model_fns.datasets.sources import Item, Problem, Source
+from model_fns.structures.label_map import LabelMap
+from protos import input_reader_pb2, pipeline_pb2, reader_paths
+
+log = logging.getLogger('model_fns')
+
+# The value of `--from`, by the reader's field of the input reader.
+FORMATS = {
+    'coco_input_reader': 'coco',
+    'voc_input_reader': 'voc',
+    'yolo_input_reader': 'yolo',
+    'folder_input_reader': 'folders',
+    'mask_input_reader': 'masks',
+    'instance_input_reader': 'instances',
+    'labelme_input_reader': 'labelme',
+    'panoptic_input_reader': 'panoptic',
+    'csv_input_reader': 'csv',
+}
+# What messages call a flag of the converter, where the field has another name.
+_FIELDS = {
+    '--images': 'image_path',
+    '--annotations': 'annotation_path',
+    '--names': 'names_path',
+    '--list': 'options.list_path',
+    '--split': 'options.split',
+    '--seed': 'options.seed',
+    '--bits': 'options.bits',
+    '--label_map': 'label_map_path',
+    '--exif=ignore': 'options.ignore_exif: true',
+    '--exif=apply': 'options.ignore_exif: false',
+    '--boxes=rotated': 'rotated_boxes: true',
+    '--from=panoptic': 'panoptic_input_reader',
+}
+# Fields with the names of their flags.
+_SAME_NAMES = (
+    'mask_values',
+    'mask_colors',
+    'ignore_label',
+    'image_suffix',
+    'annotation_suffix',
+    'class_name',
+)
+_PATHS = ('--images=', '--annotations=', '--list=', '--names=', '--label_map=')
+_FLAG = re.compile(r'(?:argument )?(--[a-z_]+(?:=[a-z]+\b)?)')
+_HELP = ' (--help lists the flags)'
+_MOST_LISTINGS = 64  # that a process keeps
+_THREADS = 16  # that ask for the sizes of files
+
+
+class _Listing(NamedTuple):
+    """The images of a data set.
+
+    Attributes:
+        name: of the data set in messages.
+        items: in the order of the converter's records.
+        converter: of the items.
+        classes: the label map.
+        problems: those of the data set that belong to no single item.
+        contents: names and sizes of the files.
+    """
+
+    name: str
+    items: Sequence[Item]
+    converter: conversion.Converter
+    classes: LabelMap
+    problems: Sequence[Problem]
+    contents: Sequence[Tuple[str, int]]
+
+
+class ConvertedFiles(FileExamples):
+    """Examples of the files of a data set.
+
+    Args:
+        listing: the data set.
+        is_strict: an object that is not usable makes its image not usable; else the example is made
+            without it.
+    """
+
+    def __init__(self, listing: _Listing, is_strict: bool):
+        self.path = listing.name
+        self._listing = listing
+        self._is_strict = is_strict
+
+    def __len__(self) -> int:
+        return len(self._listing.items)
+
+    def read(self, index: int) -> bytes:
+        """Convert the files of an example."""
+        item = self._listing.items[index]
+        outcome = self._listing.converter.convert(item)
+        if outcome.record is None or (self._is_strict and outcome.problems):
+            problem = conversion.list_problems(outcome, item)[0]
+            rest = len(outcome.problems) - 1
+            more = f', and {rest} more in this image' if rest else ''
+            raise UnusableFileError(problem.place, _with_fields(problem.text).rstrip('.') + more)
+        return outcome.record
+
+    def place(self, index: int) -> str:
+        """Return the path of an image."""
+        return self._listing.items[index].path
+
+    def contents(self) -> Sequence[Tuple[str, int]]:
+        """Return names and sizes of images and annotations."""
+        return self._listing.contents
+
+
+def open_files(reader: input_reader_pb2.InputReader, index: int) -> ConvertedFiles:
+    """Open a data set in another format than TFRecord, see `file_examples.OPENERS`.
+
+    Args:
+        reader: has one of `FORMATS`.
+        index: of its `image_path`.
+
+    Raises:
+        errors.UserError: there is no such data set, or it has problems that belong to no image
+            and the reader does not skip them; the message lists them.
+    """
+    if not reader.label_map_path:
+        raise errors.ConfigError(
+            'label_map_path is not set; expected a file. Where there is none, it is written with '
+            'the classes of the data.'
+        )
+    is_strict = reader.corrupt_record_policy != input_reader_pb2.SKIP
+    listing = _list_files(reader, index)
+    if listing.problems and is_strict:
+        raise errors.DataError(
+            f'{_with_fields(conversion.describe(listing.problems))}\nFix them, or set '
+            'corrupt_record_policy: SKIP to leave such files out.'
+        )
+    return ConvertedFiles(listing, is_strict)
+
+
+def forget_listings() -> None:
+    """List data sets again when they are opened; a process else lists each once."""
+    _list_once.cache_clear()
+
+
+def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Write the label maps of readers of files that are not there, as the converter does.
+
+    Args:
+        config: a pipeline config; the first reader that names a label map gives its classes.
+
+    Raises:
+        errors.UserError: a data set cannot be listed, or its classes are not known.
+    """
+    for reader in (config.train_input_reader, *config.eval_input_reader):
+        path, kind = reader.label_map_path, reader_paths.files_kind(reader)
+        if kind not in FORMATS or not path or tf.io.gfile.exists(path):
+            continue
+        names: List[str] = []
+        for index in range(len(getattr(reader, kind).image_path)):
+            names += _list_files(reader, index).classes.names.values()
+        classes = LabelMap.from_names(dict.fromkeys(names))
+        classes.write(path)
+        log.info('wrote %s: %d classes', path, len(classes.names))
+
+
+def _list_files(reader: input_reader_pb2.InputReader, index: int) -> _Listing:
+    """List the images of one path of a reader; equal calls share the result."""
+    flags = tuple(_flags(reader, index))
+    part = getattr(reader, reader_paths.files_kind(reader)).options.part
+    paths = [flag.partition('=')[2] for flag in flags if flag.startswith(_PATHS)]
+    try:
+        return _list_once(flags, part, tuple(map(_changed_at, paths)))
+    except errors.UserError as error:
+        raise type(error)(_with_fields(str(error).replace(_HELP, ''))) from None
+
+
+def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
+    """Yield the flags of the converter that are the fields of a reader."""
+    kind = reader_paths.files_kind(reader)
+    message = getattr(reader, kind)
+    fields = message.DESCRIPTOR.fields_by_name
+    yield f'--from={FORMATS[kind]}'
+    yield f'--images={message.image_path[index]}'
+    yield f'--label_map={reader.label_map_path}'
+    yield '--output_prefix=none'  # nothing is written
+    if 'annotation_path' in fields:
+        yield f'--annotations={message.annotation_path[index]}'
+    if 'rotated_boxes' in fields and message.rotated_boxes:
+        yield '--boxes=rotated'
+    if 'class_masks' in fields and message.class_masks:
+        yield '--class_masks'
+    if kind == 'coco_input_reader' and not reader.load_instance_masks:
+        yield '--no_masks'
+    if 'names_path' in fields and message.names_path:
+        yield f'--names={message.names_path}'
+    for name in _SAME_NAMES:
+        if name in fields and getattr(message, name):
+            yield f'--{name}={getattr(message, name)}'
+    options = message.options
+    if options.list_path:
+        yield f'--list={options.list_path[index]}'
+    if options.split:
+        yield f'--split={options.split}'
+    yield f'--seed={options.seed}'
+    if options.ignore_exif:
+        yield '--exif=ignore'
+    if options.bits:
+        yield f'--bits={options.bits}'
+
+
+def _changed_at(path: str) -> int:
+    """Return when a file or folder was changed, in nanoseconds; 0 where there is none."""
+    try:
+        return tf.io.gfile.stat(path).mtime_nsec
+    except tf.errors.OpError:
+        return 0
+
+
+@functools.lru_cache(maxsize=_MOST_LISTINGS)
+def _list_once(flags: Sequence[str], part: str, changed_at: Tuple[int, ...]) -> _Listing:
+    """List the images of a data set; `changed_at` is a part of the key of the cache."""
+    del changed_at
+    arguments = command.create_parser().parse_args(flags)
+    options, source = command.read_options(arguments), command.open_source(arguments)
+    plan = conversion.make_plan(source, arguments.label_map, '', options)
+    items = plan.items
+    if options.split:
+        names = [name for name, _ in options.split]
+        if part not in names:
+            raise errors.ConfigError(f'options.part is {part!r}{errors.did_you_mean(part, names)}')
+        items = [item for item, own in zip(items, plan.parts) if names[own] == part]
+        if not items:
+            raise errors.DataError(f'options.split gives no image to the part {part!r}.')
+    conversion.log_outcome(plan, plan.problems)
+    named = (arguments.images, arguments.annotations, arguments.list, part)
+    return _Listing(
+        name=', '.join(filter(None, named)),
+        items=items,
+        converter=conversion.Converter(source, plan.classes, options, decodes=False),
+        classes=plan.classes,
+        problems=plan.problems,
+        contents=_contents(source, items, arguments.annotations),
+    )
+
+
+def _contents(source: Source, items: Sequence[Item], annotations: str) -> List[Tuple[str, int]]:
+    """Return names and sizes of the files of a data set; a size is -1 where there is no file."""
+    paths = [item.path for item in items]
+    paths += filter(None, (source.annotation_path(item) for item in items))
+    if annotations and not tf.io.gfile.isdir(annotations):
+        paths.append(annotations)
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        sizes = list(pool.map(_size, paths))
+    return [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
+
+
+def _size(path: str) -> int:
+    try:
+        return (
+            tf.io.gfile.stat(path).length if folder_files.is_remote(path) else os.path.getsize(path)
+        )
+    except (OSError, tf.errors.OpError):
+        return -1
+
+
+def _with_fields(text: str) -> str:
+    """Replace the flags of the converter in a message by the fields of a reader."""
+
+    def field(match: re.Match) -> str:
+        flag = match[1]
+        return _FIELDS.get(flag) or _FIELDS.get(flag.partition('=')[0]) or flag[2:]
+
+    return _FLAG.sub(field, text)

@@ -1,0 +1,27 @@
+"""Options of `--mode=predict` that are refused before a model is loaded."""
+
+import math
+
+import pytest
+
+from estimator_lib import errors
+from model_fns.cli import prediction
+from model_fns.cli.run_options import RunOptions
+
+
+@pytest.mark.parametrize(
+    'given, message',
+    [
+        ({'output_dir': ''}, '--mode=predict needs --output_dir.'),
+        ({'raw': True, 'output_format': 'csv'}, '--raw: csv has no place for it; expected json.'),
+        ({'score_threshold': math.nan}, '--score_threshold is nan; expected a number from 0.'),
+        ({'runner_options': '--a=b'}, '--runner_options: they are flags of a runner; expected'),
+        ({'whole_image': True}, '--whole_image has no effect without --tile.'),
+        ({'tile': 200}, '--overlap is 200; expected less than --tile, 200.'),
+    ],
+)
+def test_refuses_before_the_model_is_loaded(given, message):
+    options = {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'saved_model_dir': 'no'}
+    with pytest.raises(errors.UserError) as caught:
+        prediction.predict_files(RunOptions(**{**options, **given}))
+    assert str(caught.value).startswith(message)
