@@ -37,6 +37,7 @@ _SLOTS = {
     'rms_prop_optimizer': 2,
     'momentum_optimizer': 1,
     'adam_optimizer': 2,
+    'adamw_optimizer': 2,
     'sgd_optimizer': 0,
     'adagrad_optimizer': 1,
     'adadelta_optimizer': 2,
@@ -184,6 +185,8 @@ def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Lis
     line = f'training uses {plan.mode.value}'
     if shares > 1:
         line += f': {shares} replicas, {plan.batch_size} examples a step'
+    if config.train_config.accumulate_steps > 1:
+        line += f', in {config.train_config.accumulate_steps} micro-batches one after the other'
     idle = distribution.idle_fields(plan, config.train_config)
     if config.train_config.use_bfloat16:
         _warn(half_types.warnings())
@@ -209,6 +212,7 @@ def _model_lines(
         trained = optimize_loss.select_variables(None, policy)
         batch = [*features.values(), *labels.values()]
         activations = _activation_bytes(batch, config.train_config.batch_size)
+        activations //= config.train_config.accumulate_steps
         memory = _memory_bytes(config, variables, trained, activations)
         available = environment.memory_bytes()
         of_size = f', for inputs of {size[0]} x {size[1]}' if size else ''
@@ -247,12 +251,14 @@ def _training_warnings(
             f'a training step needs about {memory / 2**20:,.0f} MiB, and this machine has '
             f'{available / 2**20:,.0f} MiB: without an accelerator that has them it will run out '
             f'of memory; lower train_config.batch_size ({train_config.batch_size}) or the size of '
-            'the images'
+            'the images, or divide each batch by train_config.accumulate_steps'
         )
-    if tf1.get_collection(tf1.GraphKeys.UPDATE_OPS) and train_config.batch_size < _SMALL_BATCH:
+    examples = train_config.batch_size // train_config.accumulate_steps
+    if tf1.get_collection(tf1.GraphKeys.UPDATE_OPS) and examples < _SMALL_BATCH:
+        parts = '' if examples == train_config.batch_size else f', in parts of {examples}'
         yield (
-            f'train_config.batch_size is {train_config.batch_size}, and batch normalization takes '
-            f'its statistics of each batch: below {_SMALL_BATCH} they are mostly noise; freeze '
+            f'train_config.batch_size is {train_config.batch_size}{parts}, and batch normalization '
+            f'takes its statistics of each: below {_SMALL_BATCH} they are mostly noise; freeze '
             'them, or use larger batches'
         )
     averages = moving_averages.MovingAverages.from_config(

@@ -334,16 +334,19 @@ def _check_fields(mode: Mode, train_config: train_pb2.TrainConfig) -> None:
 
 def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
     """Refuse a batch size or an input that the replicas cannot share."""
-    parts = max(plan.num_replicas, plan.replicas_to_aggregate)
+    shares = max(plan.num_replicas, plan.replicas_to_aggregate)
+    steps = config.train_config.accumulate_steps
+    parts = shares * steps
     if plan.batch_size % parts:
         less = plan.batch_size // parts * parts
         near = f'{less} or {less + parts}' if less else f'{parts}'
         is_sync = plan.mode is Mode.SYNC_PARAMETER_SERVERS
+        micro = f' in {steps} parts each (train_config.accumulate_steps)' if steps > 1 else ''
         other = ', or another train_config.replicas_to_aggregate' if is_sync else ''
         raise errors.ConfigError(
-            f'train_config.batch_size is {plan.batch_size}, which {parts} replicas '
-            f'({plan.mode.name}) cannot share equally; expected a multiple of {parts}, such as '
-            f'{near}{other}.'
+            f'train_config.batch_size is {plan.batch_size}, which {shares} replicas '
+            f'({plan.mode.name}){micro} cannot share equally; expected a multiple of {parts}, such '
+            f'as {near}{other}.'
         )
     reader = config.train_input_reader
     if reader.examples_per_batch and 1 < plan.replicas_to_aggregate < plan.num_workers:
@@ -358,6 +361,12 @@ def _check_batch(plan: Plan, config: pipeline_pb2.TrainEvalPipelineConfig) -> No
         raise errors.ConfigError(
             f'train_input_reader.drop_remainder is false, but {replicas} replicas share each '
             'batch, and a smaller one at the end may leave some without examples; expected true.'
+        )
+    if steps > 1 and not reader.drop_remainder:
+        raise errors.ConfigError(
+            'train_input_reader.drop_remainder is false, but train_config.accumulate_steps '
+            f'divides each batch into {steps} equal parts, which a smaller one at the end may not '
+            'have; expected true.'
         )
     if plan.is_synchronous and plan.num_workers > 1 and reader.num_epochs:
         raise errors.ConfigError(

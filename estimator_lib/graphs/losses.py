@@ -10,6 +10,8 @@ from estimator_lib import distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.distribution import placement, replica_values, replicas
 from estimator_lib.graphs import task_checks
+from estimator_lib.optimization import accumulation
+from estimator_lib.optimization.accumulation import LossPart
 from estimator_lib.task import Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
 
@@ -47,12 +49,13 @@ def compute_training_losses(
     plan: distribution.Plan,
     features: Features,
     labels: Labels,
-) -> Tuple[Tensors, Dict[str, Metric]]:
-    """Build the network for training, once for each device that shares the batch.
+) -> Tuple[Tensors, Dict[str, Metric], List[LossPart]]:
+    """Build the network for training, for each micro-batch and each device that shares the batch.
 
     Returns:
-        The losses, as `compute_losses` returns them: means over the devices, with one
-        regularization loss. And `task.training_metrics` of the first device.
+        The losses, as `compute_losses` returns them: means over the micro-batches and devices, with
+        one regularization loss. And `task.training_metrics` of the first micro-batch of the first
+        device. And the parts of the total loss from micro-batches; none for a single one.
     """
     metrics: Dict[str, Metric] = {}
     graph_state.remember_worker(plan.worker_index)
@@ -66,8 +69,15 @@ def compute_training_losses(
 
     devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
     with placement.variable_scope(plan), model_variables.collected():
-        losses = replicas.mean_losses(devices, replica_losses, features, labels)
-        return _add_total(config, losses), metrics
+        losses, parts = accumulation.build(
+            config.train_config.accumulate_steps,
+            lambda *batch: replicas.mean_losses(devices, replica_losses, *batch),
+            (features, labels),
+        )
+        losses = _add_total(config, losses)
+    if REGULARIZATION_LOSS in losses:
+        parts = accumulation.add_to_first(parts, losses[REGULARIZATION_LOSS])
+    return losses, metrics, parts
 
 
 def _task_losses(task: Task, predictions: Tensors, features: Features, labels: Labels) -> Tensors:

@@ -51,7 +51,7 @@ class FiniteUpdates:
         Args:
             update_ops: assignments to resource variables, or groups of them.
         """
-        for op in _assignments(update_ops):
+        for op in assignments(update_ops):
             handle, value = op.inputs
             with tf.name_scope('finite_updates'), tf.device(op.device):
                 kept = tf.where(self.is_finite, value, _NEUTRAL[op.type](handle, value))
@@ -101,7 +101,7 @@ def _values(gradient: Any) -> tf.Tensor:
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def _assignments(update_ops: Iterable[Any]) -> Iterator[tf.Operation]:
+def assignments(update_ops: Iterable[Any]) -> Iterator[tf.Operation]:
     """Yield the assignments among some ops, and behind ops that group or forward them."""
     waiting, seen = [getattr(each, 'op', each) for each in update_ops], set()
     while waiting:

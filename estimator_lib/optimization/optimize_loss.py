@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
+from estimator_lib.optimization import accumulation, layer_rates, trained_variables
 from estimator_lib.optimization import gradients as gradients_lib
-from estimator_lib.optimization import layer_rates, trained_variables
+from estimator_lib.optimization.accumulation import LossPart
 from estimator_lib.optimization.exchange import GradientExchange
 from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.optimization.gradients import GradientPolicy
@@ -30,6 +32,7 @@ def optimize_loss(
     colocate_gradients: bool = False,
     finite: Optional[FiniteUpdates] = None,
     loss_scale: Optional[LossScale] = None,
+    parts: Sequence[LossPart] = (),
 ) -> tf.Operation:
     """Build one training step: gradients, their processing by the policy, and the updates.
 
@@ -48,6 +51,7 @@ def optimize_loss(
         finite: skips the update of a step that is not finite; None: all updates are applied.
         loss_scale: scale of the loss in the backward pass; the gradients are divided by it at once.
             It needs `finite`. None: no scaling.
+        parts: the parts of the loss from micro-batches; empty: there is one batch.
 
     Returns:
         The train op.
@@ -60,11 +64,15 @@ def optimize_loss(
     if policy.layer_decay != 1 and trained:
         factors = layer_rates.compute_factors(loss, trained, policy.layer_decay)
         optimizer.set_factors(trained, factors)
-    pairs = gradients_lib.compute(
-        loss if loss_scale is None else loss_scale.multiply(loss),
-        trained,
-        optimizer,
-        colocate_gradients_with_ops=colocate_gradients,
+    parts = parts or [LossPart(loss)]
+    if loss_scale is not None:
+        first, *others = parts
+        parts = [
+            dataclasses.replace(first, loss=loss_scale.multiply(first.loss)),
+            *(dataclasses.replace(each, loss=each.loss * loss_scale.value) for each in others),
+        ]
+    pairs = accumulation.compute_gradients(
+        parts, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
     )
     if loss_scale is not None:
         pairs = loss_scale.divide(pairs)

@@ -72,6 +72,8 @@ class RunOptions:
 
     # Check.
     check_all: bool = False
+    show_augmented: Optional[int] = None
+    propose_anchors: bool = False
 
     def has_default(self, name: str) -> bool:
         """Return whether an option has its default, or is empty, which means the same."""

@@ -471,6 +471,7 @@ class DetectionTask(Task):
             mask_weights=labels.get(fields.MASK_WEIGHTS),
             keypoints=keypoints,
             keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
+            image_classes=labels.get(fields.IMAGE_CLASSES),
         )
 
 

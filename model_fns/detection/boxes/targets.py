@@ -18,7 +18,7 @@ class Groundtruth:
 
     Attributes:
         boxes: float32 [B, M, SIZE of their family].
-        classes: float32 [B, M, C], one-hot, without background.
+        classes: float32 [B, M, C], without background: one-hot, or several classes of a box.
         weights: float32 [B, M]; 0 for boxes that are ignored.
         valid: bool [B, M], False for padding.
         examples: integers [B], a number for each example that seeds random draws; None: the index
@@ -30,6 +30,8 @@ class Groundtruth:
         keypoints: float32 [B, M, k, 2], y and x normalized as boxes are, NaN for keypoints that
             are not labeled; None if keypoints are not read.
         keypoint_visibilities: bool [B, M, k]; None if keypoints are not read.
+        image_classes: float32 [B, C]: 1 for classes whose presence or absence is known; none in an
+            image means all. None if they are not read.
     """
 
     boxes: tf.Tensor
@@ -41,6 +43,7 @@ class Groundtruth:
     mask_weights: Optional[tf.Tensor] = None
     keypoints: Optional[tf.Tensor] = None
     keypoint_visibilities: Optional[tf.Tensor] = None
+    image_classes: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
         """Return `examples`, or the indices in the batch."""
@@ -54,7 +57,7 @@ class Groundtruth:
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
         rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del rows['examples'], rows['masks']
+        del rows['examples'], rows['masks'], rows['image_classes']
         return dataclasses.replace(
             self, **{name: values[:, :count] for name, values in rows.items() if values is not None}
         )

@@ -15,7 +15,7 @@ from tests.estimator_lib.distribution import curve_cases, line_program
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
-STEPS = 100
+STEPS = 40
 FEW_STEPS = 12
 # An example for each replica: what each learns from does not depend on who shares the batch out.
 PAIRS = 'train_config { batch_size: 2 %s }'
@@ -67,6 +67,29 @@ def test_synchronous_parameter_servers(data, alone, tmp_path):
     same(alone, tmp_path)
 
 
+@pytest.fixture(scope='module')
+def alone_briefly(data, tmp_path_factory):
+    """Losses and variables of one device after a few steps."""
+    model_dir = tmp_path_factory.mktemp('alone')
+    curve_cases.Run(data, model_dir).train(FEW_STEPS)
+    return curve_cases.losses(model_dir), curve_cases.variables(model_dir)
+
+
+@pytest.mark.parametrize('mode', ['AUTO', 'CLONES', 'MIRRORED'])
+def test_micro_batches_make_the_step_of_one_batch(mode, data, alone_briefly, tmp_path):
+    devices = '' if mode == 'AUTO' else 'num_clones: 2'
+    override = f'train_config {{ accumulate_steps: 4 cluster {{ mode: {mode} {devices} }} }}'
+    curve_cases.Run(data, tmp_path, override).train(FEW_STEPS // 2)
+    curve_cases.Run(data, tmp_path, override).train(FEW_STEPS)
+    same(alone_briefly, tmp_path)
+
+
+def test_micro_batches_on_synchronous_parameter_servers(data, alone_briefly, tmp_path):
+    override = 'train_config { sync_replicas: true accumulate_steps: 2 }'
+    curve_cases.train_with_servers(data, tmp_path, override, FEW_STEPS)
+    same(alone_briefly, tmp_path)
+
+
 def run_workers(*command):
     """Run a program as two workers, a process each."""
     addresses = {'worker': curve_cases.free_addresses(2)}
@@ -110,7 +133,8 @@ def test_workers_leave_out_a_step_of_one_of_them_together(tmp_path):
 
 def test_all_reduce(data, alone, tmp_path):
     # The policy has updates run in a condition, on all workers or on none.
-    policy = 'train_config { non_finite_loss_policy: SKIP_STEP }'
+    # Each worker computes its part of the batch in two micro-batches.
+    policy = 'train_config { non_finite_loss_policy: SKIP_STEP accumulate_steps: 2 }'
     all_reduce(data, tmp_path, STEPS, 'published', policy)
     same(alone, tmp_path)
 

@@ -132,6 +132,12 @@ REFUSED = {
         'batch_size is 8, which 3 replicas (SYNC_PARAMETER_SERVERS) cannot share equally; expected '
         'a multiple of 3, such as 6 or 9, or another train_config.replicas_to_aggregate.',
     ),
+    'a batch that micro-batches cannot share': (
+        'batch_size: 6 accumulate_steps: 2 cluster { mode: CLONES num_clones: 2 }',
+        None,
+        'batch_size is 6, which 2 replicas (CLONES) in 2 parts each (train_config.accumulate_steps)'
+        ' cannot share equally; expected a multiple of 4, such as 4 or 8',
+    ),
     'clones of synchronous workers': (
         'sync_replicas: true cluster { num_clones: 2 }',
         SERVERS,

@@ -94,6 +94,17 @@ def test_it_descends_as_computed_by_hand_and_evaluates(config, tmp_path, log):
     assert 'step 1/6  loss 22.5' in log.text
 
 
+@pytest.mark.parametrize('loop', [train_pb2.ESTIMATOR, train_pb2.TF_FUNCTION])
+def test_micro_batches_make_the_steps_of_whole_batches(config, tmp_path, log, loop):
+    config.train_config.accumulate_steps = 2
+    train(config, tmp_path / 'run', loop, 3)
+    train(config, tmp_path / 'run', loop)  # the third step has read the first batch again
+    variables = saved(tmp_path / 'run')
+    assert variables['slope'] == pytest.approx(slope_after(6), rel=1e-5)
+    assert variables['global_step'] == 6
+    assert 'step 1/3  loss 22.5' in log.text
+
+
 def test_a_run_that_is_done_is_left_alone(config, tmp_path, log):
     train(config, tmp_path / 'run')
     before = saved(tmp_path / 'run')

@@ -51,7 +51,7 @@ class Plain(Line):
 def test_variables_and_regularization_are_found(config, clones):
     plan = distribution.Plan(distribution.Mode.CLONES, devices=('/device:CPU:0',) * clones)
     with tf.Graph().as_default(), tf1.Session() as session:
-        found, metrics = losses.compute_training_losses(Plain(), config, plan, *batch())
+        found, metrics, _ = losses.compute_training_losses(Plain(), config, plan, *batch())
         model = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         session.run(tf1.global_variables_initializer())
         values = session.run(found)
@@ -73,7 +73,7 @@ class Twice(Line):
 def test_regularization_counts_once_for_all_clones(config):
     plan = distribution.Plan(distribution.Mode.CLONES, devices=('/device:CPU:0',) * 2)
     with tf.Graph().as_default(), tf1.Session() as session:
-        found, _ = losses.compute_training_losses(Twice(), config, plan, *batch())
+        found, _, _ = losses.compute_training_losses(Twice(), config, plan, *batch())
         session.run(tf1.global_variables_initializer())
         assert session.run(found['regularization_loss']) == 0.5
 
