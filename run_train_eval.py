@@ -59,7 +59,7 @@ _FLAGS_OF_MODES = (
         'saved_model_dir images output_format on_error exif runner runner_options raw '
         'score_threshold tile overlap whole_image top_k',
     ),
-    (('check',), 'check_all propose_anchors'),
+    (('check',), 'check_all show_augmented propose_anchors'),
 )
 # Replacements for flags that a mode does not read.
 _INSTEAD = {
@@ -84,6 +84,7 @@ def define_flags() -> flags.FlagValues:
     _define_device_flags(values)
     _define_prediction_flags(values)
     _boolean(values, 'check_all', 'Every record, not a sample.')
+    _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
     _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
     _define_logging_flags(values)
     for name, modes in flag_modes().items():

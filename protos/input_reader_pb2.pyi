@@ -34,7 +34,7 @@ FAIL: CorruptRecordPolicy
 SKIP: CorruptRecordPolicy
 
 class InputReader(_message.Message):
-    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "coco_input_reader", "voc_input_reader", "yolo_input_reader", "folder_input_reader", "mask_input_reader", "instance_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "ignored_boxes")
+    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "coco_input_reader", "voc_input_reader", "yolo_input_reader", "folder_input_reader", "mask_input_reader", "instance_input_reader", "labelme_input_reader", "panoptic_input_reader", "csv_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "ignored_boxes")
     class BoxFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CROWD: _ClassVar[InputReader.BoxFlag]
@@ -94,6 +94,9 @@ class InputReader(_message.Message):
     FOLDER_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
     MASK_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    LABELME_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    PANOPTIC_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
+    CSV_INPUT_READER_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_FROM_DATASETS_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     EXPAND_LABELS_HIERARCHY_FIELD_NUMBER: _ClassVar[int]
     CORRUPT_RECORD_POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +147,9 @@ class InputReader(_message.Message):
     folder_input_reader: FolderInputReader
     mask_input_reader: MaskInputReader
     instance_input_reader: InstanceInputReader
+    labelme_input_reader: LabelmeInputReader
+    panoptic_input_reader: PanopticInputReader
+    csv_input_reader: CsvInputReader
     sample_from_datasets_weights: _containers.RepeatedScalarFieldContainer[float]
     expand_labels_hierarchy: bool
     corrupt_record_policy: CorruptRecordPolicy
@@ -153,7 +159,7 @@ class InputReader(_message.Message):
     cache_max_megabytes: int
     cache_folder: str
     ignored_boxes: _containers.RepeatedScalarFieldContainer[InputReader.BoxFlag]
-    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., coco_input_reader: _Optional[_Union[CocoInputReader, _Mapping]] = ..., voc_input_reader: _Optional[_Union[VocInputReader, _Mapping]] = ..., yolo_input_reader: _Optional[_Union[YoloInputReader, _Mapping]] = ..., folder_input_reader: _Optional[_Union[FolderInputReader, _Mapping]] = ..., mask_input_reader: _Optional[_Union[MaskInputReader, _Mapping]] = ..., instance_input_reader: _Optional[_Union[InstanceInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., coco_input_reader: _Optional[_Union[CocoInputReader, _Mapping]] = ..., voc_input_reader: _Optional[_Union[VocInputReader, _Mapping]] = ..., yolo_input_reader: _Optional[_Union[YoloInputReader, _Mapping]] = ..., folder_input_reader: _Optional[_Union[FolderInputReader, _Mapping]] = ..., mask_input_reader: _Optional[_Union[MaskInputReader, _Mapping]] = ..., instance_input_reader: _Optional[_Union[InstanceInputReader, _Mapping]] = ..., labelme_input_reader: _Optional[_Union[LabelmeInputReader, _Mapping]] = ..., panoptic_input_reader: _Optional[_Union[PanopticInputReader, _Mapping]] = ..., csv_input_reader: _Optional[_Union[CsvInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...) -> None: ...
 
 class TFRecordInputReader(_message.Message):
     __slots__ = ("input_path",)
@@ -178,16 +184,18 @@ class FileOptions(_message.Message):
     def __init__(self, list_path: _Optional[_Iterable[str]] = ..., split: _Optional[str] = ..., part: _Optional[str] = ..., seed: _Optional[int] = ..., ignore_exif: bool = ..., bits: _Optional[int] = ...) -> None: ...
 
 class CocoInputReader(_message.Message):
-    __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes")
+    __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes", "class_masks")
     IMAGE_PATH_FIELD_NUMBER: _ClassVar[int]
     ANNOTATION_PATH_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     ROTATED_BOXES_FIELD_NUMBER: _ClassVar[int]
+    CLASS_MASKS_FIELD_NUMBER: _ClassVar[int]
     image_path: _containers.RepeatedScalarFieldContainer[str]
     annotation_path: _containers.RepeatedScalarFieldContainer[str]
     options: FileOptions
     rotated_boxes: bool
-    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., rotated_boxes: bool = ...) -> None: ...
+    class_masks: bool
+    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., rotated_boxes: bool = ..., class_masks: bool = ...) -> None: ...
 
 class VocInputReader(_message.Message):
     __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes")
@@ -202,18 +210,20 @@ class VocInputReader(_message.Message):
     def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., rotated_boxes: bool = ...) -> None: ...
 
 class YoloInputReader(_message.Message):
-    __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes", "names_path")
+    __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes", "names_path", "class_masks")
     IMAGE_PATH_FIELD_NUMBER: _ClassVar[int]
     ANNOTATION_PATH_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     ROTATED_BOXES_FIELD_NUMBER: _ClassVar[int]
     NAMES_PATH_FIELD_NUMBER: _ClassVar[int]
+    CLASS_MASKS_FIELD_NUMBER: _ClassVar[int]
     image_path: _containers.RepeatedScalarFieldContainer[str]
     annotation_path: _containers.RepeatedScalarFieldContainer[str]
     options: FileOptions
     rotated_boxes: bool
     names_path: str
-    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., rotated_boxes: bool = ..., names_path: _Optional[str] = ...) -> None: ...
+    class_masks: bool
+    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., rotated_boxes: bool = ..., names_path: _Optional[str] = ..., class_masks: bool = ...) -> None: ...
 
 class FolderInputReader(_message.Message):
     __slots__ = ("image_path", "options")
@@ -260,6 +270,40 @@ class InstanceInputReader(_message.Message):
     image_suffix: str
     annotation_suffix: str
     def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., class_name: _Optional[str] = ..., ignore_label: _Optional[str] = ..., image_suffix: _Optional[str] = ..., annotation_suffix: _Optional[str] = ...) -> None: ...
+
+class LabelmeInputReader(_message.Message):
+    __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes", "class_masks")
+    IMAGE_PATH_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_PATH_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    ROTATED_BOXES_FIELD_NUMBER: _ClassVar[int]
+    CLASS_MASKS_FIELD_NUMBER: _ClassVar[int]
+    image_path: _containers.RepeatedScalarFieldContainer[str]
+    annotation_path: _containers.RepeatedScalarFieldContainer[str]
+    options: FileOptions
+    rotated_boxes: bool
+    class_masks: bool
+    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ..., rotated_boxes: bool = ..., class_masks: bool = ...) -> None: ...
+
+class PanopticInputReader(_message.Message):
+    __slots__ = ("image_path", "annotation_path", "options")
+    IMAGE_PATH_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_PATH_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    image_path: _containers.RepeatedScalarFieldContainer[str]
+    annotation_path: _containers.RepeatedScalarFieldContainer[str]
+    options: FileOptions
+    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ...) -> None: ...
+
+class CsvInputReader(_message.Message):
+    __slots__ = ("image_path", "annotation_path", "options")
+    IMAGE_PATH_FIELD_NUMBER: _ClassVar[int]
+    ANNOTATION_PATH_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    image_path: _containers.RepeatedScalarFieldContainer[str]
+    annotation_path: _containers.RepeatedScalarFieldContainer[str]
+    options: FileOptions
+    def __init__(self, image_path: _Optional[_Iterable[str]] = ..., annotation_path: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[FileOptions, _Mapping]] = ...) -> None: ...
 
 class ExternalInputReader(_message.Message):
     __slots__ = ()

@@ -10,7 +10,6 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class SharedRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NOT_SHARED: _ClassVar[SharedRule]
-    BOXES_AND_KEYPOINTS: _ClassVar[SharedRule]
     LOSSES_BY_ANCHOR: _ClassVar[SharedRule]
     LOSS_OF_ANCHORS: _ClassVar[SharedRule]
     LOSS_OF_HEAT_MAPS: _ClassVar[SharedRule]
@@ -19,8 +18,8 @@ class SharedRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ONE_COMPUTATION: _ClassVar[SharedRule]
     SECOND_STAGE_HEAD: _ClassVar[SharedRule]
     SINGLE_SHOT_HEAD: _ClassVar[SharedRule]
+    STEP_OF_OBJECTS: _ClassVar[SharedRule]
 NOT_SHARED: SharedRule
-BOXES_AND_KEYPOINTS: SharedRule
 LOSSES_BY_ANCHOR: SharedRule
 LOSS_OF_ANCHORS: SharedRule
 LOSS_OF_HEAT_MAPS: SharedRule
@@ -29,6 +28,7 @@ OBJECTS_ONLY: SharedRule
 ONE_COMPUTATION: SharedRule
 SECOND_STAGE_HEAD: SharedRule
 SINGLE_SHOT_HEAD: SharedRule
+STEP_OF_OBJECTS: SharedRule
 RULE_FIELD_NUMBER: _ClassVar[int]
 rule: _descriptor.FieldDescriptor
 PARTS_FIELD_NUMBER: _ClassVar[int]

@@ -139,18 +139,20 @@ class DensePredictionCell(_message.Message):
     def __init__(self, branches: _Optional[_Iterable[_Union[DensePredictionCell.Branch, _Mapping]]] = ..., json_path: _Optional[str] = ..., num_filters: _Optional[int] = ..., separable_convolution: bool = ..., batch_norm_decay: _Optional[float] = ..., dropout_keep_prob: _Optional[float] = ...) -> None: ...
 
 class SegmentationDecoder(_message.Message):
-    __slots__ = ("output_strides", "separable_convolution", "num_filters", "sum_merge", "output_is_logits")
+    __slots__ = ("output_strides", "separable_convolution", "num_filters", "sum_merge", "output_is_logits", "unet_filters")
     OUTPUT_STRIDES_FIELD_NUMBER: _ClassVar[int]
     SEPARABLE_CONVOLUTION_FIELD_NUMBER: _ClassVar[int]
     NUM_FILTERS_FIELD_NUMBER: _ClassVar[int]
     SUM_MERGE_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_IS_LOGITS_FIELD_NUMBER: _ClassVar[int]
+    UNET_FILTERS_FIELD_NUMBER: _ClassVar[int]
     output_strides: _containers.RepeatedScalarFieldContainer[int]
     separable_convolution: bool
     num_filters: int
     sum_merge: bool
     output_is_logits: bool
-    def __init__(self, output_strides: _Optional[_Iterable[int]] = ..., separable_convolution: bool = ..., num_filters: _Optional[int] = ..., sum_merge: bool = ..., output_is_logits: bool = ...) -> None: ...
+    unet_filters: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, output_strides: _Optional[_Iterable[int]] = ..., separable_convolution: bool = ..., num_filters: _Optional[int] = ..., sum_merge: bool = ..., output_is_logits: bool = ..., unet_filters: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SegmentationPreprocessing(_message.Message):
     __slots__ = ("min_resize_value", "max_resize_value", "resize_factor", "keep_aspect_ratio", "min_scale_factor", "max_scale_factor", "scale_factor_step_size", "flip_probability", "max_rotation_degrees", "max_brightness_change", "max_motion_blur_length", "motion_blur_probability", "max_contrast_factor", "max_saturation_factor")

@@ -37,6 +37,7 @@ RUN_BY = {
     'README.md': 'tests/test_docs.py',
     'docs/deployment.md': 'tests/test_files_for_devices.py',
     'docs/external_task.md': 'tests/test_external_task.py',
+    'docs/prediction.md': 'tests/test_prediction_page.py',
     'docs/python.md': 'tests/test_estimator_api.py',
     'docs/versions.md': 'tests/test_docs.py',
 }

@@ -131,8 +131,12 @@ CASES = {
 ALL_TASKS = bool(os.environ.get('ALL_TASKS'))
 
 
+def names_of(*names):
+    return list(CASES) if ALL_TASKS else names
+
+
 def of_tasks(*names):
-    return pytest.mark.parametrize('case', list(CASES) if ALL_TASKS else names, indirect=True)
+    return pytest.mark.parametrize('case', names_of(*names), indirect=True)
 
 
 each_task = of_tasks(*CASES)
@@ -198,8 +202,11 @@ def test_a_saved_model_answers_as_predict_does(case, tmp_path):
             np.testing.assert_allclose(value, one[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-@two_tasks
-@pytest.mark.parametrize('use_averages', [False, True])
+@pytest.mark.parametrize(
+    ('case', 'use_averages'),
+    [('classification', False), *((name, True) for name in names_of('classification', 'ssd'))],
+    indirect=['case'],
+)
 def test_graphs_of_all_modes_share_one_set_of_variables(case, tmp_path, use_averages):
     config = type(case.config)()
     config.CopyFrom(case.config)

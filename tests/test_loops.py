@@ -26,9 +26,9 @@ from tests.estimator_lib.distribution.curve_cases import losses
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Data and steps: of what is the same for all tasks, a network of few layers makes 100.
+# Data and steps: of what is the same for all tasks, a network of few layers makes 40.
 CASES = {
-    'classification': (tiny_data, 100),
+    'classification': (tiny_data, 40),
     'single-shot detection': (tiny_detection, 4),
     'two-stage detection': (tiny_two_stage, 3),
     'segmentation': (tiny_segmentation, 4),
@@ -47,7 +47,7 @@ train_config {
   gradient_clipping_by_norm: 10.0
   bias_grad_multiplier: 2.0
   checkpoints { save_every_n_steps: 1000 }
-  progress { summary_every_n_steps: 1 every_n_steps: 50 }
+  progress { summary_every_n_steps: 1 every_n_steps: 20 }
 }
 """
 
@@ -111,7 +111,7 @@ def test_both_loops_have_the_same_losses_and_checkpoints(runs_of, name):
 @pytest.mark.parametrize('first, other', [LOOPS, LOOPS[::-1]])
 def test_a_run_of_one_loop_goes_on_with_the_other(runs_of, first, other):
     runs = runs_of('classification')
-    model_dir = runs.run(f'first_{first}', (first, 47), (other, runs.steps))
+    model_dir = runs.run(f'first_{first}', (first, 17), (other, runs.steps))
     np.testing.assert_allclose(losses(model_dir), losses(runs.whole['ESTIMATOR']), rtol=1e-4)
     check_same_checkpoint(model_dir, runs.whole['ESTIMATOR'])
 

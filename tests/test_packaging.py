@@ -2,6 +2,7 @@
 
 import configparser
 import email
+import json
 import os
 import pathlib
 import shutil
@@ -113,12 +114,11 @@ def test_each_python_has_its_tensorflow(installed, python, chosen, others):
     assert '8.0.0' not in specifier('protobuf') and '7.36.2' in specifier('protobuf')
 
 
-# Asks each function MODULE:NAME of the command line for its help, as its script would.
-HELPS = """
-import importlib, sys
-targets = sys.argv[1:]
-sys.argv[1:] = ['--help']
-for target in targets:
+# Calls functions MODULE:NAME with arguments, each as its script would, in one process.
+CALLS = """
+import importlib, json, sys
+for target, arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
     module, function = target.split(':')
     try:
         status = getattr(importlib.import_module(module), function)()
@@ -128,7 +128,8 @@ for target in targets:
 """
 
 
-def test_console_scripts_are_functions_of_the_wheel(installed, tmp_path):
+def test_console_scripts_work_far_from_the_checkout(installed, tmp_path):
+    """Each gives its help, and one checks a built-in config."""
     (info,) = installed.glob('*.dist-info')
     parser = configparser.ConfigParser()
     parser.read(info / 'entry_points.txt')
@@ -140,28 +141,22 @@ def test_console_scripts_are_functions_of_the_wheel(installed, tmp_path):
         'launch-local',
         'run-train-eval',
     ]
-    helped = run(installed, tmp_path, '-c', HELPS, *commands.values())
-    assert helped.returncode == 0, helped.stderr
-    *said, nothing = helped.stdout.split('ended with 0\n')
-    assert len(said) == 5 and all('--' in one for one in said) and not nothing, helped.stdout
-
-
-def test_a_builtin_config_is_checked_far_from_the_checkout(installed, tmp_path):
     tiny_data.write_all(tmp_path)
-    checked = run(
-        installed,
-        tmp_path,
-        '-m',
-        'run_train_eval',
+    check = [
         '--mode=check',
         '--pipeline_config_path=builtin:signs_mobilenet_v1',
         '--set=train_input_reader.tf_record_input_reader.input_path=["train.tfrecord"]',
         '--set=eval_input_reader.0.tf_record_input_reader.input_path=["val.tfrecord"]',
         '--set=train_input_reader.label_map_path=label_map.pbtxt',
         '--set=eval_input_reader.0.label_map_path=label_map.pbtxt',
-    )
-    assert checked.returncode == 0, checked.stderr
-    assert '24 examples' in checked.stdout and 'steps: ' in checked.stdout
+    ]
+    calls = [(target, ['--help']) for target in commands.values()]
+    calls.append((commands['run-train-eval'], check))
+    called = run(installed, tmp_path, '-c', CALLS, json.dumps(calls))
+    assert called.returncode == 0, called.stderr
+    *helped, checked, nothing = called.stdout.split('ended with 0\n')
+    assert len(helped) == 5 and all('--' in one for one in helped) and not nothing, called.stdout
+    assert '24 examples' in checked and 'steps: ' in checked
 
 
 def other_python(code, version):

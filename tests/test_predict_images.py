@@ -329,7 +329,9 @@ def test_a_video_becomes_an_annotated_one_and_a_line_for_each_frame(detector, tm
     clip = test_videos.write_video(tmp_path / 'clip.mp4', 10)
     flags = ['--score_threshold=0', '--top_k=3']
     assert predict(detector, clip, tmp_path / 'out', *flags) == 0
-    assert f'videos predicted: 1, skipped: 0; {tmp_path / "out"}' in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert f'videos predicted: 1, skipped: 0; {tmp_path / "out"}' in said.out
+    assert 'frame/s' not in said.err  # not a terminal
     names = sorted(path.name for path in (tmp_path / 'out').iterdir())
     assert names == ['clip.jsonl', 'clip.mp4']
     lines = [json.loads(line) for line in (tmp_path / 'out' / 'clip.jsonl').open()]
@@ -376,6 +378,18 @@ BAD_VIDEOS = {
     'a remote folder': (['--output_dir=gs://a/b'], 'expected local paths with videos'),
     'images too': (['--images={tmp}/*.*'], 'is a video, and there are images too; expected one'),
     'a file that is none': (['--images={tmp}/bad/a.mov'], 'a.mov: the video cannot be read'),
+    'an empty file': (['--images={tmp}/bad/b.mp4'], 'b.mp4: the file is empty; expected a video'),
+    'no frames': (['--images={tmp}/bad/c.avi'], 'no frame of the video can be decoded'),
+    'a list of both': (['--images={tmp}/list.txt'], 'is a video, and there are images too'),
+    'too small tiles': (
+        ['--tile=64', '--overlap=64'],
+        '--overlap is 64; expected less than --tile',
+    ),
+    'tiles of a classifier': (
+        ['--tile=40', '--overlap=8'],
+        'for tiles cannot be put together; leave',
+    ),
+    'an impossible rank': (['--top_k=0'], 'top_k'),
     'a missing file': (['--images={tmp}/no.mp4'], "--images: no file matches '{tmp}/no.mp4'"),
 }
 
@@ -391,6 +405,9 @@ def test_bad_input_of_videos_gets_one_sentence(case, classifier, tmp_path, capsy
     save_images(tmp_path, 1)
     (tmp_path / 'bad').mkdir()
     (tmp_path / 'bad' / 'a.mov').write_bytes(b'no video')
+    (tmp_path / 'bad' / 'b.mp4').touch()
+    test_videos.write_video(tmp_path / 'bad' / 'c.avi', 0)
+    (tmp_path / 'list.txt').write_text('000.png\nclip.mp4\n')
     assert predict(classifier, clip, tmp_path / 'out', *flags) == 2
     said = capsys.readouterr().err
     assert expected.replace('{tmp}', str(tmp_path)) in said and 'Traceback' not in said
@@ -402,6 +419,12 @@ def test_opencv_that_is_not_installed_is_named(classifier, tmp_path, capsys, mon
     assert predict(classifier, tmp_path / 'clip.mp4', tmp_path / 'out') == 2
     said = capsys.readouterr().err
     assert "pip install 'vision-model-fns[video]'" in said and 'Traceback' not in said
+
+
+def test_opencv_is_imported_for_videos_only(classifier, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'cv2', None)
+    folder = save_images(tmp_path / 'images', 1)
+    assert predict(classifier, folder, tmp_path / 'out') == 0
 
 
 def test_predict_needs_a_model(tmp_path, capsys):

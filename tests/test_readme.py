@@ -21,6 +21,7 @@ from protos import (
     optimizer_pb2,
 )
 from tests import tiny_center_net, tiny_detection, tiny_rotated, tiny_two_stage
+from tests.model_fns.detection.test_rules import configs, refused_paths
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text()
@@ -89,6 +90,12 @@ def with_rest(text):
     config = detector()
     text_format.Merge(text, config)
     return config
+
+
+def augmentation(name):
+    config = parsed(CLASSIFIER % ('lenet', '')) if name == 'cutmix' else detector()
+    text = f'train_config {{ data_augmentation_options {{ {chosen(name)} }} }}'
+    return text_format.Merge(text, config)
 
 
 def extractor_config(kind):
@@ -181,7 +188,7 @@ def center_net_extractors():
 def detection_metrics():
     from model_fns.detection.metrics import METRICS_SETS
 
-    return [*METRICS_SETS, 'coco_mask_metrics', 'coco_keypoint_metrics', 'lvis_mask_metrics']
+    return [*METRICS_SETS, 'coco_mask_metrics', 'coco_keypoint_metrics', 'coco_panoptic_metrics']
 
 
 def segmentation_backbones():
@@ -213,9 +220,7 @@ ASKED = {
     ),
     'augmentations': (
         lambda: members(augmentation_pb2.PreprocessingStep, 'preprocessing_step'),
-        lambda name: with_rest(
-            f'train_config {{ data_augmentation_options {{ {chosen(name)} }} }}'
-        ),
+        augmentation,
     ),
     'detection metrics': (
         detection_metrics,
@@ -342,3 +347,31 @@ def test_the_short_table_counts_right():
 def test_the_readme_is_short():
     text = re.sub(r'```.*?```', '', README, flags=re.DOTALL)
     assert len(text.split()) <= 1300
+
+
+def published_rows():
+    """Return what the table of published configs says of each."""
+    return dict(re.findall(r'^\| `(\w[\w-]*_\w+-?\d*)` \| (.*) \|$', SUPPORTED, re.MULTILINE))
+
+
+def test_published_configs_are_listed(shared):
+    text = (shared / 'spec' / 'tf2_config_names.txt').read_text()
+    names = {line.strip() for line in text.splitlines() if line.strip() and line[0] != '#'}
+    assert set(published_rows()) == names
+
+
+def test_published_configs_are_accepted_as_listed(shared):
+    rows = published_rows()
+    paths = sorted((shared / 'configs' / 'tf2').glob('*.config'))
+    accepted = {name for name, config in configs().items() if not refused_paths(config, 'export')}
+    for path in paths:
+        assert rows[path.stem] == 'accepted'
+        assert f'tf2/{path.stem}' in accepted, path.stem
+
+
+def test_configs_with_a_second_network_for_masks_are_refused_as_listed():
+    config = parsed(tiny_center_net.MODEL)
+    config.model.center_net.deepmac_mask_estimation.SetInParent()
+    assert refused_paths(config, 'export') == ['model.center_net.deepmac_mask_estimation']
+    refused = [name for name, said in published_rows().items() if said.startswith('refused')]
+    assert len(refused) == 4 and all('deepmac' in name for name in refused)

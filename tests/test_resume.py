@@ -19,6 +19,10 @@ pytestmark = pytest.mark.usefixtures('forked_processes')
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEPS = 18
+# Partners of mixed images have to be the same ones after a resume.
+MIXTURES = """train_config {
+  data_augmentation_options { mixup { probability: 0.5 } } data_augmentation_options { cutmix {} }
+}"""
 EVERY = 4  # steps from one checkpoint to the next
 
 
@@ -32,6 +36,7 @@ def flags(data, model_dir, mode='train'):
         f'--set=train_config.checkpoints.save_every_n_steps={EVERY}',
         '--set=train_config.random_seed=7',
         '--set=export_config.final.enabled=false',
+        f'--config_override={MIXTURES}',
     ]
 
 

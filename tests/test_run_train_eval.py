@@ -683,6 +683,7 @@ sample_1_of_n_eval_on_train_examples=5    x_x_____
 saved_model_dir=a                         ____x___
 score_threshold=0                         ____x___
 set=a=1
+show_augmented=9                          _____x__
 signature_name=a                          ___xx___
 tile=64                                   ____x___
 top_k=1                                   ____x___

@@ -1,12 +1,13 @@
 """Measurement of what an analysis adds to an evaluation: seconds and memory.
 
-    python -m benchmarks.serving.analysis [--model=ssd_mobilenet_v1_coco] [--images=300]
+    python -m benchmarks.serving.analysis [--task=detection] [--images=300]
 
-A detector is evaluated with and without `--analyze`, alternating, each time in a new process.
-Reported are the median seconds of both: of the whole process, of the evaluation alone, and of the
-processor in it; what the analysis adds; and the peak memory of both (MiB). Also the bytes that the
-analyzer keeps of an image with 100 detections, measured by tracemalloc, and what that is for
-100,000 images (MiB).
+A model is evaluated with and without `--analyze`, alternating, each time in a new process: a
+published detector (`--model`), MobileNet V1 at 224 pixels (`--task=classification`), or DeepLab
+with MobileNet V2 at 513 pixels (`--task=segmentation`). Reported are the median seconds of both: of
+the whole process, of the evaluation alone, and of the processor in each; what the analysis adds;
+and the peak memory of both (MiB). Of a detector also the bytes that the analyzer keeps of an image
+with 100 detections, measured by tracemalloc, and what that is for 100,000 images (MiB).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -27,6 +29,33 @@ from benchmarks import measuring, scenes
 _CHILD = '--child'
 _DETECTIONS = 100
 _OBJECTS = 7
+
+_DETECTION = 'detection'
+# By task: the side of the images, and the model.
+_MODELS = {
+    'classification': (
+        320,
+        """classification {
+             num_classes: 8 labels_offset: 1 image_height: 224 image_width: 224
+             backbone { name: "mobilenet_v1" } }""",
+    ),
+    'segmentation': (
+        480,
+        """segmentation {
+             num_classes: 9 crop_height: 513 crop_width: 513
+             backbone { name: "mobilenet_v2" output_stride: 16 } aspp {} }""",
+    ),
+}
+_TRAINING = """
+    train_config {
+      batch_size: 2
+      optimizer {
+        adam_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.001 } } }
+        use_moving_average: false
+      }
+    }
+    eval_config { batch_size: 8 }
+"""
 
 
 def peak_bytes() -> float:
@@ -49,6 +78,7 @@ def evaluate(config_path: str, model_dir: str, analyze: bool) -> Dict[str, float
     return {
         'seconds': time.monotonic() - wall,
         'cpu_seconds': time.process_time() - cpu,
+        'command_cpu_seconds': time.process_time(),
         'peak_mebibytes': peak_bytes() / 2**20,
     }
 
@@ -95,6 +125,31 @@ def kept_bytes(images: int = 500) -> float:
     return (after - before) / images
 
 
+def create_config(task: str, model: str, images: int, folder: str) -> Any:
+    """Write records of synthetic scenes; return the config of a model that reads them."""
+    if task == _DETECTION:
+        return scenes.load_config(model, scenes.write_records(folder, images), 3)
+    import numpy as np
+
+    from estimator_lib import config as config_lib
+    from model_fns.datasets import demo
+
+    size, text = _MODELS[task]
+    data = demo.DemoDataset(pathlib.Path(folder))
+    os.makedirs(os.path.join(folder, task))
+    counts = {'train': 1, 'val': images}
+    subset = demo.Subset(size, 6, (0.16, 0.38), np.pi, counts, {'train': 1, 'val': 1})
+    demo.write(data, {task: subset})
+    readers = [
+        f'{reader} {{ label_map_path: "{data.label_map}" '
+        f'tf_record_input_reader {{ input_path: "{data.pattern(task, split)}" }} }}'
+        for reader, split in (('train_input_reader', 'train'), ('eval_input_reader', 'val'))
+    ]
+    return config_lib.parse_pipeline_config(
+        f'model {{ {text} }} {_TRAINING} {" ".join(readers)}', task
+    )
+
+
 def measure(config_path: str, model_dir: str, repeats: int) -> Dict[str, float]:
     """Measure evaluations with and without analysis, in processes of their own."""
     runs: Dict[bool, List[Dict[str, float]]] = {False: [], True: []}
@@ -115,9 +170,7 @@ def measure(config_path: str, model_dir: str, repeats: int) -> Dict[str, float]:
         is_memory = key == 'peak_mebibytes'
         added = analyzed - plain if is_memory else analyzed / plain - 1
         results[f'{key}_added' if is_memory else f'{key}_added_fraction'] = added
-    kept = kept_bytes()
-    mebibytes = 100_000 * kept / 2**20
-    return {**results, 'kept_bytes_per_image': kept, 'mebibytes_of_100000_images': mebibytes}
+    return results
 
 
 def main() -> None:
@@ -128,19 +181,23 @@ def main() -> None:
         print(json.dumps(evaluate(config_path, model_dir, analyze == '1')))
         return
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
+    parser.add_argument('--task', choices=[_DETECTION, *_MODELS], default=_DETECTION)
+    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a published detector')
     parser.add_argument('--images', type=int, default=300, help='of an evaluation')
     parser.add_argument('--repeats', type=int, default=3, help='of each evaluation')
     parser.add_argument('--output', default='benchmark_analysis.json', help='the JSON')
     arguments = parser.parse_args()
     measuring.quiet()
     with tempfile.TemporaryDirectory() as folder:
-        paths = scenes.write_records(folder, arguments.images)
-        config = scenes.load_config(arguments.model, paths, 3)
+        config = create_config(arguments.task, arguments.model, arguments.images, folder)
         model_dir = os.path.join(folder, 'run')
         scenes.train_one_step(config, model_dir)
         config_path = os.path.join(model_dir, 'pipeline.config')
         results = measure(config_path, model_dir, arguments.repeats)
+    if arguments.task == _DETECTION:
+        kept = kept_bytes()
+        results['kept_bytes_per_image'] = kept
+        results['mebibytes_of_100000_images'] = 100_000 * kept / 2**20
     measuring.report(results, arguments.output)
 
 

@@ -78,9 +78,12 @@ h3 { font-size: 0.95rem; margin: 1.5rem 0 0.5rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 1.5rem 2rem; margin-top: 1.25rem; }
 figure { margin: 0; min-width: 0; }
 .figures figure { flex: 0 1 var(--width); max-width: 100%; }
-figcaption { font-weight: 600; font-size: 0.95rem; margin-bottom: 0.4rem; }
+figcaption {
+  font-weight: 600; font-size: 0.95rem; margin-bottom: 0.4rem; overflow-wrap: anywhere;
+}
 figcaption small { display: block; }
-.drawing svg { display: block; width: 100%; height: auto; }
+.drawing { overflow-x: auto; }
+.drawing svg { display: block; width: 100%; height: auto; min-width: calc(var(--width) * 0.6); }
 .scroll {
   overflow: auto; max-height: 30rem; border: 1px solid var(--line); border-radius: 8px;
   width: fit-content; max-width: 100%;
@@ -128,6 +131,9 @@ dialog img { display: block; max-width: 98vw; max-height: 96vh; cursor: zoom-out
   .cards { grid-template-columns: 1fr; }
   .tiles { grid-template-columns: repeat(2, 1fr); }
   th, td { padding: 0.4rem 0.6rem; }
+  th:first-child, td:first-child {
+    white-space: normal; overflow-wrap: break-word; max-width: 45vw;
+  }
 }
 @media print {
   nav { display: none; } section { break-inside: avoid; } .scroll { max-height: none; }

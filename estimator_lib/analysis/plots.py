@@ -49,7 +49,7 @@ def confusion_matrix(
         for (row, column), value in np.ndenumerate(values):
             if value:
                 text = f'{value:.2f}' if normalized else f'{value:g}'
-                drawn = axes.text(column, row, text, ha='center', va='center', fontsize=8)
+                drawn = axes.text(column, row, text, ha='center', va='center', fontsize=9)
                 if value > 0.6 * most:
                     drawn.set_color('white')
 
@@ -73,7 +73,8 @@ def curves(
     figure.set_size_inches(*_SIZE)
     axes = figure.add_subplot()
     for index, (name, (x, y)) in enumerate(lines.items()):
-        style: Dict[str, Any] = {'linewidth': 1.4, 'label': name}
+        # The first color is nearly that of the main curve.
+        style: Dict[str, Any] = {'linewidth': 1.4, 'label': name, 'color': f'C{index % 9 + 1}'}
         if name == main:
             style = {'linewidth': 2.8, 'label': name, 'color': _ACCENT, 'zorder': 3}
         elif index >= _MOST_CURVES:
@@ -82,7 +83,7 @@ def curves(
     axes.set(xlabel=x_title, ylabel=y_title, xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(alpha=0.25)
     if lines:
-        axes.legend(loc='upper left', bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
+        axes.legend(loc='upper left', bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
 
 
 def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
@@ -97,10 +98,12 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
     figure.set_size_inches(_SIZE[0], 1.0 + 0.28 * max(len(shown), 1))
     axes = figure.add_subplot()
     drawn = axes.barh(range(len(shown)), list(shown.values()), color=_ACCENT)
-    axes.bar_label(drawn, list(map(_short, shown.values())), padding=3, fontsize=8)
+    axes.bar_label(drawn, list(map(_short, shown.values())), padding=3, fontsize=9)
     axes.set_yticks(range(len(shown)), list(shown))
     axes.set(xlabel=title)
     axes.margins(x=0.12)
+    axes.locator_params(axis='x', nbins=5)
+    axes.xaxis.set_major_formatter(lambda value, _: _short(value))
     axes.invert_yaxis()
 
 
@@ -129,7 +132,7 @@ def scatter(
         axis.set_major_formatter('{x:g}')
     axes.set(xlabel=x_title, ylabel=y_title)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=9)
 
 
 def density(figure: Canvas, x: np.ndarray, y: np.ndarray, x_title: str, y_title: str) -> None:
@@ -195,7 +198,7 @@ def reliability(
     upper.bar(centers[known], np.asarray(accuracies)[known], width * 0.92, color=_ACCENT)
     upper.plot(np.asarray(confidences)[known], np.asarray(accuracies)[known], 'o-', color=_SECOND)
     upper.set(ylabel='accuracy', xlim=(0, 1), ylim=(0, 1))
-    upper.legend(frameon=False, fontsize=8)
+    upper.legend(frameon=False, fontsize=9)
     lower.bar(centers, counts, width * 0.92, color='#888')
     lower.set(xlabel='confidence', ylabel='examples')
 

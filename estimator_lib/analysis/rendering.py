@@ -11,7 +11,7 @@ from estimator_lib.analysis.parts import Figure
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
 _DOTS_PER_INCH = 110
 _STYLE: Any = {  # names of settings depend on matplotlib's version
-    'font.size': 9.0,
+    'font.size': 10.0,
     'svg.fonttype': 'none',
     'svg.hashsalt': 'report',
     'axes.spines.top': False,

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import html
 import math
+import re
 import string
 from typing import List, Mapping, Sequence
 
@@ -15,6 +16,7 @@ from estimator_lib.analysis.rendering import Drawing
 
 # Bytes of pictures in the page; the others are links to their files.
 _MOST_BYTES = 12_000_000
+_BREAKS = re.compile(r'(?<=[/_.])(?=[A-Za-z])')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +128,9 @@ def _figure(figure: Figure, drawing: Drawing) -> str:
 
 def _table(table: Table) -> str:
     head = ''.join(
-        f'<th scope="col" aria-sort="none"><button>{html.escape(column)}</button></th>'
-        for column in table.columns
+        f'<th scope="col" aria-sort="none"{_alignment([row[index] for row in table.rows])}>'
+        f'<button>{html.escape(column)}</button></th>'
+        for index, column in enumerate(table.columns)
     )
     body = ''.join(f'<tr>{"".join(map(_cell, row))}</tr>' for row in table.rows)
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ''
@@ -137,11 +140,17 @@ def _table(table: Table) -> str:
     )
 
 
+def _alignment(cells: Sequence[Cell]) -> str:
+    """Return the attribute of a heading above numbers; '' above text."""
+    return '' if any(isinstance(cell, str) for cell in cells) else ' class="number"'
+
+
 def _cell(value: Cell) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return '<td class="number none" data-value="">–</td>'
     if isinstance(value, str):
-        return f'<td>{html.escape(value)}</td>'
+        # On a phone, names of metrics and fields break at these letters.
+        return f'<td>{_BREAKS.sub("<wbr>", html.escape(value))}</td>'
     text = f'{value:,}' if isinstance(value, int) else f'{value:.4g}'
     return f'<td class="number" data-value="{value!r}">{text}</td>'
 

@@ -204,12 +204,21 @@ def _config_section(runs: Sequence[Run]) -> Section:
         'config',
         'Fields that differ',
         ['field', *(run.name for run in runs)],
-        config_differences([hparams.changed_fields(run.config) for run in runs]),
-        'Fields without a value have their default.',
+        config_differences([_fields(run) for run in runs]),
+        'Fields without a value have their default. Paths in the folder of a run begin there.',
     )
     if not table.rows:
         return Section('Config', [], 'The configs are equal.')
     return Section('Config', [table])
+
+
+def _fields(run: Run) -> Dict[str, hparams.Value]:
+    """Return the changed fields; each run has a label map of its own in its folder."""
+    start = os.path.join(run.path, '')
+    return {
+        path: value[len(start) :] if isinstance(value, str) and value.startswith(start) else value
+        for path, value in hparams.changed_fields(run.config).items()
+    }
 
 
 def config_differences(fields: Sequence[Mapping[str, hparams.Value]]) -> List[List[Cell]]:

@@ -108,7 +108,7 @@ class Evaluator:
                 collector.enabled = analyzes
             self._analyzed_step = step if analyzes else None
             self.last_metrics = {
-                each.name: self._evaluate_set(each, checkpoint_path) for each in self._sets
+                each.name: self._evaluate_set(each, checkpoint_path, step) for each in self._sets
             }
             self.last_step = step
             evaluated.write(self._estimator.model_dir, step, self.last_metrics)
@@ -127,11 +127,12 @@ class Evaluator:
         """Draw the curves of the evaluations so far, see `run_records.results`."""
         self._results.draw()
 
-    def _evaluate_set(self, examples: EvaluationSet, checkpoint_path: str) -> Dict[str, float]:
+    def _evaluate_set(
+        self, examples: EvaluationSet, checkpoint_path: str, step: int
+    ) -> Dict[str, float]:
         started = time.monotonic()
         values, first = self._values(examples, checkpoint_path)
         metrics = finish_metrics(self._task, values)
-        step = int(values['global_step'])
         eval_dir = self._estimator.eval_dir(examples.name)
         summaries.write(eval_dir, step, metrics, self._task.draw_metrics(values))
         if examples.name in self._pictures:

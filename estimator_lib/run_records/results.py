@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import importlib
 import itertools
 import logging
 import os
 import time
-from typing import Dict, Mapping, Sequence
+from typing import Dict, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -51,18 +53,17 @@ class Results:
             step: the global step of the checkpoint.
             metrics: the metrics by evaluation set.
         """
-        table = self._read()
         training = self._training_events(checkpoint)
-        values = {
-            **training.summarize(table.last_step_before(step), step),
-            **{
-                f'{EVAL}{name}/{metric}': value
-                for name, numbers in metrics.items()
-                for metric, value in sorted(numbers.items())
-            },
+        evaluated = {
+            f'{EVAL}{name}/{metric}': value
+            for name, numbers in metrics.items()
+            for metric, value in sorted(numbers.items())
         }
-        row = {column: format_cell(value) for column, value in values.items()}
-        results_table.write(self._path, table.with_row({STEP: str(step), TIME: _now(), **row}))
+        with _locked(self._model_dir):
+            table = self._read()
+            values = {**training.summarize(table.last_step_before(step), step), **evaluated}
+            row = {column: format_cell(value) for column, value in values.items()}
+            results_table.write(self._path, table.with_row({STEP: str(step), TIME: _now(), **row}))
 
     def draw_if_due(self) -> None:
         """Draw the curves unless they were drawn in the last minute."""
@@ -115,6 +116,21 @@ class Results:
             if events.exist():
                 break
         return events
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Keep other processes out of a local folder's table, which they could read before a write.
+
+    Remote folders and systems without file locks have none.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            fcntl = importlib.import_module('fcntl')
+            opened = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, opened)  # unlocks, too
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
 
 
 def _now() -> str:

@@ -9,8 +9,8 @@ range.
 
 from __future__ import annotations
 
-from model_fns.augmentation import color, patches
+from model_fns.augmentation import color, erasing, patches
 from model_fns.augmentation.steps import IMAGE_STEPS
 
 # The modules of the steps are imported because they register builders.
-__all__ = ['IMAGE_STEPS', 'color', 'patches']
+__all__ = ['IMAGE_STEPS', 'color', 'erasing', 'patches']

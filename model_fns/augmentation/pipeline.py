@@ -23,19 +23,17 @@ WHERE = 'train_config.data_augmentation_options'
 
 @dataclasses.dataclass(frozen=True)
 class Kinds:
-    """Kinds of `PreprocessingStep` that a task supports.
+    """Kinds of `PreprocessingStep` that a task supports, by the rules of their fields.
 
     Attributes:
         rules: config rules of the task.
         steps: builders of steps.
         mixers: builders of steps that combine several examples.
-        unsupported: why other kinds are refused; a phrase that follows their name.
     """
 
     rules: ConfigRules
     steps: steps.Builders
     mixers: steps.MixerBuilders
-    unsupported: str = 'unknown'
 
     def names(self) -> List[str]:
         """Return the names of all kinds."""
@@ -96,10 +94,6 @@ def build(
         if kind is None:
             raise errors.ConfigError(f'{place}: empty; expected one of {", ".join(kinds.names())}.')
         message_checks.check_message(kinds.rules, option, place)
-        if kind not in kinds.steps and kind not in kinds.mixers:
-            raise errors.ConfigError(
-                f'{place}.{kind}: {kinds.unsupported}; expected one of {", ".join(kinds.names())}.'
-            )
         path = f'{place}.{kind}'
         names.append(kind)
         if kind in kinds.steps:

@@ -21,7 +21,7 @@ from typing import Iterator, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import mobilenet_parts, registry
+from model_fns.backbones import mobilenet_parts, output_strides, registry
 from model_fns.layers import weights
 
 tf1 = tf.compat.v1
@@ -39,6 +39,7 @@ HONORS = (
 )
 
 _STEM_CHANNELS = 32
+_STEM_STRIDE = 2
 _TOP_CHANNELS = 1280
 # Channels between the layers of a gate, by those of the block's input.
 _GATE_RATIO = 0.25
@@ -115,26 +116,34 @@ class Block:
         stride: its own.
         share: its place in the network, from 0 for the first block to nearly 1 for the last: the
             share of the least probability to drop a branch that it has.
+        rate: atrous rate of its filters.
     """
 
     name: str
     stack: Stack
     stride: int
     share: float
+    rate: int = 1
 
 
-def list_blocks(size: Size) -> Tuple[Block, ...]:
-    """Return the blocks of a network, from the image on."""
+def list_blocks(size: Size, output_stride: Optional[int] = None) -> Tuple[Block, ...]:
+    """Return the blocks of a network, from the image on.
+
+    Args:
+        size: which network.
+        output_stride: input size over feature-map size, see `output_strides`; None: 32.
+
+    Raises:
+        errors.ConfigError: the network cannot have that output stride.
+    """
     counts = [math.ceil(stack.blocks * size.depth) for stack in STACKS]
     places = [(number, index) for number, count in enumerate(counts) for index in range(count)]
+    published = [STACKS[number].stride if index == 0 else 1 for number, index in places]
+    # The first convolution strides too.
+    steps = output_strides.atrous_strides([_STEM_STRIDE, *published], output_stride)[1:]
     return tuple(
-        Block(
-            f'stack_{number}/block_{index}',
-            STACKS[number],
-            STACKS[number].stride if index == 0 else 1,
-            place / len(places),
-        )
-        for place, (number, index) in enumerate(places)
+        Block(f'stack_{number}/block_{index}', STACKS[number], stride, place / len(places), rate)
+        for place, ((number, index), (stride, rate)) in enumerate(zip(places, steps))
     )
 
 
@@ -163,7 +172,7 @@ def efficientnet_features(
     Args:
         images: float32 [batch, height, width, channels], normalized.
         style: of all layers.
-        options: those of `HONORS` and `final_endpoint` count.
+        options: those of `HONORS`, `final_endpoint` and `output_stride` count.
         size: which network.
 
     Returns:
@@ -172,10 +181,12 @@ def efficientnet_features(
     Raises:
         ValueError: there is no such final end point.
     """
-    blocks = _leading_blocks(list_blocks(size), options.final_endpoint)
+    blocks = _leading_blocks(list_blocks(size, options.output_stride), options.final_endpoint)
     channels = functools.partial(_channels, size, options)
     with tf1.variable_scope(SCOPE):
-        features = layers.conv2d(images, channels(_STEM_CHANNELS), 3, style, _STEM, stride=2)
+        features = layers.conv2d(
+            images, channels(_STEM_CHANNELS), 3, style, _STEM, stride=_STEM_STRIDE
+        )
         return {_STEM: features, **_run(blocks, features, style, options, channels)}
 
 
@@ -241,7 +252,7 @@ def keras_layers(size: Size) -> Tuple[str, ...]:
 
 def feature_maps(size: Size) -> Mapping[int, str]:
     """Return the name of the last block of each stride, by stride."""
-    maps, stride = {}, 2
+    maps, stride = {}, _STEM_STRIDE
     for block in list_blocks(size):
         stride *= block.stride
         maps[stride] = block.name
@@ -303,12 +314,13 @@ def _block(
     if stack.expansion > 1:
         outputs = layers.conv2d(inputs, depth * stack.expansion, 1, style, 'expand')
     outputs = layers.depthwise_conv2d(
-        outputs, stack.kernel_size, style, 'depthwise', stride=block.stride
+        outputs, stack.kernel_size, style, 'depthwise', stride=block.stride, rate=block.rate
     )
     hidden = max(1, int(depth * _GATE_RATIO))
     outputs = mobilenet_parts.gated(outputs, hidden, style, tf.nn.swish, tf.sigmoid)
     outputs = layers.conv2d(outputs, channels, 1, style.but(activation=None), 'project')
-    if block.stride > 1 or channels != depth:
+    strides = stack.stride > 1 and block.name.endswith('/block_0')  # or is atrous instead
+    if strides or channels != depth:
         return outputs
     kept = layers.dropout(outputs, keep_prob, style.is_training, 'drop_path', whole_examples=True)
     return layers.add(kept, inputs, style)
@@ -339,6 +351,19 @@ def _top(
     }
 
 
+def _segmentation(size: Size) -> registry.Segmentation:
+    """Describe a network for DeepLab: heads read the last block, a decoder earlier ones."""
+    maps = feature_maps(size)
+    return registry.Segmentation(
+        last_end_point=list_blocks(size)[-1].name,
+        decoder_taps={stride: name for stride, name in maps.items() if stride < max(maps)},
+        honors=(*(name for name in HONORS if name != 'dropout_keep_prob'), 'output_stride'),
+        options=registry.Options(output_stride=16, weight_decay=1e-5),
+        normalization=registry.IMAGENET_STANDARDS,
+        mean_pixel=registry.IMAGENET_STANDARDS.means,
+    )
+
+
 def _register(name: str, size: Size) -> None:
     registry.add(
         registry.Network(
@@ -353,6 +378,7 @@ def _register(name: str, size: Size) -> None:
             logits_scopes=(f'{SCOPE}/logits',),
             keras_layers=keras_layers(size),
             image_size=size.image_size,
+            segmentation=_segmentation(size),
             preprocessing='efficientnet',
         )
     )

@@ -225,8 +225,12 @@ def segmentation(network: Sequence[Layer], final_endpoint: str) -> registry.Segm
     maps = feature_maps(network)
     return registry.Segmentation(
         last_end_point=final_endpoint,
-        # Where the features are widest: before they are projected.
-        decoder_taps={stride: f'{maps[stride]}/depthwise_output' for stride in (4, 8, 16)},
+        # Where the features are widest: before they are projected. At stride 2 some networks only
+        # have a convolution.
+        decoder_taps={
+            2: maps[2],
+            **{stride: f'{maps[stride]}/depthwise_output' for stride in (4, 8, 16)},
+        },
         honors=(*(name for name in HONORS if name != 'dropout_keep_prob'), 'channel_divisor'),
         options=registry.Segmentation.options.but(final_endpoint=final_endpoint),
     )

@@ -175,6 +175,8 @@ class Segmentation:
         options: its own value of the options that a config may leave unset.
         normalization: of images.
         mean_pixel: what images are padded with.
+        features: see `Network.features`, where a segmentation network has more of them; None:
+            those.
     """
 
     last_end_point: str
@@ -183,6 +185,7 @@ class Segmentation:
     options: Options = Options(output_stride=16, weight_decay=4e-5)
     normalization: Normalization = Normalization()
     mean_pixel: Color = (127.5, 127.5, 127.5)
+    features: Optional[Callable[[tf.Tensor, layers.LayerStyle, Options], EndPoints]] = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -289,8 +289,11 @@ def _segmentation(name: str) -> registry.Segmentation:
         last_end_point=f'{scope}/block4',
         # The last unit of a block strides: the one before it is the last at that stride.
         decoder_taps={
-            4 * 2**index: f'{scope}/block{index + 1}/unit_{units - 1}/{tap}'
-            for index, units in enumerate(architecture.units[:3])
+            2: f'{scope}/conv1_3' if architecture.beta else f'{scope}/conv1',
+            **{
+                4 * 2**index: f'{scope}/block{index + 1}/unit_{units - 1}/{tap}'
+                for index, units in enumerate(architecture.units[:3])
+            },
         },
         honors=resnet_blocks.HONORS,
         options=registry.Options(

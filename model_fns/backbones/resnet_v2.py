@@ -225,6 +225,39 @@ def _features(
     )
 
 
+def _segmentation_features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
+) -> registry.EndPoints:
+    """Return the feature maps, and the last of them normalized and activated: `postnorm`."""
+    end_points = _features(images, style, options, name)
+    with tf1.variable_scope(name):
+        end_points[f'{name}/postnorm'] = postnorm(end_points[f'{name}/block4'], style)
+    return end_points
+
+
+def _segmentation(name: str) -> registry.Segmentation:
+    """Describe a network for DeepLab: normalization is that of the classifier.
+
+    A decoder refines with sums of units, as detectors do, and with the root at stride 2.
+    """
+    return registry.Segmentation(
+        last_end_point=f'{name}/postnorm',
+        decoder_taps={
+            2: f'{name}/conv1',
+            # The last unit of a block strides: the one before it is the last at that stride.
+            **{
+                4 * 2**index: f'{name}/block{index + 1}/unit_{units - 1}/{bottleneck_v2.__name__}'
+                for index, units in enumerate(ARCHITECTURES[name][:3])
+            },
+        },
+        honors=resnet_blocks.HONORS,
+        options=registry.Options(output_stride=16, weight_decay=1e-4),
+        normalization=registry.IMAGENET_MEANS,
+        mean_pixel=registry.IMAGENET_MEANS.means,
+        features=functools.partial(_segmentation_features, name=name),
+    )
+
+
 def _register(name: str) -> None:
     registry.add(
         registry.Network(
@@ -239,6 +272,7 @@ def _register(name: str) -> None:
             logits_scopes=(f'{name}/logits',),
             preprocessing='vgg',
             keras_layers=keras_layers(ARCHITECTURES[name]),
+            segmentation=_segmentation(name),
         )
     )
 

@@ -12,6 +12,8 @@ from model_fns.structures.images import MAX_PIXELS
 from model_fns.structures.label_map import LabelMap
 
 LABEL = 'label'  # int64 scalar: the index of the logit, from 0
+# float32 [num_classes]: shares of the labels of a mixture of images, where training mixes.
+SHARES = 'label_shares'
 OFFSET_FIELD = 'model.classification.labels_offset'
 
 _KEYS = {
@@ -74,7 +76,7 @@ def decode(
 def split(example: Example) -> Tuple[Features, Labels]:
     """Return features and labels of a prepared example."""
     features = {IMAGE: example[IMAGE], SOURCE_ID: example[SOURCE_ID]}
-    return features, {LABEL: example[LABEL]}
+    return features, {name: example[name] for name in (LABEL, SHARES) if name in example}
 
 
 def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:

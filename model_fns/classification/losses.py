@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Optional, Sequence
 
 import tensorflow as tf
 
@@ -15,6 +15,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     class_weights: Sequence[float] = (),
     focal_gamma: float = 0.0,
+    shares: Optional[tf.Tensor] = None,
 ) -> tf.Tensor:
     """Compute the softmax cross entropy, averaged over the batch.
 
@@ -28,20 +29,31 @@ def cross_entropy(
         class_weights: factors on the loss of each class's examples; empty: 1. The mean is over the
             number of examples, not over their weights.
         focal_gamma: g: a further factor, (1 - probability of the label)^g (Lin et al. 2017).
+        shares: float32 [batch, num_classes]: the loss of an example is the mean of its losses with
+            each label, with these weights, which add up to 1 (Zhang et al. 2018). None: `labels`.
 
     Returns:
         float32 scalar.
     """
-    cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    per_example = cross_entropies
+    if shares is None:
+        cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits
+        )
+    else:
+        cross_entropies = -tf.nn.log_softmax(logits)  # with each of the labels
+    per_label = cross_entropies
     if label_smoothing:
         # Cross entropy is linear in the target: the uniform part needs no one-hot tensor.
-        to_uniform = tf.reduce_mean(-tf.nn.log_softmax(logits), axis=-1)
-        per_example = (1.0 - label_smoothing) * per_example + label_smoothing * to_uniform
+        keepdims = shares is not None
+        to_uniform = tf.reduce_mean(-tf.nn.log_softmax(logits), axis=-1, keepdims=keepdims)
+        per_label = (1.0 - label_smoothing) * per_label + label_smoothing * to_uniform
     if focal_gamma:
         missed = -tf.math.expm1(-cross_entropies)
         # Not at 0, where the power's gradient is infinite for a gamma below 1.
-        per_example *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
+        per_label *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
     if class_weights:
-        per_example *= tf.gather(tf.constant(list(class_weights), tf.float32), labels)
-    return tf.reduce_mean(per_example)
+        weights = tf.constant(list(class_weights), tf.float32)
+        per_label *= tf.gather(weights, labels) if shares is None else weights
+    if shares is not None:
+        per_label = tf.reduce_sum(shares * per_label, axis=-1)
+    return tf.reduce_mean(per_label)

@@ -11,7 +11,7 @@ import abc
 import dataclasses
 import functools
 import math
-from typing import List, Optional, Sequence, Tuple, Type, Union
+from typing import ClassVar, List, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +21,8 @@ from model_fns.backbones.registry import IMAGENET_STANDARDS
 from model_fns.structures import images
 
 FAMILIES: registry.Registry[Type[Family]] = registry.Registry('preprocessing family')
+
+MIRRORING = 'mirroring'
 
 Size = Tuple[int, int]  # height, width
 
@@ -34,14 +36,20 @@ class Family(abc.ABC):
 
     Args:
         use_grayscale: turn images of three channels into one of luminance.
+        mirrors: mirror half of the images for training, where the family does.
     """
 
     use_grayscale: bool = False
+    mirrors: bool = True
 
-    AUGMENTATIONS = ()  # what `train` varies, for people
+    AUGMENTATIONS: ClassVar[Sequence[str]] = ()  # what `distort` varies, for people
 
-    def train(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
-        """Vary one image for training, and convert it to the input of the network.
+    def augmentations(self) -> Sequence[str]:
+        """Return the names of what training varies."""
+        return [name for name in self.AUGMENTATIONS if self.mirrors or name != MIRRORING]
+
+    def distort(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
+        """Vary one image for training.
 
         Args:
             image: uint8 [any height, any width, channels], 3 channels or 1.
@@ -50,9 +58,11 @@ class Family(abc.ABC):
             seed: int64 [2]; the variation is a function of it.
 
         Returns:
-            float32 [height, width, channels].
+            [height, width, channels] of any numeric type: pixels from 0 to 255, for `finish`.
         """
-        return self._finish(self._distort(image, (height, width), seed), image, (height, width))
+        pixels = self._distort(image, (height, width), seed)
+        pixels.set_shape([height, width, image.shape[-1]])
+        return pixels
 
     def evaluate(self, image: tf.Tensor, height: int, width: int) -> tf.Tensor:
         """Convert an image, or a batch of images of one size, to the input of the network.
@@ -66,7 +76,23 @@ class Family(abc.ABC):
         Returns:
             float32 [height, width, channels], or a batch of these.
         """
-        return self._finish(self._frame(image, (height, width)), image, (height, width))
+        pixels = self._frame(image, (height, width))
+        pixels.set_shape([*image.shape[:-3], height, width, image.shape[-1]])
+        return self.finish(pixels)
+
+    def finish(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Convert images of the network's size to its input.
+
+        Args:
+            pixels: [.., height, width, channels] of any numeric type, from 0 to 255.
+
+        Returns:
+            float32 [.., height, width, channels], one channel where grayscale is used.
+        """
+        pixels = tf.cast(pixels, tf.float32)
+        if self.use_grayscale and pixels.shape[-1] == 3:
+            pixels = tf.reduce_sum(pixels * _LUMINANCE, -1, keepdims=True)
+        return self._normalize(pixels)
 
     @abc.abstractmethod
     def _distort(self, image: tf.Tensor, size: Size, seed: tf.Tensor) -> tf.Tensor:
@@ -102,12 +128,12 @@ class Family(abc.ABC):
     def _denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
         """Invert `_normalize`."""
 
-    def _finish(self, pixels: tf.Tensor, image: tf.Tensor, size: Size) -> tf.Tensor:
-        pixels = tf.cast(pixels, tf.float32)
-        pixels.set_shape([*image.shape[:-3], *size, image.shape[-1]])
-        if self.use_grayscale and pixels.shape[-1] == 3:
-            pixels = tf.reduce_sum(pixels * _LUMINANCE, -1, keepdims=True)
-        return self._normalize(pixels)
+    def _mirror(self, image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        """Mirror left and right with a probability of one half, unless `mirrors` is false."""
+        if not self.mirrors:
+            return image
+        # The list of axes is [1] or empty: no conditional is needed.
+        return tf.reverse(image, tf.range(1, 1 + _integer(uniform, 2)))
 
 
 def get_family(
@@ -115,6 +141,7 @@ def get_family(
     where: str = 'preprocessing',
     use_grayscale: bool = False,
     slow_color_distortion: bool = False,
+    mirrors: bool = True,
 ) -> Family:
     """Return the preprocessing of that name.
 
@@ -123,6 +150,7 @@ def get_family(
         where: the config field that named it, for messages.
         use_grayscale: turn images of three channels into one of luminance.
         slow_color_distortion: the richer of the two distortions of `inception`.
+        mirrors: mirror half of the images for training, where the family does.
 
     Raises:
         errors.ConfigError: no such family, or one without a slow color distortion.
@@ -135,7 +163,7 @@ def get_family(
                 f"color distortion; only 'inception' has two."
             )
         family = SlowInception
-    return family(use_grayscale)
+    return family(use_grayscale, mirrors)
 
 
 @FAMILIES.register('inception')
@@ -149,11 +177,11 @@ class Inception(Family):
 
     central_fraction: float = 0.875
 
-    AUGMENTATIONS = ('crops of any size and shape', 'mirroring', 'brightness', 'saturation')
+    AUGMENTATIONS = ('crops of any size and shape', MIRRORING, 'brightness', 'saturation')
 
     def _distort(self, image, size, seed):
         flip, brightness, saturation = _uniforms(seed, 3)
-        crop = _flip(_random_box(image, seed), flip)
+        crop = self._mirror(_random_box(image, seed), flip)
         pixels = images.resize(crop, *size)
         pixels = _shift_brightness(pixels, brightness)
         return tf.clip_by_value(_scale_saturation(pixels, saturation), 0, 255)
@@ -185,7 +213,7 @@ class SlowInception(Inception):
 
     def _distort(self, image, size, seed):
         flip, method, order, *factors = _uniforms(seed, 7)
-        crop = _flip(_random_box(image, seed), flip)
+        crop = self._mirror(_random_box(image, seed), flip)
         pixels = tf.switch_case(
             _integer(method, len(images.RESIZE_METHODS)),
             [functools.partial(_resize, crop, size, name) for name in images.RESIZE_METHODS],
@@ -250,7 +278,7 @@ class Vgg(Family):
 
     short_side: Optional[int] = None
 
-    AUGMENTATIONS = ('scales', 'crops', 'mirroring')
+    AUGMENTATIONS = ('scales', 'crops', MIRRORING)
     MEAN = (123.68, 116.78, 103.94)
 
     def _distort(self, image, size, seed):
@@ -259,7 +287,7 @@ class Vgg(Family):
         resized_size = _scaled_size(image, shortest + _integer(side, shortest + 1))
         rows, columns = tf.unstack(resized_size - size + 1)
         start = tf.stack([_integer(row, rows), _integer(column, columns)])
-        return _flip(_resized_crop(image, resized_size, start, size), flip)
+        return self._mirror(_resized_crop(image, resized_size, start, size), flip)
 
     def _frame(self, image, size):
         resized_size = _scaled_size(image, self._short_side(size))
@@ -309,7 +337,7 @@ class Cifarnet(Family):
 
     padding: int = 4
 
-    AUGMENTATIONS = ('crops', 'mirroring', 'contrast')
+    AUGMENTATIONS = ('crops', MIRRORING, 'contrast')
 
     def _distort(self, image, size, seed):
         row, column, flip, contrast = _uniforms(seed, 4)
@@ -317,7 +345,7 @@ class Cifarnet(Family):
         padding = tf.maximum(self.padding, -(spare // 2))
         rows, columns = tf.unstack(spare + 2 * padding + 1)
         start = tf.stack([_integer(row, rows), _integer(column, columns)]) - padding
-        crop = _flip(images.window(image, start, *size), flip)
+        crop = self._mirror(images.window(image, start, *size), flip)
         # slim also shifts the brightness, which `normalize` undoes exactly.
         return _scale_contrast(tf.cast(crop, tf.float32), _scale_uniform(contrast, 0.2, 1.8))
 
@@ -362,12 +390,6 @@ def _integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
 
 def _resize(image: tf.Tensor, size: Size, method: str) -> tf.Tensor:
     return tf.cast(images.resize(image, *size, method), tf.float32)
-
-
-def _flip(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Flip left and right with a probability of one half."""
-    # The list of axes is [1] or empty: no conditional is needed.
-    return tf.reverse(image, tf.range(1, 1 + _integer(uniform, 2)))
 
 
 def _scaled_size(image: tf.Tensor, short_side: Union[int, tf.Tensor]) -> tf.Tensor:

@@ -23,14 +23,18 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
+    Mixing,
     Shown,
     Task,
     Tensors,
 )
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis, class_report, layers
+from model_fns.augmentation import pipeline
+from model_fns.augmentation.pipeline import Augmentation
 from model_fns.backbones import registry
 from model_fns.classification import (
+    augmentation,
     config_rules,
     inputs,
     losses,
@@ -78,6 +82,7 @@ class ClassificationTask(Task):
         class_weights: see `losses.cross_entropy`.
         focal_gamma: likewise.
         max_pixels: of an image that is decoded.
+        augment: the steps of the config.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class ClassificationTask(Task):
         class_weights: Sequence[float] = (),
         focal_gamma: float = 0.0,
         max_pixels: int = images.MAX_PIXELS,
+        augment: Optional[Augmentation] = None,
     ):
         self._network = network
         self._num_classes = num_classes
@@ -107,6 +113,7 @@ class ClassificationTask(Task):
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
         self._max_pixels = max_pixels
+        self._augmentation = (augment or Augmentation()).after(self._distort)
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -139,6 +146,7 @@ class ClassificationTask(Task):
                 'model.classification.preprocessing',
                 use_grayscale=channels == 1,
                 slow_color_distortion=model.slow_color_distortion,
+                mirrors=model.mirror_images,
             ),
             _options(model, network, config.train_config.num_steps).but(
                 quantization=quantization.from_config(config.graph_rewriter)
@@ -151,6 +159,9 @@ class ClassificationTask(Task):
             class_weights=model.loss.class_weights,
             focal_gamma=model.loss.focal_gamma,
             max_pixels=validation.pixel_limit(config),
+            augment=pipeline.build(
+                config.train_config.data_augmentation_options, augmentation.KINDS
+            ),
         )
 
     @property
@@ -168,22 +179,37 @@ class ClassificationTask(Task):
             self._max_pixels,
         )
 
+    def mixings(self) -> Sequence[Mixing]:
+        """Return the augmentation steps of the config that combine examples."""
+        return self._augmentation.mixings
+
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
-        """Vary the image by the family's preprocessing of training, at the network's size."""
-        image = self._preprocess.train(example[IMAGE], self._height, self._width, seed)
-        return {**example, IMAGE: image}
+        """Apply what follows the last mixing, to images of the network's size.
+
+        The variation by the preprocessing's family comes before all steps of the config.
+        """
+        return self._augmentation(example, seed)
+
+    def _distort(self, example: Example, seed: tf.Tensor) -> Example:
+        """Vary the image by the preprocessing's family, and add shares of labels to be mixed."""
+        image = self._preprocess.distort(example[IMAGE], self._height, self._width, seed)
+        if not self._augmentation.mixings:
+            return {**example, IMAGE: image}
+        shares = tf.one_hot(example[inputs.LABEL], self._num_classes)
+        return {**example, IMAGE: image, inputs.SHARES: shares}
 
     def augmentations(self) -> Sequence[str]:
-        """Return the names of the variations of the preprocessing's family."""
-        return self._preprocess.AUGMENTATIONS
+        """Return the names of the variations of the preprocessing's family, and of the steps."""
+        return [*self._preprocess.augmentations(), *self._augmentation.kinds]
 
     def prepare(self, example: Example, mode: str) -> Tuple[Features, Labels]:
         """Split an example into features and labels: float32 images [height, width, channels]."""
-        if mode != ModeKeys.TRAIN:
+        if mode == ModeKeys.TRAIN:
+            image = self._preprocess.finish(example[IMAGE])
+        else:
             image = self._preprocess.evaluate(example[IMAGE], self._height, self._width)
-            example = {**example, IMAGE: image}
-        example[IMAGE].set_shape([self._height, self._width, self._channels])
-        return inputs.split(example)
+        image.set_shape([self._height, self._width, self._channels])
+        return inputs.split({**example, IMAGE: image})
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Build `LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
@@ -199,8 +225,8 @@ class ClassificationTask(Task):
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
         """Build the cross entropy of each head."""
-        label = labels[inputs.LABEL]
-        options = self._loss_options
+        label, shares = labels[inputs.LABEL], labels.get(inputs.SHARES)
+        options = (*self._loss_options, shares)
         named = {CLASSIFICATION_LOSS: losses.cross_entropy(predictions[LOGITS], label, *options)}
         if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
             auxiliary = losses.cross_entropy(predictions[AUXILIARY_LOGITS], label, *options)
@@ -247,7 +273,7 @@ class ClassificationTask(Task):
         names = self._class_names()
         if not outputs:
             picture = visualization.displayable(features[IMAGE])
-            return visualization.captioned(picture, [names[int(labels[inputs.LABEL])]])
+            return visualization.captioned(picture, _label_lines(labels, names))
         predicted = int(outputs[CLASSES]) - self._labels_offset
         lines = [f'{names[predicted]} {outputs[PROBABILITIES][predicted]:.0%}']
         wrong = False
@@ -378,6 +404,15 @@ class ClassificationTask(Task):
     def _class_names(self) -> List[str]:
         names = {} if self._label_map is None else self._label_map.names
         return list(metrics.class_names(self._num_classes, names, self._labels_offset))
+
+
+def _label_lines(labels: Arrays, names: Sequence[str]) -> List[str]:
+    """Return the name of a label, or the names and shares of the labels of a mixture."""
+    if inputs.SHARES not in labels:
+        return [names[int(labels[inputs.LABEL])]]
+    shares = labels[inputs.SHARES]
+    largest = [index for index in np.argsort(-shares, kind='stable')[:2] if shares[index] > 0]
+    return [f'{names[index]} {shares[index]:.0%}' for index in largest]
 
 
 def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.benchmarking import benchmark
-from estimator_lib.commands import check, outline
+from estimator_lib.commands import augmented_sheet, check, outline
 from estimator_lib.comparison import compare
 from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
@@ -187,10 +187,17 @@ def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
 
 
 def _check(options: RunOptions) -> None:
+    if options.show_augmented and not options.model_dir:
+        raise errors.UserError('--show_augmented writes to --model_dir; expected that flag too.')
     config = flag_configs.load_config(options)
     check.check(
         make_task, config, options.model_dir, check_all=options.check_all, validate=validate
     )
+    if options.show_augmented:
+        path = augmented_sheet.write_sheet(
+            make_task(config), config, options.model_dir, options.show_augmented
+        )
+        print(f'training examples: {path}')
     if options.propose_anchors:
         from model_fns.detection import anchor_proposal  # imports a task
 

@@ -72,6 +72,7 @@ class RunOptions:
 
     # Check.
     check_all: bool = False
+    show_augmented: Optional[int] = None
     propose_anchors: bool = False
 
     def has_default(self, name: str) -> bool:

@@ -118,7 +118,8 @@ def _predict_video(
         lines = stack.enter_context(_open_lines(f'{prefix}.jsonl'))
         pictures = stack.enter_context(videos.VideoWriter(f'{prefix}.mp4', video.rate))
         name = os.path.basename(path)
-        bar = stack.enter_context(tqdm.tqdm(total=video.count, unit='frame', desc=name))
+        bar = tqdm.tqdm(total=video.count, unit='frame', desc=name, disable=None)
+        stack.enter_context(bar)
         stack.callback(described.close)
         for index, frame in enumerate(described):
             values = prediction_files.to_json(frame.values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
 import os
 import posixpath
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -14,8 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.datasets import records, sources
-from model_fns.datasets.annotations import keypoints, polygons
-from model_fns.datasets.files import folder_files
+from model_fns.datasets.annotations import class_maps, json_files, keypoints, polygons
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -47,6 +45,11 @@ class _Object(NamedTuple):
     keypoints: List[float]
     rotated: Optional[np.ndarray] = None
 
+    @property
+    def shape(self) -> class_maps.Shape:
+        """The object's pixels."""
+        return class_maps.Shape(self.class_id, self.mask, self.box, bool(self.is_crowd))
+
 
 class Coco(Source):
     """Images in one folder, with an instances JSON for all of them.
@@ -57,6 +60,7 @@ class Coco(Source):
         include_masks: whether records get each object's mask as a PNG.
         is_rotated: whether records get the smallest rotated box around an object's polygons, in
             place of its axis-aligned box.
+        draws_classes: whether records get the class of each pixel.
     """
 
     def __init__(
@@ -65,11 +69,13 @@ class Coco(Source):
         annotations: str,
         include_masks: bool = True,
         is_rotated: bool = False,
+        draws_classes: bool = False,
     ):
         self._image_folder = image_folder
         self._annotations = annotations
         self._include_masks = include_masks
         self._is_rotated = is_rotated
+        self._draws_classes = draws_classes
         self._categories: Dict[int, Entry] = {}
         self._problems: List[str] = []
         self._notes: List[str] = []
@@ -126,23 +132,16 @@ class Coco(Source):
     def _read(self) -> Dict[str, Any]:
         if not tf.io.gfile.exists(self._annotations):
             raise errors.DataError(f'--annotations: there is no file {self._annotations}.')
-        text = folder_files.read_text(self._annotations)
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise errors.DataError(f'{self._annotations} is not JSON: {error}.') from None
-        for key in ('images', 'annotations', 'categories'):
-            if not isinstance(content, dict) or not isinstance(content.get(key), list):
-                raise errors.DataError(
-                    f'{self._annotations} has no "{key}"; expected an instances file of COCO, with '
-                    'lists of images, annotations and categories.'
-                )
+        expected = 'an instances file of COCO, with lists of images, annotations and categories'
+        content = json_files.read(
+            self._annotations, ['images', 'annotations', 'categories'], expected
+        )
         if any(
             isinstance(entry, dict) and 'segments_info' in entry for entry in content['annotations']
         ):
             raise errors.DataError(
                 f'{self._annotations} is a panoptic file of COCO, whose objects are in PNG files; '
-                'expected an instances file.'
+                'expected --from=panoptic.'
             )
         return content
 
@@ -213,6 +212,9 @@ class Coco(Source):
         if self._include_masks:
             masks = [item.mask for item in objects]
             features.update(polygons.mask_features(masks, boxes, header))
+        if self._draws_classes:
+            shapes = [item.shape for item in objects]
+            features.update(class_maps.class_features(class_maps.draw(shapes, header, classes)))
         if any(item.keypoints for item in objects):
             rows = [item.keypoints for item in objects]
             features.update(keypoints.keypoint_features(rows, header))
@@ -235,7 +237,8 @@ class Coco(Source):
             area = sources.number(entry['area'])
             if area is None or area < 0:
                 raise errors.DataError(f'area is {entry["area"]!r:.40}; expected pixels.')
-        shape = (entry.get('segmentation') or None) if self._include_masks else None
+        is_drawn = self._include_masks or self._draws_classes
+        shape = (entry.get('segmentation') or None) if is_drawn else None
         mask = None if shape is None else polygons.draw(shape, header)
         name = category['name']
         class_id = sources.class_id(classes, name)
@@ -332,4 +335,10 @@ def _rotated_box(entry: Entry, box: Sequence[float], header: images.ImageHeader)
 @sources.SOURCES.register('coco')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.require_annotations(arguments, 'FILE, the instances JSON')
-    return Coco(arguments.images, annotations, not arguments.no_masks, arguments.boxes == 'rotated')
+    return Coco(
+        arguments.images,
+        annotations,
+        not arguments.no_masks,
+        arguments.boxes == 'rotated',
+        arguments.class_masks,
+    )

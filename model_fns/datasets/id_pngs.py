@@ -10,13 +10,13 @@ from typing import Callable, Dict, Iterable, NamedTuple, Optional
 import numpy as np
 
 from estimator_lib import errors
-from model_fns.datasets import codecs, records, sources
+from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import paired
+from model_fns.datasets.annotations.class_maps import class_features as class_features
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item
 from model_fns.structures import id_images, images
 
-MAX_BYTE = 255
 MAX_ID = 65535  # of a PNG of 16 bits
 NO_LABEL = 'none'  # value of `--ignore_label` for no label
 _MOST_LISTED = 10
@@ -105,19 +105,6 @@ def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> D
 def suffixes(arguments: argparse.Namespace) -> Suffixes:
     """Return the flags `--image_suffix` and `--annotation_suffix`."""
     return Suffixes(arguments.image_suffix, arguments.annotation_suffix)
-
-
-def class_features(classes: np.ndarray) -> records.Features:
-    """Return the record features of the pixels' class ids.
-
-    Args:
-        classes: int [height, width].
-    """
-    dtype = np.uint8 if classes.max(initial=0) <= MAX_BYTE else np.uint16
-    return {
-        'image/segmentation/class/encoded': codecs.encode_png(classes.astype(dtype)),
-        'image/segmentation/class/format': 'png',
-    }
 
 
 def listed(values: Iterable[object]) -> str:

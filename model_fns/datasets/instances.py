@@ -11,6 +11,7 @@ from typing import List, Optional, Sequence
 import numpy as np
 
 from model_fns.datasets import codecs, id_pngs, records, sources
+from model_fns.datasets.annotations import class_maps
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
@@ -78,19 +79,13 @@ class Instances(id_pngs.IdPngs):
         masks = [(ids == instance) for instance in instances]
         count = len(masks)
         name = classes.item(class_id).name
-        boxes = np.array([_box(mask) for mask in masks]).reshape(-1, 4)
+        boxes = np.array([class_maps.box_around(mask) for mask in masks]).reshape(-1, 4)
         return {
             **sources.box_features(boxes, [class_id] * count, [name] * count, header),
             'image/object/is_crowd': np.zeros(count, np.int64),
             'image/object/area': areas.astype(np.float32),
             'image/object/mask': [codecs.encode_png(mask.astype(np.uint8)) for mask in masks],
         }
-
-
-def _box(mask: np.ndarray) -> List[int]:
-    """Return ymin, xmin, ymax, xmax in pixels; ymax and xmax are exclusive."""
-    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
-    return [rows[0], columns[0], rows[-1] + 1, columns[-1] + 1]
 
 
 @sources.SOURCES.register('instances')

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data.file_examples import FileExamples, UnusableFileError
-from model_fns.datasets import conversion
+from model_fns.datasets import conversion, sources
 from model_fns.datasets.convert import command
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Problem, Source
@@ -30,6 +30,9 @@ FORMATS = {
     'folder_input_reader': 'folders',
     'mask_input_reader': 'masks',
     'instance_input_reader': 'instances',
+    'labelme_input_reader': 'labelme',
+    'panoptic_input_reader': 'panoptic',
+    'csv_input_reader': 'csv',
 }
 # What messages call a flag of the converter, where the field has another name.
 _FIELDS = {
@@ -44,6 +47,7 @@ _FIELDS = {
     '--exif=ignore': 'options.ignore_exif: true',
     '--exif=apply': 'options.ignore_exif: false',
     '--boxes=rotated': 'rotated_boxes: true',
+    '--from=panoptic': 'panoptic_input_reader',
 }
 # Fields with the names of their flags.
 _SAME_NAMES = (
@@ -138,10 +142,15 @@ def open_files(reader: input_reader_pb2.InputReader, index: int) -> ConvertedFil
     listing = _list_files(reader, index)
     if listing.problems and is_strict:
         raise errors.DataError(
-            f'{_with_fields(conversion.describe(listing.problems))}\nFix them, or set '
+            f'{_with_fields(sources.describe(listing.problems))}\nFix them, or set '
             'corrupt_record_policy: SKIP to leave such files out.'
         )
     return ConvertedFiles(listing, is_strict)
+
+
+def forget_listings() -> None:
+    """List data sets again when they are opened; a process else lists each once."""
+    _list_once.cache_clear()
 
 
 def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
@@ -189,6 +198,8 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield f'--annotations={message.annotation_path[index]}'
     if 'rotated_boxes' in fields and message.rotated_boxes:
         yield '--boxes=rotated'
+    if 'class_masks' in fields and message.class_masks:
+        yield '--class_masks'
     if kind == 'coco_input_reader' and not reader.load_instance_masks:
         yield '--no_masks'
     if 'names_path' in fields and message.names_path:

@@ -11,7 +11,7 @@ import yaml
 
 from estimator_lib import errors
 from model_fns.datasets import records, sources
-from model_fns.datasets.annotations import keypoints, paired, polygons
+from model_fns.datasets.annotations import class_maps, keypoints, paired, polygons
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
@@ -71,6 +71,7 @@ class Yolo(paired.PairedSource):
         shape: of the keypoints; None: there are none.
         is_rotated: whether records get the smallest rotated box around each polygon, in place of
             masks; a box gets the angle 0.
+        draws_classes: whether records get the class of each pixel.
     """
 
     needs_annotation = False
@@ -82,8 +83,10 @@ class Yolo(paired.PairedSource):
         names: Optional[Mapping[int, str]],
         shape: Optional[KeypointShape] = None,
         is_rotated: bool = False,
+        draws_classes: bool = False,
     ):
         super().__init__(image_folder, annotation_folder)
+        self._draws_classes = draws_classes
         self._names = names
         self._shape = shape
         self._is_rotated = is_rotated
@@ -121,6 +124,9 @@ class Yolo(paired.PairedSource):
         features = box_features(boxes, ids, names, header)
         masks = [item.mask for item in objects]
         features.update(polygons.mask_features(masks, boxes, header))
+        if self._draws_classes:
+            shapes = [class_maps.Shape(item.class_id, item.mask, item.box) for item in objects]
+            features.update(class_maps.class_features(class_maps.draw(shapes, header, classes)))
         if any(item.points for item in objects):
             points = [item.points for item in objects]
             features.update(keypoints.keypoint_features(points, header))
@@ -332,4 +338,5 @@ def _from_arguments(arguments: argparse.Namespace) -> Source:
     if path is None or not path.endswith(_YAML_ENDINGS):
         path = find_names_file(annotations, _DATA_FILES)
     shape = read_keypoint_shape(path) if path else None
-    return Yolo(arguments.images, annotations, names, shape, arguments.boxes == 'rotated')
+    is_rotated = arguments.boxes == 'rotated'
+    return Yolo(arguments.images, annotations, names, shape, is_rotated, arguments.class_masks)

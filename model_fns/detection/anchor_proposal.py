@@ -132,7 +132,8 @@ def find_levels(
             float(np.diff(np.unique(np.round(side, 2))).mean()) if np.ptp(side) > 1e-2 else whole
             for side, whole in zip(centers.T, map(float, image_size))
         ]
-        levels.append(Level(shapes, (strides[0], strides[1]), tuple(map(float, centers[0]))))
+        first = (float(centers[0, 0]), float(centers[0, 1]))
+        levels.append(Level(shapes, (strides[0], strides[1]), first))
         start += cells * count
     return levels
 

@@ -274,7 +274,7 @@ def _spread(sides: np.ndarray) -> str:
     )
 
 
-def _without_weights(getter: Callable[..., Any], name: str, **options: Any) -> Any:
+def _replace_weight(getter: Callable[..., Any], name: str, **options: Any) -> Any:
     """Return a placeholder for a weight: anchors depend on shapes, and it is built faster."""
     if options['trainable']:
         return tf1.placeholder(options['dtype'], options['shape'])
@@ -283,7 +283,7 @@ def _without_weights(getter: Callable[..., Any], name: str, **options: Any) -> A
 
 def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Fit]:
     """Compute the fit of anchors to boxes [m, K], in pixels of inputs of a size."""
-    weightless = tf1.variable_scope('', custom_getter=_without_weights)
+    weightless = tf1.variable_scope('', custom_getter=_replace_weight)
     with tf.Graph().as_default(), tf1.Session() as session, weightless:
         tf1.train.create_global_step()
         block = tf1.placeholder(tf.float32, [None, boxes.shape[1]])

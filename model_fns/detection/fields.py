@@ -24,6 +24,7 @@ SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width of the image sen
 # Examples and labels.
 BOXES = 'groundtruth_boxes'  # float32 [n, K], encoded by their family, normalized to the image
 CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
+CLASS_SCORES = 'multiclass_scores'  # float32 [n, C]: what training learns instead of classes
 WEIGHTS = 'groundtruth_weights'  # float32 [n]
 DIFFICULT = 'groundtruth_difficult'  # bool [n]
 IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
@@ -38,11 +39,15 @@ KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
 NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: number of valid rows
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: number of boxes beyond M
 IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: 1 for verified classes
+# float32 [C]: 1 for classes that were verified to be absent, and for those that lack objects.
+ABSENT_CLASSES = 'groundtruth_verified_neg_classes'
+INCOMPLETE_CLASSES = 'groundtruth_not_exhaustive_classes'
 
 # All values with one row per box.
 PER_BOX = (
     BOXES,
     CLASSES,
+    CLASS_SCORES,
     WEIGHTS,
     DIFFICULT,
     IS_CROWD,

@@ -87,7 +87,7 @@ _SYNCHRONIZED = 'sync_batch_norm'
 _COMMON = ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
-        'load_context_features': '',
+        **dict.fromkeys(('load_context_features', 'expand_labels_hierarchy'), ''),
         **dict.fromkeys(('num_keypoints', 'use_keypoint_label_map'), ''),
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },

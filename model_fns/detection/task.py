@@ -476,6 +476,7 @@ class DetectionTask(Task):
             keypoints=keypoints,
             keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
             ignored_coverage=self._reader.ignored_coverage or None,
+            image_classes=labels.get(fields.IMAGE_CLASSES),
         )
 
 

@@ -33,7 +33,10 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
             'instances are found with an instance_center and an offset head; expected both of '
             'them.',
         )
-    if model.evaluation.save_raw_predictions and not config.eval_config.visualization_export_dir:
+    # Modes that do not evaluate get a config without these sections.
+    evaluates = config.HasField('eval_config') or config.eval_input_reader
+    has_folder = bool(config.eval_config.visualization_export_dir)
+    if model.evaluation.save_raw_predictions and evaluates and not has_folder:
         yield Problem(
             f'{where}.evaluation.save_raw_predictions',
             'the files are written beside the pictures, and eval_config.visualization_export_dir '

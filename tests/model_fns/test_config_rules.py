@@ -139,7 +139,7 @@ def test_each_supported_field_is_read_somewhere():
 
 
 BOXES = [
-    'train_config { data_augmentation_options { random_horizontal_flip {} } }',
+    'train_config { data_augmentation_options { ssd_random_crop {} } }',
     'eval_config { metrics_set: "coco_detection_metrics" }',
     'eval_config { super_categories { key: "a" value: "b" } }',
 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from estimator_lib import errors
 from model_fns.datasets import codecs, records, sources
+from model_fns.datasets.annotations import class_maps
 from model_fns.structures import images
 
 # A list of polygons [x, y, x, y, ..] in pixels, or run lengths: `size` and `counts`.
@@ -34,7 +35,8 @@ def mask_features(
         return {}
     features: records.Features = {
         'image/object/mask': [
-            mask or codecs.encode_png(_box_mask(box, header)) for mask, box in zip(masks, boxes)
+            mask or codecs.encode_png(class_maps.box_mask(box, header))
+            for mask, box in zip(masks, boxes)
         ]
     }
     if None in masks:
@@ -120,10 +122,3 @@ def _check_counts(counts: List[Any], header: images.ImageHeader) -> None:
             f'the segmentation counts {sum(numbers):g} pixels; the image has '
             f'{header.height * header.width}.'
         )
-
-
-def _box_mask(box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
-    mask = np.zeros([header.height, header.width], np.uint8)
-    top, left, bottom, right = (max(0, round(side)) for side in box)
-    mask[top:bottom, left:right] = 1
-    return mask

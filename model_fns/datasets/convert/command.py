@@ -27,10 +27,16 @@ from model_fns.datasets import (  # noqa: F401  (they register themselves)
 )
 from model_fns.datasets.beam import runs
 from model_fns.datasets.files import image_lists
+from model_fns.datasets.formats import (  # noqa: F401  (they register themselves)
+    csv_tables,
+    labelme,
+    panoptic,
+)
 
 # Formats with rotated boxes only, and formats with boxes of both kinds.
 _ROTATED = ('dota', 'hrsc')
-_EITHER = ('voc', 'coco', 'yolo')
+_EITHER = ('voc', 'coco', 'yolo', 'labelme')
+_DRAWN = ('coco', 'yolo', 'labelme')  # formats of shapes, which --class_masks draws
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
@@ -57,13 +63,15 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         choices=list(sources.SOURCES),
         help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; yolo: a text '
         'file of boxes or polygons an image; masks: PNGs of class ids; instances: PNGs of instance '
-        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML',
+        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML; labelme: JSON of labelme; '
+        'panoptic: panoptic JSON and PNGs of COCO; csv: a table of labels or boxes',
     )
     parser.add_argument('--images', required=True, help='folder of the images')
     parser.add_argument(
         '--annotations',
         help='voc: folder of the XML files; coco: the JSON file; yolo: folder of the text files; '
-        "masks, instances: folder of PNGs with the images' stems",
+        "masks, instances: folder of PNGs with the images' stems; labelme: folder of the JSON "
+        'files; panoptic: the JSON file, with the PNGs in the folder of its name; csv: the table',
     )
     parser.add_argument(
         '--list', help='file with the images to take, one a line: their stems, or paths'
@@ -71,8 +79,14 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--boxes',
         choices=('upright', 'rotated'),
-        help='voc, coco, yolo: what records get (default upright); rotated: robndbox elements, or '
-        'the smallest rotated boxes around polygons. dota, hrsc: always rotated',
+        help='voc, coco, yolo, labelme: what records get (default upright); rotated: robndbox '
+        'elements, or the smallest rotated boxes around polygons. dota, hrsc: always rotated',
+    )
+    parser.add_argument(
+        '--class_masks',
+        action='store_true',
+        help='coco, yolo, labelme: records also get the class of each pixel, drawn from the '
+        'polygons (smaller objects above larger ones), to train segmentation',
     )
     parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
     parser.add_argument(
@@ -119,12 +133,13 @@ def _add_masks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tiles(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of tiles: squares of large images with rotated boxes."""
+    """Add the flags of tiles: squares of large images."""
     parser.add_argument(
         '--tile',
         type=int,
         metavar='PIXELS',
-        help='rotated boxes: cut images that are larger into squares of this side',
+        help='cut images that are larger into squares of this side, with their boxes, masks and '
+        'classes of pixels; axis-aligned boxes and masks are clipped, rotated boxes stay whole',
     )
     parser.add_argument(
         '--overlap', type=int, default=200, help='pixels that two tiles share (default 200)'
@@ -139,8 +154,8 @@ def _add_tiles(parser: argparse.ArgumentParser) -> None:
         '--empty_tiles',
         choices=('keep', 'drop'),
         default='keep',
-        help='drop: tiles without an object are left out, of which training has too many where '
-        'objects are few; keep them for an evaluation (default)',
+        help='drop: tiles without an object or a pixel of a class are left out, of which training '
+        'has too many where objects are few; keep them for an evaluation (default)',
     )
 
 
@@ -333,6 +348,12 @@ def open_source(flags: argparse.Namespace) -> sources.Source:
     Raises:
         errors.UserError: a flag of the format is missing, or its value is not valid.
     """
+    if flags.class_masks and (flags.format not in _DRAWN or flags.boxes == 'rotated'):
+        got = '--boxes=rotated' if flags.format in _DRAWN else f'--from={flags.format}'
+        raise errors.UserError(
+            f'--class_masks: {got} has no polygons to draw; expected one of '
+            f'{", ".join(f"--from={name}" for name in _DRAWN)} with axis-aligned boxes.'
+        )
     return sources.SOURCES.get(flags.format)(flags)
 
 
@@ -342,7 +363,6 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
     Raises:
         errors.UserError: the flags contradict each other.
     """
-    rotated = flags.format in _ROTATED or flags.boxes == 'rotated'
     if flags.boxes == 'upright' and flags.format in _ROTATED:
         raise errors.UserError(f'--boxes=upright: --from={flags.format} has rotated boxes.')
     if flags.boxes == 'rotated' and flags.format not in (*_ROTATED, *_EITHER):
@@ -354,10 +374,8 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         if flags.empty_tiles == 'drop':
             raise errors.UserError('--empty_tiles=drop: there are no tiles without --tile.')
         return None
-    if not rotated:
-        raise errors.UserError(
-            '--tile is for rotated boxes; expected --from=dota, --from=hrsc or --boxes=rotated.'
-        )
+    if flags.format == 'folders':
+        raise errors.UserError('--tile: a label of a whole image is not one of its tiles.')
     if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
         raise errors.UserError(
             f'--tile={flags.tile} --overlap={flags.overlap} '

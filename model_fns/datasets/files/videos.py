@@ -57,6 +57,8 @@ class VideoReader:
         self._max_pixels = max_pixels
         if not os.path.isfile(path):
             raise errors.DataError(f'{path}: there is no such file.')
+        if not os.path.getsize(path):
+            raise errors.DataError(f'{path}: the file is empty; expected a video.')
         self._capture = self._cv2.VideoCapture(path)
         if not self._capture.isOpened():
             self.close()

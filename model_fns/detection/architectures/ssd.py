@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export.deployable import Deployable, Ops
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from model_fns import layers
 from model_fns.detection import deployable, detector, fields, generations
 from model_fns.detection.boxes import (
@@ -249,8 +250,11 @@ class SsdModel(detector.Detector):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """Map names of a checkpoint to the feature extractor's variables."""
-        scope = self._build_extractor(False).scope
-        return detector.strip_scope(variables, scope, checkpoint_type)
+        features = self._build_extractor(False)
+        found = detector.strip_scope(variables, features.scope, checkpoint_type)
+        if features.averages_classifier and checkpoint_type == 'classification':
+            return {f'{name}/{MOVING_AVERAGE}': variable for name, variable in found.items()}
+        return found
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

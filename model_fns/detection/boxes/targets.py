@@ -18,7 +18,7 @@ class Groundtruth:
 
     Attributes:
         boxes: float32 [B, M, SIZE of their family].
-        classes: float32 [B, M, C], one-hot, without background.
+        classes: float32 [B, M, C], without background: one-hot, or several classes of a box.
         weights: float32 [B, M]; 0 for boxes that are ignored.
         valid: bool [B, M], False for padding.
         examples: integers [B], a number for each example that seeds random draws; None: the index
@@ -32,6 +32,8 @@ class Groundtruth:
         keypoint_visibilities: bool [B, M, k]; None if keypoints are not read.
         ignored_coverage: fraction of an anchor that an ignored box has to cover so that the anchor
             is no background; None: ignored boxes only keep their matches from being background.
+        image_classes: float32 [B, C]: 1 for classes whose presence or absence is known; none in an
+            image means all. None if they are not read.
     """
 
     boxes: tf.Tensor
@@ -44,6 +46,7 @@ class Groundtruth:
     keypoints: Optional[tf.Tensor] = None
     keypoint_visibilities: Optional[tf.Tensor] = None
     ignored_coverage: Optional[float] = None
+    image_classes: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
         """Return `examples`, or the indices in the batch."""
@@ -57,7 +60,8 @@ class Groundtruth:
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
         rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del rows['examples'], rows['masks'], rows['ignored_coverage']
+        for name in ('examples', 'masks', 'image_classes', 'ignored_coverage'):
+            del rows[name]
         return dataclasses.replace(
             self, **{name: values[:, :count] for name, values in rows.items() if values is not None}
         )

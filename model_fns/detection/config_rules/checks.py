@@ -97,6 +97,11 @@ def find_warnings(config: PipelineConfig) -> Iterator[str]:
             if is_set and not set(names) & set(needed):
                 yield f'eval_config.{field} has no effect without {needed[0]} in metrics_set.'
     train_config = config.train_config
+    if train_config.merge_multiple_label_boxes and _is_softmax(config):
+        yield (
+            'train_config.merge_multiple_label_boxes: the classes of a box exclude each other in a '
+            'softmax loss; expected weighted_sigmoid or weighted_sigmoid_focal.'
+        )
     if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
         kind = train_config.fine_tune_checkpoint_type
         is_of_detection = kind in ('detection', 'fine_tune')
@@ -105,6 +110,14 @@ def find_warnings(config: PipelineConfig) -> Iterator[str]:
                 'train_config.load_all_detection_checkpoint_vars has no effect with a '
                 'fine_tune_checkpoint_type that is not "detection".'
             )
+
+
+def _is_softmax(config: PipelineConfig) -> bool:
+    """Check whether the loss of classes is a softmax, which is the default of two stages."""
+    two_stage = config.model.faster_rcnn.second_stage_classification_loss
+    single_shot = config.model.ssd.loss.classification_loss
+    kinds = (loss.WhichOneof('classification_loss') or '' for loss in (two_stage, single_shot))
+    return all('sigmoid' not in kind for kind in kinds)
 
 
 # Fields of `eval_config` that only these sets of metrics use.

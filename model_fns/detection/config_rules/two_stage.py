@@ -59,6 +59,11 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
                     f'false; expected true: {_WHERE}.context_config attends to these features.',
                 )
     if pipeline.model.faster_rcnn.number_of_stages == 3:
+        if pipeline.train_config.merge_multiple_label_boxes:
+            yield Problem(
+                'train_config.merge_multiple_label_boxes',
+                'true; a mask is learned for one class (number_of_stages: 3): expected false.',
+            )
         for path, reader in checks.readers(pipeline):
             if not reader.load_instance_masks:
                 yield Problem(

@@ -14,6 +14,7 @@ from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import (
+    class_targets,
     context_features,
     crowded_images,
     instance_checks,
@@ -48,9 +49,16 @@ _KEYS: Dict[str, Any] = {
     'image/object/area': _list_feature(tf.float32),
     'image/object/weight': _list_feature(tf.float32),
 }
+_CONFIDENCES = 'image/class/confidence'
 _IMAGE_CLASS_KEYS = {
     'image/class/label': _list_feature(tf.int64),
     'image/class/text': _list_feature(tf.string),
+    _CONFIDENCES: _list_feature(tf.float32),
+}
+# Lists of class ids of an image for LVIS, by the names of labels.
+_LVIS_KEYS = {
+    fields.ABSENT_CLASSES: 'image/neg_category_ids',
+    fields.INCOMPLETE_CLASSES: 'image/not_exhaustive_category_ids',
 }
 _MASK_DTYPES = {
     input_reader_pb2.NUMERICAL_MASKS: tf.float32,
@@ -86,12 +94,17 @@ class Reader:
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         keypoints: decoder of keypoints; None: they are not read.
         image_classes: True: labels contain the classes whose presence in an image was verified.
+        absent_classes: True: labels contain the classes that LVIS verified to be absent, and those
+            that lack objects.
         max_train_boxes: replaces `max_boxes` in training; None: the same number.
         family: family of the boxes.
         max_pixels: largest number of pixels of an image that is decoded.
         context: reader of features of other images; None: they are not read.
         ignored: names in `fields` of the flags of boxes that training ignores.
         ignored_coverage: see `targets.Groundtruth`.
+        class_scores: True: training learns the scores of all classes that records have.
+        merges_boxes: True: training merges equal boxes to one with all of their classes.
+        hierarchy: relations of the classes; None: a box has one class.
     """
 
     num_classes: int
@@ -101,12 +114,16 @@ class Reader:
     mask_type: Optional[int] = None
     keypoints: Optional[KeypointDecoder] = None
     image_classes: bool = False
+    absent_classes: bool = False
     max_train_boxes: Optional[int] = None
     family: BoxFamily = axis_aligned
     max_pixels: int = images.MAX_PIXELS
     context: Optional[context_features.ContextFeatures] = None
     ignored: Tuple[str, ...] = ()
     ignored_coverage: float = 0.0
+    class_scores: bool = False
+    merges_boxes: bool = False
+    hierarchy: Optional[class_targets.Hierarchy] = None
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record, without boxes that are NaN or of an unknown class.
@@ -139,6 +156,10 @@ class Reader:
         }
         for name, (key, dtype, default) in _DEFAULTS.items():
             example[name] = fill_missing(tf.cast(parsed[key], dtype), count, default)
+        if self.class_scores:
+            example[fields.CLASS_SCORES] = class_targets.decode_scores(
+                parsed[class_targets.SCORES], example[fields.CLASSES], self.num_classes
+            )
         if self.mask_type is not None:
             encoded = parsed[instance_checks.MASK]
             example[fields.MASKS] = _masks(encoded, count, self.mask_type, image)
@@ -148,9 +169,12 @@ class Reader:
             example.update(self.keypoints.decode(parsed, count))
         if self.image_classes:
             example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
+        for name, key in _LVIS_KEYS.items() if self.absent_classes else ():
+            example[name] = self._k_hot(parsed[key])
         if self.context is not None:
             example.update(self.context.decode(parsed))
-        return keep_boxes(example, self._is_usable(example))
+        example = keep_boxes(example, self._is_usable(example))
+        return example if self.hierarchy is None else self.hierarchy.expand_boxes(example)
 
     def prepare(
         self, example: Example, resizer: ImageResizer, mode: str
@@ -171,6 +195,7 @@ class Reader:
             for flag in self.ignored:
                 weights = tf.where(example[flag], 0.0, example[fields.WEIGHTS])
                 example = {**example, fields.WEIGHTS: weights}
+        example = self._with_class_targets(example, training)
         max_boxes = self.room(training)
         masks = example.get(fields.MASKS)
         # Masks of dropped boxes need not be resized.
@@ -193,6 +218,19 @@ class Reader:
             )
         return features, labels
 
+    def _with_class_targets(self, example: Example, training: bool) -> Example:
+        """Replace class indices by targets, float32 [n, C]: one-hot except in training."""
+        scores = example.get(fields.CLASS_SCORES)
+        classes = tf.one_hot(example[fields.CLASSES], self.num_classes)
+        example = {
+            **example,
+            fields.CLASSES: scores if training and scores is not None else classes,
+        }
+        example.pop(fields.CLASS_SCORES, None)
+        return (
+            class_targets.merge_equal_boxes(example) if training and self.merges_boxes else example
+        )
+
     def room(self, training: bool) -> int:
         """Return the largest number of boxes of an example, in training or in an evaluation."""
         return self.max_train_boxes or self.max_boxes if training else self.max_boxes
@@ -207,6 +245,7 @@ class Reader:
             self.mask_type,
             self.family,
             self.context,
+            self.num_classes if self.class_scores else 0,
         )
 
     def class_names(self) -> Dict[int, str]:
@@ -226,9 +265,12 @@ class Reader:
             }
         points = {} if self.keypoints is None else self.keypoints.keys()
         points = {key: _list_feature(dtype) for key, dtype in points.items()}
-        classes = _IMAGE_CLASS_KEYS if self.image_classes else {}
+        classes = dict(_IMAGE_CLASS_KEYS) if self.image_classes else {}
+        if self.absent_classes:
+            classes.update(dict.fromkeys(_LVIS_KEYS.values(), _list_feature(tf.int64)))
         context = {} if self.context is None else self.context.keys()
-        return {**_KEYS, **boxes, **masks, **points, **classes, **context}
+        scores = {class_targets.SCORES: _list_feature(tf.float32)} if self.class_scores else {}
+        return {**_KEYS, **boxes, **masks, **points, **classes, **scores, **context}
 
     def _sound(self, numbers: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the values of boxes; running them fails if they or their lists are invalid."""
@@ -242,6 +284,10 @@ class Reader:
             per_box.append(instance_checks.MASK_WEIGHT)
         if self.keypoints is not None:
             conditions.append(self.keypoints.are_sound(parsed, count))
+        if self.class_scores:
+            number = tf.size(parsed[class_targets.SCORES])
+            is_full = tf.equal(number, count * self.num_classes)
+            conditions.append(tf.logical_or(tf.equal(number, 0), is_full))
         sizes = tf.stack([*class_sizes, *(tf.size(parsed[key]) for key in per_box)])
         conditions += [
             tf.reduce_all(tf.logical_or(tf.equal(sizes, 0), tf.equal(sizes, count))),
@@ -271,9 +317,18 @@ class Reader:
     def _image_classes(self, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Compute float32 [C]: 1 for the classes whose presence in the image was verified."""
         ids = parsed['image/class/label']
+        sizes = [tf.size(ids)]
         if self.label_map is not None:
             names = parsed['image/class/text']
+            sizes.insert(0, tf.size(names))
             ids = tf.concat([self.label_map.lookup(names, self.use_display_name), ids], axis=0)
+        if self.hierarchy is not None:
+            confidences = tf.concat([parsed[_CONFIDENCES][:size] for size in sizes], axis=0)
+            return self.hierarchy.expand_image(label_maps.to_index(ids), confidences)
+        return self._k_hot(ids)
+
+    def _k_hot(self, ids: tf.Tensor) -> tf.Tensor:
+        """Compute float32 [C]: 1 for the classes of ids [m]."""
         hot = tf.one_hot(label_maps.to_index(ids), self.num_classes)
         return tf.minimum(tf.reduce_sum(hot, axis=0), 1.0)
 
@@ -295,7 +350,6 @@ class Reader:
         boxes = tf.shape(example[fields.BOXES])[0]
         count = tf.minimum(boxes, max_boxes)
         rows = {name: example[name] for name in fields.PER_BOX if name in example}
-        rows[fields.CLASSES] = tf.one_hot(example[fields.CLASSES], self.num_classes)
         rows.pop(fields.MASKS, None)
         labels = {name: _padded(values, max_boxes) for name, values in rows.items()}
         if masks is not None:
@@ -303,8 +357,8 @@ class Reader:
             labels[fields.MASKS] = _padded(masks, tf.maximum(count, 1))
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
-        if fields.IMAGE_CLASSES in example:
-            labels[fields.IMAGE_CLASSES] = example[fields.IMAGE_CLASSES]
+        whole = (fields.IMAGE_CLASSES, *_LVIS_KEYS)
+        labels.update({name: example[name] for name in whole if name in example})
         return labels
 
 
@@ -334,12 +388,19 @@ def build_reader(
         use_display_name=reader.use_display_name,
         mask_type=mask_type,
         keypoints=_keypoint_decoder(reader, label_map),
-        image_classes=metrics.needs_image_classes(config.eval_config),
+        image_classes=metrics.needs_image_classes(config.eval_config)
+        or config.model.center_net.object_center_params.use_labeled_classes,
+        absent_classes=metrics.needs_absent_classes(config.eval_config),
         family=family,
         max_pixels=validation.pixel_limit(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
         ignored_coverage=config.train_config.ignored_coverage,
+        class_scores=config.train_config.use_multiclass_scores and reader.load_multiclass_scores,
+        merges_boxes=config.train_config.merge_multiple_label_boxes,
+        hierarchy=class_targets.build_hierarchy(label_map, num_classes, 'train_input_reader')
+        if reader.expand_labels_hierarchy
+        else None,
     )
 
 

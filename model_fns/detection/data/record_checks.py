@@ -8,7 +8,12 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned, quadrilaterals
 from model_fns.detection.boxes.family import BoxFamily
-from model_fns.detection.data import context_features, instance_checks, sequences
+from model_fns.detection.data import (
+    class_targets,
+    context_features,
+    instance_checks,
+    sequences,
+)
 from model_fns.structures.label_map import LabelMap
 
 # Optional lists with a value for each box.
@@ -47,6 +52,7 @@ def find_problem(
     mask_type: Optional[int] = None,
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
+    num_scores: int = 0,
 ) -> Optional[str]:
     """Find the first problem of a record; None if there is none.
 
@@ -61,6 +67,7 @@ def find_problem(
         mask_type: a value of `InstanceMaskType`; None: masks are not read.
         family: family of the boxes.
         context: reader of features of other images; None: they are not read.
+        num_scores: number of classes that boxes have scores of; 0: they are not read.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -74,6 +81,8 @@ def find_problem(
         expected[instance_checks.MASK] = instance_checks.MASK_KINDS[mask_type]
     if context is not None:
         expected.update(context_features.KINDS)
+    if num_scores:
+        expected[class_targets.SCORES] = 'float_list'
     wrong = _wrong_kind(features, expected)
     if wrong:
         return wrong
@@ -89,6 +98,7 @@ def find_problem(
         _uneven_boxes(numbers)
         or _uneven_classes(values, count, label_map)
         or _uneven_lists(values, count)
+        or _uneven_scores(values, count, num_scores)
         or instance_checks.find_keypoint_problem(values, count, num_keypoints, named_keypoints)
         or instance_checks.find_mask_problem(values, count, mask_type)
         or _impossible_box(numbers, family)
@@ -157,6 +167,19 @@ def _uneven_lists(values: Mapping[str, Sequence[Any]], count: int) -> Optional[s
         if length not in (0, count):
             return f'{count} boxes and {length} {key}; expected none, or 1 for each box'
     return None
+
+
+def _uneven_scores(
+    values: Mapping[str, Sequence[Any]], count: int, num_scores: int
+) -> Optional[str]:
+    """Find a list of scores that is not one of all classes for each box."""
+    length = len(values.get(class_targets.SCORES, ()))
+    if not num_scores or length in (0, count * num_scores):
+        return None
+    return (
+        f'{count} boxes and {length} {class_targets.SCORES}; expected none, or {num_scores} for '
+        f'each box'
+    )
 
 
 def _impossible_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:

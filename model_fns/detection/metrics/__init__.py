@@ -13,6 +13,7 @@ from model_fns.detection.metrics.accumulation import Metrics
 from model_fns.detection.metrics.best_f1 import BestF1Evaluator
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.metrics.evaluator import Evaluator
+from model_fns.detection.metrics.lvis import LvisEvaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
 from model_fns.detection.metrics.pascal import PascalEvaluator
 from model_fns.detection.metrics.rotated import RotatedEvaluator
@@ -26,6 +27,7 @@ __all__ = [
     'build_metrics',
     'find_instance_sets',
     'list_metrics_sets',
+    'needs_absent_classes',
     'needs_image_classes',
 ]
 
@@ -33,6 +35,7 @@ DEFAULT_METRICS_SET = 'coco_detection_metrics'
 ROTATED_METRICS_SET = 'rotated_detection_metrics'
 _COCO_MASKS = 'coco_mask_metrics'
 _COCO_KEYPOINTS = 'coco_keypoint_metrics'
+_LVIS_MASKS = 'lvis_mask_metrics'
 _CHALLENGES = ('oid_challenge_detection_metrics', 'oid_challenge_segmentation_metrics')
 # Names in published configs of earlier releases.
 _ALIASES = {
@@ -46,11 +49,11 @@ _ALIASES = {
 _ROTATED_ALIASES = {'pascal_voc_metrics': ROTATED_METRICS_SET}
 _REFUSED = {
     'coco_panoptic_metrics': 'detectors do not classify the background between objects',
-    'lvis_mask_metrics': 'the verified classes of images that LVIS needs are not read',
 }
 _COCO = (DEFAULT_METRICS_SET, _COCO_MASKS)
 _MASK_SETS = {
     _COCO_MASKS,
+    _LVIS_MASKS,
     'pascal_voc_instance_segmentation_metrics',
     'weighted_pascal_voc_instance_segmentation_metrics',
     _CHALLENGES[1],
@@ -117,6 +120,12 @@ def _build_coco(
 def _coco_keypoints(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
     keypoints = coco_keypoints.build_keypoints(config, classes.label_map, classes.names)
     return coco_keypoints.CocoKeypointEvaluator(classes.names, keypoints)
+
+
+@METRICS_SETS.register(_LVIS_MASKS)
+def _lvis_masks(config: eval_pb2.EvalConfig, classes: Classes) -> Evaluator:
+    items = classes.label_map.items if classes.label_map else ()
+    return LvisEvaluator(classes.names, {item.id: item.frequency for item in items})
 
 
 @METRICS_SETS.register('pascal_voc_detection_metrics')
@@ -276,6 +285,11 @@ def needs_image_classes(config: eval_pb2.EvalConfig) -> bool:
     return config.skip_predictions_for_unlabeled_class or bool(
         set(_CHALLENGES) & set(list_metrics_sets(config))
     )
+
+
+def needs_absent_classes(config: eval_pb2.EvalConfig) -> bool:
+    """Check whether metrics depend on the absent and incomplete classes of an image (LVIS)."""
+    return _LVIS_MASKS in list_metrics_sets(config)
 
 
 def find_instance_sets(config: eval_pb2.EvalConfig) -> Tuple[Optional[str], Optional[str]]:

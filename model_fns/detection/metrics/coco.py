@@ -54,7 +54,7 @@ _NUMBERS = (
 )
 _MAP = _NUMBERS[0]
 # Value that COCO reports for numbers without groundtruth.
-_UNDEFINED = -1.0
+UNDEFINED = -1.0
 
 
 class CocoEvaluator(Evaluator):
@@ -74,9 +74,12 @@ class CocoEvaluator(Evaluator):
         prefix: prefix of the metrics' names.
 
     Attributes:
+        limits: numbers of counted detections of an image and class.
         matches: the detections of each image.
         counts: [ids up to the largest, size ranges], numbers of objects to find.
     """
+
+    limits: Tuple[int, ...] = coco_matching.LIMITS
 
     def __init__(
         self,
@@ -126,13 +129,13 @@ class CocoEvaluator(Evaluator):
         counted = ~coco_matching.not_counted(groundtruth, self.shape)
         for size, in_size in enumerate(counted):
             np.add.at(self.counts[:, size], groundtruth.classes[in_size], 1)
-        assignment = coco_matching.assign(groundtruth, detections, self.shape)
+        assignment = coco_matching.assign(groundtruth, detections, self.shape, self.limits[-1])
         self.matches.append(assignment.matches)
         return assignment
 
     def evaluate(self) -> Dict[str, float]:
         """Compute all numbers; an undefined number of the summary is -1."""
-        undefined = {self._prefix + number.name: _UNDEFINED for number in _NUMBERS}
+        undefined = {self._prefix + number.name: UNDEFINED for number in _NUMBERS}
         return {**undefined, **self.summarize(self.results())}
 
     def summarize(self, results: Mapping[int, ClassResult]) -> Dict[str, float]:
@@ -172,7 +175,7 @@ class CocoEvaluator(Evaluator):
                 continue
             first, last = np.searchsorted(matches.classes, [class_id, class_id + 1])
             results[class_id] = coco_matching.class_result(
-                matches.part(slice(first, last)), self.counts[class_id]
+                matches.part(slice(first, last)), self.counts[class_id], self.limits
             )
         return results
 

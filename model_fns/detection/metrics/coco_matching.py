@@ -21,6 +21,8 @@ IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 AREA_RANGES = np.array([[0.0, 1e10], [0.0, 32.0**2], [32.0**2, 96.0**2], [96.0**2, 1e10]])
 # Numbers of counted detections of an image and class.
 LIMITS = (1, 10, 100)
+# The largest rank that is kept.
+_MOST_RANK = np.iinfo(np.uint8).max
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 _SHAPE = (len(IOU_THRESHOLDS), len(AREA_RANGES))
@@ -37,7 +39,7 @@ class Matches:
     Attributes:
         classes: int32 [n], ids.
         scores: float32 [n].
-        ranks: uint8 [n]: number of detections of the same class with a higher score.
+        ranks: uint8 [n]: number of detections of the same class with a higher score, at most 255.
         found: uint64 [n], a bit for each threshold and range: matched with an object.
         ignored: uint64 [n], a bit for each threshold and range: not counted.
     """
@@ -51,6 +53,13 @@ class Matches:
     def part(self, rows: Union[slice, np.ndarray]) -> Matches:
         """Return the detections at some indices."""
         return Matches(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
+
+    def with_unmatched_ignored(self, classes: np.ndarray) -> Matches:
+        """Return the matches without counting detections of some classes that have no object."""
+        unmatched = _BITS.sum(dtype=np.uint64) & ~self.found
+        chosen = np.isin(self.classes, classes)
+        ignored = np.where(chosen, self.ignored | unmatched, self.ignored)
+        return dataclasses.replace(self, ignored=ignored)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,10 +114,20 @@ def match(
 
 
 def assign(
-    groundtruth: Groundtruth, detections: Detections, shape: shapes.Shape = shapes.BOXES
+    groundtruth: Groundtruth,
+    detections: Detections,
+    shape: shapes.Shape = shapes.BOXES,
+    limit: int = LIMITS[-1],
 ) -> Assignment:
-    """Match the detections of an image as `match` does, and return the objects that they take."""
-    detections, ranks = _ranked(detections)
+    """Match the detections of an image as `match` does, and return the objects that they take.
+
+    Args:
+        groundtruth: objects.
+        detections: detections; of each class only those of the highest scores are matched.
+        shape: shape that is compared.
+        limit: number of matched detections of a class.
+    """
+    detections, ranks = _ranked(detections, limit)
     detections = dataclasses.replace(detections, boxes=np.asarray(detections.boxes, np.float64))
     boxes = np.asarray(groundtruth.boxes, np.float64)
     groundtruth = dataclasses.replace(groundtruth, boxes=boxes)
@@ -167,14 +186,17 @@ def threshold_flags(flags: np.ndarray) -> np.ndarray:
     return flags[:, np.newaxis] & _BITS[:, 0] != 0
 
 
-def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
+def class_result(
+    matches: Matches, counts: np.ndarray, limits: Sequence[int] = LIMITS
+) -> ClassResult:
     """Compute precision and recall of one class over all images.
 
     Args:
         matches: matches of that class, sorted by score.
         counts: [ranges], number of objects to find.
+        limits: numbers of counted detections of an image, for recall; above 255 all count.
     """
-    result = undefined_result()
+    result = undefined_result(len(limits))
     for threshold, size in np.ndindex(*_SHAPE):
         if not counts[size]:
             continue
@@ -183,14 +205,14 @@ def class_result(matches: Matches, counts: np.ndarray) -> ClassResult:
         ranks = matches.ranks[counted]
         result.precision[threshold, size] = mean_precision(found, int(counts[size]))
         result.recall[threshold, size] = [
-            np.count_nonzero(found[ranks < limit]) / counts[size] for limit in LIMITS
+            np.count_nonzero(found[ranks < limit]) / counts[size] for limit in limits
         ]
     return result
 
 
-def undefined_result() -> ClassResult:
-    """Return a result of NaN."""
-    return ClassResult(np.full(_SHAPE, np.nan), np.full([*_SHAPE, len(LIMITS)], np.nan))
+def undefined_result(limits: int = len(LIMITS)) -> ClassResult:
+    """Return a result of NaN, with recall at a number of limits."""
+    return ClassResult(np.full(_SHAPE, np.nan), np.full([*_SHAPE, limits], np.nan))
 
 
 def mean_precision(found: np.ndarray, count: int) -> float:
@@ -212,13 +234,13 @@ def precision_at_recalls(found: np.ndarray, count: int) -> np.ndarray:
     return np.append(precision, 0.0)[indices]
 
 
-def _ranked(detections: Detections) -> tuple:
+def _ranked(detections: Detections, limit: int) -> tuple:
     """Sort detections by class, then by score, with their ranks; drop those beyond the limit."""
     order = np.lexsort([-detections.scores, detections.classes])
     classes = detections.classes[order]
     ranks = np.arange(len(order)) - np.searchsorted(classes, classes)
-    kept = ranks < LIMITS[-1]
-    return detections.kept(order[kept]), ranks[kept].astype(np.uint8)
+    kept = ranks < limit
+    return detections.kept(order[kept]), np.minimum(ranks[kept], _MOST_RANK).astype(np.uint8)
 
 
 def _match_uncontested(overlap: np.ndarray, pairs: np.ndarray, crowd: np.ndarray) -> tuple:

@@ -13,6 +13,10 @@ from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 _Rows = TypeVar('_Rows', 'Groundtruth', 'Detections')
 
 
+def _no_ids() -> np.ndarray:
+    return np.zeros([0], np.int64)
+
+
 @dataclasses.dataclass(frozen=True)
 class Groundtruth:
     """Groundtruth of an image. Arrays may be views of a batch: an evaluator copies what it keeps.
@@ -31,6 +35,8 @@ class Groundtruth:
         mask_weights: float32 [n]; 0 for an object without a mask, whose box is used instead.
         keypoints: float32 [n, k, 2], y and x in pixels, NaN for unlabeled keypoints; None if no
             evaluator needs them.
+        absent_classes: int64 [k]: ids of classes that were verified to be absent (LVIS).
+        incomplete_classes: int64 [k]: ids of classes of which an image lacks objects (LVIS).
     """
 
     boxes: np.ndarray
@@ -43,10 +49,13 @@ class Groundtruth:
     masks: Optional[RunLengthMasks] = None
     mask_weights: Optional[np.ndarray] = None
     keypoints: Optional[np.ndarray] = None
+    absent_classes: np.ndarray = dataclasses.field(default_factory=_no_ids)
+    incomplete_classes: np.ndarray = dataclasses.field(default_factory=_no_ids)
 
     def kept(self, rows: np.ndarray) -> Groundtruth:
         """Return the objects with a True in bool [n], or those at some indices."""
-        return _kept(self, rows, whole=('image_classes',))
+        whole = ('image_classes', 'absent_classes', 'incomplete_classes')
+        return _kept(self, rows, whole=whole)
 
 
 @dataclasses.dataclass(frozen=True)

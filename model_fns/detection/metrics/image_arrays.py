@@ -32,7 +32,12 @@ _LABELS = (
     fields.NUM_BOXES,
 )
 # Labels that are fetched if the reader provides them.
-_MORE_LABELS = (fields.IMAGE_CLASSES, fields.NUM_LEFT_OUT)
+_MORE_LABELS = (
+    fields.IMAGE_CLASSES,
+    fields.ABSENT_CLASSES,
+    fields.INCOMPLETE_CLASSES,
+    fields.NUM_LEFT_OUT,
+)
 # Labels, outputs and features that are fetched if an evaluator needs the groundtruth of the key.
 _NEEDED_WITH = {
     fields.MASKS: (
@@ -85,6 +90,8 @@ def groundtruth(image: Mapping[str, np.ndarray]) -> Groundtruth:
         group_of=rows[fields.GROUP_OF],
         areas=rows[fields.AREA],
         image_classes=to_id(np.flatnonzero(image.get(fields.IMAGE_CLASSES, ()))),
+        absent_classes=to_id(np.flatnonzero(image.get(fields.ABSENT_CLASSES, ()))),
+        incomplete_classes=to_id(np.flatnonzero(image.get(fields.INCOMPLETE_CLASSES, ()))),
         masks=masks,
         mask_weights=rows.get(fields.MASK_WEIGHTS),
         keypoints=None if keypoints is None else keypoints * size,

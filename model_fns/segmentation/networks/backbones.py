@@ -72,8 +72,8 @@ class SegmentationBackbone:
             is_training: whether the network is trained.
             options: changes of the config; None: no changes. An unset output stride is
                 `output_stride`.
-            bounded_activation: ReLU6 in place of ReLU (ResNet and Xception; the MobileNets have
-                activations of their own).
+            bounded_activation: ReLU6 in place of ReLU (ResNet V1 and Xception; the other networks
+                have activations of their own).
             fine_tune_batch_norm: whether batch norm uses the batch's statistics in training, and
                 updates the moving ones.
 
@@ -90,7 +90,8 @@ class SegmentationBackbone:
         options = self._complete(options).but(bounded=bounded_activation)
         style = options.apply_arithmetic(self.network.style(is_training, options))
         style = style if fine_tune_batch_norm else style.frozen()
-        end_points = self.network.features(images, style, options)
+        features = self.network.segmentation.features or self.network.features
+        end_points = features(images, style, options)
         return end_points[self.last_end_point], end_points
 
     def check_options(
@@ -124,7 +125,7 @@ class SegmentationBackbone:
         """Return the name of the end point for a decoder at that output stride.
 
         Args:
-            output_stride: 4, 8 or 16; below that of the features.
+            output_stride: 2, 4, 8 or 16; below that of the features.
             where: the config field of the stride, for the error message.
 
         Raises:

@@ -6,6 +6,8 @@ Variables, in the scope `decoder`, for the first output stride; later ones add `
     decoder_conv0_{depthwise,pointwise}, decoder_conv1_{...}   separable
     decoder_conv0/decoder_conv0_1, decoder_conv0/decoder_conv0_2   plain
     decoder_conv0_{depthwise,pointwise} or decoder_conv0   with `sum_merge`
+
+A U-Net has no projection of the earlier layer, and `unet_conv0`, `unet_conv1`.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ class Decoder:
             summed, instead of concatenated.
         output_is_logits: whether the sums are logits of as many classes as there are filters: their
             terms are then 1x1 convolutions with biases, neither normalized nor activated.
+        unet_filters: output channels at each stride of a U-Net (Ronneberger et al. 2015), in place
+            of `num_filters`; empty: it is none.
     """
 
     output_strides: Tuple[int, ...] = (4,)
@@ -45,6 +49,7 @@ class Decoder:
     num_filters: int = 256
     sum_merge: bool = False
     output_is_logits: bool = False
+    unet_filters: Tuple[int, ...] = ()
 
     @classmethod
     def from_config(cls, config: segmentation_pb2.SegmentationDecoder, num_classes: int) -> Decoder:
@@ -60,7 +65,13 @@ class Decoder:
             num_filters=num_classes if config.output_is_logits else config.num_filters,
             sum_merge=config.sum_merge,
             output_is_logits=config.output_is_logits,
+            unet_filters=tuple(config.unet_filters),
         )
+
+    @property
+    def tapped_strides(self) -> Tuple[int, ...]:
+        """Output strides of earlier layers; a U-Net has none of the image's size."""
+        return tuple(stride for stride in self.output_strides if stride > 1)
 
 
 def refine(
@@ -74,14 +85,16 @@ def refine(
 
     Args:
         features: float32 [batch, height, width, channels].
-        earlier: features of an earlier layer for each of `decoder.output_strides`.
+        earlier: features of an earlier layer for each of `decoder.tapped_strides`.
         decoder: the parameters.
         style: of all layers.
         image_size: of the network's input; `sizes.strided` gives the size of the result.
 
     Returns:
-        float32 [batch, height', width', num_filters].
+        float32 [batch, height', width', num_filters], or the last of `unet_filters`.
     """
+    if decoder.unet_filters:
+        return _unet(features, earlier, decoder, style, image_size)
     merge = _sum if decoder.sum_merge else _concatenate
     if decoder.output_is_logits:
         style = style.linear()
@@ -90,6 +103,32 @@ def refine(
             suffix = f'_{stage}' if stage else ''
             size = sizes.strided(image_size, stride)
             features = merge(features, early, decoder, style, size, suffix)
+    return features
+
+
+def _unet(
+    features: tf.Tensor,
+    earlier: Sequence[tf.Tensor],
+    decoder: Decoder,
+    style: layers.LayerStyle,
+    image_size: sizes.Size,
+) -> tf.Tensor:
+    """Enlarge, concatenate and apply two 3x3 convolutions at each stride; see `refine`."""
+    with tf1.variable_scope('decoder'):
+        for stage, (stride, filters) in enumerate(
+            zip(decoder.output_strides, decoder.unet_filters)
+        ):
+            suffix = f'_{stage}' if stage else ''
+            size = sizes.strided(image_size, stride)
+            features = sizes.resize(features, size)
+            if stage < len(earlier):
+                early = sizes.resize(earlier[stage], size)
+                features = layers.concat([features, early], style)
+            for index in (0, 1):
+                scope = f'unet_conv{index}{suffix}'
+                features = head_layers.conv3x3(
+                    features, filters, style, scope, separable=decoder.separable
+                )
     return features
 
 

@@ -312,7 +312,7 @@ class SegmentationNetwork:
         size = sizes.spatial_size(images)
         features = self._add_context(features, style)
         if self.refinement is not None:
-            strides = self.refinement.output_strides
+            strides = self.refinement.tapped_strides
             earlier = [end_points[self.backbone.decoder_tap(stride)] for stride in strides]
             features = decoder.refine(features, earlier, self.refinement, style, size)
             if self.refinement.output_is_logits:

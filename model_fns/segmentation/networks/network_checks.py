@@ -60,8 +60,10 @@ def check(
         strides = tuple(config.decoder.output_strides) or (4,)
         field = f'{where}.decoder.output_strides'
         check_decoder_strides(strides, output_stride, field)
+        _check_unet(config.decoder, strides, f'{where}.decoder')
         for stride in strides:
-            backbone.decoder_tap(stride, field)
+            if stride > 1 or not config.decoder.unet_filters:
+                backbone.decoder_tap(stride, field)
     _check_scales(config.image_pyramid, f'{where}.image_pyramid')
     if config.HasField('edge') and config.edge.num_classes not in (2, num_classes):
         raise errors.ConfigError(
@@ -225,6 +227,25 @@ def _check_decoder(config: segmentation_pb2.Segmentation, num_classes: int, wher
             raise errors.ConfigError(
                 f'{where}.{head}: a decoder whose output_is_logits leaves no features for another '
                 'head; expected output_is_logits: false.'
+            )
+
+
+def _check_unet(
+    decoder: segmentation_pb2.SegmentationDecoder, strides: Sequence[int], field: str
+) -> None:
+    """Refuse a U-Net without channels for each stride, and fields that it has no use for."""
+    if not decoder.unet_filters:
+        return
+    if len(decoder.unet_filters) != len(strides):
+        raise errors.ConfigError(
+            f'{field}.unet_filters: {len(decoder.unet_filters)} values; expected {len(strides)}, '
+            f'one for each of output_strides ({_listed(strides)}).'
+        )
+    for name in ('num_filters', 'sum_merge', 'output_is_logits'):
+        if decoder.HasField(name) and getattr(decoder, name):
+            raise errors.ConfigError(
+                f'{field}.{name}: a U-Net concatenates features, with the channels of '
+                'unet_filters; expected it unset.'
             )
 
 

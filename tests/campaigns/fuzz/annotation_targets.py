@@ -12,6 +12,7 @@ from typing import Callable, Dict, Optional
 import numpy as np
 
 from estimator_lib import errors
+from estimator_lib.data.file_examples import UnusableFileError
 from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import (
     coco,
@@ -23,11 +24,14 @@ from model_fns.datasets import (
     image_sources,
     instances,
     masks,
+    readers,
     sources,
     voc,
     yolo,
 )
 from model_fns.datasets.files import image_lists
+from model_fns.datasets.formats import csv_tables, labelme, panoptic
+from protos import input_reader_pb2
 from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_json, mutate_text
 from tests.campaigns.fuzz.workspace import Workspace
@@ -40,7 +44,8 @@ def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
     """Return the targets by name."""
     functions = (
         read_coco, rotated_coco, rle, read_voc, rotated_voc, read_yolo, yolo_data, read_dota,
-        read_hrsc, read_masks, read_instances, read_list, image,
+        read_hrsc, read_masks, read_instances, read_labelme, read_csv, read_panoptic, read_list,
+        reader_of_files, image,
     )  # fmt: skip
     return {
         one.__name__.replace('read_', ''): functools.partial(one, workspace) for one in functions
@@ -50,7 +55,9 @@ def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
 def read_coco(workspace: Workspace, generator: random.Random) -> None:
     """Convert an instances JSON."""
     path = workspace.file('malformed.json', mutate_json(generator, valid_inputs.COCO))
-    _convert(workspace, generator, coco.Coco(str(workspace.images), path))
+    draws_classes = generator.random() < 0.5
+    source = coco.Coco(str(workspace.images), path, draws_classes=draws_classes)
+    _convert(workspace, generator, source, generator.choice((None, _TILING)))
 
 
 def rotated_coco(workspace: Workspace, generator: random.Random) -> None:
@@ -135,6 +142,56 @@ def read_instances(workspace: Workspace, generator: random.Random) -> None:
     content = codecs.encode_png(np.eye(valid_inputs.SIZE, dtype=kind))
     folder = _annotations(workspace, 'a.png', mutate_bytes(generator, content))
     _convert(workspace, generator, instances.Instances(str(workspace.images), folder))
+
+
+def read_labelme(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a JSON file of polygons."""
+    folder = _annotations(workspace, 'a.json', mutate_json(generator, valid_inputs.LABELME))
+    is_rotated = generator.random() < 0.5
+    source = labelme.Labelme(str(workspace.images), folder, is_rotated, not is_rotated)
+    _convert(workspace, generator, source)
+
+
+def read_csv(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a table of boxes or labels."""
+    table = generator.choice(valid_inputs.TABLES)
+    path = workspace.file('malformed.csv', mutate_text(generator, table))
+    _convert(workspace, generator, csv_tables.CsvTable(str(workspace.images), path))
+
+
+def read_panoptic(workspace: Workspace, generator: random.Random) -> None:
+    """Convert a panoptic JSON, or a PNG of its segments."""
+    colors = np.zeros([valid_inputs.SIZE, valid_inputs.SIZE, 3], np.uint8)
+    colors[2:8, 3:9] = [7, 1, 0]
+    content, png = json.dumps(valid_inputs.PANOPTIC).encode(), codecs.encode_png(colors)
+    if generator.random() < 0.7:
+        content = mutate_json(generator, valid_inputs.PANOPTIC)
+    else:
+        png = mutate_bytes(generator, png)
+    (workspace.empty('malformed') / 'a.png').write_bytes(png)
+    path = workspace.file('malformed.json', content)
+    _convert(workspace, generator, panoptic.Panoptic(str(workspace.images), path))
+
+
+def reader_of_files(workspace: Workspace, generator: random.Random) -> None:
+    """Read an instances JSON or an XML file without a conversion."""
+    reader = input_reader_pb2.InputReader(label_map_path=str(workspace.folder / 'label_map.pbtxt'))
+    reader.corrupt_record_policy = generator.choice((input_reader_pb2.FAIL, input_reader_pb2.SKIP))
+    if generator.random() < 0.5:
+        message = reader.coco_input_reader
+        path = workspace.file('malformed.json', mutate_json(generator, valid_inputs.COCO))
+        reader.load_instance_masks = generator.random() < 0.5
+    else:
+        message = reader.voc_input_reader
+        path = _annotations(workspace, 'a.xml', mutate_text(generator, valid_inputs.VOC))
+    message.image_path.append(str(workspace.images))
+    message.annotation_path.append(path)
+    readers.forget_listings()
+    files = readers.open_files(reader, 0)
+    files.contents()
+    for index in range(len(files)):
+        with contextlib.suppress(UnusableFileError):
+            files.read(index)
 
 
 def read_list(workspace: Workspace, generator: random.Random) -> None:

@@ -169,6 +169,37 @@ COCO: Dict[str, List[Any]] = {
          'iscrowd': 0, 'segmentation': {'size': [SIZE, SIZE], 'counts': '12mo0'}},
     ],
 }  # fmt: skip
+LABELME: Dict[str, Any] = {
+    'shapes': [
+        {
+            'label': 'cat',
+            'shape_type': 'polygon',
+            'group_id': 1,
+            'points': [[2, 3], [12, 3.5], [12, 15]],
+        },
+        {'label': 'cat', 'shape_type': 'rectangle', 'group_id': 1, 'points': [[20, 20], [25, 30]]},
+        {'label': 'dog', 'shape_type': 'circle', 'points': [[16, 16], [16, 20]]},
+    ],
+    'imageHeight': SIZE,
+    'imageWidth': SIZE,
+}
+TABLES = (
+    'filename,width,height,class,xmin,ymin,xmax,ymax\na.png,32,32,cat,2,3,12,15\nb.png,,,,,,,\n',
+    'file;label\na.png;"cat"\nb.png;dog\n',
+)
+PANOPTIC: Dict[str, List[Any]] = {
+    'images': [{'id': 1, 'file_name': 'a.png', 'width': SIZE, 'height': SIZE}],
+    'categories': [{'id': 1, 'name': 'cat', 'isthing': 1}, {'id': 7, 'name': 'dog', 'isthing': 0}],
+    'annotations': [
+        {
+            'image_id': 1,
+            'file_name': 'a.png',
+            'segments_info': [
+                {'id': 263, 'category_id': 1, 'iscrowd': 0, 'area': 36, 'bbox': [3, 2, 6, 6]}
+            ],
+        },
+    ],
+}
 CLUSTER = {
     'cluster': {
         'chief': ['10.0.0.1:2222'],

@@ -22,6 +22,13 @@ def config(tmp_path):
     return made
 
 
+@pytest.fixture
+def training(config):
+    """The config without evaluation sets, for what is said of the training."""
+    del config.eval_input_reader[:]
+    return config
+
+
 def test_it_prints_the_plan(config, capsys):
     check.check(lambda _: Line(), config)
     said = capsys.readouterr().out
@@ -43,11 +50,11 @@ def test_it_names_the_versions_and_gpus_without_code(config, capsys, monkeypatch
 
 
 @pytest.mark.parametrize('gains', [True, False])
-def test_it_says_what_bfloat16_does_here(config, capsys, monkeypatch, gains):
+def test_it_says_what_bfloat16_does_here(training, capsys, monkeypatch, gains):
     monkeypatch.setattr(half_types, 'multiplies_bfloat16', lambda: gains)
-    assert 'precision' not in run(config, capsys)[0]
-    config.train_config.use_bfloat16 = True
-    said, raised = run(config, capsys)
+    assert 'precision' not in run(training, capsys)[0]
+    training.train_config.use_bfloat16 = True
+    said, raised = run(training, capsys)
     assert not raised
     # A line has no products at all.
     assert ('precision: training stays float32 because bfloat16 would be' in said) is gains
@@ -118,11 +125,11 @@ def test_a_sample_is_called_one(config, tmp_path, capsys):
     assert 'the numbers are odd, of the records that were looked at (--check_all looks' in said
 
 
-def test_memory_is_compared_with_the_machines(config, capsys, monkeypatch):
+def test_memory_is_compared_with_the_machines(training, capsys, monkeypatch):
     monkeypatch.setattr(check.environment, 'memory_bytes', lambda: 2**20)
-    assert '; this machine has 1 MiB' in run(config, capsys)[0]
+    assert '; this machine has 1 MiB' in run(training, capsys)[0]
     monkeypatch.setattr(check.environment, 'memory_bytes', lambda: 3)
-    assert 'warning: a training step needs about 0 MiB, and this mach' in run(config, capsys)[0]
+    assert 'warning: a training step needs about 0 MiB, and this mach' in run(training, capsys)[0]
 
 
 def test_files_that_are_missing_are_told_in_one_pass_by_their_fields(config, capsys):
@@ -169,9 +176,9 @@ def test_examples_without_content_are_a_problem_where_all_have_been_looked_at(
     assert 'warning: train_input_reader: there are no lines, of the records that were' in said
 
 
-def test_augmentations_are_listed(config, capsys):
-    assert 'augmentation in training: flips, crops\n' in run(config, capsys, OfNothing())[0]
-    assert 'augmentation in training: none\n' in run(config, capsys)[0]
+def test_augmentations_are_listed(training, capsys):
+    assert 'augmentation in training: flips, crops\n' in run(training, capsys, OfNothing())[0]
+    assert 'augmentation in training: none\n' in run(training, capsys)[0]
 
 
 class OfImages(Line):
@@ -195,9 +202,9 @@ class OfKnownSize(OfImages):
         return 3, 5
 
 
-def test_memory_is_of_the_largest_input(config, capsys):
-    assert 'MiB, and activations that depend on the' in run(config, capsys, OfImages())[0]
-    assert 'MiB, for inputs of 3 x 5; this machine' in run(config, capsys, OfKnownSize())[0]
+def test_memory_is_of_the_largest_input(training, capsys):
+    assert 'MiB, and activations that depend on the' in run(training, capsys, OfImages())[0]
+    assert 'MiB, for inputs of 3 x 5; this machine' in run(training, capsys, OfKnownSize())[0]
 
 
 def test_what_is_made_of_examples_counts_as_activations():
@@ -218,18 +225,18 @@ class Normalizing(Line):
 
 
 @pytest.mark.parametrize(('batch_size', 'warns'), [(7, True), (8, False)])
-def test_batch_normalization_wants_batches(config, capsys, batch_size, warns):
-    config.train_config.batch_size = batch_size
-    said, _ = run(config, capsys, Normalizing())
+def test_batch_normalization_wants_batches(training, capsys, batch_size, warns):
+    training.train_config.batch_size = batch_size
+    said, _ = run(training, capsys, Normalizing())
     assert (f'train_config.batch_size is {batch_size}, and batch normalization' in said) == warns
-    assert 'batch normalization' not in run(config, capsys)[0]
+    assert 'batch normalization' not in run(training, capsys)[0]
 
 
 @pytest.mark.parametrize(('steps', 'warns'), [(99, True), (101, False)])
-def test_averages_that_span_more_than_the_run(config, capsys, steps, warns):
-    optimizer = config.train_config.optimizer
+def test_averages_that_span_more_than_the_run(training, capsys, steps, warns):
+    optimizer = training.train_config.optimizer
     optimizer.use_moving_average, optimizer.moving_average_decay = True, 0.99
-    config.train_config.num_steps = steps
-    said, _ = run(config, capsys)
+    training.train_config.num_steps = steps
+    said, _ = run(training, capsys)
     expected = f'0.99: the averages are of about 100 steps, and the run has {steps}; they'
     assert (expected in said) == warns

@@ -39,9 +39,9 @@ def config(steps=10, batch_size=2):
     return message
 
 
-def write_metrics(folder, accuracy, step=10, sets=('0',)):
+def write_metrics(folder, accuracy, step=10, sets=('0',), **more):
     folder.mkdir(parents=True, exist_ok=True)
-    values = {'accuracy': accuracy, 'accuracy/cat': accuracy / 2}
+    values = {'accuracy': accuracy, 'accuracy/cat': accuracy / 2, **more}
     content = {'global_step': step, **dict.fromkeys(sets, values)}
     (folder / 'metrics.json').write_text(json.dumps(content))
 

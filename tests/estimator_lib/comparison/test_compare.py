@@ -30,6 +30,7 @@ def compared(folder, names=('a', 'b'), configs=None):
 
 def tables(page):
     """Rows of cells, by the heading of the table."""
+    page = page.replace('<wbr>', '')
     pieces = re.findall(r'<h3>(.*?)</h3>.*?<tbody>(.*?)</tbody>', page, re.DOTALL)
     return {
         title: [re.findall(r'<td[^>]*>(.*?)</td>', row) for row in body.split('</tr>')[:-1]]
@@ -71,6 +72,14 @@ def test_fields_that_differ(folder):
     assert 'The configs are equal.' in page
 
 
+def test_copies_in_the_folders_of_runs_are_no_difference(folder):
+    configs = [fake_runs.config() for _ in 'ab']
+    for name, config in zip('ab', configs):
+        config.train_input_reader.label_map_path = str(folder / name / 'label_map.pbtxt')
+    _, page = compared(folder, configs=configs)
+    assert 'The configs are equal.' in page
+
+
 def test_differences_of_configs_by_hand():
     rows = compare.config_differences(
         [{'a': 1.0, 'b.c': True, 'd': 'x'}, {'a': 1.0, 'd': 'y'}, {'a': 1.0, 'd': 'x'}]
@@ -108,6 +117,18 @@ def test_metrics_of_the_images_that_were_not_reported_are_shown(folder, monkeypa
     rows = {row[0]: row[1:] for row in tables(page)['Metrics']}
     assert rows['accuracy'] == ['0.5', '1', '0.5', '–', '–']
     assert rows['precision'][:3] == ['0.5', '1', '0.5'] and rows['precision'][4] != '–'
+
+
+def test_metrics_that_one_run_lacks_have_dashes(folder):
+    fake_runs.write_metrics(folder / 'c', 0.25, extra=0.125)
+    lines, page = compared(folder, ('a', 'c'))
+    rows = {row[0]: row[1:] for row in tables(page)['Metrics']}
+    assert rows['extra'] == ['–', '0.125', '–', '–', '–']
+    assert '  extra: -, 0.125' in lines
+    lines, page = compared(folder, ('c', 'a', 'b'))
+    rows = {row[0]: row[1:] for row in tables(page)['Metrics']}
+    assert rows['extra'] == ['0.125', *'––––', *'––––']
+    assert '  extra: 0.125, -, -' in lines
 
 
 def test_each_common_set_has_a_section(folder):

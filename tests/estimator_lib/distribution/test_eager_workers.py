@@ -13,6 +13,8 @@ from estimator_lib import errors
 from estimator_lib.distribution import Cluster, Mode, Plan, eager_workers, strategies
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 
 def plan(role='worker', **addresses):
     return Plan(Mode.MULTI_WORKER_MIRRORED, Cluster(addresses, role, 0), without_sessions=True)

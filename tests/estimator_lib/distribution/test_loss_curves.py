@@ -15,7 +15,7 @@ from tests.estimator_lib.distribution import curve_cases, line_program
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
-STEPS = 100
+STEPS = 40
 FEW_STEPS = 12
 # An example for each replica: what each learns from does not depend on who shares the batch out.
 PAIRS = 'train_config { batch_size: 2 %s }'

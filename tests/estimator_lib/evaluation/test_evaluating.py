@@ -160,6 +160,17 @@ def test_the_last_evaluation_is_analyzed_even_if_it_was_made_before(trained, tmp
     evaluator.evaluate(str(run / 'model.ckpt-2'), is_final=True)
 
 
+def test_a_renamed_checkpoint_has_one_step_in_all_files(trained, tmp_path):
+    # Its name says 9, and the variable in it 2.
+    config, run = trained
+    for file in run.glob('model.ckpt-2.*'):
+        (tmp_path / file.name.replace('-2.', '-9.')).write_bytes(file.read_bytes())
+    create_evaluator(config, tmp_path, 0).evaluate(str(tmp_path / 'model.ckpt-9'))
+    assert analyses(tmp_path) == ['9', '9_again']
+    assert json.loads((tmp_path / evaluated.METRICS_FILE).read_text())['global_step'] == 9
+    assert '\n9,' in (tmp_path / 'results.csv').read_text()
+
+
 def test_a_task_without_analysis_is_not_evaluated_again(trained, tmp_path):
     config, run = trained
     evaluator = create_evaluator(config, tmp_path, 0, Line())

@@ -99,8 +99,8 @@ def test_nothing_grows_over_twenty_evaluations(run, tmp_path, request):
     build = evaluation.create_evaluation_fn(Drawn(), config)
     kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
     graph = kept._session.graph
-    gc.collect()
-    gc.freeze()  # only objects of these evaluations are counted, not those of other tests
+    # Only objects of these evaluations are counted and collected, not those of other tests.
+    gc.freeze()
     request.addfinalizer(gc.unfreeze)
     objects = []
     for _ in range(20):

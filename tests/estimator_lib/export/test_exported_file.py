@@ -16,6 +16,8 @@ from estimator_lib.export.tflite import TfliteWriter
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
+pytestmark = pytest.mark.usefixtures('forked_processes')
+
 IMAGES = np.random.RandomState(1).randint(0, 256, [2, 9, 12, 3]).astype(np.uint8)
 
 

@@ -4,6 +4,7 @@ import csv
 import datetime
 import logging
 import math
+import threading
 import time
 
 import pytest
@@ -92,6 +93,23 @@ def test_a_kill_at_any_time_leaves_the_old_table_or_the_new_one(tmp_path, monkey
     assert lines(tmp_path, 'step', 'eval_val/a') == expected[: 1 if moment == 'before' else 2]
     add(tmp_path, 2, a=0.2)  # the next start makes the interrupted evaluation again
     assert lines(tmp_path, 'step', 'eval_val/a') == expected
+
+
+def test_two_evaluations_at_the_same_moment_leave_two_lines(tmp_path, monkeypatch):
+    read = results.results_table.read
+
+    def read_slowly(path):
+        table = read(path)
+        time.sleep(0.05)  # the other one could read the same table now
+        return table
+
+    monkeypatch.setattr(results.results_table, 'read', read_slowly)
+    threads = [threading.Thread(target=add, args=(tmp_path, step)) for step in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lines(tmp_path, 'step') == [('1',), ('2',)]
 
 
 def test_a_malformed_file_is_kept_and_a_new_table_begins(tmp_path, caplog):

@@ -89,7 +89,7 @@ def test_programs_that_use_the_names_of_tensorflow_ask_for_it():
 
 def test_tensorflow_2_15_stays_as_it_is():
     if not stand_ins.is_built_in():
-        pytest.skip('this TensorFlow has no tf.estimator of its own')
+        pytest.skip('for TensorFlow 2.15: later ones have no tf.estimator of their own')
     estimator = tf.estimator
     tf_estimator.install()
     assert tf.estimator is estimator

@@ -51,3 +51,22 @@ def test_the_gradient_of_an_example_that_is_right_is_finite():
         tape.watch(logits)
         loss = losses.cross_entropy(logits, tf.constant([0], tf.int64), focal_gamma=0.5)
     assert tape.gradient(loss, logits).numpy().tolist() == [[0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize('gamma', [0.0, 2.0])
+@pytest.mark.parametrize('weights', [(), (3.0, 0.5, 1.0)])
+def test_loss_of_a_mixture_is_the_mean_of_the_losses_of_its_labels(gamma, weights):
+    shares = np.float32([[0.3, 0.0, 0.7], [0.0, 0.6, 0.4]])
+    options = (0.1, weights, gamma)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        labels = tf.zeros([2], tf.int64)
+        mixed = losses.cross_entropy(tf.constant(LOGITS), labels, *options, tf.constant(shares))
+        pure = [
+            [
+                losses.cross_entropy(tf.constant(LOGITS[row : row + 1]), [label], *options)
+                for label in range(3)
+            ]
+            for row in range(2)
+        ]
+        mixed, pure = session.run((mixed, pure))
+    assert mixed == pytest.approx((shares * pure).sum(1).mean(), rel=1e-5)

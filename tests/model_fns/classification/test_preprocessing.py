@@ -16,6 +16,10 @@ def _family(name, **options):
     return preprocessing.get_family(name.split()[-1], slow_color_distortion=slow, **options)
 
 
+def _train(family, image, height, width, seed):
+    return family.finish(family.distort(image, height, width, seed))
+
+
 class _Runner:
     """Train and evaluation preprocessing of every family, built once for a number of channels."""
 
@@ -27,7 +31,7 @@ class _Runner:
             self.trained, self.evaluated, self.batch = {}, {}, {}
             for name in FAMILIES:
                 family = _family(name)
-                self.trained[name] = family.train(self._image, HEIGHT, WIDTH, self._seed)
+                self.trained[name] = _train(family, self._image, HEIGHT, WIDTH, self._seed)
                 self.evaluated[name] = family.evaluate(self._image, HEIGHT, WIDTH)
                 self.batch[name] = family.evaluate(self._image[tf.newaxis], HEIGHT, WIDTH)
         self._session = tf1.Session(graph=self._graph)
@@ -260,7 +264,7 @@ def test_vgg_training_crops_of_small_results_show_most_of_the_image():
     image = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, np.newaxis], (256, 256, 3))
     with tf.Graph().as_default(), tf1.Session() as session:
         seed = tf1.placeholder(tf.int64, [2])
-        trained = preprocessing.Vgg().train(tf.constant(image), 32, 32, seed)
+        trained = _train(preprocessing.Vgg(), tf.constant(image), 32, 32, seed)
         seen = [np.ptp(session.run(trained, {seed: (2, i)})[0, :, 0]) for i in range(20)]
     # 31 of 37 to 74 pixels.
     assert min(seen) > 256 * 31 / 75 and max(seen) < 256 * 31 / 36
@@ -273,7 +277,7 @@ def test_vgg_training_crops_are_of_every_scale():
     family = preprocessing.Vgg(short_side=28)
     with tf.Graph().as_default(), tf1.Session() as session:
         seed = tf1.placeholder(tf.int64, [2])
-        trained = family.train(tf.constant(stripes), 28, 28, seed)
+        trained = _train(family, tf.constant(stripes), 28, 28, seed)
         periods = []
         for i in range(60):
             column = session.run(trained, {seed: (2, i)})[:, 0, 0]
@@ -303,7 +307,7 @@ def test_cifarnet_crops_reach_over_each_edge_by_4():
     white = np.full((12, 12, 1), 255, np.uint8)
     with tf.Graph().as_default(), tf1.Session() as session:
         seed = tf1.placeholder(tf.int64, [2])
-        trained = preprocessing.Cifarnet().train(tf.constant(white), 12, 12, seed)
+        trained = _train(preprocessing.Cifarnet(), tf.constant(white), 12, 12, seed)
         tops, bottoms = set(), set()
         for i in range(150):
             inside = session.run(trained, {seed: (3, i)})[:, :, 0] > 0
@@ -336,7 +340,7 @@ def test_graphs_are_small():
     for name, most in (('inception', 65), ('vgg', 110), ('lenet', 50), ('cifarnet', 90)):
         with tf.Graph().as_default() as graph:
             image = tf1.placeholder(tf.uint8, [None, None, 3])
-            _family(name).train(image, 32, 32, tf.constant([0, 0], tf.int64))
+            _train(_family(name), image, 32, 32, tf.constant([0, 0], tf.int64))
             assert len(graph.get_operations()) < most, name
 
 
@@ -352,3 +356,19 @@ def test_pixels_come_back_from_what_the_network_sees(family, channels):
         np.testing.assert_allclose(one.normalize(tf.constant(found)), inputs, atol=1e-4)
     else:
         np.testing.assert_allclose(found, pixels, atol=1e-3)
+
+
+@pytest.mark.parametrize('name', [name for name in FAMILIES if name != 'lenet'])
+def test_mirroring_can_be_left_out(name):
+    # Columns get brighter to the right, whatever is cropped, unless the image is mirrored.
+    image = np.tile(np.arange(0, 240, 6, np.uint8)[np.newaxis, :, np.newaxis], [40, 1, 3])
+    mirrored = {}
+    with tf.Graph().as_default(), tf1.Session() as session:
+        seed = tf1.placeholder(tf.int64, [2])
+        for mirrors in (True, False):
+            family = _family(name, mirrors=mirrors)
+            trained = _train(family, tf.constant(image), 36, 36, seed)[..., 0]
+            rows = [session.run(trained, {seed: (4, i)}).mean(0) for i in range(24)]
+            mirrored[mirrors] = sum(row[20:28].mean() < row[8:16].mean() for row in rows)
+            assert ('mirroring' in family.augmentations()) == mirrors
+    assert 4 <= mirrored[True] <= 20 and mirrored[False] == 0

@@ -12,6 +12,8 @@ from model_fns import build_task
 from model_fns.classification import task as task_lib
 from protos import pipeline_pb2
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 ModeKeys = tf_estimator.ModeKeys
 
 
@@ -32,6 +34,7 @@ def built(task, mode, batch=2):
     return features, task.predict(features, mode)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_outputs_have_the_shapes_and_ids_of_the_contract():
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
@@ -87,6 +90,46 @@ def test_training_varies_images_and_evaluation_does_not():
         assert np.abs(first - other).max() > 0.1
         served = task.serving_features(tf.constant(image[np.newaxis]))[IMAGE]
         np.testing.assert_array_equal(*session.run([served[0], plain[IMAGE]]))
+
+
+def test_steps_of_the_config_follow_the_preprocessing():
+    steps = """train_config { data_augmentation_options { rgb_to_gray {} }
+        data_augmentation_options { mixup { alpha: 5 } } }"""
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(
+        f'model {{ classification {{ {TINY} mirror_images: false }} }} {steps}', config
+    )
+    task = build_task(config)
+    assert list(task.augmentations()) == [
+        'crops of any size and shape',
+        'brightness',
+        'saturation',
+        'rgb_to_gray',
+        'mixup',
+    ]
+    (mixing,) = task.mixings()
+    seed, group = tf.constant([1, 2], tf.int64), []
+    for label in (1, 3):
+        image = np.random.RandomState(label).randint(0, 255, [50, 60 + label, 3])
+        example = {IMAGE: tf.constant(image, tf.uint8), 'label': tf.constant(label, tf.int64)}
+        group.append(mixing.vary({**example, SOURCE_ID: tf.constant('a')}, seed + label))
+        assert group[-1][IMAGE].shape == [32, 40, 3]
+    features, labels = task.prepare(task.augment(mixing.combine(group, seed), seed), ModeKeys.TRAIN)
+    image, shares = features[IMAGE].numpy(), labels['label_shares'].numpy()
+    assert np.ptp(image, axis=2).max() < 1e-5 and -1 <= image.min() < image.max() <= 1
+    assert shares[1] + shares[3] == pytest.approx(1) and 0.05 < shares[1] < 0.95
+    with tf.Graph().as_default():
+        # The loss is that of the shares, not that of the first image's label.
+        logits = {'logits': tf.constant([[0.0, 3.0, 0.0, 1.0]])}
+        of_label = task.losses(logits, {}, {'label': tf.constant([1], tf.int64)})
+        of_shares = task.losses(
+            logits, {}, {'label': tf.constant([1], tf.int64), 'label_shares': shares[np.newaxis]}
+        )
+        with tf.compat.v1.Session() as session:
+            (low,), (high,) = session.run([list(of_label.values()), list(of_shares.values())])
+    assert high - low == pytest.approx(2 * shares[3], rel=1e-4)
+    picture = task.draw({IMAGE: image}, {}, {'label': 1, 'label_shares': shares})
+    assert picture.shape[0] > task.draw({IMAGE: image}, {}, {'label': 1}).shape[0]
 
 
 def test_one_channel():
@@ -151,6 +194,7 @@ def test_a_label_map_of_classes_from_0_names_them(tmp_path):
     np.testing.assert_array_equal(picture, expected)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_moving_averages_are_of_batch_norm_too_and_soon_follow(tmp_path):
     """The first step's decay is 2 / 11, whatever the config's is."""
     config = text_format.Parse(

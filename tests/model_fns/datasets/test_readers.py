@@ -11,7 +11,7 @@ import model_fns
 from estimator_lib import errors
 from estimator_lib.data import corrupt_records, file_examples, inputs
 from estimator_lib.run_records import run_file
-from estimator_lib.task import SOURCE_ID
+from estimator_lib.task import IMAGE, SOURCE_ID, Mixing
 from model_fns.datasets import codecs, readers
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
@@ -34,6 +34,22 @@ class RecordTask(cases.IdTask):
         with tf.control_dependencies([tf.io.decode_png(parsed['image/encoded'])]):
             number = tf.strings.to_hash_bucket_fast(serialized, 2**62)
         return {'id': number, SOURCE_ID: tf.strings.as_string(number)}
+
+
+class MixingTask(RecordTask):
+    """Examples that are combined with two others, like mosaics of images."""
+
+    def mixings(self):
+        return [Mixing(lambda example, seed: {**example, 'ids': example['id'][None]}, mix, 3)]
+
+    def prepare(self, example, mode):
+        features, labels = super().prepare(example, mode)
+        return {**features, IMAGE: example['ids']}, labels
+
+
+def mix(group, seed):
+    del seed
+    return {**group[0], 'ids': tf.concat([example['ids'] for example in group], 0)}
 
 
 def write_voc(folder, stem, name='cat'):
@@ -78,7 +94,31 @@ def data(tmp_path_factory):
     }
     (folder / 'instances.json').write_text(json.dumps(content))
     (folder / 'labels' / 'classes.txt').write_text('cat\ndog\n')
+    write_further(folder, names)
     return folder
+
+
+def write_further(folder, names):
+    """Write the annotations of labelme, of a table and of panoptic segments."""
+    (folder / 'labelme').mkdir()
+    (folder / 'panoptic').mkdir()
+    lines, segments = ['filename,class,xmin,ymin,xmax,ymax'], []
+    for index in range(COUNT):
+        name = names[index % 2]
+        lines.append(f'image_{index}.png,{name},1,1,{2 + index % 4},5')
+        shape = {'label': name, 'points': [[1, 1], [6, 1], [6, 2 + index % 4]]}
+        text = json.dumps({'shapes': [shape]})
+        (folder / 'labelme' / f'image_{index}.json').write_text(text)
+        colors = np.zeros([SIZE, SIZE, 3], np.uint8)
+        colors[1:4, : 2 + index % 4, 0] = 7
+        (folder / 'panoptic' / f'image_{index}.png').write_bytes(codecs.encode_png(colors))
+        info = [{'id': 7, 'category_id': index % 2, 'iscrowd': 0}]
+        segments.append(
+            {'image_id': index, 'file_name': f'image_{index}.png', 'segments_info': info}
+        )
+    (folder / 'table.csv').write_text('\n'.join(lines))
+    content = json.loads((folder / 'instances.json').read_text())
+    (folder / 'panoptic.json').write_text(json.dumps({**content, 'annotations': segments}))
 
 
 FORMATS = {
@@ -88,6 +128,9 @@ FORMATS = {
     'folder': ('classes', '', []),
     'mask': ('images', 'masks', []),
     'instance': ('images', 'ids', ['--class_name=cell']),
+    'labelme': ('images', 'labelme', []),
+    'panoptic': ('images', 'panoptic.json', []),
+    'csv': ('images', 'table.csv', []),
 }
 
 
@@ -246,6 +289,17 @@ def test_a_resumed_run_continues_with_the_next_example(data, two_sets, kind, sto
     rest = made.read(9 - stop, whole.positions[stop - 1])
     assert (rest.ids, rest.noise) == (whole.ids[stop:], whole.noise[stop:])
     np.testing.assert_array_equal(rest.positions, whole.positions[stop:])
+
+
+@pytest.mark.parametrize('stop', [2, 5])
+def test_a_resumed_run_combines_the_same_images(data, records, stop):
+    made = cases.Input(reader_of(data, 'voc'), task=MixingTask())
+    whole = made.read(7)
+    rest = made.read(7 - stop, whole.positions[stop - 1])
+    np.testing.assert_array_equal(rest.ids, whole.ids[stop:])
+    expected = cases.run(records_reader(records['voc']), task=MixingTask(), batches=7)
+    np.testing.assert_array_equal(whole.ids, expected.ids)
+    assert np.shape(whole.ids) == (7, 4, 3)
 
 
 def test_files_before_the_position_are_not_read(data, records, monkeypatch):
@@ -428,8 +482,18 @@ def test_run_json_describes_the_files(data, records, tmp_path):
     moved = reader_of(tmp_path, 'voc', label_map=str(data / 'voc.pbtxt'))
     assert run_file._describe_data(moved) == described
     write_voc(tmp_path / 'xml', 'image_0', 'a longer name')
-    readers._list_once.cache_clear()  # as in another process
+    readers.forget_listings()  # as in another process
     assert run_file._describe_data(moved)['sha256'] != described['sha256']
+
+
+@pytest.mark.parametrize('name', ['coco', 'labelme', 'yolo'])
+def test_class_masks_are_those_of_the_converter(data, records, name):
+    convert(data, name, data / 'records' / f'{name}_classes', '--class_masks')
+    reader = reader_of(data, name, fields={'class_masks': True})
+    (files,) = inputs.input_files(reader)
+    made = [files.examples.read(index) for index in range(COUNT)]
+    assert made == converted.serialized_records(data / 'records' / f'{name}_classes')
+    assert b'image/segmentation/class/encoded' in made[0]
 
 
 def test_masks_are_drawn_where_they_are_read(data, records):

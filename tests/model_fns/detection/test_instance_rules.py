@@ -35,7 +35,7 @@ def test_the_readers_of_what_is_measured():
 
 
 def test_sets_that_there_are_not_are_no_matter_here():
-    assert problems(['eval_config.metrics_set=lvis_mask_metrics']) == {}
+    assert problems(['eval_config.metrics_set=coco_panoptic_metrics']) == {}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ def build(text=''):
 @pytest.mark.parametrize(
     ('text', 'path'),
     [
-        ('train_config { use_multiclass_scores: true }', 'train_config.use_multiclass_scores'),
         ('train_input_reader { load_track_id: true }', 'train_input_reader.load_track_id'),
         (
             'eval_input_reader {} eval_input_reader { num_additional_channels: 1 }',

@@ -13,6 +13,8 @@ from protos import pipeline_pb2
 from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 ModeKeys = tf_estimator.ModeKeys
 
 
@@ -63,6 +65,7 @@ def test_layers_with_statistics_of_all_replicas_are_told():
     )
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_padding_holds_what_the_published_order_gives():
     """Published: images are normalized, then padded with zeros."""
     config = build()
@@ -91,18 +94,24 @@ def test_padding_holds_what_the_published_order_gives():
     assert boxes.min() >= 0.0 and boxes.max() <= 1.0 + 1e-6
 
 
-@pytest.mark.parametrize('kind', ['detection', 'fine_tune', 'full', 'classification', ''])
-def test_which_variables_a_checkpoint_gives(kind):
+@pytest.fixture(scope='module')
+def training():
+    """Build the task of a training, and return it with the variables of its model."""
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
         task = build_task(build())
         features, _ = batch_of(1, 2, 3)
         task.predict(features, ModeKeys.TRAIN)
-        variables = tf.compat.v1.get_collection('model_variables')
-        names = set(task.restore_map(variables, kind))
-        # A network of TensorFlow 1 has none that are object-based.
-        with pytest.raises(errors.ConfigError, match='is a network of TensorFlow 1'):
-            task.object_paths(variables, kind)
+        return task, tf.compat.v1.get_collection('model_variables')
+
+
+@pytest.mark.parametrize('kind', ['detection', 'fine_tune', 'full', 'classification', ''])
+def test_which_variables_a_checkpoint_gives(training, kind):
+    task, variables = training
+    names = set(task.restore_map(variables, kind))
+    # A network of TensorFlow 1 has none that are object-based.
+    with pytest.raises(errors.ConfigError, match='is a network of TensorFlow 1'):
+        task.object_paths(variables, kind)
     outer = '' if kind in ('classification', '') else 'FeatureExtractor/'
     assert f'{outer}MobilenetV1/Conv2d_0/weights' in names
     assert any('Predictor' in name for name in names) == (kind == 'full')

@@ -36,6 +36,29 @@ def test_problems(model, start):
     assert str(caught.value).startswith(expected)
 
 
+def test_raw_predictions_need_a_folder_where_they_are_written():
+    text = """
+        model {
+            segmentation {
+                num_classes: 3 backbone { name: 'xception_65' }
+                evaluation { save_raw_predictions: true }
+            }
+        }
+        eval_config {} eval_input_reader { tf_record_input_reader { input_path: 'val' } }
+    """
+    config = config_lib.parse_pipeline_config(text, 'text')
+    for mode in ('export', 'predict', 'train'):
+        try:
+            validate(config, mode)
+        except errors.ConfigError as error:
+            assert 'save_raw_predictions' not in str(error)  # others are missing to train
+    with pytest.raises(errors.ConfigError, match='visualization_export_dir is not set'):
+        validate(config, 'evaluate')
+    config.ClearField('eval_config')
+    with pytest.raises(errors.ConfigError, match='visualization_export_dir is not set'):
+        validate(config, 'evaluate')
+
+
 @pytest.mark.parametrize(
     'fields, expected',
     [

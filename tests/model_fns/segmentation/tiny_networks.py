@@ -137,18 +137,20 @@ def _set_decoder(decoder, options):
 
 
 def lively(session: tf1.Session, seed: int = 0) -> Dict[str, np.ndarray]:
-    """Give the model's variables values by their names, and return these."""
+    """Give the model's variables values by their names, and return these; initialize the others."""
     values, feed, initializers = {}, {}, []
-    session.run(tf1.global_variables_initializer())
-    for variable in session.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES):
+    model = {one.op.name for one in session.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)}
+    for variable in session.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES):
+        initializers.append(variable.initializer)
         name, shape = variable.op.name, variable.shape.as_list()
+        if name not in model:
+            continue
         random = np.random.RandomState((seed + sum(map(ord, name))) % 2**31)
         value = random.normal(0.0, 0.4, shape)
         if name.endswith(('gamma', 'moving_variance')):
             value = random.uniform(0.5, 1.5, shape)
         values[name] = value.astype(np.float32)
         feed[variable.initializer.inputs[1]] = values[name]
-        initializers.append(variable.initializer)
     session.run(initializers, feed)
     return values
 

@@ -89,6 +89,7 @@ def _objects(config: _Config, where: str) -> objects.Objects:
         ),
         size_head=_head(objects.SIZE, 2, boxes.scale_head_params),
         offset_head=_head(objects.OFFSET, 2, boxes.offset_head_params),
+        only_labeled=centers.use_labeled_classes,
     )
 
 

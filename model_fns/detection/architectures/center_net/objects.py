@@ -84,6 +84,8 @@ class Objects:
         center_head: head of the heat maps.
         size_head: head of sizes.
         offset_head: head of offsets.
+        only_labeled: True: the loss of the heat maps skips classes that were not looked for in an
+            image.
     """
 
     num_classes: int
@@ -98,6 +100,7 @@ class Objects:
     center_head: heads.Head
     size_head: heads.Head
     offset_head: heads.Head
+    only_labeled: bool = False
 
     @property
     def heads(self) -> Sequence[heads.Head]:
@@ -128,6 +131,8 @@ class Objects:
         share = 1.0 / (tf.maximum(counted, 1.0) * len(predictions[CENTER]))
         heat = self.heat(places, groundtruth.classes, first)
         weights = grid.image_weights(first, true_shapes)
+        if self.only_labeled and groundtruth.image_classes is not None:
+            weights *= _labeled(groundtruth.image_classes)[:, tf.newaxis, tf.newaxis]
         center = [self.center_loss(logits, heat, weights) for logits in predictions[CENTER]]
         cells = tf.floor(places.centers)
 
@@ -214,6 +219,12 @@ class Objects:
         half = tf.maximum(grid.gather_cells(sizes, peaks.cells), 0.0) / 2.0
         boxes = tf.concat([centers - half, centers + half], axis=-1)
         return tf.clip_by_value(boxes, 0.0, tf.tile(grid.float_sides(sizes), [2]))
+
+
+def _labeled(image_classes: tf.Tensor) -> tf.Tensor:
+    """Return float32 [B, C], with all classes for images that have none."""
+    is_empty = tf.reduce_max(image_classes, axis=1, keepdims=True) <= 0
+    return tf.where(is_empty, tf.ones([]), image_classes)
 
 
 class TopPeaks(NamedTuple):

@@ -21,6 +21,8 @@ from model_fns.detection.data.augmentation import (
     mixtures,
     mosaics,
     padding,
+    pasting,
+    random_operations,
     resizing,
     rotation,
     squares,
@@ -41,6 +43,8 @@ __all__ = [
     'mixtures',
     'mosaics',
     'padding',
+    'pasting',
+    'random_operations',
     'resizing',
     'rotation',
     'squares',
@@ -59,5 +63,5 @@ def build_augmentation(
     Raises:
         errors.ConfigError: as `pipeline.build`.
     """
-    kinds = pipeline.Kinds(SINGLE_SHOT, BUILDERS, MIXERS, 'not for detectors')
+    kinds = pipeline.Kinds(SINGLE_SHOT, BUILDERS, MIXERS)
     return pipeline.build(options, kinds, where)

@@ -11,14 +11,12 @@ import functools
 import math
 from typing import Callable, Sequence, Tuple
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
-from model_fns.augmentation import color, randomness
+from model_fns.augmentation import color, levels, randomness
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import find_family
-from model_fns.detection.data import examples
 from model_fns.detection.data.augmentation import frames, steps
 from protos import augmentation_pb2
 
@@ -27,7 +25,6 @@ _Operation = Callable[[Example, tf.Tensor, tf.Tensor], Example]
 
 _GRAY = 128
 _TRANSLATION = 4 / 10 * 250  # pixels, of images
-_WHOLE = (0.0, 0.0, 1.0, 1.0)
 _BOX_TRANSLATION = 120  # pixels, of the content of boxes, times a tenth of the magnitude
 _SHEAR = 2 / 10 * 0.3
 _ROTATION = 10 / 10 * math.radians(30)
@@ -35,7 +32,6 @@ _CUTOUT = int(8 / 10 * 100)  # pixels, half of the side
 _COLOR = 6 / 10 * 1.8 + 0.1
 # Operations on the content of boxes are applied to each box with a third of their probability.
 _PER_BOX = 1 / 3
-_LEVELS = 256
 
 
 def autoaugment_v0(example: Example, seed: tf.Tensor) -> Example:
@@ -85,7 +81,7 @@ def _either_way(uniform: tf.Tensor, amount: float) -> tf.Tensor:
 def _translate_x(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
     del seed
     shift = tf.stack([0.0, _either_way(uniform, _TRANSLATION)])
-    return _transformed(example, tf.eye(2), shift)
+    return frames.transform(example, tf.eye(2), shift)
 
 
 def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
@@ -93,7 +89,7 @@ def _shear_y(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
     del seed
     level = _either_way(uniform, _SHEAR)
     matrix = tf.stack([[1.0, -level], [0.0, 1.0]])
-    return _transformed(example, matrix, tf.zeros([2]))
+    return frames.transform(example, matrix, tf.zeros([2]))
 
 
 def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
@@ -103,37 +99,7 @@ def _rotate(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
     cos, sin = tf.cos(angle), tf.sin(angle)
     matrix = tf.stack([[cos, -sin], [sin, cos]])
     center = (tf.cast(frames.image_size(example), tf.float32) - 1.0) / 2.0
-    return _transformed(example, matrix, center - tf.linalg.matvec(matrix, center))
-
-
-def _transformed(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
-    """Move the center of each pixel p, (y, x), to matrix p + shift.
-
-    Args:
-        example: an example with a uint8 image.
-        matrix: float32 [2, 2].
-        shift: float32 [2], in pixels.
-    """
-    back = tf.linalg.inv(matrix)
-    origin = -tf.linalg.matvec(back, shift)
-    image = example[fields.IMAGE][tf.newaxis]
-    result = {**example, fields.IMAGE: frames.warp(image, back, origin, _GRAY)[0]}
-    if fields.MASKS in example:
-        masks = example[fields.MASKS][..., tf.newaxis]
-        result[fields.MASKS] = frames.warp(masks, back, origin, 0.0)[..., 0]
-    size = tf.cast(frames.image_size(example), tf.float32)
-    boxes = example[fields.BOXES]
-    family = find_family(boxes)
-    # The transform is about centers of pixels, and edges are half a pixel away from them.
-    shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
-    boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
-    boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
-    visible = family.area_inside(boxes, tf.constant(_WHOLE)) > 0.0
-    result[fields.BOXES] = boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
-    if fields.KEYPOINTS in example:
-        moved = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
-        result.update(frames.with_points(example, moved / size, frames.inside(moved / size)))
-    return examples.keep_boxes(result, tf.logical_and(visible, family.has_area(boxes)))
+    return frames.transform(example, matrix, center - tf.linalg.matvec(matrix, center))
 
 
 def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
@@ -158,20 +124,7 @@ def _more_color(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Exampl
 def _equalize(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
     """Replace the values of each channel by their rank, spread over all levels."""
     del seed, uniform
-    image = example[fields.IMAGE]
-    channels = image.shape[-1]
-    # The values of channel c are counted in the bins from 256 c on.
-    values = tf.cast(image, tf.int32) + _LEVELS * np.arange(channels, dtype=np.int32)
-    counts = tf.math.bincount(values, minlength=_LEVELS * channels, maxlength=_LEVELS * channels)
-    counts = tf.reshape(counts, [channels, _LEVELS])
-    total = tf.reduce_sum(counts, 1, keepdims=True)
-    below = tf.cumsum(counts, 1, exclusive=True)
-    highest = tf.reduce_max(tf.where(counts > 0, tf.range(_LEVELS), 0), 1, keepdims=True)
-    step = (total - tf.gather(counts, highest, batch_dims=1)) // (_LEVELS - 1)
-    ranks = tf.minimum((below + step // 2) // tf.maximum(step, 1), _LEVELS - 1)
-    table = tf.where(step > 0, ranks, tf.range(_LEVELS))
-    equalized = tf.gather(tf.reshape(table, [-1]), values)
-    return {**example, fields.IMAGE: tf.cast(equalized, tf.uint8)}
+    return {**example, fields.IMAGE: levels.equalize(example[fields.IMAGE])}
 
 
 def _translate_boxes(

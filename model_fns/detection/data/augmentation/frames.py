@@ -20,6 +20,9 @@ from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
 from model_fns.structures import images
 
+_GRAY = 128
+_WHOLE = (0.0, 0.0, 1.0, 1.0)
+
 Flag = Union[bool, tf.Tensor]
 Size = Union[Tuple[int, int], tf.Tensor]
 
@@ -150,6 +153,38 @@ def resize_masks(example: Example, size: Size, align_corners: bool = False) -> E
     masks = example[fields.MASKS][..., tf.newaxis]
     resized = images.resize(masks, height, width, 'nearest', align_corners)
     return {**example, fields.MASKS: resized[..., 0]}
+
+
+def transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
+    """Move the center of each pixel p, (y, x), to matrix p + shift; the outside is gray.
+
+    Boxes become the bounds of the moved boxes, clipped to the image, and are dropped outside of it.
+
+    Args:
+        example: an example with a uint8 image.
+        matrix: float32 [2, 2].
+        shift: float32 [2], in pixels.
+    """
+    back = tf.linalg.inv(matrix)
+    origin = -tf.linalg.matvec(back, shift)
+    image = example[fields.IMAGE][tf.newaxis]
+    result = {**example, fields.IMAGE: warp(image, back, origin, _GRAY)[0]}
+    if fields.MASKS in example:
+        masks = example[fields.MASKS][..., tf.newaxis]
+        result[fields.MASKS] = warp(masks, back, origin, 0.0)[..., 0]
+    size = tf.cast(image_size(example), tf.float32)
+    boxes = example[fields.BOXES]
+    family = find_family(boxes)
+    # The transform is about centers of pixels, and edges are half a pixel away from them.
+    shift += 0.5 - tf.linalg.matvec(matrix, [0.5, 0.5])
+    boxes = family.transform(family.scale(boxes, size[0], size[1]), matrix, shift)
+    boxes = family.scale(boxes, 1.0 / size[0], 1.0 / size[1])
+    visible = family.area_inside(boxes, tf.constant(_WHOLE)) > 0.0
+    result[fields.BOXES] = boxes = family.clip_to_window(boxes, tf.constant(_WHOLE))
+    if fields.KEYPOINTS in example:
+        moved = tf.linalg.matvec(matrix, example[fields.KEYPOINTS] * size) + shift
+        result.update(with_points(example, moved / size, inside(moved / size)))
+    return examples.keep_boxes(result, tf.logical_and(visible, family.has_area(boxes)))
 
 
 def scaled_size(size: tf.Tensor, factor: Union[float, tf.Tensor]) -> tf.Tensor:

@@ -162,6 +162,7 @@ class FeatureExtractor(abc.ABC):
         rare: settings that it supports, although most networks do not.
         last_layer: scope of the backbone's last used layer; empty: all layers are used.
         has_residual_backbone: True: the backbone too differs between the generations.
+        averages_classifier: True: moving averages of a classifier's checkpoint are used.
 
     Raises:
         errors.ConfigError: a setting is not supported.
@@ -174,6 +175,7 @@ class FeatureExtractor(abc.ABC):
     rare: Tuple[str, ...] = ()
     last_layer = ''
     has_residual_backbone = False
+    averages_classifier = False
 
     def __init__(self, settings: Settings):
         others = [(name, reason) for name, reason in _RARE.items() if name not in self.rare]
@@ -259,6 +261,7 @@ _FAMILIES = (
     'mobilenet_v3',
     'mobiledet',
     'inception',
+    'pnasnet',
     'resnet_v1',
     'efficientnet',
 )

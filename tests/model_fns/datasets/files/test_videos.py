@@ -93,7 +93,7 @@ def test_frames_are_rotated_as_phones_say(tmp_path):
 
 BAD = {
     'a.mp4': (b'hello', 'a.mp4: the video cannot be read'),
-    'empty.mp4': (b'', 'empty.mp4: the video cannot be read'),
+    'empty.mp4': (b'', 'empty.mp4: the file is empty; expected a video.'),
     'missing.mp4': (None, 'missing.mp4: there is no such file'),
 }
 
@@ -105,6 +105,12 @@ def test_a_file_that_is_no_video(tmp_path, name):
         (tmp_path / name).write_bytes(content)
     with pytest.raises(errors.DataError, match=expected):
         videos.VideoReader(str(tmp_path / name))
+
+
+def test_a_video_without_frames(tmp_path):
+    path = write_video(tmp_path / 'a.avi', 0)
+    with pytest.raises(errors.DataError, match='a.avi: .*no frame of the video can be decoded'):
+        read(path)
 
 
 def test_opencv_prints_no_lines_of_its_own(tmp_path):

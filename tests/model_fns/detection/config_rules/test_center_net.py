@@ -59,10 +59,6 @@ def problem(*settings):
             'classification_loss.weighted_sigmoid: not supported: the loss of heat maps is ',
         ),
         (
-            'object_center_params.use_labeled_classes=true',
-            'object_center_params.use_labeled_classes: not supported: all classes are looked for',
-        ),
-        (
             'object_center_params.center_head_params={ num_filters: [8, 8] kernel_sizes: [3] }',
             'center_head_params.kernel_sizes: 1 values; expected 2, one for each of num_filters.',
         ),
@@ -76,13 +72,13 @@ def problem(*settings):
             'post_processing.score_converter: SIGMOID; peaks have scores already: expected IDENT',
         ),
         *(
-            (f'{branch}={{}}', f'model.center_net.{branch}: not supported: objects have boxes and')
-            for branch in (
-                'mask_estimation_task',
-                'densepose_estimation_task',
-                'track_estimation_task',
-                'temporal_offset_task',
-                'deepmac_mask_estimation',
+            (f'{branch}={{}}', f'model.center_net.{branch}: not supported: {reason}')
+            for branch, reason in (
+                ('mask_estimation_task', 'its masks are those of whole classes'),
+                ('densepose_estimation_task', 'no published metric measures surfaces'),
+                ('track_estimation_task', 'an example is one image, and tracks join'),
+                ('temporal_offset_task', 'an example is one image, and the offset'),
+                ('deepmac_mask_estimation', 'a second network predicts its masks'),
             )
         ),
     ],
@@ -103,7 +99,7 @@ def test_one_problem_is_one_sentence(setting, text):
         ),
         (
             f'{TASK}.predict_depth=true',
-            f'{TASK}.predict_depth: not supported: keypoints have no d',
+            f'{TASK}.predict_depth: not supported: no published metric',
         ),
         (f'{TASK}.argmax_postprocessing=true', f'{TASK}.argmax_postprocessing: not supported: '),
         (f'{TASK}.loss.hard_example_miner={{}}', 'hard_example_miner: it is of anchors, and there'),

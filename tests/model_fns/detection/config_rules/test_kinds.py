@@ -19,13 +19,13 @@ def refused(text):
 
 def test_refused_fields_have_reasons():
     found = refused(
-        'train_config { use_multiclass_scores: true }'
+        'train_input_reader { load_track_id: true }'
         'eval_input_reader { num_additional_channels: 1 }'
         'model { ssd { mask_head_config {} feature_extractor { spaghettinet_arch_name: "a" } '
         '    loss { equalization_loss { weight: 1 exclude_prefixes: "a" } } } }'
     )
     assert set(found) == {
-        'train_config.use_multiclass_scores',
+        'train_input_reader.load_track_id',
         'eval_input_reader.0.num_additional_channels',
         'model.ssd.mask_head_config',
         'model.ssd.feature_extractor.spaghettinet_arch_name',
@@ -58,7 +58,7 @@ def test_parts_are_refused_with_their_path():
 @pytest.mark.parametrize(
     ('setting', 'start'),
     [
-        ('eval_config.metrics_set=["lvis_mask_metrics"]', 'eval_config.metrics_set: '),
+        ('eval_config.metrics_set=["coco_panoptic_metrics"]', 'eval_config.metrics_set: '),
         ('eval_config.metrics_set=["cocoo"]', 'eval_config.metrics_set: unknown metrics set'),
         ('model.ssd.feature_extractor.type=ssd_mobilnet', 'model.ssd.feature_extractor.type: unk'),
     ],

@@ -498,9 +498,9 @@ def test_classes_of_images_are_read_where_a_metric_needs_them():
 
 def test_fields_that_are_not_supported():
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    text = 'train_input_reader { load_multiclass_scores: true }'
+    text = 'train_input_reader { load_track_id: true }'
     text_format.Parse(f'model {{ ssd {{}} }} {text}', config)
-    path = 'train_input_reader.load_multiclass_scores'
+    path = 'train_input_reader.load_track_id'
     with pytest.raises(errors.ConfigError, match=f'{path}: not supported'):
         validate(config)
 

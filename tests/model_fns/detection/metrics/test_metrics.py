@@ -81,7 +81,7 @@ def test_an_unknown_set_names_the_nearest():
         names(metrics_set=['coco_detection_metric'])
 
 
-@pytest.mark.parametrize('name', ['coco_panoptic_metrics', 'lvis_mask_metrics'])
+@pytest.mark.parametrize('name', ['coco_panoptic_metrics'])
 def test_some_sets_are_refused_by_name(name):
     with pytest.raises(errors.ConfigError, match=f'{name}. is not available: '):
         names(metrics_set=[name])

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from model_fns.segmentation.networks import aspp, head_layers
 from tests.model_fns.segmentation import tiny_networks
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 FEATURES = np.random.RandomState(1).normal(size=[2, 5, 7, 3]).astype(np.float32)

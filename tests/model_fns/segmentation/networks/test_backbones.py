@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.backbones import registry
+from model_fns.backbones import efficientnet, registry
 from model_fns.layers import weighted
 from model_fns.segmentation.networks import backbones
-from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones import recorded_backbones, slow_layers
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
 
@@ -22,13 +22,18 @@ MOBILENETS = ('mobilenet_v2', 'mobilenet_v3_large_seg', 'mobilenet_v3_small_seg'
 SEARCHED = ('nas_hnasnet', 'nas_pnasnet')
 XCEPTIONS = ('xception_41', 'xception_65', 'xception_71')
 
+RESNETS_V2 = tuple(f'resnet_v2_{size}' for size in (101, 152, 200, 50))
+EFFICIENTNETS = tuple(f'efficientnet_b{size}' for size in range(8))
+
 # (channels of the features, of the decoder taps at output strides 4, 8 and 16).
 CHANNELS = {
+    'efficientnet_b0': (320, 24, 40, 112),
     'mobilenet_v2': (320, 144, 192, 576),
     'mobilenet_v3_large_seg': (480, 72, 120, 672),
     'mobilenet_v3_small_seg': (288, 16, 88, 144),
     'resnet_v1_18': (512, 64, 128, 256),
     'resnet_v1_50': (2048, 256, 512, 1024),
+    'resnet_v2_50': (2048, 256, 512, 1024),
     'xception_41': (2048, 256, 728, 1024),
     'xception_71': (2048, 256, 728, 1024),
 }
@@ -45,9 +50,11 @@ def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounde
 
 def test_knows_the_networks_of_the_published_models():
     assert registry.network_names('segmentation') == (
+        *EFFICIENTNETS,
         *MOBILENETS,
         *SEARCHED,
         *sorted(RESNETS),
+        *RESNETS_V2,
         *XCEPTIONS,
     )
 
@@ -67,6 +74,49 @@ def test_features_and_decoder_taps(name):
     ]
     scopes = {variable.split('/')[0] for variable in recorded_backbones.variables_of(graph)}
     assert scopes == {backbone.scope}
+
+
+@pytest.mark.parametrize(
+    'name, channels',
+    [
+        ('efficientnet_b0', 16),
+        ('mobilenet_v2', 16),
+        ('mobilenet_v3_small_seg', 16),
+        ('resnet_v1_50_beta', 128),
+        ('resnet_v2_50', 64),
+    ],
+)
+def test_taps_at_half_the_size(name, channels):
+    backbone = backbones.get_backbone(name)
+    with tf.Graph().as_default():
+        _, end_points = backbone.build(tf.zeros([1, 33, 65, 3]), False)
+    assert end_points[backbone.decoder_tap(2)].shape == [1, 17, 33, channels]
+
+
+def test_blocks_of_an_efficientnet_are_atrous_behind_the_output_stride():
+    size = efficientnet.SIZES['efficientnet_b0']
+    blocks = efficientnet.list_blocks(size, output_stride=8)
+    # Stacks 3 and 5 stride in their first blocks, in the published network.
+    shapes = {block.name: (block.stride, block.rate) for block in blocks}
+    assert shapes['stack_2/block_0'] == (2, 1) and shapes['stack_3/block_0'] == (1, 1)
+    assert shapes['stack_3/block_1'] == shapes['stack_5/block_0'] == (1, 2)
+    assert shapes['stack_5/block_1'] == shapes['stack_6/block_0'] == (1, 4)
+    assert {rate for _, rate in shapes.values()} == {1, 2, 4}
+    assert all(block.rate == 1 for block in efficientnet.list_blocks(size))
+
+
+def test_features_of_a_resnet_v2_are_normalized():
+    """A block gives sums, which heads cannot read: negative ones count too."""
+    built = _build('resnet_v2_50', registry.Options(depth_multiplier=0.125), shape=(1, 33, 33, 3))
+    with tf1.Session(graph=built.graph) as session:
+        recorded_backbones.set_weights(session)
+        last, sums = (built.end_points[f'resnet_v2_50/{name}'] for name in ('postnorm', 'block4'))
+        images = np.random.RandomState(0).uniform(-99, 99, [1, 33, 33, 3])
+        last, sums = session.run((last, sums), {built.images: images})
+        values = {one.op.name: session.run(one) for one in tf1.global_variables('.*postnorm')}
+    expected = slow_layers.batch_norm(sums, values, 'resnet_v2_50/postnorm', 1e-5)
+    np.testing.assert_allclose(last, np.maximum(expected, 0), rtol=1e-3, atol=1e-4)
+    assert (sums < 0).any()
 
 
 @pytest.mark.parametrize('name', ['mobilenet_v3_small_seg', 'resnet_v1_18_beta', 'xception_41'])
@@ -206,7 +256,16 @@ def _shapes(graph):
     return {variable.op.name: tuple(variable.shape) for variable in variables}
 
 
-@pytest.mark.parametrize('name', registry.network_names('segmentation'))
+@pytest.mark.parametrize('name', [*EFFICIENTNETS, *RESNETS_V2])
+def test_normalization_is_that_of_the_classifier(name):
+    backbone, network = backbones.get_backbone(name), registry.get_network(name)
+    pixels = tf.constant([backbone.mean_pixel, [0.0] * 3, [255.0] * 3])
+    normalized = backbone.normalize(pixels).numpy()
+    np.testing.assert_array_equal(normalized, network.normalization(pixels))
+    np.testing.assert_allclose(normalized[0], 0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize('name', [*MOBILENETS, *SEARCHED, *RESNETS, *XCEPTIONS])
 def test_padding_is_the_middle_of_the_normalized_range(name):
     backbone = backbones.get_backbone(name)
     pixels = np.array([backbone.mean_pixel, [0.0] * 3, [255.0] * 3], np.float32)

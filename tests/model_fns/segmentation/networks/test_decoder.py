@@ -61,6 +61,21 @@ def test_concatenated_against_definition(separable):
     )
 
 
+def test_a_unet_against_definition():
+    """The last of its strides is that of the image, which has no earlier features."""
+    options = {'output_strides': (8, 4, 1), 'unet_filters': (6, 4, 2), 'separable': False}
+    outputs, values = _refine(options, [AT_8, AT_4])
+    expected = FEATURES
+    for stage, (side, early) in enumerate(((5, AT_8), (9, AT_4), (33, None))):
+        expected = tiny_networks.align_corners(expected, side, side)
+        if early is not None:
+            expected = np.concatenate([expected, early], 3)
+        suffix = f'_{stage}' if stage else ''
+        expected = _layers(expected, values, f'unet_conv0{suffix}', f'unet_conv1{suffix}')
+    assert outputs.shape == (2, 33, 33, 2)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize('separable', [True, False])
 def test_summed_against_definition(separable):
     outputs, values = _refine({'separable': separable, 'sum_merge': True}, [AT_4])

@@ -5,12 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 
 from model_fns.backbones import registry
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import aspp, decoder, heads, image_pyramid, inference
 from model_fns.segmentation.networks.network import SegmentationNetwork
+from protos import segmentation_pb2
 from tests.model_fns.segmentation import tiny_networks
+
+pytestmark = pytest.mark.usefixtures('no_initial_values')
 
 tf1 = tf.compat.v1
 
@@ -34,6 +38,27 @@ def _evaluate(build, seed=0):
 
 def _mirrored(value):
     return value[:, :, ::-1]
+
+
+def test_a_unet_of_a_config_has_logits_of_the_images_size():
+    text = """
+        num_classes: 2
+        backbone { name: "efficientnet_b0" depth_multiplier: 0.1 output_stride: 32 }
+        aspp { batch_norm: false }
+        decoder { output_strides: [16, 8, 4, 2, 1] unet_filters: [8, 8, 4, 4, 2] }"""
+    config = text_format.Parse(text, segmentation_pb2.Segmentation())
+    unet = SegmentationNetwork.from_config(config, 2)
+    with tf.Graph().as_default():
+        logits = unet.logits(tf.constant(IMAGES), is_training=False)['semantic'][MERGED]
+        names = tiny_networks.variable_names()
+    assert logits.shape == [2, 33, 49, 2]
+    scopes = {name.split('/')[1] for name in names if name.startswith('decoder/')}
+    assert scopes == {
+        f'unet_conv{index}{suffix}_{part}'
+        for index in (0, 1)
+        for suffix in ('', '_1', '_2', '_3', '_4')
+        for part in ('depthwise', 'pointwise')
+    }
 
 
 # Heads and their variables.
@@ -115,6 +140,7 @@ def test_without_batch_norm_logits_are_a_sum_over_rates():
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_logits_start_small():
     with tf.Graph().as_default() as graph:
         graph.seed = 1
@@ -359,25 +385,28 @@ def test_offsets_are_in_pixels_of_the_output():
     )
 
 
-@pytest.mark.parametrize('size', [(33, 49), (40, 17), (16, 64)])
-def test_one_graph_serves_any_size(size):
-    image = np.random.RandomState(7).uniform(0, 255, [1, *size, 3]).astype(np.float32)
+def test_one_graph_serves_any_size():
     network = _network(
         heads=ALL_HEADS,
         context=dataclasses.replace(SMALL_PYRAMID, pooling_crop=(33, 33), atrous_rates=(2,)),
         refinement=decoder.Decoder((8, 4), num_filters=4),
     )
-    results = []
-    for shape in ([1, *size, 3], [None, None, None, 3]):
+
+    def infer(shape, images):
         with tf.Graph().as_default(), tf1.Session() as session:
-            images = tf1.placeholder(tf.float32, shape)
-            outputs = network.infer(images, scales=(0.75, 1.0), flip=True)
+            fed = tf1.placeholder(tf.float32, shape)
+            outputs = network.infer(fed, scales=(0.75, 1.0), flip=True)
             tiny_networks.lively(session)
-            results.append(session.run(outputs, {images: image}))
-    known, unknown = results
-    for name in (fields.SEMANTIC_PROBABILITIES, fields.INSTANCE_CENTERS, fields.CENTER_OFFSETS):
-        assert known[name].shape[:3] == (1, *size)
-        np.testing.assert_allclose(unknown[name], known[name], rtol=1e-3, atol=1e-4)
+            return [session.run(outputs, {fed: one}) for one in images]
+
+    random = np.random.RandomState(7)
+    sizes = ((33, 49), (40, 17), (16, 64))
+    images = [random.uniform(0, 255, [1, *size, 3]).astype(np.float32) for size in sizes]
+    for size, image, unknown in zip(sizes, images, infer([None, None, None, 3], images)):
+        (known,) = infer(image.shape, [image])
+        for name in (fields.SEMANTIC_PROBABILITIES, fields.INSTANCE_CENTERS, fields.CENTER_OFFSETS):
+            assert known[name].shape[:3] == (1, *size)
+            np.testing.assert_allclose(unknown[name], known[name], rtol=1e-3, atol=1e-4)
 
 
 # Another output stride.

@@ -1,5 +1,6 @@
 """Centers, sizes and offsets, against slow loops and by hand."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -79,6 +80,24 @@ def test_losses_equal_the_slow_ones(learned):
             offset += weight * np.abs(found - (center - cell)).sum()
     np.testing.assert_allclose(losses[objects.SIZE], 0.1 * share * size, rtol=1e-4)
     np.testing.assert_allclose(losses[objects.OFFSET], 2.0 * share * offset, rtol=1e-4)
+
+
+def test_classes_that_were_not_looked_for_count_for_nothing():
+    """An image without a list has all classes."""
+    arrays = tiny_center_net.predictions(maps=1)
+
+    def build():
+        looked_for = np.zeros([2, NUM_CLASSES], np.float32)
+        looked_for[0, 1] = 1
+        truth = dataclasses.replace(tiny_center_net.groundtruth(), image_classes=looked_for)
+        model = dataclasses.replace(tiny_center_net.of_objects(), only_labeled=True)
+        return model.losses(tiny_center_net.constants(arrays), truth, None)
+
+    losses = tiny_center_net.run(build)
+    weights = np.ones([2, HEIGHT, WIDTH, NUM_CLASSES])
+    weights[0, ..., [index for index in range(NUM_CLASSES) if index != 1]] = 0
+    center = oracles.focal(arrays[objects.CENTER][0], slow_heat(0.6), weights)
+    np.testing.assert_allclose(losses[objects.CENTER], 1.5 / 4 * center, rtol=1e-4)
 
 
 def test_without_a_box_losses_are_finite():

@@ -18,7 +18,7 @@ from model_fns.detection.architectures.faster_rcnn import (
     second_stage,
 )
 from model_fns.detection.boxes import targets
-from tests import tiny_two_stage
+from tests import initial_values, tiny_two_stage
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
@@ -239,6 +239,7 @@ def test_the_step_reaches_every_variable(trained):
     assert idle < {name for name in heads if 'BoxEncoding' in name or 'Predictor_3/' in name}, idle
 
 
+@initial_values.left_out()
 def ops(is_training, settings=(), batch=2):
     detector = build_toy(config_of(*settings))
     with tf.Graph().as_default() as graph:

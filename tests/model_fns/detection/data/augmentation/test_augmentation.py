@@ -11,6 +11,7 @@ from estimator_lib.data import reading
 from estimator_lib.task import Task
 from model_fns.datasets import codecs
 from model_fns.detection import fields
+from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from model_fns.detection.data import augmentation, image_resizers, inputs
 from model_fns.detection.data.augmentation.steps import BUILDERS, MIXERS
 from protos import augmentation_pb2, input_reader_pb2, pipeline_pb2
@@ -28,12 +29,12 @@ from tests.model_fns.detection.data.augmentation.augmentation_cases import (
 
 tf1 = tf.compat.v1
 
-# The config's rules refuse it: examples have no scores of several classes.
-REFUSED = 'convert_class_logits_to_softmax'
+# Refused: examples have no scores of several classes, and a cut would divide objects.
+REFUSED = {'convert_class_logits_to_softmax', 'cutmix'}
 KINDS = [
     field.name
     for field in augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields
-    if field.name not in {REFUSED, *MIXERS}
+    if field.name not in {*REFUSED, *MIXERS}
 ]
 # What a kind cannot do without.
 NEEDED = {
@@ -64,6 +65,9 @@ def _text(kind):
 
 
 def test_every_kind_of_the_schema_is_there():
+    members = augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields
+    supported = {field.name for field in members if SINGLE_SHOT.is_supported(field)}
+    assert supported == {*BUILDERS, *MIXERS}
     assert set(KINDS) == set(BUILDERS)
     assert not set(BUILDERS) & set(MIXERS)
 

@@ -11,6 +11,8 @@ from model_fns.detection.networks.feature_extractors.extractor import Pyramid
 from tests.model_fns.detection import slow_networks
 from tests.model_fns.detection.extractor_configs import build, shapes_of
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 # As published: which maps a node sums, its level, and its filter's size.

@@ -14,6 +14,8 @@ from tests.model_fns.detection import slow_networks
 from tests.model_fns.detection.extractor_configs import check_padding, shapes_of
 from tests.model_fns.detection.slow_networks import enlarged, layer, relu6
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 STYLE = layers.LayerStyle(

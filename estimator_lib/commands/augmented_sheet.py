@@ -1,0 +1,87 @@
+"""A sheet of training examples as the network gets them, with their targets."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import List
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors, training
+from estimator_lib.data import corrupt_records, inputs, record_streams
+from estimator_lib.drawing import visualization
+from estimator_lib.hooks.summaries import copy_example
+from estimator_lib.task import SOURCE_ID, Task
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+
+FILE_NAME = 'augmented.png'
+MOST_SIDE = 320  # pixels of a picture on the sheet; larger ones are reduced
+
+
+def write_sheet(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str, count: int
+) -> str:
+    """Write the first training examples of a run as a sheet of pictures.
+
+    Args:
+        task: decodes, augments and draws.
+        config: the config of the run.
+        folder: the folder of the file.
+        count: number of examples, at least 1.
+
+    Returns:
+        The path of the PNG.
+
+    Raises:
+        errors.UserError: the examples cannot be read, or the task draws nothing.
+    """
+    pictures = draw_examples(task, config, count)
+    if not pictures:
+        raise errors.UserError(f'--show_augmented: the task {task.name!r} draws no examples.')
+    sheet = visualization.grid(pictures, columns=math.ceil(math.sqrt(len(pictures))))
+    path = os.path.join(folder, FILE_NAME)
+    tf.io.gfile.makedirs(folder)
+    visualization.write_png(path, sheet)
+    return path
+
+
+def draw_examples(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int
+) -> List[np.ndarray]:
+    """Draw the first training examples of a run: uint8 [height, width, 3] each."""
+    input_fn = training.train_input_fn(task, config)
+    with tf.Graph().as_default() as graph:
+        features, labels = input_fn()
+        features, _ = inputs.pop_reader_state(features)
+        initializers = [tf1.global_variables_initializer(), tf1.tables_initializer()]
+    pictures: List[np.ndarray] = []
+    with record_streams.open_session(graph) as session:
+        try:
+            session.run(initializers[0])
+            session.run(initializers[1])
+            while len(pictures) < count:
+                batch = session.run((features, labels))
+                for index in range(len(batch[0][SOURCE_ID])):
+                    example, targets = (copy_example(part, index) for part in batch)
+                    picture = task.draw(example, {}, targets)
+                    if picture is None:
+                        return []
+                    pictures.append(_reduced(picture))
+        except tf.errors.OutOfRangeError:  # the examples end after some epochs
+            pass
+        except corrupt_records.SESSION_ERRORS as error:
+            raise input_fn.failure(error) or error from None
+    return pictures[:count]
+
+
+def _reduced(picture: np.ndarray) -> np.ndarray:
+    height, width = picture.shape[:2]
+    longest = max(height, width)
+    if longest <= MOST_SIDE:
+        return picture
+    sides = (max(1, side * MOST_SIDE // longest) for side in (height, width))
+    return visualization.resized(picture, *sides)

@@ -1,0 +1,108 @@
+"""A class for each pixel: PNGs of class ids, and those drawn of the shapes of objects."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from estimator_lib import errors
+from model_fns.datasets import codecs, records
+from model_fns.structures import id_images, images
+from model_fns.structures.label_map import LabelMap
+
+BACKGROUND = 0
+IGNORED = 255  # value of pixels that count for nothing, in records
+_MAX_BYTE = 255
+
+
+class Shape(NamedTuple):
+    """The pixels of an object.
+
+    Attributes:
+        class_id: of the object.
+        mask: a PNG of 0 and 1; None: the pixels of its box.
+        box: ymin, xmin, ymax, xmax in pixels.
+        is_crowd: several objects as one, whose pixels count for nothing.
+    """
+
+    class_id: int
+    mask: Optional[bytes]
+    box: Sequence[float]
+    is_crowd: bool = False
+
+
+def class_features(classes: np.ndarray) -> records.Features:
+    """Return the record features of the pixels' class ids.
+
+    Args:
+        classes: int [height, width].
+    """
+    dtype = np.uint8 if classes.max(initial=0) <= _MAX_BYTE else np.uint16
+    return {
+        'image/segmentation/class/encoded': codecs.encode_png(classes.astype(dtype)),
+        'image/segmentation/class/format': 'png',
+    }
+
+
+def draw(shapes: Sequence[Shape], header: images.ImageHeader, classes: LabelMap) -> np.ndarray:
+    """Draw shapes as class ids; other pixels are background.
+
+    Smaller objects are above larger ones, of equal ones the last. Crowds are below all objects, and
+    their pixels are ignored.
+
+    Args:
+        shapes: of the objects of an image.
+        header: the image's size.
+        classes: the label map.
+
+    Returns:
+        int32 [height, width].
+
+    Raises:
+        errors.DataError: there is a crowd, and the label map has a class of the id `IGNORED`.
+    """
+    if IGNORED in classes.names and any(shape.is_crowd for shape in shapes):
+        raise errors.DataError(
+            f'the label map has a class of id {IGNORED}, which the pixels of crowds have in '
+            'records; expected ids below.'
+        )
+    drawn = np.full([header.height, header.width], BACKGROUND, np.int32)
+    masks = [_pixels(shape, header) for shape in shapes]
+    order = sorted(
+        range(len(shapes)), key=lambda i: (not shapes[i].is_crowd, -np.count_nonzero(masks[i]))
+    )
+    for index in order:
+        shape = shapes[index]
+        drawn[masks[index]] = IGNORED if shape.is_crowd else shape.class_id
+    return drawn
+
+
+def box_mask(box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
+    """Return the pixels of a box: uint8 [height, width] of 0 and 1.
+
+    Args:
+        box: ymin, xmin, ymax, xmax in pixels.
+        header: the image's size.
+    """
+    mask = np.zeros([header.height, header.width], np.uint8)
+    top, left, bottom, right = (max(0, round(side)) for side in box)
+    mask[top:bottom, left:right] = 1
+    return mask
+
+
+def box_around(mask: np.ndarray) -> List[int]:
+    """Return the box around pixels: ymin, xmin, ymax, xmax; ymax and xmax are exclusive.
+
+    Args:
+        mask: bool [height, width], with at least one pixel.
+    """
+    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    return [rows[0], columns[0], rows[-1] + 1, columns[-1] + 1]
+
+
+def _pixels(shape: Shape, header: images.ImageHeader) -> np.ndarray:
+    """Return the pixels of a shape: bool [height, width]."""
+    if shape.mask is None:
+        return box_mask(shape.box, header) > 0
+    return id_images.read(shape.mask) > 0

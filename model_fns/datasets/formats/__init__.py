@@ -1,0 +1,1 @@
+"""Further formats that the converter reads."""

@@ -1,0 +1,187 @@
+"""`--from=panoptic`: segments as COCO has them, in a JSON file and a PNG of ids for each image.
+
+The format is that of https://cocodataset.org/#format-data: the id of a segment is
+`red + 256 * green + 65536 * blue`, and 0 is no segment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.datasets import coco, codecs, records, sources
+from model_fns.datasets.annotations import class_maps, json_files
+from model_fns.datasets.files import folder_files
+from model_fns.datasets.sources import Item, Source
+from model_fns.structures import id_images, images
+from model_fns.structures.label_map import LabelMap
+
+_VOID = 0  # id of pixels without a segment
+_MOST_INSTANCES = 65535  # ids of a PNG of 16 bits
+
+
+class _Segment(NamedTuple):
+    """Segment of an image.
+
+    Attributes:
+        id: value of its pixels.
+        class_id: of the label map.
+        name: of its class.
+        is_thing: whether it is an object; else it is a region, as of sky.
+        is_crowd: several objects as one, whose pixels count for nothing.
+    """
+
+    id: int
+    class_id: int
+    name: str
+    is_thing: bool
+    is_crowd: bool
+
+
+class Panoptic(coco.Coco):
+    """Images in one folder, a panoptic JSON for all of them, the PNGs in the folder of its name.
+
+    Records have the class of each pixel, the instance of each pixel of a thing, and things as
+    objects with boxes and masks. Pixels of no segment and of crowds are ignored.
+
+    Args:
+        image_folder: that `file_name` of an image is relative to.
+        annotations: path of the JSON; `panoptic.json` has its PNGs in `panoptic/`.
+    """
+
+    def __init__(self, image_folder: str, annotations: str):
+        super().__init__(image_folder, annotations)
+        self._png_folder = os.path.splitext(annotations)[0]
+
+    def _read(self) -> Dict[str, Any]:
+        if not tf.io.gfile.exists(self._annotations):
+            raise errors.DataError(f'--annotations: there is no file {self._annotations}.')
+        if not tf.io.gfile.isdir(self._png_folder):
+            raise errors.DataError(
+                f'--annotations: there is no folder {self._png_folder} with the PNGs of '
+                f'{self._annotations}.'
+            )
+        expected = 'a panoptic file of COCO, with lists of images, annotations and categories'
+        return json_files.read(self._annotations, ['images', 'annotations', 'categories'], expected)
+
+    def annotation_path(self, item: Item) -> str:
+        """Return the path of the PNG of an image; '' where it has none."""
+        try:
+            return self._png_path(self._annotation(item))
+        except errors.DataError:  # reported when the item is converted
+            return ''
+
+    def features(
+        self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
+    ) -> records.Features:
+        """Return the record features of an image's classes, instances and things."""
+        annotation = self._annotation(item)
+        ids = self._ids(annotation, header)
+        segments: List[_Segment] = []
+        for entry in annotation['segments_info']:
+            try:
+                segments.append(self._segment(entry, ids, classes))
+            except errors.DataError as problem:
+                key = entry.get('id') if isinstance(entry, dict) else entry
+                report.leave_out(f'{self._annotations}: segment {key!r:.40}', problem)
+        if class_maps.IGNORED in classes.names:
+            raise errors.DataError(
+                f'the label map has a class of id {class_maps.IGNORED}, which pixels of no segment '
+                'have in records; expected ids below.'
+            )
+        semantic = np.full(ids.shape, class_maps.IGNORED, np.int32)
+        instances = np.zeros(ids.shape, np.uint16)
+        things = [segment for segment in segments if segment.is_thing]
+        if len(things) > _MOST_INSTANCES:
+            raise errors.DataError(f'{len(things)} things; expected at most {_MOST_INSTANCES}.')
+        for segment in segments:
+            if not segment.is_crowd:
+                semantic[ids == segment.id] = segment.class_id
+        for number, thing in enumerate(things, 1):
+            if not thing.is_crowd:
+                instances[ids == thing.id] = number
+        return {
+            **class_maps.class_features(semantic),
+            'image/segmentation/instance/encoded': codecs.encode_png(instances),
+            **_object_features(things, ids, header),
+        }
+
+    def _annotation(self, item: Item) -> Dict[str, Any]:
+        """Return the entry of an image's segments."""
+        pair: Any = item.annotation
+        _, entries = pair
+        if len(entries) != 1:
+            raise errors.DataError(
+                f'{self._annotations} has {len(entries)} annotations of the image; expected one.'
+            )
+        annotation = entries[0]
+        if not isinstance(annotation.get('segments_info'), list):
+            raise errors.DataError(f'{self._annotations}: the image has no list of segments_info.')
+        return annotation
+
+    def _png_path(self, annotation: Dict[str, Any]) -> str:
+        name = annotation.get('file_name')
+        if not sources.is_text(name) or os.path.basename(name) != name:
+            raise errors.DataError(f'file_name of its segments is {name!r:.80}; expected a name.')
+        return os.path.join(self._png_folder, name)
+
+    def _ids(self, annotation: Dict[str, Any], header: images.ImageHeader) -> np.ndarray:
+        """Read the segment of each pixel: int32 [height, width]."""
+        path = self._png_path(annotation)
+        try:
+            colors = id_images.read_colors(folder_files.read_bytes(path))
+        except errors.DataError as problem:
+            text = str(problem).rstrip('.')
+            raise errors.DataError(f'the annotation {path} is {text}.') from problem
+        sources.check_size(header, *colors.shape)
+        # Red is the lowest byte of an id, and the highest one of a color.
+        return (colors >> 16) | (colors & 0xFF00) | ((colors & 0xFF) << 16)
+
+    def _segment(self, entry: Any, ids: np.ndarray, classes: LabelMap) -> _Segment:
+        if not isinstance(entry, dict):
+            raise errors.DataError(f'{entry!r:.40} is no segment.')
+        key, is_crowd = entry.get('id'), entry.get('iscrowd', 0)
+        if not isinstance(key, int) or isinstance(key, bool) or not _VOID < key < 1 << 24:
+            raise errors.DataError(
+                f'id is {key!r:.40}; expected a number from 1 to {(1 << 24) - 1}.'
+            )
+        if is_crowd not in (0, 1):
+            raise errors.DataError(f'iscrowd is {is_crowd!r:.40}; expected 0 or 1.')
+        category = self._category(entry)
+        if not (ids == key).any():
+            raise errors.DataError('no pixel of the PNG has its id.')
+        return _Segment(
+            key,
+            sources.class_id(classes, category['name']),
+            category['name'],
+            category.get('isthing', 1) != 0,
+            bool(is_crowd),
+        )
+
+
+def _object_features(
+    things: Sequence[_Segment], ids: np.ndarray, header: images.ImageHeader
+) -> records.Features:
+    """Return the record features of things as objects of detection."""
+    masks = [ids == thing.id for thing in things]
+    boxes = [class_maps.box_around(mask) for mask in masks]
+    is_crowd = np.array([thing.is_crowd for thing in things], np.int64)
+    class_ids, names = [thing.class_id for thing in things], [thing.name for thing in things]
+    return {
+        **sources.box_features(boxes, class_ids, names, header),
+        'image/object/is_crowd': is_crowd,
+        'image/object/area': np.array([mask.sum() for mask in masks], np.float32),
+        'image/object/weight': 1 - is_crowd.astype(np.float32),
+        'image/object/mask': [codecs.encode_png(mask.astype(np.uint8)) for mask in masks],
+    }
+
+
+@sources.SOURCES.register('panoptic')
+def _from_arguments(arguments: argparse.Namespace) -> Source:
+    annotations = sources.require_annotations(arguments, 'FILE, the panoptic JSON')
+    return Panoptic(arguments.images, annotations)

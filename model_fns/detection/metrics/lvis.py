@@ -1,0 +1,109 @@
+"""LVIS metrics (Gupta et al. 2019, "LVIS: A Dataset for Large Vocabulary Instance Segmentation").
+
+Average precision is that of COCO, but each image only tells about some of the many classes: about
+those of its objects, and about those that were verified to be absent. Of some classes an image does
+not have all objects, so that detections without an object are not counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from model_fns.detection.metrics import coco, coco_matching, shapes
+from model_fns.detection.metrics.evaluator import Detections, Groundtruth
+from protos import label_map_pb2
+
+# Detections of an image that count, of all classes together.
+_LIMIT = 300
+_ALL = slice(None)
+
+
+class _Number(NamedTuple):
+    """A number of a summary: a mean over the results of classes.
+
+    Attributes:
+        name: name of the metric.
+        table: `precision` or `recall`.
+        cells: index of cells in the table: thresholds, ranges and, for recall, limits.
+        frequency: value of `LVISFrequency` of the classes; 0: all classes.
+    """
+
+    name: str
+    table: str
+    cells: Tuple
+    frequency: int = 0
+
+
+_NUMBERS = (
+    _Number('AP', 'precision', (_ALL, 0)),
+    _Number('AP50', 'precision', (0, 0)),
+    _Number('AP75', 'precision', (5, 0)),
+    _Number('APs', 'precision', (_ALL, 1)),
+    _Number('APm', 'precision', (_ALL, 2)),
+    _Number('APl', 'precision', (_ALL, 3)),
+    _Number('APr', 'precision', (_ALL, 0), label_map_pb2.RARE),
+    _Number('APc', 'precision', (_ALL, 0), label_map_pb2.COMMON),
+    _Number('APf', 'precision', (_ALL, 0), label_map_pb2.FREQUENT),
+    _Number('AR@300', 'recall', (_ALL, 0, 0)),
+    _Number('ARs@300', 'recall', (_ALL, 1, 0)),
+    _Number('ARm@300', 'recall', (_ALL, 2, 0)),
+    _Number('ARl@300', 'recall', (_ALL, 3, 0)),
+)
+
+
+class LvisEvaluator(coco.CocoEvaluator):
+    """Evaluator of average precision by masks, by size, and by how often classes are seen.
+
+    Args:
+        class_names: names by id.
+        frequencies: values of `LVISFrequency` by id.
+        shape: shape that is compared.
+        prefix: prefix of the metrics' names.
+    """
+
+    limits = (_LIMIT,)
+
+    def __init__(
+        self,
+        class_names: Mapping[int, str],
+        frequencies: Mapping[int, int],
+        shape: shapes.Shape = shapes.MASKS,
+        prefix: str = coco.MASK_PREFIX,
+    ):
+        super().__init__(class_names, shape=shape, prefix=prefix)
+        self._frequencies = dict(frequencies)
+
+    def names(self) -> Sequence[str]:
+        """List the names of the summary."""
+        return [self._prefix + number.name for number in _NUMBERS]
+
+    def add_assigned(
+        self, groundtruth: Groundtruth, detections: Detections
+    ) -> coco_matching.Assignment:
+        """Add one image, and return which objects its detections take."""
+        best = np.argsort(-detections.scores, kind='stable')[:_LIMIT]
+        known = np.concatenate([groundtruth.classes, groundtruth.absent_classes])
+        detections = detections.kept(best[np.isin(detections.classes[best], known)])
+        assignment = super().add_assigned(groundtruth, detections)
+        matches = self.matches[-1].with_unmatched_ignored(groundtruth.incomplete_classes)
+        self.matches[-1] = matches
+        return dataclasses.replace(assignment, matches=matches)
+
+    def evaluate(self) -> Dict[str, float]:
+        """Compute all numbers; an undefined one is -1."""
+        results = self.results()
+        metrics = {}
+        for number in _NUMBERS:
+            values: List[np.ndarray] = [
+                getattr(result, number.table)[number.cells].ravel()
+                for class_id, result in results.items()
+                if number.frequency in (0, self._frequencies.get(class_id))
+            ]
+            defined = np.concatenate([*values, np.zeros([0])])
+            defined = defined[~np.isnan(defined)]
+            mean = defined.mean() if defined.size else coco.UNDEFINED
+            metrics[self._prefix + number.name] = float(mean)
+        return metrics

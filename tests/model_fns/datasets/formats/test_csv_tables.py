@@ -1,0 +1,90 @@
+"""`--from=csv`, through the command."""
+
+import numpy as np
+import pytest
+
+from model_fns.structures.label_map import LabelMap
+from tests.model_fns.datasets.converted import boxes, records_of, run, values, write_image
+
+BOXES = """filename,width,height,class,xmin,ymin,xmax,ymax
+a.png,30,20,cat,3,5,9,15
+a.png,30,20,dog,0,0,30,20
+b.png,,,,,,,
+"""
+LABELS = 'Label;File\ncat;a.png\ndog;b.png\n'
+
+
+def convert(folder, text, *more):
+    for name in ('a', 'b', 'c'):
+        write_image(folder / 'images' / f'{name}.png')
+    (folder / 'table.csv').write_text(text)
+    return run(
+        '--from=csv',
+        f'--images={folder / "images"}',
+        f'--annotations={folder / "table.csv"}',
+        f'--label_map={folder / "map.pbtxt"}',
+        f'--output_prefix={folder / "out" / "train"}',
+        '--num_shards=1',
+        *more,
+    )
+
+
+def test_boxes(tmp_path, capsys):
+    assert convert(tmp_path, BOXES) == 0
+    found = records_of(tmp_path / 'out' / 'train')
+    assert sorted(found) == ['a.png', 'b.png']
+    sides = [20, 30, 20, 30]
+    np.testing.assert_allclose(boxes(found['a.png']) * sides, [[5, 3, 15, 9], [0, 0, 20, 30]])
+    assert values(found['a.png'], 'image/object/class/text') == [b'cat', b'dog']
+    assert not values(found['b.png'], 'image/object/class/label')
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cat', 2: 'dog'}
+    said = capsys.readouterr().err
+    assert '1 images have no line in' in said and 'c.png' in said
+
+
+def test_labels(tmp_path):
+    assert convert(tmp_path, LABELS) == 0
+    found = records_of(tmp_path / 'out' / 'train')
+    labels = {name: values(one, 'image/class/label') for name, one in found.items()}
+    assert labels == {'a.png': [1], 'b.png': [2]}
+    assert values(found['b.png'], 'image/class/text') == [b'dog']
+
+
+def test_a_split_keeps_the_proportions_of_labels(tmp_path):
+    text = 'filename,class\n'
+    for index in range(8):
+        write_image(tmp_path / 'images' / f'{index}.png')
+        text += f'{index}.png,{"cat" if index % 4 else "dog"}\n'
+    assert convert(tmp_path, text, '--split=train:0.5,val:0.5') == 0
+    for part in ('train', 'val'):
+        found = records_of(tmp_path / 'out' / f'train-{part}')
+        assert sorted(values(one, 'image/class/label')[0] for one in found.values()) == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('', 'table.csv has no lines below the column names'),
+        ('filename,class\n', 'has no lines below'),
+        ('a,b\n1,2\n', "has the columns 'a, b'; expected filename and class"),
+        ('filename,class,xmin\na.png,cat,1\n', 'and for boxes xmin, ymin, xmax and ymax'),
+        ('filename,class,class\na.png,b,c\n', 'two columns of the same name'),
+        ('filename,class\na.png\n', 'line 2: 1 cells; expected 2'),
+        ('filename,class\n../a.png,cat\n', "line 2: '../a.png' is not a path in --images"),
+        ('filename,class\n/a.png,cat\n', 'is not a path in --images'),
+        ('filename,class\na.png,cat\na.png,dog\n', 'the image has 2 classes in'),
+        ('filename,class\na.png,cat\nb.png,\n', 'the class is empty; expected the class'),
+        ('filename,class\nmissing.png,cat\n', 'missing.png: there is no such file'),
+        (BOXES.replace('3,5,9', 'x,5,9'), "line 2: xmin is 'x'; expected a number of pixels"),
+        (BOXES.replace('3,5,9', 'nan,5,9'), 'line 2: the box [5, nan, 15, 9]'),
+        (BOXES.replace('3,5,9', '9,5,3'), 'is inverted'),
+        (BOXES.replace('30,20,cat', '31,20,cat'), 'the annotation is of an image of 20 x 31'),
+        (BOXES.replace('30,20,cat', 'x,20,cat'), "width is 'x'; expected a number of pixels"),
+        ('filename,class\na.png,"' + 'x' * 200_000 + '"\n', 'field larger than field limit'),
+    ],
+)  # fmt: skip
+def test_malformed_tables_get_one_sentence(tmp_path, capsys, text, said):
+    assert convert(tmp_path, text) == 2
+    found = capsys.readouterr().err
+    assert said in found.replace('there is no such image', 'x'), found
+    assert 'Traceback' not in found
