@@ -475,6 +475,7 @@ class DetectionTask(Task):
             mask_weights=labels.get(fields.MASK_WEIGHTS),
             keypoints=keypoints,
             keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
+            ignored_coverage=self._reader.ignored_coverage or None,
             image_classes=labels.get(fields.IMAGE_CLASSES),
         )
 
