@@ -168,7 +168,8 @@ def benchmark(
         evaluation_dir = os.path.join(folder, 'evaluation')
         metrics = flatten(task, evaluations.evaluate(task, quiet, evaluation_dir, checkpoint))
         images = samples.evaluation_images(task, quiet, _IMAGES).images
-        parts = _Benchmark(evaluations, Source(task, quiet, checkpoint), metrics, images, folder)
+        source = Source(task.as_exported(), quiet, checkpoint)
+        parts = _Benchmark(evaluations, source, metrics, images, folder)
         rows = [results.Row(_CHECKPOINT, metrics, results.CHECKPOINT)]
         rows += [parts.row(name, writer) for name, writer in list_writers().items()]
     metric = main_metric(task, config, metrics)

@@ -47,6 +47,7 @@ def export(
         errors.UserError: the format cannot hold the model, the folder cannot be written, or the
             file computes something else than the model.
     """
+    task = task.as_exported()
     source = Source(task, config, checkpoint_files.resolve_checkpoint(checkpoint), graph_hook_fn)
     model = writer.build(source)
 

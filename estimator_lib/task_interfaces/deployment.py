@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple, TypeVar
 
 import tensorflow as tf
 
@@ -13,6 +13,8 @@ from estimator_lib.task_interfaces.tensors import Features, Tensors
 
 if TYPE_CHECKING:
     from estimator_lib.export.deployable import Deployable, Ops
+
+DeploymentT = TypeVar('DeploymentT', bound='Deployment')
 
 
 class Deployment(Named):
@@ -51,6 +53,13 @@ class Deployment(Named):
         Args:
             outputs: from `postprocess`.
         """
+
+    def as_exported(self: DeploymentT) -> DeploymentT:
+        """Return the task as exports have it, by default the task itself.
+
+        A task that computes several passes in evaluations and predictions has one pass there.
+        """
+        return self
 
     def image_tensor_name(self) -> str:
         """Return the name of the input in frozen graphs, as programs for published ones feed it."""

@@ -104,5 +104,6 @@ registry.add(
         preprocessing='cifarnet',
         honors=('dropout_keep_prob', 'weight_decay'),
         min_size=4,
+        fixed_size=True,
     )
 )

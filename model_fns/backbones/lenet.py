@@ -91,5 +91,6 @@ registry.add(
         preprocessing='lenet',
         honors=('dropout_keep_prob', 'weight_decay'),
         min_size=4,
+        fixed_size=True,
     )
 )

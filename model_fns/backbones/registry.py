@@ -203,6 +203,7 @@ class Network:
             network: with `Options.subsample_after`).
         normalization: of images, as classification and detection do it.
         min_size: smallest input height and width, in pixels.
+        fixed_size: whether shapes of variables of the classifier depend on the input's size.
         honors: the `Options` that a classifier's config may set.
         detection_style: as `style`, where detectors are published with another one.
         first_stage: (images, style, options) -> the features of the proposals and crops of a
@@ -227,6 +228,7 @@ class Network:
     feature_maps: Mapping[int, str]
     normalization: Normalization = Normalization()
     min_size: int = 1
+    fixed_size: bool = False
     honors: Tuple[str, ...] = ()
     detection_style: Optional[Style] = None
     first_stage: Optional[Callable[[tf.Tensor, layers.LayerStyle, Options], tf.Tensor]] = None

@@ -7,7 +7,7 @@ from typing import Iterator
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.backbones import registry
-from model_fns.classification import preprocessing
+from model_fns.classification import merged_views, preprocessing
 
 
 def _backbone(config: PipelineConfig) -> Iterator[Problem]:
@@ -34,8 +34,19 @@ def _class_weights(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
+def _views(config: PipelineConfig) -> Iterator[Problem]:
+    """Check the scales of test-time augmentation against the network."""
+    model, evaluation = config.model.classification, config.eval_config
+    scales = evaluation.test_time_augmentation.scales
+    if min(scales, default=0.0) <= 0.0 or any(_backbone(config)):
+        return  # another check reports these problems
+    network = registry.get_network(model.backbone.name)
+    size = model.image_height or network.image_size, model.image_width or network.image_size
+    yield from find_build_problems(merged_views.build_views, evaluation, network, size)
+
+
 RULES = config_rules.QUANTIZED + ConfigRules(
     models=frozenset({'classification'}),
     checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-    problems=(_backbone, _class_weights),
+    problems=(_backbone, _class_weights, _views),
 )

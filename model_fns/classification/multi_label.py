@@ -23,7 +23,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from model_fns import class_report
-from model_fns.classification import inputs, losses, multi_label_metrics
+from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
 from model_fns.classification.deployable import (
     CLASSES,
     LOGITS,
@@ -34,6 +34,7 @@ from model_fns.classification.task import (
     AUXILIARY_LOGITS,
     AUXILIARY_LOSS,
     CLASSIFICATION_LOSS,
+    MERGED_LOGITS,
     ClassificationTask,
 )
 from model_fns.structures import images
@@ -93,12 +94,16 @@ class MultiLabelTask(ClassificationTask):
             named[AUXILIARY_LOSS] = self._auxiliary_loss_weight * auxiliary
         return named
 
+    def _merge(self, logits: tf.Tensor) -> tf.Tensor:
+        """Merge the logits of views, see `merged_views`."""
+        return merged_views.merge_independent(logits)
+
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Build `LOGITS`, `PROBABILITIES` and `CLASSES`, each [batch, num_classes].
 
         `CLASSES` is int64: 1 for each class with a probability of at least 0.5, else 0.
         """
-        logits = predictions[LOGITS]
+        logits = predictions.get(MERGED_LOGITS, predictions[LOGITS])
         return {
             LOGITS: logits,
             PROBABILITIES: tf.sigmoid(logits),

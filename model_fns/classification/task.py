@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from model_fns.classification import (
     config_rules,
     inputs,
     losses,
+    merged_views,
     metrics,
     preprocessing,
     resampling,
@@ -53,11 +55,14 @@ from model_fns.layers import quantization
 from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
 from model_fns.structures.label_map import LabelMap
+from model_fns.structures.views import Views
 from protos import classification_pb2, pipeline_pb2
 
+tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
 
 AUXILIARY_LOGITS = 'auxiliary_logits'
+MERGED_LOGITS = 'merged_logits'  # of all views, in test-time augmentation
 
 _TOP_K = 5  # classes that are told of an image, unless another number is asked for
 
@@ -83,6 +88,7 @@ class ClassificationTask(Task):
         focal_gamma: likewise.
         max_pixels: of an image that is decoded.
         augment: the steps of the config.
+        views: views of an image in evaluation and prediction; None: the image as it is.
     """
 
     def __init__(
@@ -101,6 +107,7 @@ class ClassificationTask(Task):
         focal_gamma: float = 0.0,
         max_pixels: int = images.MAX_PIXELS,
         augment: Optional[Augmentation] = None,
+        views: Optional[Views] = None,
     ):
         self._network = network
         self._num_classes = num_classes
@@ -113,6 +120,7 @@ class ClassificationTask(Task):
         self._auxiliary_loss_weight = auxiliary_loss_weight
         self._label_map = label_map
         self._max_pixels = max_pixels
+        self._views = views
         self._augmentation = (augment or Augmentation()).after(self._distort)
 
     @classmethod
@@ -162,6 +170,7 @@ class ClassificationTask(Task):
             augment=pipeline.build(
                 config.train_config.data_augmentation_options, augmentation.KINDS
             ),
+            views=merged_views.build_views(config.eval_config, network, size),
         )
 
     @property
@@ -212,16 +221,35 @@ class ClassificationTask(Task):
         return inputs.split({**example, IMAGE: image})
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
-        """Build `LOGITS`, float32 [batch, num_classes], and `AUXILIARY_LOGITS` in training."""
+        """Build `LOGITS`, float32 [batch, num_classes], of the images as they are.
+
+        There are also `AUXILIARY_LOGITS` in training, and `MERGED_LOGITS` of several views else.
+        """
         del labels
-        style = self._network.style(mode == ModeKeys.TRAIN, self._options)
-        style = self._options.apply_arithmetic(style)
-        end_points = self._network.build(features[IMAGE], self._num_classes, style, self._options)
+        end_points = self._end_points(features[IMAGE], mode)
         predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
         if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
             auxiliary = end_points[registry.AUXILIARY_LOGITS]
             predictions[AUXILIARY_LOGITS] = layers.to_float32(auxiliary)
+        if mode != ModeKeys.TRAIN and self._views is not None:
+            with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
+                logits = merged_views.view_logits(
+                    features[IMAGE],
+                    self._views,
+                    lambda seen: layers.to_float32(self._end_points(seen, mode)[registry.LOGITS]),
+                )
+            predictions[MERGED_LOGITS] = self._merge(logits)
         return predictions
+
+    def _end_points(self, pixels: tf.Tensor, mode: str) -> registry.EndPoints:
+        """Build the network for images float32 [batch, height, width, channels]."""
+        style = self._network.style(mode == ModeKeys.TRAIN, self._options)
+        style = self._options.apply_arithmetic(style)
+        return self._network.build(pixels, self._num_classes, style, self._options)
+
+    def _merge(self, logits: tf.Tensor) -> tf.Tensor:
+        """Merge the logits of views, see `merged_views`."""
+        return merged_views.merge_exclusive(logits)
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
         """Build the cross entropy of each head."""
@@ -239,7 +267,7 @@ class ClassificationTask(Task):
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Build `LOGITS` and `PROBABILITIES` [batch, num_classes], and `CLASSES`, int64 [batch]."""
-        logits = predictions[LOGITS]
+        logits = predictions.get(MERGED_LOGITS, predictions[LOGITS])
         return {
             LOGITS: logits,
             PROBABILITIES: tf.nn.softmax(logits),
@@ -319,6 +347,12 @@ class ClassificationTask(Task):
         )
         prepared.set_shape([None, self._height, self._width, self._channels])
         return {IMAGE: prepared}
+
+    def as_exported(self) -> ClassificationTask:
+        """Return the task with one view."""
+        exported = copy.copy(self)
+        exported._views = None
+        return exported
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Return the outputs of an export, of those of `postprocess`."""

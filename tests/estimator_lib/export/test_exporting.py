@@ -103,3 +103,15 @@ def test_what_a_saved_model_takes_and_returns(checkpoint, tmp_path):
         'logits': {'dtype': 'float32', 'shape': [None, 2]},
         'classes': {'dtype': 'int64', 'shape': [None]},
     }
+
+
+def test_a_task_is_asked_for_its_exported_form(checkpoint, tmp_path):
+    class OfSeveralViews(Named):
+        def postprocess(self, predictions, features):
+            raise AssertionError('the task of evaluations was exported')
+
+        def as_exported(self):
+            return Named()
+
+    writer = formats.create_writer('saved_model')
+    exporting.export(OfSeveralViews(), Config(), checkpoint, str(tmp_path), writer)

@@ -40,3 +40,8 @@ def test_a_task_has_features_of_a_servers_images():
 
     with pytest.raises(TypeError, match='serving_features'):
         Unserved()
+
+
+def test_a_task_is_exported_as_it_is():
+    served = Served()
+    assert served.as_exported() is served
