@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -30,18 +31,18 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import class_analysis, class_report
-from model_fns.detection import box_report, detector, fields, metrics
+from model_fns.detection import box_report, detector, fields, merged_views, metrics
 from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
-from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data import augmentation, first_examples, inputs, sequences
-from model_fns.detection.detections import descriptions, masks, merging, pictures
+from model_fns.detection.detections import descriptions, masks, merging, pictures, post_processing
 from model_fns.detection.metrics import best_f1
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.layers import quantization
 from model_fns.structures import label_map as label_maps
 from model_fns.structures import label_map_files
+from model_fns.structures.views import Views
 from protos import pipeline_pb2
 
 ModeKeys = tf_estimator.ModeKeys
@@ -69,6 +70,7 @@ class DetectionTask(Task):
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
         analyzed: evaluator whose shape and classes are analyzed; None: no analysis.
+        views: views of an image in evaluation and prediction; None: the image as it is.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class DetectionTask(Task):
         label_map: Optional[label_maps.LabelMap] = None,
         across_replicas: Sequence[str] = (),
         analyzed: Optional[CocoEvaluator] = None,
+        views: Optional[Views] = None,
     ):
         self._model = model
         self._reader = reader
@@ -92,6 +95,7 @@ class DetectionTask(Task):
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
         self._analyzed = analyzed
+        self._views = views
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -125,6 +129,7 @@ class DetectionTask(Task):
             label_map,
             config_rules.synchronized_fields(config.model),
             metrics.build_analyzed(config.eval_config, model.num_classes, label_map),
+            merged_views.build_views(config.eval_config, model),
         )
 
     @property
@@ -170,14 +175,19 @@ class DetectionTask(Task):
         return self._model.resizer.static_size is None or self._reader.mask_type is not None
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
-        """Compute raw predictions; see `detector.Detector.predict`."""
+        """Compute raw predictions, and those of views; see `detector.Detector.predict`."""
         true_shapes = self._true_shapes(features)
-        images = self._model.preprocess(tf.cast(features[fields.IMAGE], tf.float32), true_shapes)
+        pixels = tf.cast(features[fields.IMAGE], tf.float32)
+        images = self._model.preprocess(pixels, true_shapes)
         groundtruth = None if labels is None else self._groundtruth(features, labels)
         training = mode == ModeKeys.TRAIN
         side_inputs = {name: features[name] for name in self._model.side_inputs} or None
         predictions = self._model.predict(images, true_shapes, groundtruth, training, side_inputs)
-        return {fields.PREPROCESSED: images, **predictions}
+        predictions = {fields.PREPROCESSED: images, **predictions}
+        if self._views is not None and not training:
+            seen = merged_views.predict(self._model, pixels, true_shapes, self._views, side_inputs)
+            predictions.update(seen)
+        return predictions
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
         """Compute weighted losses by name; see `detector.Detector.losses`."""
@@ -190,11 +200,13 @@ class DetectionTask(Task):
 
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Compute detections by the names of `fields`; class ids are those of the label map."""
-        detections = self._model.postprocess(predictions, self._true_shapes(features))
+        true_shapes = self._true_shapes(features)
+        detections = merged_views.postprocess(self._model, predictions, true_shapes, self._views)
         classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
         outputs = {**detections, fields.DETECTION_CLASSES: classes}
         if self._model.family.IS_ROTATED:
-            outputs = _with_corners(outputs, self._model.family, features[fields.ORIGINAL_SHAPE])
+            shapes = features[fields.ORIGINAL_SHAPE]
+            outputs = post_processing.add_corners(outputs, self._model.family, shapes)
         if fields.SERVED_SHAPE in features:
             outputs[fields.REFRAMED_MASKS] = masks.binary_batch(
                 detections[fields.DETECTION_MASKS],
@@ -329,6 +341,12 @@ class DetectionTask(Task):
             return context.parse_examples(examples), {}
         received = context.received(batch_size)
         return received, received
+
+    def as_exported(self) -> DetectionTask:
+        """Return the task with one view."""
+        exported = copy.copy(self)
+        exported._views = None
+        return exported
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
         """Build the deployable form of the model; see `detector.Detector.deployable`."""
@@ -478,19 +496,3 @@ class DetectionTask(Task):
             ignored_coverage=self._reader.ignored_coverage or None,
             image_classes=labels.get(fields.IMAGE_CLASSES),
         )
-
-
-def _with_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Tensors:
-    """Convert rotated boxes to the values of a record, and add their corners.
-
-    Args:
-        detections: detections with normalized boxes [B, N, 8].
-        family: family of the boxes.
-        shapes: int32 [B, 2]: height and width of the original images.
-    """
-    height, width = tf.split(tf.cast(shapes, tf.float32), 2, axis=1)
-    boxes = {
-        name: family.to_record(detections[name], height, width)
-        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES)
-    }
-    return {**detections, **boxes, fields.DETECTION_CORNERS: detections[fields.DETECTION_BOXES]}

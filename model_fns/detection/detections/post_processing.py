@@ -8,8 +8,9 @@ from typing import Any, Callable, Dict, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task import Tensors
 from model_fns.detection import fields
-from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.boxes.family import Boxes, BoxFamily
 from model_fns.detection.config_rules import checks
 from model_fns.detection.detections import calibration, suppression
 from protos import post_processing_pb2
@@ -208,6 +209,22 @@ def build_rules(
         on_cpu=config.use_cpu_nms,
         family=family,
     )
+
+
+def add_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Tensors:
+    """Convert rotated boxes to the values of a record, and add their corners.
+
+    Args:
+        detections: detections with normalized boxes [B, N, 8].
+        family: family of the boxes.
+        shapes: int32 [B, 2]: height and width of the original images.
+    """
+    height, width = tf.split(tf.cast(shapes, tf.float32), 2, axis=1)
+    boxes = {
+        name: family.to_record(detections[name], height, width)
+        for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES)
+    }
+    return {**detections, **boxes, fields.DETECTION_CORNERS: detections[fields.DETECTION_BOXES]}
 
 
 def _boxes_of_best_class(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:

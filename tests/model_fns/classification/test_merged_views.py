@@ -156,6 +156,6 @@ def test_segmentation_has_views_of_its_own():
     with pytest.raises(errors.ConfigError) as caught:
         build_task(config)
     assert str(caught.value).startswith(
-        'eval_config.test_time_augmentation: not supported: it is for classifiers; segmentation '
-        'has model.segmentation.evaluation.scales and add_flipped_images'
+        'eval_config.test_time_augmentation: not supported: segmentation has '
+        'model.segmentation.evaluation.scales and add_flipped_images'
     )
