@@ -164,9 +164,15 @@ def _scaled(height: Side, width: Side, scale: float) -> Tuple[Side, Side]:
     if isinstance(height, int):
         while step > 1 and 4 * step > min(height, width):
             step //= 2
-        return tuple(step * max(1, round(side // step * scale)) for side in (height, width))
-    for _ in range(_LARGEST_STRIDE.bit_length() - 1):
-        halves = tf.logical_and(step > 1, 4 * step > tf.minimum(height, width))
-        step = tf.where(halves, step // 2, step)
-    steps = (tf.round(tf.cast(side // step, tf.float64) * scale) for side in (height, width))
-    return tuple(step * tf.maximum(1, tf.cast(count, tf.int32)) for count in steps)
+    else:
+        for _ in range(_LARGEST_STRIDE.bit_length() - 1):
+            halves = tf.logical_and(step > 1, 4 * step > tf.minimum(height, width))
+            step = tf.where(halves, step // 2, step)
+    return _scaled_side(height, scale, step), _scaled_side(width, scale, step)
+
+
+def _scaled_side(side: Side, scale: float, step: Side) -> Side:
+    if isinstance(side, int):
+        return step * max(1, views_lib.scale_side(side // step, scale))
+    steps = tf.cast(tf.round(tf.cast(side // step, tf.float64) * scale), tf.int32)
+    return step * tf.maximum(1, steps)

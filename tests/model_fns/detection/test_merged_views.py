@@ -6,6 +6,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.export import exported_model
 from model_fns import build_task
 from model_fns.detection import fields, merged_views
 from protos import pipeline_pb2
@@ -33,12 +34,22 @@ def config_of(model, views=VIEWS):
     )
 
 
-def random_weights(variable):
-    """Return weights with which scores differ by more than rounding, and boxes by little."""
-    shape, name = variable.shape.as_list(), variable.name
-    inputs = 9 if 'depthwise' in name else np.prod(shape[:-1])
-    gain = 0.02 if 'Box' in name and 'Encoding' in name else 4.0 if 'Class' in name else 2.0
-    return np.random.RandomState(len(name)).normal(0.0, np.sqrt(gain / inputs), shape)
+# Gains of weights with which scores differ by more than rounding, and boxes by little.
+GAINS = {'BoxEncoding': 0.02, 'box/': 0.02, 'ClassPredictor': 4.0, 'object_center': 0.5}
+
+
+def load_random_values(session, variables):
+    assigned = []
+    for variable in variables:
+        shape, name = variable.shape.as_list(), variable.name
+        if 'weights' in name:
+            inputs = 9 if 'depthwise' in name else np.prod(shape[:-1])
+            gain = next((gain for part, gain in GAINS.items() if part in name), 2.0)
+            random = np.random.RandomState(len(name))
+            assigned.append(variable.assign(random.normal(0.0, np.sqrt(gain / inputs), shape)))
+        elif 'box/scale/output_0/conv_2/biases' in name:
+            assigned.append(variable.assign([4.0, 5.0]))  # sides of boxes in cells
+    session.run(assigned)
 
 
 def batch(height, width):
@@ -56,7 +67,10 @@ def views_of(images, sizes, height, width):
         resized = images
         if factor != 1:
             resized = np.stack(
-                [slowly_resized(image, int(height * factor), int(width * factor)) for image in images]
+                [
+                    slowly_resized(image, int(height * factor), int(width * factor))
+                    for image in images
+                ]
             )
         shapes = (sizes * [factor, factor, 1]).astype(np.int32)
         mirrored = resized.copy()
@@ -69,13 +83,12 @@ def views_of(images, sizes, height, width):
 @pytest.mark.parametrize(
     ('model', 'pads'),
     [
-        (SINGLE_SHOT, False),
         (PADDED, True),
         (OF_ANY_SIZE, True),
         (TWO_STAGES, False),
         (tiny_center_net.MODEL, False),
     ],
-    ids=['single_shot', 'padded', 'any_size', 'two_stages', 'centers'],
+    ids=['padded', 'any_size', 'two_stages', 'centers'],
 )
 def test_detections_are_fused_of_views_that_are_run_one_by_one(model, pads):
     task = build_task(config_of(model))
@@ -101,9 +114,7 @@ def test_detections_are_fused_of_views_that_are_run_one_by_one(model, pads):
             one = single.postprocess(single.predict(seen, ModeKeys.PREDICT), seen)
         assert tf1.global_variables() == variables
         session.run(tf1.global_variables_initializer())
-        for variable in variables:
-            if 'weights' in variable.name:
-                variable.load(random_weights(variable), session)
+        load_random_values(session, variables)
         found = session.run(outputs)
         by_view = []
         for view, shapes, is_mirrored in views_of(images, sizes, 64, 64):
@@ -136,6 +147,25 @@ def test_detections_are_fused_of_views_that_are_run_one_by_one(model, pads):
             atol=1e-3,
         )
     assert joined > 0
+
+
+def test_a_prediction_from_a_checkpoint_is_that_of_the_graph_with_variables(tmp_path):
+    config = config_of(SINGLE_SHOT)
+    task = build_task(config, 'predict')
+    images = batch(80, 100)[0].astype(np.uint8)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.train.create_global_step()
+        features = task.serving_features(tf.constant(images))
+        outputs = task.postprocess(task.predict(features, ModeKeys.PREDICT), features)
+        session.run(tf1.global_variables_initializer())
+        load_random_values(session, tf1.global_variables())
+        expected = session.run(task.export_outputs(outputs))
+        checkpoint = tf1.train.Saver().save(session, str(tmp_path / 'model.ckpt'), 1)
+    found = exported_model.CheckpointPredictor(task, config, checkpoint).predict(images)
+    assert set(found) == set(merged_views._MERGED)
+    assert found[fields.NUM_DETECTIONS].min() > 1
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-3, err_msg=name)
 
 
 def test_training_and_exports_see_the_image_as_it_is():
@@ -172,7 +202,11 @@ def test_sizes_of_views(size, scale, expected):
 @pytest.mark.parametrize(
     ('model', 'views', 'said'),
     [
-        (tiny_rotated.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS), VIEWS, 'model.ssd has rotated boxes; only axis-aligned boxes are'),
+        (
+            tiny_rotated.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS),
+            VIEWS,
+            'model.ssd has rotated boxes; only axis-aligned boxes are',
+        ),
         (
             tiny_two_stage.MASKS.format(stages=3),
             VIEWS,
