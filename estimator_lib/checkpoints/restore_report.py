@@ -197,7 +197,7 @@ def match(
         for name, shape in sorted(shapes.items())
         if name not in restore_map and (list_run or not is_of_the_run(name, shapes))
     ]
-    entries = {name: tuple(group) for name, group in groups.items()}
+    entries: Dict[str, Any] = {name: tuple(group) for name, group in groups.items()}
     return RestoreReport(source, **entries, fresh=dict(fresh))
 
 

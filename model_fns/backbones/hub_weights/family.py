@@ -100,6 +100,8 @@ def map_tensors(family: Family, shapes: Mapping[str, Shape]) -> Dict[str, Tensor
 
 def _of_batch_norm(family: Family, name: str, shape: Shape) -> Iterator[Tuple[str, Tensor]]:
     module, _, last = name.rpartition('.')
+    if last not in _BATCH_NORM:
+        raise UnknownNameError(name)
     if last == 'weight' and not family.has_gamma:
         return
     # g * (y - m) / s + b = (g * y - g * m) / s + b: the mean has the factor too.
@@ -117,6 +119,8 @@ def _of_layer(
     elif len(shape) == 2:
         inputs = (1, 1, shape[1]) if family.convolutional_head else (shape[1],)
         yield 'weights', Tensor(name, (1, 0), (*inputs, shape[0]))
+    elif last != 'weight' or len(shape) != 4:
+        raise UnknownNameError(name)
     elif shape[1] == 1:  # Of one input channel: no other convolution of these networks has one.
         axes = (2, 3, 0, 1)
         yield 'depthwise_weights', Tensor(name, axes, tuple(shape[axis] for axis in axes))

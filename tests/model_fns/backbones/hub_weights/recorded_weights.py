@@ -18,7 +18,6 @@ from tests.model_fns.backbones import recorded_backbones
 tf1 = tf.compat.v1
 
 
-
 class FakeSlice:
     """Slice of a tensor, which knows its shape."""
 

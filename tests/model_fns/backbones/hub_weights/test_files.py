@@ -75,6 +75,7 @@ def test_the_factor_of_a_batch_norm_goes_into_the_convolution():
         'Conv2d_1a_3x3.bn.running_var': np.float32([1.0, 2.0]),
         'Mixed_5b.branch1x1.conv.weight': np.ones([1, 2, 1, 1], np.float32),
         'Mixed_5b.branch1x1.bn.weight': np.ones([1], np.float32),
+        'Mixed_5b.branch1x1.bn.running_mean': np.zeros([1], np.float32),
     }
     reader = files.FamilyReader('v3.safetensors', FakeFile(tensors))
     scope = 'InceptionV3/Conv2d_1a_3x3'
@@ -92,9 +93,7 @@ def test_a_file_of_an_unknown_network():
         files.FamilyReader('r.safetensors', FakeFile(recorded_weights.zeros({'fc.weight': [5, 2]})))
     assert str(caught.value) == (
         'r.safetensors is of an unknown network (it holds fc.weight); expected the weights that '
-        'timm has of one of: '
-        + ', '.join(family.name for family in families.FAMILIES)
-        + '.'
+        'timm has of one of: ' + ', '.join(family.name for family in families.FAMILIES) + '.'
     )
 
 
@@ -109,9 +108,7 @@ def test_the_license_of_the_card(tmp_path):
         'EfficientNet, weights of timm, license not known: no README.md beside the file has it'
     )
     (tmp_path / 'README.md').write_text('---\ntags:\n- x\nlicense: apache-2.0\n---\nlicense: no\n')
-    assert small_reader(path).description() == (
-        'EfficientNet, weights of timm, license apache-2.0'
-    )
+    assert small_reader(path).description() == ('EfficientNet, weights of timm, license apache-2.0')
     (tmp_path / 'README.md').write_text('# Model\nlicense: none\n')
     assert files.read_license(str(tmp_path)) == ''
 
