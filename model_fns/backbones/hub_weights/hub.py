@@ -60,7 +60,7 @@ def find(name: str, where: str) -> str:
 
 
 def _download(repository: str, folder: str, where: str) -> None:
-    """Download the files of a repository into a folder, the weights last."""
+    """Download the weights of a repository into a folder, and what describes them."""
     place = (
         f'put {WEIGHTS} of https://huggingface.co/{repository} at {os.path.join(folder, WEIGHTS)}'
     )
@@ -74,14 +74,14 @@ def _download(repository: str, folder: str, where: str) -> None:
         ) from None
     log.info('downloading %s of %s to %s', WEIGHTS, repository, folder)
     try:
-        # Whether the repository exists is told by the weights; the others may be missing.
+        _fetch(huggingface_hub, repository, WEIGHTS, folder)
         for name in (files.CARD, files.MODEL_CONFIG):
             with contextlib.suppress(hub_errors.EntryNotFoundError):
                 _fetch(huggingface_hub, repository, name, folder)
-        _fetch(huggingface_hub, repository, WEIGHTS, folder)
     except Exception as error:  # The client raises those of its HTTP library as well.
+        reason = errors.first_line(error).rstrip('.')
         raise errors.CheckpointError(
-            f'{where}: hub:{repository} cannot be downloaded ({errors.first_line(error)}); {place}.'
+            f'{where}: hub:{repository} cannot be downloaded ({reason}); {place}.'
         ) from error
 
 

@@ -47,7 +47,7 @@ def client(monkeypatch):
 def test_weights_are_downloaded_once(cache, client):
     path = hub.find(NAME, FIELD)
     assert path == str(cache / 'timm' / 'tf_efficientnet_b0.in1k' / 'model.safetensors')
-    assert client.downloaded == ['README.md', 'config.json', 'model.safetensors']
+    assert client.downloaded == ['model.safetensors', 'README.md', 'config.json']
     assert hub.find(NAME, FIELD) == path
     assert len(client.downloaded) == 3
     with open(path) as file:
@@ -69,7 +69,7 @@ def test_a_file_that_is_there_needs_no_network(cache, monkeypatch):
 
 
 def test_no_network(cache, client):
-    client.problem = OSError('no route to host\nand more')
+    client.problem = OSError('no route to host.\nand more')
     with pytest.raises(errors.CheckpointError) as caught:
         hub.find(NAME, FIELD)
     assert str(caught.value) == (
