@@ -357,6 +357,7 @@ def train_input_fn(
         seed=config.train_config.random_seed,
         batch_parts=plan.input_parts,
         share_batches=plan.is_synchronous,
+        repeat_factor_threshold=config.train_config.repeat_factor_threshold,
     )
 
 

@@ -25,6 +25,8 @@ _TASKS = {
     'faster_rcnn': ('model_fns.detection.task', 'DetectionTask'),
     'center_net': ('model_fns.detection.task', 'DetectionTask'),
 }
+# In place of that of `classification`, where images have several labels.
+_MULTI_LABEL = ('model_fns.classification.multi_label', 'MultiLabelTask')
 # The field of `model` with the name of a task's class.
 _EXTERNAL = 'external'
 
@@ -70,6 +72,8 @@ def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
 
         return external.load_task_class(config)
     module, name = _TASKS.get(model, ('', ''))
+    if config.model.classification.multi_label:
+        module, name = _MULTI_LABEL
     return getattr(importlib.import_module(module), name) if module else None
 
 

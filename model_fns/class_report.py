@@ -1,8 +1,9 @@
-"""Report of `--mode=check` on the classes of examples: histograms and warnings."""
+"""Report of `--mode=check` on the classes of examples: histograms, warnings and class weights."""
 
 from __future__ import annotations
 
 import collections
+import math
 from typing import Counter, Dict, List, Mapping, Sequence, Tuple
 
 from estimator_lib import errors
@@ -14,6 +15,8 @@ Counts = Mapping[int, int]
 _MOST_SHOWN = 30  # classes of a histogram
 _MOST_NAMED = 10  # classes of a warning
 _TRAINING = 'train_input_reader'
+_UNEVEN = 10  # ratio of the largest count to the smallest from which class weights are shown
+_BETA = 0.999  # of the effective number of samples
 
 
 def class_report(
@@ -38,6 +41,8 @@ def class_report(
             images.update(class_id for class_id, count in counts.items() if count)
         seen[reader] = images
         lines += [f'{reader}: classes', *_histogram(totals, images, len(records), names, unit)]
+        if reader == _TRAINING and unit != 'pixels':
+            lines += _weights([totals[class_id] for class_id in sorted(names)])
     empty = {
         reader: f'{reader}: there are no {unit} of any of the {len(names)} classes'
         for reader, images in seen.items()
@@ -45,6 +50,45 @@ def class_report(
     }
     problems = [empty.pop(_TRAINING)] if _TRAINING in empty else []
     return DataReport(lines, [*empty.values(), *_missing(seen, names)], problems)
+
+
+def inverse_frequency(counts: Sequence[int]) -> List[float]:
+    """Compute class weights: `N / (C n_c)`, with n_c of N examples in class c of C.
+
+    Args:
+        counts: n_c, at least 1.
+    """
+    return [sum(counts) / (len(counts) * count) for count in counts]
+
+
+def effective_number(counts: Sequence[int], beta: float = _BETA) -> List[float]:
+    """Compute class weights `(1 - beta) / (1 - beta ** n_c)`, scaled to a mean of 1.
+
+    The denominator over (1 - beta) is the effective number of n_c samples (Cui et al. 2019,
+    "Class-Balanced Loss Based on Effective Number of Samples", section 3.2).
+
+    Args:
+        counts: n_c, at least 1.
+        beta: in [0, 1): 0: all classes have the same weight; towards 1: inverse frequencies.
+    """
+    weights = [(1.0 - beta) / (1.0 - beta**count) for count in counts]
+    return [weight * len(weights) / math.fsum(weights) for weight in weights]
+
+
+def _weights(counts: Sequence[int]) -> List[str]:
+    """Describe class weights in the order of the ids, where classes are uneven."""
+    if not counts or len(counts) > _MOST_SHOWN or min(counts) == 0:
+        return []
+    if max(counts) < _UNEVEN * min(counts):
+        return []
+    kinds = {
+        'inverse frequency': inverse_frequency(counts),
+        f'effective number, beta {_BETA}': effective_number(counts),
+    }
+    return [
+        f'  class_weights: [{", ".join(f"{weight:.3g}" for weight in weights)}]  ({kind})'
+        for kind, weights in kinds.items()
+    ]
 
 
 def _histogram(

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Classification(_message.Message):
-    __slots__ = ("num_classes", "backbone", "image_height", "image_width", "preprocessing", "use_grayscale", "labels_offset", "label_smoothing", "dropout_keep_prob", "auxiliary_loss_weight", "slow_color_distortion", "loss", "mirror_images")
+    __slots__ = ("num_classes", "backbone", "image_height", "image_width", "preprocessing", "use_grayscale", "labels_offset", "label_smoothing", "dropout_keep_prob", "auxiliary_loss_weight", "slow_color_distortion", "loss", "mirror_images", "multi_label")
     NUM_CLASSES_FIELD_NUMBER: _ClassVar[int]
     BACKBONE_FIELD_NUMBER: _ClassVar[int]
     IMAGE_HEIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class Classification(_message.Message):
     SLOW_COLOR_DISTORTION_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     MIRROR_IMAGES_FIELD_NUMBER: _ClassVar[int]
+    MULTI_LABEL_FIELD_NUMBER: _ClassVar[int]
     num_classes: int
     backbone: _backbone_pb2.Backbone
     image_height: int
@@ -35,7 +36,8 @@ class Classification(_message.Message):
     slow_color_distortion: bool
     loss: ClassifierLoss
     mirror_images: bool
-    def __init__(self, num_classes: _Optional[int] = ..., backbone: _Optional[_Union[_backbone_pb2.Backbone, _Mapping]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., preprocessing: _Optional[str] = ..., use_grayscale: bool = ..., labels_offset: _Optional[int] = ..., label_smoothing: _Optional[float] = ..., dropout_keep_prob: _Optional[float] = ..., auxiliary_loss_weight: _Optional[float] = ..., slow_color_distortion: bool = ..., loss: _Optional[_Union[ClassifierLoss, _Mapping]] = ..., mirror_images: bool = ...) -> None: ...
+    multi_label: bool
+    def __init__(self, num_classes: _Optional[int] = ..., backbone: _Optional[_Union[_backbone_pb2.Backbone, _Mapping]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., preprocessing: _Optional[str] = ..., use_grayscale: bool = ..., labels_offset: _Optional[int] = ..., label_smoothing: _Optional[float] = ..., dropout_keep_prob: _Optional[float] = ..., auxiliary_loss_weight: _Optional[float] = ..., slow_color_distortion: bool = ..., loss: _Optional[_Union[ClassifierLoss, _Mapping]] = ..., mirror_images: bool = ..., multi_label: bool = ...) -> None: ...
 
 class ClassifierLoss(_message.Message):
     __slots__ = ("class_weights", "focal_gamma")

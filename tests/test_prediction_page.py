@@ -119,7 +119,7 @@ def test_fiftyone(folder, monkeypatch):
     for labels in (first.predictions, names['video'].frames[1].predictions):
         assert [box.label for box in labels.detections] == ['ring', 'cat']
         assert [box.confidence for box in labels.detections] == SCORES
-        # Left, top, width, height as shares of the image.
+        # Left, top, width, height as normalized.
         np.testing.assert_allclose(
             [box.bounding_box for box in labels.detections],
             [[0.25, 0.2, 0.5, 0.6], [0.1, 0.1, 0.8, 0.2]],

@@ -21,6 +21,9 @@ MAP = 'RotatedBoxes_Precision/mAP@0.5IOU'
 def run_of(folder, stages, steps, *settings):
     """The folder of a run that has been trained and evaluated."""
     config = tiny_rotated.write_all(folder, stages)
+    if stages:  # exported by command alone
+        config.write_text(config.read_text().partition('export_config')[0])
+        settings = [*settings, 'export_config.final.enabled=false']
     flags = [f'--model_dir={folder / "run"}', f'--pipeline_config_path={config}']
     settings = [f'train_config.checkpoints.save_every_n_steps={steps}', *settings]
     flags += [f'--num_train_steps={steps}', *(f'--set={setting}' for setting in settings)]

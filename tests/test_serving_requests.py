@@ -15,7 +15,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from estimator_lib.export import serving
 from tests import tiny_data, tiny_detection
 from tests.estimator_lib.export import test_saved_model
-from tests.test_run_train_eval import front_door, latest
+from tests.test_run_train_eval import NO_EXPORT, front_door, latest
 
 tf1 = tf.compat.v1
 
@@ -62,7 +62,7 @@ def train(folder, data):
     (folder / 'data').mkdir()
     config = data.write_all(folder / 'data')
     flags = [f'--model_dir={folder / "run"}', f'--pipeline_config_path={config}']
-    assert front_door('--mode=train', *flags, '--num_train_steps=1') == 0
+    assert front_door('--mode=train', *flags, '--num_train_steps=1', NO_EXPORT) == 0
     return folder / 'run'
 
 

@@ -24,7 +24,7 @@ _LONGEST_LABEL = 63
 
 
 class JobOptions(NamedTuple):
-    """What a job's tasks run, and with what.
+    """Options of a job: what its tasks run, on which volumes and resources.
 
     Attributes:
         name: of the JobSet; the names of the pods begin with it.

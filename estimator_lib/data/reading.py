@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data import corrupt_records, mixing, reader_state, record_streams
+from estimator_lib.data import corrupt_records, mixing, reader_state, record_streams, repeat_factors
 from estimator_lib.data.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
@@ -141,6 +141,7 @@ def plan_reading(
     max_examples: Optional[int] = None,
     batch_parts: int = 1,
     share_batches: bool = False,
+    repeat_factor_threshold: float = 0.0,
 ) -> Reading:
     """Derive the plan of a reading from the fields of a reader, for a mode.
 
@@ -158,6 +159,7 @@ def plan_reading(
         share_batches: True if the processes divide the records of each batch among them. False if
             they divide the files (or, where there are too few, the records of each file), and each
             builds its own batches.
+        repeat_factor_threshold: threshold of `repeat_factors`; 0: records come once in an epoch.
 
     Raises:
         errors.ConfigError: fields of the reader contradict each other.
@@ -171,6 +173,8 @@ def plan_reading(
     if not training and reader.num_epochs > 1:
         log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
     sources, num_sources = _create_sources(task, reader, mode, batch_size)
+    if repeat_factor_threshold:
+        sources = repeat_factors.add_factors(task, sources, repeat_factor_threshold)
     shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
     order = Order(
         seed=seed % 2**32,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import zlib
-from typing import TYPE_CHECKING, Iterable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import file_examples, records
@@ -28,6 +28,7 @@ class Source:
         weight: fraction of the examples that come from this source.
         per_batch: number of examples of this source in each batch; None: drawn by `weight`.
         sequences: splitting of records into frames; None if a record is one example.
+        repeats: (record id, repeat factor) of the records whose factor is more than 1, by id.
     """
 
     index: int
@@ -35,6 +36,7 @@ class Source:
     weight: float = 1.0
     per_batch: Optional[int] = None
     sequences: Optional[Sequences] = None
+    repeats: Tuple[Tuple[int, float], ...] = ()
 
     @property
     def has_examples(self) -> bool:
@@ -43,8 +45,11 @@ class Source:
 
     @property
     def fingerprint(self) -> int:
-        """Nonzero number made of the names and sizes of the files, without their folder."""
-        listed = [content for file in self.files for content in file.contents()]
+        """Nonzero number made of the repeats, and names and sizes of files without their folder."""
+        listed: List[Tuple[Any, ...]] = [
+            content for file in self.files for content in file.contents()
+        ]
+        listed += self.repeats
         return zlib.crc32(repr(listed).encode()) or 1
 
 

@@ -123,6 +123,8 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
     def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         seeds = _epoch_seeds(order, source, epoch)
         dataset = cached or _read_files(source, order, seeds[0])
+        if source.repeats:
+            dataset = _repeat(dataset, source.repeats, seeds[1])
         dataset = _shuffle(dataset, order.shuffle_buffer_size, seeds[1])
         if order.sample_1_of_n > 1:
             dataset = dataset.shard(order.sample_1_of_n, 0)
@@ -200,6 +202,15 @@ def read_file(source: Source, file: Sequence[tf.Tensor], skip_corrupt: bool) -> 
     read = _read_past_corrupt if skip_corrupt else tf.data.TFRecordDataset
     dataset = tf.data.Dataset.zip((record_ids, read(path, compression)))
     return dataset if sequences is None else sequences.all_frames(dataset)
+
+
+def list_records(source: Source) -> Iterator[Tuple[int, bytes]]:
+    """Yield the id of each record of a source with the record, or with `CORRUPT_FRAME`."""
+    with tf.Graph().as_default():
+        files = file_tensors(source.files)
+        yield from elements(
+            files.flat_map(unconverted(lambda *file: read_file(source, file, True)))
+        )
 
 
 def file_tensors(files: Sequence[records.RecordFile]) -> tf.data.Dataset:
@@ -302,6 +313,30 @@ def _read_examples(source: Source, dataset: tf.data.Dataset) -> tf.data.Dataset:
         return tf.nest.pack_sequence_as(element, [*tf.nest.flatten(element)[:-1], record])
 
     return dataset.map(unconverted(read_next), parallel_calls(), deterministic=True)
+
+
+def _repeat(
+    dataset: tf.data.Dataset, repeats: Sequence[Tuple[int, float]], seed: tf.Tensor
+) -> tf.data.Dataset:
+    """Repeat elements (record id, record) as often as `repeat_factors` explains.
+
+    Args:
+        dataset: the elements.
+        repeats: `Source.repeats`.
+        seed: int64 scalar, of the epoch.
+    """
+    ids = np.array([record_id for record_id, _ in repeats], np.int64)
+    factors = np.array([factor for _, factor in repeats], np.float64)
+
+    def copies(record_id: tf.Tensor, record: tf.Tensor) -> tf.data.Dataset:
+        index = tf.minimum(tf.searchsorted(ids, record_id[tf.newaxis])[0], len(ids) - 1)
+        is_rare = tf.equal(tf.gather(ids, index), record_id)
+        factor = tf.where(is_rare, tf.gather(factors, index), tf.ones([], tf.float64))
+        draw = tf.random.stateless_uniform([], tf.stack([seed, record_id]), dtype=tf.float64)
+        count = tf.cast(tf.floor(factor + draw), tf.int64)
+        return tf.data.Dataset.from_tensors((record_id, record)).repeat(count)
+
+    return dataset.flat_map(unconverted(copies))
 
 
 def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.data.Dataset:

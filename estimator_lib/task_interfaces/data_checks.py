@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence
 
 
 class DataReport(NamedTuple):
@@ -57,6 +57,11 @@ class DataChecks:
     def examine(self, serialized: bytes) -> Any:
         """Extract the input of `data_report` from a valid record; keep it small."""
         del serialized
+
+    def list_classes(self, serialized: bytes) -> Collection[int]:
+        """Return the class ids of a valid record, for `train_config.repeat_factor_threshold`."""
+        del serialized
+        return ()
 
     def data_report(self, examined: Mapping[str, Sequence[Any]]) -> DataReport:
         """Return a report of the examples: classes, sizes.

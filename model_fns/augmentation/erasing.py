@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from estimator_lib.task import IMAGE, Example
 from model_fns.augmentation import pixels, randomness, steps
-from model_fns.structures import images
 from protos import augmentation_pb2
 
 _ATTEMPTS = 10  # after which the image stays; the paper's loop has no end
@@ -46,13 +45,20 @@ def random_erasing(
     size = tf.gather(sizes, tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32))
     size = tf.where(happens < probability, size, 0)
     begin = randomness.integer(tf.stack([y, x]), 0, whole - size)
-    after = whole - begin - size
+    noise = _noise(randomness.stream_seed(seed, 2), size, image)
+    return {**example, IMAGE: pixels.replace_part(image, begin, noise)}
+
+
+def _noise(seed: tf.Tensor, size: tf.Tensor, image: tf.Tensor) -> tf.Tensor:
+    """Draw whole numbers from 0 to 255, of the image's type: [*size, channels]."""
     shape = tf.concat([size, [image.shape[-1]]], axis=0)
-    noise = randomness.uniform_tensor(randomness.stream_seed(seed, 2), shape)
-    noise = tf.cast(tf.floor(noise * 256.0), image.dtype)
-    inside = images.surround(tf.ones_like(noise, tf.uint8), begin, after)
-    filled = tf.where(inside > 0, images.surround(noise, begin, after), image)
-    return {**example, IMAGE: tf.ensure_shape(filled, image.shape)}
+    count = tf.reduce_prod(shape)
+    # Four numbers are the bytes of one.
+    words = tf.raw_ops.StatelessRandomUniformFullInt(
+        shape=(count + 3)[tf.newaxis] // 4, seed=seed, dtype=tf.uint32
+    )
+    numbers = tf.reshape(tf.bitcast(words, tf.uint8), [-1])[:count]
+    return tf.cast(tf.reshape(numbers, shape), image.dtype)
 
 
 @steps.IMAGE_STEPS.register('random_erasing')

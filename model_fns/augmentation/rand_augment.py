@@ -72,10 +72,10 @@ def build_operations(transform: Transform, share: float) -> Sequence[Tuple[str, 
     threshold = round(256 * (1.0 - share))
     bits = 8 - round(_LOST_BITS * share)
 
-    def on_image(function: Callable[[tf.Tensor], tf.Tensor]) -> Operation:
+    def change_image(function: Callable[[tf.Tensor], tf.Tensor]) -> Operation:
         return lambda example, sign: {**example, IMAGE: function(example[IMAGE])}
 
-    def by_factor(function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Operation:
+    def enhance(function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Operation:
         def change(example: Example, sign: tf.Tensor) -> Example:
             return {**example, IMAGE: function(example[IMAGE], 1.0 + sign * (_CHANGE * share))}
 
@@ -90,14 +90,14 @@ def build_operations(transform: Transform, share: float) -> Sequence[Tuple[str, 
 
     return (
         ('identity', lambda example, sign: dict(example)),
-        ('auto_contrast', on_image(levels.auto_contrast)),
-        ('equalize', on_image(levels.equalize)),
-        ('solarize', on_image(functools.partial(levels.solarize, threshold=threshold))),
-        ('posterize', on_image(functools.partial(levels.posterize, bits=bits))),
-        ('color', by_factor(levels.change_color)),
-        ('contrast', by_factor(levels.change_contrast)),
-        ('brightness', by_factor(levels.change_brightness)),
-        ('sharpness', by_factor(levels.change_sharpness)),
+        ('auto_contrast', change_image(levels.auto_contrast)),
+        ('equalize', change_image(levels.equalize)),
+        ('solarize', change_image(functools.partial(levels.solarize, threshold=threshold))),
+        ('posterize', change_image(functools.partial(levels.posterize, bits=bits))),
+        ('color', enhance(levels.change_color)),
+        ('contrast', enhance(levels.change_contrast)),
+        ('brightness', enhance(levels.change_brightness)),
+        ('sharpness', enhance(levels.change_sharpness)),
         ('rotate', moved(_rotation)),
         ('shear_x', moved(functools.partial(_shear, axis=1))),
         ('shear_y', moved(functools.partial(_shear, axis=0))),

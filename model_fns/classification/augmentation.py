@@ -95,12 +95,9 @@ def cutmix(
     cut = tf.cast(ratio * size.astype(np.float32), tf.int32)
     begin = randomness.integer(place, 0, size - 1) - cut // 2
     low, high = tf.maximum(begin, 0), tf.minimum(begin + cut, size)
-    rows, columns = tf.range(height), tf.range(width)
-    in_rows = tf.logical_and(rows >= low[0], rows < high[0])
-    in_columns = tf.logical_and(columns >= low[1], columns < high[1])
-    inside = tf.logical_and(in_rows[:, tf.newaxis], in_columns)[..., tf.newaxis]
+    part = second[low[0] : high[0], low[1] : high[1]]
     area = tf.cast(tf.reduce_prod(high - low), tf.float32)
-    return _mixed(group, tf.where(inside, second, first), 1.0 - area / (height * width))
+    return _mixed(group, pixels.replace_part(first, low, part), 1.0 - area / (height * width))
 
 
 @BUILDERS.register('random_horizontal_flip')

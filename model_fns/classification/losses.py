@@ -57,3 +57,37 @@ def cross_entropy(
     if shares is not None:
         per_label = tf.reduce_sum(shares * per_label, axis=-1)
     return tf.reduce_mean(per_label)
+
+
+def sigmoid_cross_entropy(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    label_smoothing: float = 0.0,
+    class_weights: Sequence[float] = (),
+    focal_gamma: float = 0.0,
+) -> tf.Tensor:
+    """Compute the sigmoid cross entropy, averaged over the batch and the classes.
+
+    With smoothing s the target is (1 - s) * label + s / 2.
+
+    Args:
+        logits: float32 [batch, num_classes].
+        labels: float32 [batch, num_classes]: 1 for each label of an image, else 0; shares in
+            between, where training mixes images.
+        label_smoothing: s, in [0, 1).
+        class_weights: factors on the loss of each class; empty: 1.
+        focal_gamma: g: a further factor, (1 - p)^g, where p is the probability of the right answer
+            (Lin et al. 2017).
+
+    Returns:
+        float32 scalar.
+    """
+    targets = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    per_class = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
+    if focal_gamma:
+        missed = labels * tf.sigmoid(-logits) + (1.0 - labels) * tf.sigmoid(logits)
+        # Not at 0, where the power's gradient is infinite for a gamma below 1.
+        per_class *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
+    if class_weights:
+        per_class *= tf.constant(list(class_weights), tf.float32)
+    return tf.reduce_mean(per_class)

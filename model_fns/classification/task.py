@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -374,6 +374,10 @@ class ClassificationTask(Task):
     def examine(self, serialized: bytes) -> class_report.Counts:
         """Count one image for its class."""
         return {inputs.class_id(serialized, self._label_map): 1}
+
+    def list_classes(self, serialized: bytes) -> Collection[int]:
+        """Return the class of an image."""
+        return self.examine(serialized)
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
         """Report the number of images of each class."""

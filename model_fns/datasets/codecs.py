@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import threading
-from typing import Callable, Generic, TypeVar
+from typing import Any, Callable, Generic, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -92,28 +92,28 @@ class DecodedImages(Generic[Decoded]):
     """Cache of the last decoded images; safe to use from several threads.
 
     Args:
-        decode: path of an image -> decoded image. It is called once for an image in the cache:
-            threads that ask for the image at the same time wait for the first.
+        decode: key of an image, and further arguments -> decoded image. It is called once for an
+            image in the cache: threads that ask for the image at the same time wait for the first.
     """
 
-    def __init__(self, decode: Callable[[str], Decoded]):
+    def __init__(self, decode: Callable[..., Decoded]):
         self._decode = decode
         self._lock = threading.Lock()
         self._images: collections.OrderedDict[str, concurrent.futures.Future] = (
             collections.OrderedDict()
         )
 
-    def get(self, path: str) -> Decoded:
-        """Return the decoded image of a path, or raise the error of `decode`."""
+    def get(self, key: str, *arguments: Any) -> Decoded:
+        """Return the decoded image of a key, or raise the error of `decode`."""
         with self._lock:
-            known = self._images.get(path)
-            image = self._images.setdefault(path, known or concurrent.futures.Future())
-            self._images.move_to_end(path)
+            known = self._images.get(key)
+            image = self._images.setdefault(key, known or concurrent.futures.Future())
+            self._images.move_to_end(key)
             while len(self._images) > _KEPT:
                 self._images.popitem(last=False)
         if known is None:
             try:
-                image.set_result(self._decode(path))
+                image.set_result(self._decode(key, *arguments))
             except BaseException as error:
                 image.set_exception(error)
         return image.result()

@@ -31,8 +31,10 @@ import tqdm
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import codecs, image_files, records, sources
+from model_fns.datasets.annotations import tiles
 from model_fns.datasets.files import folder_files, image_lists
-from model_fns.datasets.rotated import tiles
+from model_fns.datasets.rotated import boxes as rotated_boxes
+from model_fns.datasets.rotated import tiles as rotated_tiles
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.datasets.summaries import ImageSummary, Summary, Tile, summarize
 from model_fns.structures.label_map import LabelMap
@@ -164,7 +166,7 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     items = image_lists.select(source.items(), options.stems)
     problems = [Problem('', text) for text in source.problems()]
     if not items:
-        listed = f'{describe(problems)}\n' if problems else ''
+        listed = f'{sources.describe(problems)}\n' if problems else ''
         raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
     known = tf.io.gfile.exists(label_map_path)
     classes = LabelMap.read(label_map_path) if known else _new_classes(source, items, options)
@@ -193,7 +195,7 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
         for item in items[:MAX_LISTED]
         for problem in list_problems(converter.convert(item), item)
     ]
-    listed = f'{describe(problems)}\n' if problems else ''
+    listed = f'{sources.describe(problems)}\n' if problems else ''
     raise errors.DataError(
         f'{listed}None of the {len(items)} annotations names a class, and --label_map names no '
         'file that exists.'
@@ -231,7 +233,7 @@ def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
     for note in plan.notes:
         log.warning('%s', note)
     if problems:
-        log.warning('left out: %s', describe(problems))
+        log.warning('left out: %s', sources.describe(problems))
 
 
 def assign_parts(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
@@ -273,7 +275,7 @@ def _cut_tiles(items: Sequence[Item], options: Options) -> List[Item]:
             continue
         cut += [
             dataclasses.replace(
-                item, window=window, source_id=tiles.tile_name(item.source_id, window)
+                item, window=window, source_id=rotated_tiles.tile_name(item.source_id, window)
             )
             for window in windows
         ]
@@ -299,11 +301,11 @@ def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], option
     """
     if problems and not options.skip_problems:
         raise errors.DataError(
-            f'{describe(problems)}\nNothing was written; --on_error=skip leaves these out.'
+            f'{sources.describe(problems)}\nNothing was written; --on_error=skip leaves these out.'
         )
     for prefix, count in counts.items():
         if not count:
-            listed = f'{describe(problems)}\n' if problems else ''
+            listed = f'{sources.describe(problems)}\n' if problems else ''
             of_part = f' for {prefix}: --split gives it no image' if options.split else ''
             raise errors.DataError(f'{listed}Nothing is left to write{of_part}.')
 
@@ -342,6 +344,22 @@ def _outcomes(
             ) from None
 
 
+class _ToCut(NamedTuple):
+    """Image that is cut into tiles.
+
+    Attributes:
+        features: of the record of the whole image.
+        pixels: uint8 [height, width, 3].
+        problems: of its objects.
+        num_clipped: number of its boxes that were clipped.
+    """
+
+    features: records.Features
+    pixels: np.ndarray
+    problems: Sequence[Problem]
+    num_clipped: int
+
+
 class Converter:
     """Converter of items to records; safe to use from several threads.
 
@@ -361,7 +379,7 @@ class Converter:
         self._clips = options.clips
         self._bits = options.bits
         self._decodes = decodes
-        self._tiled = codecs.DecodedImages(self._decode)
+        self._tiled = codecs.DecodedImages(self._to_cut)
 
     def convert(self, item: Item) -> Outcome:
         """Convert an item to a record, or to the problems for which there is none."""
@@ -405,20 +423,43 @@ class Converter:
         self, item: Item, report: sources.Report
     ) -> Tuple[records.Features, Optional[Tile]]:
         """Return the features of a record, and its tile; None for a whole image."""
-        decode = self._decode if item.window is None else self._tiled.get
-        image, pixels = decode(item.path)
+        if item.window is None:
+            features, _ = self._whole(item, report)
+            return features, None
+        key = rotated_tiles.whole_name(item.source_id)
+        features, pixels, problems, num_clipped = self._tiled.get(key, item)
+        report.problems += problems
+        report.num_clipped += num_clipped
+        features = {**features, 'image/source_id': item.source_id}
+        num_objects = len(features.get('image/object/class/label', ()))
+        least = self._min_area_inside
+        if rotated_boxes.KEYS[0] in features:
+            features, kept = rotated_tiles.cut(features, pixels, item.window, least)
+            has_content = bool(len(kept))
+        else:
+            features, kept, has_content = tiles.cut(features, pixels, item.window, least)
+        is_written = has_content or not self._drop_empty_tiles
+        return features, Tile(item.path, num_objects, kept.tolist(), is_written)
+
+    def _to_cut(self, key: str, item: Item) -> _ToCut:
+        """Return an image that is cut into tiles; it is read once for all of them."""
+        del key
+        report = sources.Report(self._clips)
+        features, pixels = self._whole(item, report)
+        return _ToCut(features, pixels, report.problems, report.num_clipped)
+
+    def _whole(
+        self, item: Item, report: sources.Report
+    ) -> Tuple[records.Features, Optional[np.ndarray]]:
+        """Return the features of a whole image, and its pixels."""
+        image, pixels = self._decode(item.path)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         try:
             features.update(self._source.features(item, image.header, self._classes, report))
         except sources.SizeError as error:
             raise errors.DataError(f'{error}{self._hint(image)}') from error
-        if item.window is None:
-            return features, None
-        num_objects = len(features['image/object/class/label'])
-        features, kept = tiles.cut(features, pixels, item.window, self._min_area_inside)
-        is_written = bool(len(kept)) or not self._drop_empty_tiles
-        return features, Tile(item.path, num_objects, kept.tolist(), is_written)
+        return features, pixels
 
     def _hint(self, image: image_files.ImageFile) -> str:
         if not image.swaps_sides:
@@ -447,17 +488,3 @@ def _start_process(*arguments: Any) -> None:
 def _convert_in_process(item: Item) -> Outcome:
     assert _worker is not None
     return _worker.convert(item)
-
-
-def describe(problems: Sequence[Problem]) -> str:
-    """Describe problems, a line for each; equal ones, as of all tiles of an image, share a line."""
-    groups: Dict[Any, List[str]] = {}
-    for problem in dict.fromkeys(problems):
-        key = problem.text if problem.is_common else problem
-        groups.setdefault(key, []).append(problem.place)
-    lines = []
-    for key, places in groups.items():
-        text = key if isinstance(key, str) else key.text
-        count = f'{len(places)} objects, the first: ' if len(places) > 1 else ''
-        lines.append(f'{count}{min(places)}: {text}' if places[0] else text)
-    return '\n'.join([f'{len(lines)} problem{"s" if len(lines) > 1 else ""}:', *lines])

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data.file_examples import FileExamples, UnusableFileError
-from model_fns.datasets import conversion
+from model_fns.datasets import conversion, sources
 from model_fns.datasets.convert import command
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Problem, Source
@@ -142,7 +142,7 @@ def open_files(reader: input_reader_pb2.InputReader, index: int) -> ConvertedFil
     listing = _list_files(reader, index)
     if listing.problems and is_strict:
         raise errors.DataError(
-            f'{_with_fields(conversion.describe(listing.problems))}\nFix them, or set '
+            f'{_with_fields(sources.describe(listing.problems))}\nFix them, or set '
             'corrupt_record_policy: SKIP to leave such files out.'
         )
     return ConvertedFiles(listing, is_strict)

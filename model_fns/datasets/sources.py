@@ -42,6 +42,20 @@ class Problem(NamedTuple):
     is_common: bool = False
 
 
+def describe(problems: Sequence[Problem]) -> str:
+    """Describe problems, a line for each; equal ones, as of all tiles of an image, share a line."""
+    groups: Dict[Any, List[str]] = {}
+    for problem in dict.fromkeys(problems):
+        key = problem.text if problem.is_common else problem
+        groups.setdefault(key, []).append(problem.place)
+    lines = []
+    for key, places in groups.items():
+        text = key if isinstance(key, str) else key.text
+        count = f'{len(places)} objects, the first: ' if len(places) > 1 else ''
+        lines.append(f'{count}{min(places)}: {text}' if places[0] else text)
+    return '\n'.join([f'{len(lines)} problem{"s" if len(lines) > 1 else ""}:', *lines])
+
+
 class Report:
     """Problems of an image's annotation, and the number of boxes that were clipped.
 

@@ -404,6 +404,10 @@ class DetectionTask(Task):
         reader = self._reader
         return box_report.examine(serialized, reader.family, reader.label_map, reader.num_classes)
 
+    def list_classes(self, serialized: bytes) -> Collection[int]:
+        """Return the classes of the boxes that training uses."""
+        return self.examine(serialized).ids
+
     def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
         """Report objects and images of each class, and the fit of anchors to boxes."""
         names = self._reader.class_names()
@@ -471,6 +475,7 @@ class DetectionTask(Task):
             mask_weights=labels.get(fields.MASK_WEIGHTS),
             keypoints=keypoints,
             keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
+            ignored_coverage=self._reader.ignored_coverage or None,
             image_classes=labels.get(fields.IMAGE_CLASSES),
         )
 

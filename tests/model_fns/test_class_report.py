@@ -1,6 +1,8 @@
 """Histograms of classes, and the classes that lack examples."""
 
-from model_fns.class_report import class_report
+import pytest
+
+from model_fns.class_report import class_report, effective_number, inverse_frequency
 
 NAMES = {1: 'cat', 2: 'dog', 3: 'cow', 4: 'hen'}
 TRAINING = [{1: 3, 2: 1}, {1: 2}, {}]
@@ -62,3 +64,22 @@ def test_long_histograms_are_cut_in_the_middle():
         'there is no example of 10 of 50 classes: 40 c40, 41 c41, 42 c42, 43 c43, 44 c44, 45 c45, '
         '46 c46, 47 c47, 48 c48, 49 c49'
     ]
+
+
+def test_class_weights_by_hand():
+    assert inverse_frequency([30, 10]) == pytest.approx([40 / 60, 40 / 20])
+    # Effective numbers of 1 and 2 samples at beta 0.5: 1 and 1.5.
+    assert effective_number([1, 2], 0.5) == pytest.approx([2 / (1 + 1 / 1.5), 2 / (1.5 + 1)])
+    assert effective_number([5, 50], 0.0) == [1.0, 1.0]
+
+
+def test_weights_of_uneven_classes_are_shown_in_the_order_of_ids():
+    def lines(counts, unit='objects'):
+        return class_report({'train_input_reader': [counts]}, {2: 'dog', 1: 'cat'}, unit).lines[3:]
+
+    assert lines({1: 300, 2: 30}) == [
+        '  class_weights: [0.55, 5.5]  (inverse frequency)',
+        '  class_weights: [0.205, 1.8]  (effective number, beta 0.999)',
+    ]
+    assert lines({1: 299, 2: 30}) == []
+    assert lines({1: 300}) == [] == lines({1: 300, 2: 30}, 'pixels')

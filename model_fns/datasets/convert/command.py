@@ -133,12 +133,13 @@ def _add_masks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tiles(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of tiles: squares of large images with rotated boxes."""
+    """Add the flags of tiles: squares of large images."""
     parser.add_argument(
         '--tile',
         type=int,
         metavar='PIXELS',
-        help='rotated boxes: cut images that are larger into squares of this side',
+        help='cut images that are larger into squares of this side, with their boxes, masks and '
+        'classes of pixels; axis-aligned boxes and masks are clipped, rotated boxes stay whole',
     )
     parser.add_argument(
         '--overlap', type=int, default=200, help='pixels that two tiles share (default 200)'
@@ -153,8 +154,8 @@ def _add_tiles(parser: argparse.ArgumentParser) -> None:
         '--empty_tiles',
         choices=('keep', 'drop'),
         default='keep',
-        help='drop: tiles without an object are left out, of which training has too many where '
-        'objects are few; keep them for an evaluation (default)',
+        help='drop: tiles without an object or a pixel of a class are left out, of which training '
+        'has too many where objects are few; keep them for an evaluation (default)',
     )
 
 
@@ -362,7 +363,6 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
     Raises:
         errors.UserError: the flags contradict each other.
     """
-    rotated = flags.format in _ROTATED or flags.boxes == 'rotated'
     if flags.boxes == 'upright' and flags.format in _ROTATED:
         raise errors.UserError(f'--boxes=upright: --from={flags.format} has rotated boxes.')
     if flags.boxes == 'rotated' and flags.format not in (*_ROTATED, *_EITHER):
@@ -374,10 +374,8 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         if flags.empty_tiles == 'drop':
             raise errors.UserError('--empty_tiles=drop: there are no tiles without --tile.')
         return None
-    if not rotated:
-        raise errors.UserError(
-            '--tile is for rotated boxes; expected --from=dota, --from=hrsc or --boxes=rotated.'
-        )
+    if flags.format == 'folders':
+        raise errors.UserError('--tile: a label of a whole image is not one of its tiles.')
     if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
         raise errors.UserError(
             f'--tile={flags.tile} --overlap={flags.overlap} '

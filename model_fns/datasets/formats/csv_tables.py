@@ -1,8 +1,8 @@
 """`--from=csv`: a table of labels or of boxes, with a line for each.
 
 The first line names the columns, in any order and case. A table of labels has `filename` and
-`class`; one of boxes has `xmin`, `ymin`, `xmax`, `ymax` in pixels too. A line of boxes whose box
-and class are empty is an image without objects.
+`class`, and several lines for an image of several classes. One of boxes has `xmin`, `ymin`, `xmax`,
+`ymax` in pixels too; a line whose box and class are empty is an image without objects.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -125,15 +126,9 @@ class CsvTable(Source):
 
     def _label(self, rows: Sequence[_Row], classes: LabelMap) -> records.Features:
         names = list(dict.fromkeys(row.values[self._class_column] for row in rows))
-        if len(names) > 1:
-            raise errors.DataError(
-                f'the image has {len(names)} classes in {self._annotations} '
-                f'({errors.shortened(names, 4)}); expected one.'
-            )
-        return {
-            'image/class/label': self._class_id(rows[0], classes),
-            'image/class/text': names[0],
-        }
+        names = [name for name in names if name]
+        ids = [sources.class_id(classes, name) for name in names]
+        return {'image/class/label': np.array(ids, np.int64), 'image/class/text': names}
 
     def _class_id(self, row: _Row, classes: LabelMap) -> int:
         name = row.values[self._class_column]

@@ -22,6 +22,30 @@ def tile_name(source_id: str, window: Window) -> str:
     return f'{stem}__1__{left}___{top}{ending}'
 
 
+def whole_name(source_id: str) -> str:
+    """Return what the names of all tiles of an image have in common, and of no other image."""
+    return source_id.rpartition('__1__')[0]
+
+
+def crop_image(
+    features: records.Features, pixels: np.ndarray, window: Window
+) -> Tuple[records.Features, images.ImageHeader]:
+    """Return the record features of a tile's image, and the size of the tile.
+
+    Args:
+        features: of the whole image; its source id is that of the tile.
+        pixels: uint8 [height, width, channels] of it.
+        window: of the tile.
+    """
+    top, left, height, width = window
+    part = pixels[top : top + height, left : left + width]
+    encoded = codecs.encode_png(np.ascontiguousarray(part))
+    header = images.image_header(encoded)
+    name = tile_name(str(features['image/filename']), window)
+    source_id = str(features['image/source_id'])
+    return records.image_features(encoded, header, name, source_id), header
+
+
 def cut(
     features: records.Features, pixels: np.ndarray, window: Window, least: float
 ) -> Tuple[records.Features, np.ndarray]:
@@ -34,10 +58,7 @@ def cut(
         least: objects stay, uncut, where the tile holds at least this fraction of their area.
     """
     top, left, height, width = window
-    part = pixels[top : top + height, left : left + width]
-    encoded = codecs.encode_png(np.ascontiguousarray(part))
-    header = images.image_header(encoded)
-    name = tile_name(str(features['image/filename']), window)
+    made, header = crop_image(features, pixels, window)
     numbers = np.stack([features[key] for key in rotated_boxes.KEYS], axis=1)
     boxes = rotated_rectangles.from_record(numbers, *pixels.shape[:2])
     boxes[:, :2] -= [top, left]
@@ -49,8 +70,7 @@ def cut(
         ),
         **{key: features[key][kept] for key in _PER_BOX if key in features},
     }
-    source_id = str(features['image/source_id'])
-    return {**records.image_features(encoded, header, name, source_id), **box_features}, kept
+    return {**made, **box_features}, kept
 
 
 def _kept(boxes: np.ndarray, height: int, width: int, least: float) -> np.ndarray:

@@ -437,7 +437,7 @@ def _loss_rules(config: ssd_pb2.Ssd, where: str, family: Boxes) -> LossRules:
             loss.localization_loss, f'{where}.localization_loss', family
         ),
         classification=losses.build_classification_loss(
-            loss.classification_loss, f'{where}.classification_loss'
+            loss.classification_loss, f'{where}.classification_loss', config.num_classes
         ),
         reduction=mining.build_reduction(loss, where),
         localization_weight=loss.localization_weight,

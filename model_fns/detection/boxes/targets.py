@@ -30,6 +30,8 @@ class Groundtruth:
         keypoints: float32 [B, M, k, 2], y and x normalized as boxes are, NaN for keypoints that
             are not labeled; None if keypoints are not read.
         keypoint_visibilities: bool [B, M, k]; None if keypoints are not read.
+        ignored_coverage: fraction of an anchor that an ignored box has to cover so that the anchor
+            is no background; None: ignored boxes only keep their matches from being background.
         image_classes: float32 [B, C]: 1 for classes whose presence or absence is known; none in an
             image means all. None if they are not read.
     """
@@ -43,6 +45,7 @@ class Groundtruth:
     mask_weights: Optional[tf.Tensor] = None
     keypoints: Optional[tf.Tensor] = None
     keypoint_visibilities: Optional[tf.Tensor] = None
+    ignored_coverage: Optional[float] = None
     image_classes: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
@@ -57,7 +60,8 @@ class Groundtruth:
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
         rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del rows['examples'], rows['masks'], rows['image_classes']
+        for name in ('examples', 'masks', 'image_classes', 'ignored_coverage'):
+            del rows[name]
         return dataclasses.replace(
             self, **{name: values[:, :count] for name, values in rows.items() if values is not None}
         )
@@ -134,6 +138,8 @@ class TargetAssigner:
         similarity = self._similarity(boxes, anchors, 1.0 - classes[..., 0])
         matches = self._matcher.match(similarity, groundtruth.valid, groundtruth.weights > 0)
         matched, ignored = matches >= 0, tf.equal(matches, matchers.IGNORED)
+        if groundtruth.ignored_coverage:
+            ignored |= self._is_covered(anchors, boxes, groundtruth)
         # One gather for class targets, box and weight of a row.
         rows = tf.concat(
             [classes, groundtruth.boxes, groundtruth.weights[..., tf.newaxis]], axis=-1
@@ -157,6 +163,15 @@ class TargetAssigner:
             box_weights=weights,
             matches=matches,
         )
+
+    def _is_covered(
+        self, anchors: tf.Tensor, boxes: tf.Tensor, groundtruth: Groundtruth
+    ) -> tf.Tensor:
+        """Return whether an ignored box covers enough of an anchor: bool [B, A]."""
+        is_ignored = groundtruth.valid & (groundtruth.weights <= 0.0)
+        coverage = self._family.pairwise_ioa(boxes, anchors)
+        covers = (coverage >= groundtruth.ignored_coverage) & is_ignored[..., tf.newaxis]
+        return tf.reduce_any(covers, axis=1)
 
 
 def _with_background_column(classes: tf.Tensor, columns: int) -> tf.Tensor:

@@ -44,6 +44,15 @@ def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:
                     'missing; the model learns keypoints (keypoint_estimation_task): expected how '
                     'many an object has, and records with image/object/keypoint.',
                 )
+    if pipeline.model.center_net.object_center_params.use_labeled_classes:
+        for index, option in enumerate(pipeline.train_config.data_augmentation_options):
+            step = option.WhichOneof('preprocessing_step')
+            if step in ('mixup', 'mosaic'):
+                yield Problem(
+                    f'train_config.data_augmentation_options.{index}.{step}',
+                    'it combines images, of which different classes were looked for; with '
+                    'use_labeled_classes expected a step on single images.',
+                )
 
 
 def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:

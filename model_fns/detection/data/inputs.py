@@ -101,6 +101,7 @@ class Reader:
         max_pixels: largest number of pixels of an image that is decoded.
         context: reader of features of other images; None: they are not read.
         ignored: names in `fields` of the flags of boxes that training ignores.
+        ignored_coverage: see `targets.Groundtruth`.
         class_scores: True: training learns the scores of all classes that records have.
         merges_boxes: True: training merges equal boxes to one with all of their classes.
         hierarchy: relations of the classes; None: a box has one class.
@@ -119,6 +120,7 @@ class Reader:
     max_pixels: int = images.MAX_PIXELS
     context: Optional[context_features.ContextFeatures] = None
     ignored: Tuple[str, ...] = ()
+    ignored_coverage: float = 0.0
     class_scores: bool = False
     merges_boxes: bool = False
     hierarchy: Optional[class_targets.Hierarchy] = None
@@ -393,6 +395,7 @@ def build_reader(
         max_pixels=validation.pixel_limit(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
+        ignored_coverage=config.train_config.ignored_coverage,
         class_scores=config.train_config.use_multiclass_scores and reader.load_multiclass_scores,
         merges_boxes=config.train_config.merge_multiple_label_boxes,
         hierarchy=class_targets.build_hierarchy(label_map, num_classes, 'train_input_reader')

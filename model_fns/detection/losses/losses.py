@@ -8,7 +8,7 @@ classes exclude each other (softmax).
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -204,18 +204,51 @@ def build_localization_loss(
     raise errors.ConfigError(f'{where}: empty; expected one of {known}.')
 
 
+def weight_classes(loss: ClassificationLoss, class_weights: Sequence[float]) -> ClassificationLoss:
+    """Multiply the loss of the anchors that are matched to a class by the weight of the class.
+
+    The loss of background does not change.
+
+    Args:
+        loss: a classification loss.
+        class_weights: one for each class without background; empty: 1.
+    """
+    if not class_weights:
+        return loss
+    excess = np.array(class_weights, np.float32) - 1.0
+
+    def weighted(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        classes = targets[..., -len(class_weights) :]  # without a column of background
+        factors = 1.0 + tf.reduce_sum(classes * excess, axis=-1, keepdims=True)
+        return loss(predictions, targets, weights * factors)
+
+    return weighted
+
+
 def build_classification_loss(
-    config: losses_pb2.ClassificationLoss, where: str
+    config: losses_pb2.ClassificationLoss, where: str, num_classes: int
 ) -> ClassificationLoss:
     """Build the classification loss that a config describes.
 
     Args:
         config: configuration message.
         where: path of the message, for error messages.
+        num_classes: number of classes without background.
 
     Raises:
-        errors.ConfigError: the message is empty, or its loss is not for anchors.
+        errors.ConfigError: the message is empty, its loss is not for anchors, or it has not one
+            weight for each class.
     """
+    weights = list(config.class_weights)
+    if len(weights) not in (0, num_classes):
+        raise errors.ConfigError(
+            f'{where}.class_weights: {len(weights)} numbers; expected one for each of the '
+            f'{num_classes} classes, without background.'
+        )
+    return weight_classes(_build_unweighted(config, where), weights)
+
+
+def _build_unweighted(config: losses_pb2.ClassificationLoss, where: str) -> ClassificationLoss:
     kind = config.WhichOneof('classification_loss')
     if kind == 'weighted_sigmoid':
         return sigmoid

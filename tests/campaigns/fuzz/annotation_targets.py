@@ -57,7 +57,7 @@ def read_coco(workspace: Workspace, generator: random.Random) -> None:
     path = workspace.file('malformed.json', mutate_json(generator, valid_inputs.COCO))
     draws_classes = generator.random() < 0.5
     source = coco.Coco(str(workspace.images), path, draws_classes=draws_classes)
-    _convert(workspace, generator, source)
+    _convert(workspace, generator, source, generator.choice((None, _TILING)))
 
 
 def rotated_coco(workspace: Workspace, generator: random.Random) -> None:

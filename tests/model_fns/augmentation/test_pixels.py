@@ -22,3 +22,13 @@ def test_size_and_float_pixels():
     assert pixels.image_size({IMAGE: image}).numpy().tolist() == [1, 3]
     numbers = pixels.to_float(image)
     assert numbers.dtype == tf.float32 and numbers.numpy().ravel().tolist() == [0, 7, 255]
+
+
+def test_a_part_is_replaced():
+    image = np.arange(4 * 5 * 2).reshape(4, 5, 2)
+    for top, left, rows, columns in ((1, 2, 2, 3), (0, 0, 4, 5), (2, 1, 0, 0), (3, 4, 1, 1)):
+        part = -np.ones([rows, columns, 2], np.int64)
+        expected = image.copy()
+        expected[top : top + rows, left : left + columns] = -1
+        found = pixels.replace_part(tf.constant(image), tf.constant([top, left]), tf.constant(part))
+        np.testing.assert_array_equal(found, expected)

@@ -70,3 +70,19 @@ def test_loss_of_a_mixture_is_the_mean_of_the_losses_of_its_labels(gamma, weight
         ]
         mixed, pure = session.run((mixed, pure))
     assert mixed == pytest.approx((shares * pure).sum(1).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize('gamma', [0.0, 2.0])
+@pytest.mark.parametrize('smoothing', [0.0, 0.2])
+def test_the_sigmoid_loss_is_that_of_each_class(gamma, smoothing):
+    random = np.random.RandomState(0)
+    logits = random.normal(size=[5, 3]).astype(np.float32)
+    labels = (random.rand(5, 3) < 0.5).astype(np.float32)
+    weights = [1.0, 0.5, 2.0]
+    probability = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    target = labels * (1 - smoothing) + smoothing / 2
+    expected = -(target * np.log(probability) + (1 - target) * np.log(1 - probability))
+    expected *= np.where(labels > 0, 1 - probability, probability) ** gamma
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loss = losses.sigmoid_cross_entropy(logits, labels, smoothing, weights, gamma)
+        assert session.run(loss) == pytest.approx(np.mean(expected * weights), rel=1e-5)

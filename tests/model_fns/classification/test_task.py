@@ -245,3 +245,9 @@ def test_drop_path_falls_over_the_training_unless_the_config_says():
         options('stem_filters: 8')
     with pytest.raises(errors.ConfigError, match='drop_path_keep_prob'):
         options('drop_path_keep_prob: 0')
+
+
+def test_the_class_of_a_record():
+    example = tf.train.Example()
+    example.features.feature['image/class/label'].int64_list.value.append(3)
+    assert list(task_of(TINY).list_classes(example.SerializeToString())) == [3]

@@ -11,7 +11,7 @@ import model_fns
 from estimator_lib import errors
 from estimator_lib.data import corrupt_records, file_examples, inputs
 from estimator_lib.run_records import run_file
-from estimator_lib.task import SOURCE_ID
+from estimator_lib.task import IMAGE, SOURCE_ID, Mixing
 from model_fns.datasets import codecs, readers
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
@@ -34,6 +34,22 @@ class RecordTask(cases.IdTask):
         with tf.control_dependencies([tf.io.decode_png(parsed['image/encoded'])]):
             number = tf.strings.to_hash_bucket_fast(serialized, 2**62)
         return {'id': number, SOURCE_ID: tf.strings.as_string(number)}
+
+
+class MixingTask(RecordTask):
+    """Examples that are combined with two others, like mosaics of images."""
+
+    def mixings(self):
+        return [Mixing(lambda example, seed: {**example, 'ids': example['id'][None]}, mix, 3)]
+
+    def prepare(self, example, mode):
+        features, labels = super().prepare(example, mode)
+        return {**features, IMAGE: example['ids']}, labels
+
+
+def mix(group, seed):
+    del seed
+    return {**group[0], 'ids': tf.concat([example['ids'] for example in group], 0)}
 
 
 def write_voc(folder, stem, name='cat'):
@@ -273,6 +289,17 @@ def test_a_resumed_run_continues_with_the_next_example(data, two_sets, kind, sto
     rest = made.read(9 - stop, whole.positions[stop - 1])
     assert (rest.ids, rest.noise) == (whole.ids[stop:], whole.noise[stop:])
     np.testing.assert_array_equal(rest.positions, whole.positions[stop:])
+
+
+@pytest.mark.parametrize('stop', [2, 5])
+def test_a_resumed_run_combines_the_same_images(data, records, stop):
+    made = cases.Input(reader_of(data, 'voc'), task=MixingTask())
+    whole = made.read(7)
+    rest = made.read(7 - stop, whole.positions[stop - 1])
+    np.testing.assert_array_equal(rest.ids, whole.ids[stop:])
+    expected = cases.run(records_reader(records['voc']), task=MixingTask(), batches=7)
+    np.testing.assert_array_equal(whole.ids, expected.ids)
+    assert np.shape(whole.ids) == (7, 4, 3)
 
 
 def test_files_before_the_position_are_not_read(data, records, monkeypatch):

@@ -144,6 +144,22 @@ def test_groundtruth_as_a_detector_gets_it(monkeypatch):
     assert found['masks'].shape == (1, 1, 64, 64) and found['masks'].dtype == np.uint8
 
 
+@pytest.mark.parametrize('coverage, expected', [(0.0, None), (0.5, 0.5)])
+def test_the_coverage_of_ignored_boxes_reaches_the_detector(monkeypatch, coverage, expected):
+    config = build()
+    config.train_config.ignored_coverage = coverage
+    task = build_task(config)
+    monkeypatch.setattr(task._model, 'losses', lambda predictions, shapes, groundtruth: groundtruth)
+    with tf.Graph().as_default():
+        assert task.losses({}, *batch_of(1, 2, 3)).ignored_coverage == expected
+
+
+def test_classes_of_a_record():
+    task = build_task(build())
+    boxes = [[0.1, 0.1, 0.5, 0.5]] * 3
+    assert sorted(task.list_classes(record(boxes, [2, 1, 2], encoded=png(8, 8)))) == [1, 2, 2]
+
+
 def test_examples_with_masks_differ_in_how_many():
     config = build()
     assert not build_task(config).pads_batches()

@@ -280,7 +280,9 @@ def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:
     kind = 'second_stage_classification_loss'
     chosen = losses.softmax()
     if getattr(config, kind).WhichOneof('classification_loss'):
-        chosen = losses.build_classification_loss(getattr(config, kind), f'{where}.{kind}')
+        chosen = losses.build_classification_loss(
+            getattr(config, kind), f'{where}.{kind}', config.num_classes
+        )
     weights = (
         config.second_stage_localization_loss_weight,
         config.second_stage_classification_loss_weight,

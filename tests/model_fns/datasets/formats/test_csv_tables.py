@@ -50,6 +50,15 @@ def test_labels(tmp_path):
     assert values(found['b.png'], 'image/class/text') == [b'dog']
 
 
+def test_an_image_may_have_several_labels_or_none(tmp_path):
+    text = 'filename,class\na.png,dog\nb.png,\na.png,cat\na.png,dog\n'
+    assert convert(tmp_path, text) == 0
+    found = records_of(tmp_path / 'out' / 'train')
+    assert values(found['a.png'], 'image/class/label') == [2, 1]
+    assert values(found['a.png'], 'image/class/text') == [b'dog', b'cat']
+    assert values(found['b.png'], 'image/class/label') == []
+
+
 def test_a_split_keeps_the_proportions_of_labels(tmp_path):
     text = 'filename,class\n'
     for index in range(8):
@@ -72,8 +81,6 @@ def test_a_split_keeps_the_proportions_of_labels(tmp_path):
         ('filename,class\na.png\n', 'line 2: 1 cells; expected 2'),
         ('filename,class\n../a.png,cat\n', "line 2: '../a.png' is not a path in --images"),
         ('filename,class\n/a.png,cat\n', 'is not a path in --images'),
-        ('filename,class\na.png,cat\na.png,dog\n', 'the image has 2 classes in'),
-        ('filename,class\na.png,cat\nb.png,\n', 'the class is empty; expected the class'),
         ('filename,class\nmissing.png,cat\n', 'missing.png: there is no such file'),
         (BOXES.replace('3,5,9', 'x,5,9'), "line 2: xmin is 'x'; expected a number of pixels"),
         (BOXES.replace('3,5,9', 'nan,5,9'), 'line 2: the box [5, nan, 15, 9]'),

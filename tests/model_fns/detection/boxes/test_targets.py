@@ -37,6 +37,7 @@ def assign(
     similarity=IOU,
     negative_class_weight=1.0,
     coder=CODER,
+    ignored_coverage=None,
 ):
     """Compute targets of a batch as arrays; classes are indices of two, or rows of them."""
     classes = np.asarray(classes)
@@ -53,6 +54,7 @@ def assign(
                 tf.constant(classes, tf.float32),
                 tf.constant(weights, tf.float32),
                 tf.constant(valid, tf.bool),
+                ignored_coverage=ignored_coverage,
             ),
             background,
         )
@@ -260,3 +262,42 @@ def _anchors(case):
     shape = case.arrays.get('infer/preprocessed__shape')
     shape = case.arrays['infer/preprocessed'].shape if shape is None else shape
     return generator.generate(grids, tuple(shape[1:3]))
+
+
+def slow_weights(boxes, weights, valid, coverage):
+    """The weight of each anchor in the classification loss, one at a time; none is matched."""
+    result = []
+    for top, left, bottom, right in ANCHORS:
+        weight = 1.0
+        for box, own, is_valid in zip(boxes, weights, valid):
+            height = max(0.0, min(bottom, box[2]) - max(top, box[0]))
+            width = max(0.0, min(right, box[3]) - max(left, box[1]))
+            share = height * width / ((bottom - top) * (right - left))
+            if is_valid and own == 0 and share >= coverage:
+                weight = 0.0
+        result.append(weight)
+    return result
+
+
+@pytest.mark.parametrize('coverage', [0.4, 0.7])
+def test_anchors_in_an_ignored_region_are_no_background(coverage):
+    # A crowd over most of the row, an object beside it, and padding.
+    boxes = [[0, 0, 1, 2.5], [0, 2.6, 0.6, 3.2], [0, 3, 1, 4]]
+    weights, valid = [0.0, 1.0, 0.0], [True, True, False]
+    matcher = matchers.ArgMaxMatcher(0.9)
+    found = assign(
+        [boxes], [[0, 1, 0]], [weights], [valid], matcher=matcher, ignored_coverage=coverage
+    )
+    assert (found.matches < 0).all()
+    expected = slow_weights(boxes, weights, valid, coverage)
+    assert expected == ([0, 0, 0, 1] if coverage == 0.4 else [0, 0, 1, 1])
+    np.testing.assert_array_equal(found.class_weights[0].max(-1), expected)
+    off = assign([boxes], [[0, 1, 0]], [weights], [valid], matcher=matcher)
+    assert off.class_weights.min() == 1.0
+
+
+def test_an_object_in_an_ignored_region_is_learned():
+    found = assign(
+        [[FIRST, [0, 0, 1, 4]]], [[1, 0]], [[1, 0]], [[True, True]], ignored_coverage=0.5
+    )
+    np.testing.assert_array_equal(found.class_weights[0].max(-1), [1, 0, 0, 0])

@@ -5,6 +5,7 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from model_fns.detection.config_rules import center_net
 from tests import tiny_center_net
 from tests.model_fns.detection.test_rules import configs, refused_paths
 
@@ -177,3 +178,16 @@ def test_ignored_boxes_are_background():
 
 def test_nothing_is_said_of_a_good_one():
     assert model_fns.validate(with_readers()) == []
+
+
+@pytest.mark.parametrize('step', ['mixup', 'mosaic'])
+def test_combined_images_have_no_common_list_of_classes(step):
+    text = f'train_config {{ data_augmentation_options {{ {step} {{}} }} }}'
+    config = config_lib.parse_pipeline_config(tiny_center_net.MODEL + text, 'text')
+
+    def problems():
+        return [problem.path for problem in center_net.check_center_net(config)]
+
+    assert problems() == []
+    config.model.center_net.object_center_params.use_labeled_classes = True
+    assert problems() == [f'train_config.data_augmentation_options.0.{step}']

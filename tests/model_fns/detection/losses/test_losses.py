@@ -154,7 +154,7 @@ class TestClassification:
 
 def build_classification(text):
     config = text_format.Parse(text, losses_pb2.ClassificationLoss())
-    return losses.build_classification_loss(config, 'here.classification_loss')
+    return losses.build_classification_loss(config, 'here.classification_loss', 2)
 
 
 def build_localization(text):
@@ -255,3 +255,25 @@ class TestGaussian:
     def test_losses_of_other_boxes(self, text, family):
         with pytest.raises(errors.ConfigError, match='not for these boxes'):
             self.build(text, family)
+
+
+@pytest.mark.parametrize('columns', [2, 3])
+@pytest.mark.parametrize('kind', ['weighted_sigmoid', 'weighted_softmax', 'weighted_sigmoid_focal'])
+def test_class_weights_multiply_the_loss_of_matched_anchors(kind, columns):
+    config = text_format.Parse(f'{kind} {{ }}', losses_pb2.ClassificationLoss())
+    random = np.random.RandomState(0)
+    logits, weights = random.normal(size=[1, 3, columns]), random.uniform(size=[1, 3, columns])
+    # Anchors of class 1, of class 2 and of background.
+    targets = np.eye(3)[[1, 2, 0]][np.newaxis, :, 3 - columns :]
+    plain = run(losses.build_classification_loss(config, 'here', 2), logits, targets, weights)
+    config.class_weights.extend([0.5, 3.0])
+    weighted = run(losses.build_classification_loss(config, 'here', 2), logits, targets, weights)
+    factors = np.array([0.5, 3.0, 1.0]).reshape([1, 3] + [1] * (plain.ndim - 2))
+    np.testing.assert_allclose(weighted, plain * factors, rtol=1e-5)
+
+
+def test_a_weight_too_few_is_refused():
+    text = 'weighted_sigmoid { } class_weights: 2'
+    config = text_format.Parse(text, losses_pb2.ClassificationLoss())
+    with pytest.raises(errors.ConfigError, match='here.class_weights: 1 numbers; expected one for'):
+        losses.build_classification_loss(config, 'here', 2)

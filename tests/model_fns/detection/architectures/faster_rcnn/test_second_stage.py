@@ -130,7 +130,7 @@ class TestLosses:
     )
     def test_kinds_of_classification(self, kind, index):
         config = text_format.Parse(kind, losses_pb2.ClassificationLoss())
-        loss = losses.build_classification_loss(config, 'here')
+        loss = losses.build_classification_loss(config, 'here', 2)
         _, classification = losses_of(box_losses(classification=loss))
         expected = oracles.case('second_stage_classification_kinds')['losses'][index]
         np.testing.assert_allclose(classification, expected, rtol=1e-5)

@@ -1,0 +1,221 @@
+"""Classification of images that may have several labels, or none: a sigmoid for each class."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.drawing import visualization
+from estimator_lib.export import agreement, deployable
+from estimator_lib.task import (
+    AS_CONFIGURED,
+    IMAGE,
+    SOURCE_ID,
+    Arrays,
+    Example,
+    Features,
+    Labels,
+    Metric,
+    Shown,
+    Tensors,
+)
+from model_fns import class_report
+from model_fns.classification import inputs, losses, multi_label_metrics
+from model_fns.classification.deployable import (
+    CLASSES,
+    LOGITS,
+    PROBABILITIES,
+    ClassificationDeployable,
+)
+from model_fns.classification.task import (
+    AUXILIARY_LOGITS,
+    AUXILIARY_LOSS,
+    CLASSIFICATION_LOSS,
+    ClassificationTask,
+)
+from model_fns.structures import images
+
+_THRESHOLD = 0.5  # of the probability of a class that an image is said to have
+_KEYS = {
+    'image/encoded': tf.io.FixedLenFeature([], tf.string),
+    'image/class/label': tf.io.VarLenFeature(tf.int64),
+    'image/class/text': tf.io.VarLenFeature(tf.string),
+    'image/source_id': tf.io.FixedLenFeature([], tf.string, ''),
+    'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
+}
+
+
+class MultiLabelTask(ClassificationTask):
+    """Classification of images into any number of the classes; arguments are those of the base."""
+
+    def decode(self, serialized: tf.Tensor) -> Example:
+        """Decode one record; its labels become float32 [num_classes], 1 for each label."""
+        parsed = tf.io.parse_single_example(serialized, _KEYS)
+        ids = parsed['image/class/label'].values
+        if self._label_map is not None:
+            by_name = self._label_map.lookup(parsed['image/class/text'].values)
+            ids = tf.cond(tf.size(ids) > 0, lambda: ids, lambda: by_name)
+        indices = ids - self._labels_offset
+        last = self._labels_offset + self._num_classes - 1
+        in_range = tf.Assert(
+            tf.reduce_all((indices >= 0) & (indices < self._num_classes)),
+            ['image/class/label is', ids, f'expected {self._labels_offset} to {last}'],
+        )
+        with tf.control_dependencies([in_range]):
+            is_label = tf.reduce_any(tf.one_hot(indices, self._num_classes) > 0, axis=0)
+        source_id = parsed['image/source_id']
+        encoded = images.limit_pixels(parsed['image/encoded'], self._max_pixels)
+        return {
+            IMAGE: images.decode_image(encoded),
+            inputs.LABEL: tf.ensure_shape(tf.cast(is_label, tf.float32), [self._num_classes]),
+            SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
+        }
+
+    def _distort(self, example: Example, seed: tf.Tensor) -> Example:
+        """Vary the image as the base does; the labels themselves are the shares to be mixed."""
+        image = self._preprocess.distort(example[IMAGE], self._height, self._width, seed)
+        shares = {inputs.SHARES: example[inputs.LABEL]} if self._augmentation.mixings else {}
+        return {**example, IMAGE: image, **shares}
+
+    def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
+        """Build the sigmoid cross entropy of each head."""
+        label = labels.get(inputs.SHARES, labels[inputs.LABEL])
+        options = self._loss_options
+        named = {
+            CLASSIFICATION_LOSS: losses.sigmoid_cross_entropy(predictions[LOGITS], label, *options)
+        }
+        if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
+            logits = predictions[AUXILIARY_LOGITS]
+            auxiliary = losses.sigmoid_cross_entropy(logits, label, *options)
+            named[AUXILIARY_LOSS] = self._auxiliary_loss_weight * auxiliary
+        return named
+
+    def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
+        """Build `LOGITS`, `PROBABILITIES` and `CLASSES`, each [batch, num_classes].
+
+        `CLASSES` is int64: 1 for each class with a probability of at least 0.5, else 0.
+        """
+        logits = predictions[LOGITS]
+        return {
+            LOGITS: logits,
+            PROBABILITIES: tf.sigmoid(logits),
+            CLASSES: tf.cast(logits >= 0, tf.int64),
+        }
+
+    def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
+        """Build the accumulator of scores, see `multi_label_metrics`."""
+        return multi_label_metrics.create_metrics(outputs[LOGITS], labels[inputs.LABEL])
+
+    def finish_metrics(self, values: Mapping[str, Any]) -> Dict[str, float]:
+        """Return average precisions and F1 scores, of each class and their means."""
+        return multi_label_metrics.finish(values)
+
+    def metric_names(self) -> Sequence[str]:
+        """Return the names that `finish_metrics` may return."""
+        return multi_label_metrics.metric_names(self._num_classes)
+
+    def draw(
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
+    ) -> Optional[np.ndarray]:
+        """Return the image over its predicted classes, and its labels."""
+        picture = visualization.displayable(features[IMAGE])
+        own = np.flatnonzero(() if labels is None else self._shown(labels))
+        if not outputs:
+            return visualization.captioned(picture, [self._joined(own.tolist())])
+        probabilities = np.asarray(outputs[PROBABILITIES])
+        predicted = np.flatnonzero(probabilities >= _THRESHOLD)
+        lines = [self._joined(predicted.tolist())]
+        if labels is not None:
+            lines.append(f'is {self._joined(own.tolist())}')
+        wrong = labels is not None and list(own) != list(predicted)
+        return visualization.captioned(picture, lines, alarming=wrong)
+
+    def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
+        """Return no pictures: labels that occur together have no confusion matrix."""
+        del values
+        return {}
+
+    def deployable(
+        self, ops: deployable.Ops, options: Mapping[str, Any]
+    ) -> ClassificationDeployable:
+        """Build the network for small devices."""
+        single = super().deployable(ops, options)
+        return MultiLabelDeployable.from_single(single)
+
+    def check_example(self, serialized: bytes) -> Optional[str]:
+        """Describe the first problem of a record; None: it has none."""
+        try:
+            features = tf.train.Example.FromString(serialized).features.feature
+        except Exception:  # each protobuf runtime has its own DecodeError
+            return 'not a tf.train.Example'
+        if not features['image/encoded'].bytes_list.value:
+            return 'no image/encoded'
+        first, last = self._labels_offset, self._labels_offset + self._num_classes - 1
+        for label in features['image/class/label'].int64_list.value:
+            if not first <= label <= last:
+                return f'image/class/label has {label}; expected {first} to {last}'
+        if not features['image/class/label'].int64_list.value and self._label_map is not None:
+            for text in features['image/class/text'].bytes_list.value:
+                if text.decode(errors='replace') not in self._label_map:
+                    return f'unknown class {text.decode(errors="replace")!r}'
+        return None
+
+    def examine(self, serialized: bytes) -> class_report.Counts:
+        """Count one image for each of its classes."""
+        features = tf.train.Example.FromString(serialized).features.feature
+        ids: List[int] = list(features['image/class/label'].int64_list.value)
+        if not ids and self._label_map is not None:
+            texts = features['image/class/text'].bytes_list.value
+            ids = [self._label_map.id_of_name(text.decode()) for text in texts]
+        return collections.Counter(set(ids))
+
+    def create_analyzer(self) -> None:
+        """Return None: analyses are of images with one label."""
+
+    def create_resampler(self, examples: Arrays) -> None:
+        """Return None: there are no examples of an analysis."""
+        del examples
+
+    @staticmethod
+    def _shown(labels: Arrays) -> np.ndarray:
+        return np.asarray(labels.get(inputs.SHARES, labels[inputs.LABEL]))
+
+    def _joined(self, indices: Sequence[int]) -> str:
+        names = self._class_names()
+        return ', '.join(names[index] for index in indices) or 'none'
+
+
+class MultiLabelDeployable(ClassificationDeployable):
+    """The network in a file for small devices, with a sigmoid for each class."""
+
+    @classmethod
+    def from_single(cls, single: ClassificationDeployable) -> MultiLabelDeployable:
+        """Return the network of a classifier of single labels, with sigmoids."""
+        made = cls(single.input_shape, single._family, single._logits, single._postprocess)
+        made.meanings = {
+            **made.meanings,
+            PROBABILITIES: 'of each class, in the order of labels.txt; each for itself',
+        }
+        return made
+
+    def network(self, pixels: tf.Tensor) -> Tensors:
+        """Build the logits and probabilities of pixels."""
+        logits = self._logits({IMAGE: self._family.normalize(pixels)})
+        return {LOGITS: logits, PROBABILITIES: tf.sigmoid(logits)}
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """Compare the outputs, and the classes that images are said to have."""
+        same = [
+            np.mean((np.asarray(one[LOGITS]) >= 0) == (np.asarray(other[LOGITS]) >= 0))
+            for one, other in zip(expected, found)
+        ]
+        return {CLASSES: float(np.mean(same)), **agreement.compare(expected, found, exact)}

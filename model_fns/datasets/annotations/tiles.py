@@ -1,0 +1,146 @@
+"""Records of the tiles of large images with axis-aligned boxes, masks or classes of pixels."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+import numpy as np
+
+from estimator_lib import errors
+from estimator_lib.drawing.tiling import Window
+from model_fns.datasets import codecs, records
+from model_fns.datasets.annotations import class_maps
+from model_fns.datasets.rotated import tiles as rotated_tiles
+from model_fns.structures import id_images
+
+_SIDES = tuple(f'image/object/bbox/{side}' for side in ('ymin', 'xmin', 'ymax', 'xmax'))
+_LABELS = 'image/object/class/label'
+_PER_OBJECT = (
+    _LABELS,
+    'image/object/difficult',
+    'image/object/truncated',
+    'image/object/is_crowd',
+    'image/object/weight',
+    'image/object/mask/weight',
+)
+_KEYPOINT = 'image/object/keypoint'
+_CLASSES = 'image/segmentation/class/encoded'
+_INSTANCES = 'image/segmentation/instance/encoded'
+
+
+def cut(
+    features: records.Features, pixels: np.ndarray, window: Window, least: float
+) -> Tuple[records.Features, np.ndarray, bool]:
+    """Cut the record of a tile.
+
+    Objects are clipped at the tile's border, with their masks. Keypoints outside of the tile
+    become unlabeled.
+
+    Args:
+        features: of the whole image.
+        pixels: uint8 [height, width, channels] of it.
+        window: of the tile.
+        least: objects stay where the tile holds at least this fraction of their box.
+
+    Returns:
+        The features; the indices of the image's objects that the tile holds; and whether it holds
+        any object, or a pixel of a class.
+
+    Raises:
+        errors.DataError: the image has one label for all of it.
+    """
+    if _LABELS not in features and _CLASSES not in features:
+        raise errors.DataError(
+            'a label of a whole image is not one of its tiles; leave out --tile.'
+        )
+    made, _ = rotated_tiles.crop_image(features, pixels, window)
+    kept = np.zeros([0], np.int64)
+    has_content = False
+    if _LABELS in features:
+        kept = _cut_objects(features, made, (pixels.shape[0], pixels.shape[1]), window, least)
+        has_content = bool(len(kept))
+    if _CLASSES in features:
+        classes = _crop(features[_CLASSES], window)
+        made.update(class_maps.class_features(classes))
+        is_class = ~np.isin(classes, (class_maps.BACKGROUND, class_maps.IGNORED))
+        has_content |= bool(is_class.any())
+    if _INSTANCES in features:
+        instances = _crop(features[_INSTANCES], window).astype(np.uint16)
+        made[_INSTANCES] = codecs.encode_png(instances)
+    return made, kept, has_content
+
+
+def _cut_objects(
+    features: records.Features,
+    made: records.Features,
+    shape: Tuple[int, int],
+    window: Window,
+    least: float,
+) -> np.ndarray:
+    """Add the objects of a tile to its features; return their indices in the image."""
+    origin = np.tile([window.top, window.left], 2)
+    ends = np.tile([window.height, window.width], 2)
+    sides = np.stack([np.asarray(features[key], np.float64) for key in _SIDES], axis=1)
+    boxes = sides * np.tile(shape, 2) - origin
+    clipped = np.clip(boxes, 0, ends)
+    areas, inside = _areas(boxes), _areas(clipped)
+    kept = np.flatnonzero((inside >= (least - 1e-6) * areas) & (inside > 0))
+    for key, values in zip(_SIDES, (clipped[kept] / ends).T):
+        made[key] = values.astype(np.float32)
+    made['image/object/class/text'] = [
+        _listed(features, 'image/object/class/text')[i] for i in kept
+    ]
+    for key in _PER_OBJECT:
+        if key in features:
+            made[key] = np.asarray(features[key])[kept]
+    fractions = inside[kept] / areas[kept]
+    if 'image/object/mask' in features:
+        pngs = [_listed(features, 'image/object/mask')[index] for index in kept]
+        masks = [_crop(png, window).astype(np.uint8) for png in pngs]
+        made['image/object/mask'] = [codecs.encode_png(mask) for mask in masks]
+        before = [np.count_nonzero(id_images.read(png)) for png in pngs]
+        counts = np.array([np.count_nonzero(mask) for mask in masks], np.float64)
+        fractions = counts / np.maximum(before, 1)
+    if 'image/object/area' in features:
+        area = np.asarray(features['image/object/area'], np.float64)[kept]
+        made['image/object/area'] = (area * fractions).astype(np.float32)
+    if f'{_KEYPOINT}/num' in features:
+        _cut_keypoints(features, made, kept, shape, window)
+    return kept
+
+
+def _cut_keypoints(
+    features: records.Features,
+    made: records.Features,
+    kept: np.ndarray,
+    shape: Tuple[int, int],
+    window: Window,
+) -> None:
+    """Add the keypoints of the kept objects to the features of a tile."""
+    count = len(np.asarray(features[f'{_KEYPOINT}/num']))
+    rows = {
+        name: np.asarray(features[f'{_KEYPOINT}/{name}'], np.float64).reshape(count, -1)[kept]
+        for name in ('x', 'y', 'visibility')
+    }
+    x = (rows['x'] * shape[1] - window.left) / window.width
+    y = (rows['y'] * shape[0] - window.top) / window.height
+    is_labeled = (rows['visibility'] > 0) & (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
+    for name, values in (('x', x), ('y', y)):
+        made[f'{_KEYPOINT}/{name}'] = np.where(is_labeled, values, 0).astype(np.float32).ravel()
+    visibility = np.where(is_labeled, rows['visibility'], 0)
+    made[f'{_KEYPOINT}/visibility'] = visibility.astype(np.int64).ravel()
+    made[f'{_KEYPOINT}/num'] = is_labeled.sum(axis=1).astype(np.int64)
+
+
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    return np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1)
+
+
+def _listed(features: records.Features, key: str) -> Any:
+    return features[key]
+
+
+def _crop(png: Any, window: Window) -> np.ndarray:
+    """Return the ids of a tile: int32 [height, width]."""
+    top, left, height, width = window
+    return id_images.read(png)[top : top + height, left : left + width]

@@ -1,0 +1,168 @@
+"""Classifiers of images with several labels, from records to exports."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+import model_fns
+from estimator_lib.data import corrupt_records
+from model_fns.classification.multi_label import MultiLabelTask
+from model_fns.classification.task import ClassificationTask
+from model_fns.datasets import codecs, records
+from model_fns.structures.label_map import LabelMap
+from protos import pipeline_pb2
+from tests import tiny_data
+from tests.test_run_train_eval import front_door
+
+tf1 = tf.compat.v1
+NAMES = ['red', 'green', 'blue']
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    """A table of images whose upper, middle and lower thirds may have a color each."""
+    folder = tmp_path_factory.mktemp('labels')
+    (folder / 'images').mkdir()
+    lines = ['filename,class']
+    random = np.random.RandomState(0)
+    for index in range(24):
+        image = random.randint(0, 60, [24, 24, 3]).astype(np.uint8)
+        chosen = [place for place in range(3) if index >> place & 1]
+        for place in chosen:
+            image[8 * place : 8 * place + 8, :, place] += 190
+            lines.append(f'{index}.png,{NAMES[place]}')
+        if not chosen:
+            lines.append(f'{index}.png,')
+        (folder / 'images' / f'{index}.png').write_bytes(codecs.encode_png(image))
+    (folder / 'labels.csv').write_text('\n'.join(lines))
+    LabelMap.from_names(NAMES).write(str(folder / 'label_map.pbtxt'))
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(tiny_data.LENET_CONFIG.format(folder=folder), config)
+    config.model.classification.multi_label = True
+    for reader in (config.train_input_reader, config.eval_input_reader[0]):
+        reader.label_map_path = str(folder / 'label_map.pbtxt')
+        reader.csv_input_reader.image_path.append(str(folder / 'images'))
+        reader.csv_input_reader.annotation_path.append(str(folder / 'labels.csv'))
+    config.export_config.best.metric = 'mAP'
+    config.export_config.ClearField('latest')
+    config.export_config.final.enabled = False
+    config.eval_config.num_visualizations = 1
+    (folder / 'pipeline.config').write_text(text_format.MessageToString(config))
+    return folder, config
+
+
+def record(*labels, texts=()):
+    features = {
+        'image/encoded': codecs.encode_png(np.zeros([8, 8, 3], np.uint8)),
+        'image/source_id': 'a',
+        'image/class/label': np.array(labels, np.int64),
+        'image/class/text': list(texts),
+    }
+    return records.serialize(features)
+
+
+def test_the_config_chooses_the_task(data):
+    _, config = data
+    assert type(model_fns.make_task(config)) is MultiLabelTask
+    single = pipeline_pb2.TrainEvalPipelineConfig()
+    single.CopyFrom(config)
+    single.model.classification.multi_label = False
+    assert type(model_fns.make_task(single)) is ClassificationTask
+
+
+@pytest.mark.parametrize(
+    ('serialized', 'expected'),
+    [
+        (record(), [0, 0, 0]),
+        (record(2), [0, 1, 0]),
+        (record(3, 1, 3), [1, 0, 1]),
+        (record(texts=['blue', 'green']), [0, 1, 1]),
+    ],
+    ids=['none', 'one', 'several', 'names'],
+)
+def test_labels_of_records(data, serialized, expected):
+    task = model_fns.make_task(data[1])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        decoded = task.decode(tf.constant(serialized))['label']
+        session.run(tf1.tables_initializer())
+        np.testing.assert_array_equal(session.run(decoded), expected)
+    assert task.check_example(serialized) is None
+    assert task.examine(serialized) == {i + 1: 1 for i, value in enumerate(expected) if value}
+
+
+@pytest.mark.parametrize(
+    ('serialized', 'said'),
+    [
+        (record(1, 4), 'image/class/label has 4; expected 1 to 3'),
+        (record(texts=['red', 'pink']), "unknown class 'pink'"),
+        (b'\xff', 'not a tf.train.Example'),
+        (b'', 'no image/encoded'),
+    ],
+)
+def test_bad_records_are_described(data, serialized, said):
+    task = model_fns.make_task(data[1])
+    assert task.check_example(serialized) == said
+    with tf.Graph().as_default(), tf1.Session() as session:
+        decoded = task.decode(tf.constant(serialized))
+        session.run(tf1.tables_initializer())
+        with pytest.raises(corrupt_records.SESSION_ERRORS):
+            session.run(decoded)
+
+
+def test_a_run_learns_and_its_export_answers(data, tmp_path, capfd):
+    folder, _ = data
+    flags = [f'--pipeline_config_path={folder / "pipeline.config"}', f'--model_dir={tmp_path}']
+    assert front_door('--mode=check', *flags[:1]) == 0
+    assert front_door(*flags, '--num_train_steps=60') == 0, capfd.readouterr().err
+    content = json.loads((tmp_path / 'metrics.json').read_text())
+    (metrics,) = (value for value in content.values() if isinstance(value, dict))
+    assert metrics['mAP'] > 0.7 and metrics['F1_micro'] > 0.5
+    assert {f'{name}_class_{i}' for name in ('AP', 'F1') for i in range(3)} <= set(metrics)
+    assert list((tmp_path / 'export' / 'best').iterdir())
+    predictions = tmp_path / 'predictions'
+    status = front_door(
+        '--mode=predict',
+        f'--model_dir={tmp_path}',
+        f'--images={folder / "images"}',
+        f'--output_dir={predictions}',
+    )
+    assert status == 0, capfd.readouterr().err
+    assert (predictions / 'predictions.json').exists()
+
+
+def test_mixtures_have_the_shares_of_all_labels(data):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.CopyFrom(data[1])
+    config.train_config.data_augmentation_options.add().mixup.SetInParent()
+    task = model_fns.make_task(config)
+    (mixing,) = task.mixings()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        seed = tf.constant([1, 2], tf.int64)
+        examples = [task.decode(tf.constant(record(*labels))) for labels in ((1, 2), (2, 3))]
+        varied = [mixing.vary(example, seed) for example in examples]
+        combined = mixing.combine(varied, seed)
+        features, labels = task.prepare(task.augment(combined, seed), 'train')
+        logits = tf.constant([[0.5, -1.0, 2.0]])
+        batch = {name: value[tf.newaxis] for name, value in labels.items()}
+        loss = task.losses({'logits': logits}, features, batch)['classification_loss']
+        session.run(tf1.tables_initializer())
+        shares, loss = session.run((labels['label_shares'], loss))
+    assert shares[1] == pytest.approx(1) and shares[0] + shares[2] == pytest.approx(1)
+    probability = 1 / (1 + np.exp([-0.5, 1.0, -2.0]))
+    each = -(shares * np.log(probability) + (1 - shares) * np.log(1 - probability))
+    assert loss == pytest.approx(each.mean(), rel=1e-5)
+
+
+def test_postprocessing_and_files_for_devices(data):
+    task = model_fns.make_task(data[1])
+    with tf.Graph().as_default(), tf1.Session() as session:
+        outputs = task.postprocess({'logits': tf.constant([[0.0, -2.0, 3.0]])}, {})
+        values = session.run(outputs)
+    np.testing.assert_allclose(values['probabilities'], [[0.5, 0.11920292, 0.95257413]], rtol=1e-6)
+    np.testing.assert_array_equal(values['classes'], [[1, 0, 1]])
+    device = task.deployable(None, {})
+    logits = [{'logits': np.array([[1.0, -1.0]])}], [{'logits': np.array([[2.0, 1.0]])}]
+    assert device.agreement(*logits, exact=False)['classes'] == 0.5
