@@ -1,3 +1,5 @@
+import pathlib
+
 from model_fns.backbones import registry
 from model_fns.backbones.hub_weights import families
 
@@ -20,3 +22,11 @@ def test_the_ports_of_a_model():
     ]
     # timm 1.0.31 has AdvProp's tag too, whose weights expect pixels in [-1, 1].
     assert sum(name.startswith('tf_efficientnet_b5.') for name in listed) == 4
+
+
+def test_the_page_has_every_model():
+    page = (pathlib.Path(__file__).parents[4] / 'docs' / 'weights.md').read_text()
+    rows = [line for line in page.splitlines() if line.startswith('| `')]
+    for name in families.list_models():
+        network = families.networks()[name.partition('.')[0]]
+        assert any(f'`{name}`' in row and f'| `{network}`' in row for row in rows), name
