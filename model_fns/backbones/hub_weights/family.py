@@ -90,15 +90,15 @@ def map_tensors(family: Family, shapes: Mapping[str, Shape]) -> Dict[str, Tensor
         if module not in scopes:
             raise UnknownNameError(name)
         if f'{module}.running_mean' in shapes:
-            found = _of_batch_norm(family, name, shapes[name])
+            found = _map_batch_norm(family, name, shapes[name])
         else:
-            found = _of_layer(family, name, shapes)
+            found = _map_layer(family, name, shapes)
         for leaf, tensor in found:
             mapped[f'{scopes[module]}/{leaf}'] = tensor
     return mapped
 
 
-def _of_batch_norm(family: Family, name: str, shape: Shape) -> Iterator[Tuple[str, Tensor]]:
+def _map_batch_norm(family: Family, name: str, shape: Shape) -> Iterator[Tuple[str, Tensor]]:
     module, _, last = name.rpartition('.')
     if last not in _BATCH_NORM:
         raise UnknownNameError(name)
@@ -109,7 +109,7 @@ def _of_batch_norm(family: Family, name: str, shape: Shape) -> Iterator[Tuple[st
     yield _BATCH_NORM[last], Tensor(name, (0,), shape, f'{module}.weight' if folded else None)
 
 
-def _of_layer(
+def _map_layer(
     family: Family, name: str, shapes: Mapping[str, Shape]
 ) -> Iterator[Tuple[str, Tensor]]:
     module, _, last = name.rpartition('.')

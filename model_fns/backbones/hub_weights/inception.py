@@ -182,7 +182,7 @@ def _v3_scope(layer: str) -> Optional[str]:
     if layer == 'fc':
         return 'Logits/Conv2d_1c_1x1'
     module, _, rest = layer.partition('.')
-    return _scope_in(module, _V3.get(module, {}), rest)
+    return _find_scope(module, _V3.get(module, {}), rest)
 
 
 def _v4_scope(layer: str) -> Optional[str]:
@@ -195,7 +195,7 @@ def _v4_scope(layer: str) -> Optional[str]:
     if place < len(_V4_STEM):
         return None if match[2] else _V4_STEM[place]
     place -= len(_V4_STEM)
-    return _scope_in(*_V4[place], match[2]) if place < len(_V4) else None
+    return _find_scope(*_V4[place], match[2]) if place < len(_V4) else None
 
 
 def _resnet_scope(layer: str) -> Optional[str]:
@@ -204,12 +204,12 @@ def _resnet_scope(layer: str) -> Optional[str]:
     unit = _UNIT.fullmatch(layer)
     if unit and unit[1] in _REPEATED:
         scope, table = _REPEATED[unit[1]]
-        return _scope_in(f'{scope}_{int(unit[2]) + 1}', table, unit[3])
+        return _find_scope(f'{scope}_{int(unit[2]) + 1}', table, unit[3])
     module, _, rest = layer.partition('.')
-    return _scope_in(module.capitalize(), _RESNET.get(module, {}), rest)
+    return _find_scope(module.capitalize(), _RESNET.get(module, {}), rest)
 
 
-def _scope_in(scope: str, table: Table, layer: str) -> Optional[str]:
+def _find_scope(scope: str, table: Table, layer: str) -> Optional[str]:
     return f'{scope}/{table[layer]}' if layer in table else None
 
 

@@ -32,13 +32,13 @@ _WITH_EXPANSION = {
 
 
 def _block_scopes(
-    modules: Collection[str], scope_of: Callable[[int, int], str]
+    modules: Collection[str], name_block: Callable[[int, int], str]
 ) -> Iterator[Tuple[str, str]]:
     """Yield the modules of all blocks with their scopes.
 
     Args:
         modules: all modules of the file.
-        scope_of: (stage, block in it) -> the scope of the block.
+        name_block: (stage, block in it) -> the scope of the block.
     """
     for module in modules:
         match = _BLOCK.fullmatch(module)
@@ -47,7 +47,7 @@ def _block_scopes(
             expands = f'blocks.{stage}.{block}.conv_pwl' in modules
             parts = _WITH_EXPANSION if expands else _WITHOUT_EXPANSION
             if part in parts:
-                yield module, f'{scope_of(stage, block)}/{parts[part]}'
+                yield module, f'{name_block(stage, block)}/{parts[part]}'
 
 
 def _efficientnet_scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
@@ -69,11 +69,11 @@ def _mobilenet_scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
     last = f'blocks.{places[-1][0]}.0'
     numbers = {place: number for number, place in enumerate(places)}
 
-    def scope_of(stage: int, block: int) -> str:
+    def name_block(stage: int, block: int) -> str:
         number = numbers[stage, block]
         return f'expanded_conv_{number}' if number else 'expanded_conv'
 
-    scopes: Dict[str, str] = dict(_block_scopes(modules, scope_of))
+    scopes: Dict[str, str] = dict(_block_scopes(modules, name_block))
     scopes.update(
         {
             'conv_stem': 'Conv',
