@@ -38,6 +38,8 @@ EXTRAS = {
         f'tensorflow[and-cuda]>=2.15.1,<2.16; {REFERENCE}',
         f'tensorflow[and-cuda]>=2.16,<2.22; {NEWEST}',
     ],
+    # Weights of timm.
+    'hub': ['safetensors>=0.4', 'huggingface_hub>=0.23'],
     # Videos in `--mode=predict`.
     'video': ['opencv-python-headless>=4.8'],
     # The documentation as a site, `make docs`.
@@ -62,7 +64,7 @@ TOOLS = [
     'kubeflow-training>=1.9,<2',  # the model of a TFJob, and the client of Kubernetes
     f'apache-beam>=2.55; {REFERENCE}',
 ]
-TESTED = ('serving', 'onnx', 'docs')
+TESTED = ('serving', 'onnx', 'hub', 'docs')
 
 setup(
     name='vision-model-fns',

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Callable, List, Optional, Type
 
 from estimator_lib import config as config_lib
+from estimator_lib.checkpoints import weight_files
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from estimator_lib.data import file_examples
 from protos import field_rules, reader_paths
@@ -39,6 +40,24 @@ def _open_files(reader: input_reader_pb2.InputReader, index: int) -> file_exampl
 
 for _kind in reader_paths.FILE_KINDS:
     file_examples.OPENERS.add(_kind, _open_files)
+
+
+def _find_weights(name: str, where: str) -> str:
+    """Find weights of a hub, see `weight_files.FINDERS`."""
+    from model_fns.backbones.hub_weights import hub
+
+    return hub.find(name, where)
+
+
+def _open_weights(path: str) -> weight_files.WeightReader:
+    """Open a file of weights, see `weight_files.READERS`."""
+    from model_fns.backbones.hub_weights import files  # imports TensorFlow
+
+    return files.open_weights(path)
+
+
+weight_files.FINDERS['hub:'] = _find_weights
+weight_files.READERS['.safetensors'] = _open_weights
 
 
 def task_class(config: PipelineConfig) -> Optional[Type[Task]]:

@@ -3,7 +3,8 @@
     python -m model_fns.convert_checkpoint --pipeline_config_path=pipeline.config \
         --checkpoint_path=checkpoint/ckpt-0 --output_dir=converted
 
-It converts an object-based checkpoint to one with variables named by scope, and back.
+It converts an object-based checkpoint to one with variables named by scope, and back. With `--from`
+it writes weights of timm (`.safetensors`) as a checkpoint.
 `convert-checkpoint` is the same command.
 """
 

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import plain_paths
+from estimator_lib.checkpoints import plain_paths, weight_files
 
 log = logging.getLogger('estimator_lib')
 
@@ -63,6 +63,10 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
             suggests similar names.
     """
     place = f'{where}: ' if where else ''
+    if weight_files.is_weight_file(path):
+        raise errors.CheckpointError(
+            f'{place}{path} is no checkpoint; make one of it: convert-checkpoint --from={path}.'
+        )
     path = plain_paths.plain_path(path)
     if tf.io.gfile.isdir(path):
         prefix = latest_checkpoint(path) or _newest_unlisted(path)
@@ -147,12 +151,28 @@ def latest_step(model_dir: str) -> int:
     return 0 if prefix is None else checkpoint_step(prefix)
 
 
-def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
-    """Open a checkpoint for reading.
+def resolve_start(path: str, where: str) -> str:
+    """Return the checkpoint, or the file of weights, that a run starts from.
+
+    Args:
+        path: see `resolve_checkpoint` and `weight_files.find`.
+        where: the config field of the path.
+
+    Raises:
+        errors.CheckpointError: it does not exist.
+    """
+    return weight_files.find(path, where) or resolve_checkpoint(path, where)
+
+
+def open_checkpoint(prefix: str) -> weight_files.WeightReader:
+    """Open a checkpoint, or a file of weights, for reading.
 
     Raises:
         errors.CheckpointError: the file is not a checkpoint, or is corrupt.
     """
+    weights = weight_files.open_weights(prefix)
+    if weights is not None:
+        return weights
     try:
         return tf.train.load_checkpoint(prefix)
     # The reader converts some statuses of TensorFlow to Python errors: out of range, not found.

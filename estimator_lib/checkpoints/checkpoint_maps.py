@@ -12,18 +12,20 @@ from typing import Dict, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import object_graphs
+from estimator_lib.checkpoints import object_graphs, weight_files
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
     latest_checkpoint,
-    resolve_checkpoint,
+    resolve_start,
 )
 from estimator_lib.optimization import moving_averages
-from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from protos import train_pb2
 
 FIELD = 'train_config.fine_tune_checkpoint'
+
+_AVERAGE = f'/{MOVING_AVERAGE}'
 
 
 def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
@@ -57,14 +59,17 @@ def fine_tuning_map(
     """
     if model_dir and latest_checkpoint(model_dir) is not None:
         return {}
-    prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, FIELD)
+    prefix = resolve_start(train_config.fine_tune_checkpoint, FIELD)
     graph = object_graphs.read(prefix)
     _require_version(train_config, prefix, graph is not None)
     kind = checkpoint_type(train_config)
     if graph is not None:
         return graph.keyed(_paths(task, variables, kind, prefix))
     _refuse_foreign(task, prefix)
-    return task.restore_map(variables, kind)
+    restored = task.restore_map(variables, kind)
+    if weight_files.is_weight_file(prefix):  # They have values in place of averages.
+        restored = {name.removesuffix(_AVERAGE): value for name, value in restored.items()}
+    return restored
 
 
 def inference_map(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -12,11 +13,12 @@ from estimator_lib.checkpoints import (
     checkpoint_maps,
     object_graphs,
     restore_report,
+    weight_files,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
     latest_checkpoint,
-    resolve_checkpoint,
+    resolve_start,
 )
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
@@ -40,7 +42,9 @@ def fine_tune_report(
     with both shapes. That is an error only if `ignore_missing_variables` is off. Even then it is
     allowed in the last layers, whose shapes depend on the classes. An object-based checkpoint must
     hold all wanted variables, also those of the last layers, unless `ignore_missing_variables` is
-    set: this is the rule of the programs that write such checkpoints.
+    set: this is the rule of the programs that write such checkpoints. A file of weights must have
+    the shapes of the model but for the last layers, unless that field is set: its names do not
+    tell networks of one family apart.
 
     Args:
         train_config: the checkpoint, and the variables that are excluded from it.
@@ -52,7 +56,8 @@ def fine_tune_report(
             does not fit, and `ignore_missing_variables` is off.
     """
     field = checkpoint_maps.FIELD
-    prefix = resolve_checkpoint(train_config.fine_tune_checkpoint, field)
+    prefix = resolve_start(train_config.fine_tune_checkpoint, field)
+    weights = weight_files.open_weights(prefix)
     shapes = checkpoint_shapes(prefix)
     restore_map = _renamed(restore_map, train_config.checkpoint_names)
     included = tuple(train_config.checkpoint_include_scopes) or ('',)
@@ -66,6 +71,8 @@ def fine_tune_report(
 
     kinds = graph_state.companions_by_kind(tf1.get_default_graph())
     report = restore_report.match(shapes, restore_map, prefix, excluded, companions=kinds)
+    if weights is not None:
+        report = dataclasses.replace(report, note=weights.description())
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
     if not report.loaded:
         raise errors.CheckpointError(f'{field}: {_nothing_matched(report, shapes)}')
@@ -80,6 +87,8 @@ def fine_tune_report(
         _require_complete(report, field, (), 'it is an object-based checkpoint')
     elif not train_config.ignore_missing_variables:
         _require_complete(report, field, last_layer_scopes, f'train_config.{_LENIENT} is off')
+    elif weights is not None and not train_config.HasField(_LENIENT):
+        _require_shapes(report, field, last_layer_scopes)
     return report
 
 
@@ -201,11 +210,7 @@ def _warn_of_idle_scopes(
 def _require_complete(
     report: RestoreReport, field: str, last_layer_scopes: Sequence[str], reason: str
 ) -> None:
-    refused = report.missing + tuple(
-        entry
-        for entry in report.mismatched
-        if not any(part in entry.name for part in last_layer_scopes)
-    )
+    refused = report.missing + _outside(last_layer_scopes, report.mismatched)
     if refused:
         raise errors.CheckpointError(
             f'{field}: {len(refused)} variables of the model are missing in {report.source} or of '
@@ -213,6 +218,26 @@ def _require_complete(
             'their initial values.\n'
             f'{report.table()}'
         )
+
+
+def _require_shapes(report: RestoreReport, field: str, last_layer_scopes: Sequence[str]) -> None:
+    """Refuse weights of another size of the network, which have the same names."""
+    refused = _outside(last_layer_scopes, report.mismatched)
+    if refused:
+        first = refused[0]
+        raise errors.CheckpointError(
+            f'{field}: {report.source} is of another network: {len(refused)} variables have '
+            f'other shapes than in the model, as {first.name}, {list(first.checkpoint_shape)} '
+            f'there and {list(first.shape)} in the model; train_config.{_LENIENT}: true lets such '
+            'variables keep their initial values.'
+        )
+
+
+def _outside(
+    scopes: Sequence[str], entries: Sequence[restore_report.Entry]
+) -> Tuple[restore_report.Entry, ...]:
+    """Return the entries whose names have none of these parts."""
+    return tuple(entry for entry in entries if not any(part in entry.name for part in scopes))
 
 
 def _nothing_matched(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) -> str:

@@ -78,6 +78,7 @@ class RestoreReport:
         unused: in the checkpoint, but not wanted.
         fresh: the number of companion variables, by their kind, that are not in the checkpoint and
             keep their initial values; see `graph_state.add_companion`.
+        note: a line about the source; empty for none.
     """
 
     source: str
@@ -87,6 +88,7 @@ class RestoreReport:
     excluded: Tuple[Entry, ...] = ()
     unused: Tuple[Entry, ...] = ()
     fresh: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    note: str = ''
 
     @property
     def is_complete(self) -> bool:
@@ -112,7 +114,8 @@ class RestoreReport:
         """Format the totals, then the names in each group that was not loaded, up to `max_rows`."""
         totals = [('', 'variables', 'parameters')]
         totals += [(title, *_totals(getattr(self, name))) for name, title in _TITLES.items()]
-        lines = [f'Restore from {self.source}', *_aligned(totals, right=(1, 2))]
+        heading = [f'Restore from {self.source}', *([f'  {self.note}'] if self.note else [])]
+        lines = [*heading, *_aligned(totals, right=(1, 2))]
         lines += [f'{count} {kind} start fresh' for kind, count in self.fresh.items()]
         return '\n'.join([*lines, self.sections(max_rows)]).rstrip()
 
@@ -194,7 +197,7 @@ def match(
         for name, shape in sorted(shapes.items())
         if name not in restore_map and (list_run or not is_of_the_run(name, shapes))
     ]
-    entries = {name: tuple(group) for name, group in groups.items()}
+    entries: Dict[str, Any] = {name: tuple(group) for name, group in groups.items()}
     return RestoreReport(source, **entries, fresh=dict(fresh))
 
 

@@ -138,7 +138,7 @@ def _check_paths(config: pipeline_pb2.TrainEvalPipelineConfig, problems: _Proble
     checkpoint = config.train_config.fine_tune_checkpoint
     if checkpoint:
         with problems.collecting():
-            checkpoint_files.resolve_checkpoint(checkpoint, checkpoint_maps.FIELD)
+            checkpoint_files.resolve_start(checkpoint, checkpoint_maps.FIELD)
 
 
 def _check_data(

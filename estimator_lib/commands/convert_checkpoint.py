@@ -1,4 +1,4 @@
-"""`convert-checkpoint`: conversion between object-based and name-based checkpoints.
+"""`convert-checkpoint`: conversion between object-based and name-based checkpoints, and of weights.
 
 Programs of TensorFlow 2 read and write object-based checkpoints, see `object_graphs`. Checkpoints
 of this package name variables by scope. The conversion keeps the values bit by bit.
@@ -17,10 +17,12 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
+    initial_values,
     model_dirs,
     model_variables,
     object_graphs,
     restore_report,
+    weight_files,
 )
 from estimator_lib.export import inference_graph, serving
 from estimator_lib.export.writers import Source
@@ -57,20 +59,61 @@ def convert(
     """
     prefix = checkpoint_files.resolve_checkpoint(checkpoint, '--checkpoint_path')
     is_object_based = object_graphs.read(prefix) is not None
-    if checkpoint_files.latest_checkpoint(output_dir) is not None:
-        raise errors.UserError(
-            f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
-        )
-    model_dirs.ensure_writable(output_dir)
+    _prepare_folder(output_dir)
     step = np.int64(checkpoint_files.checkpoint_step(prefix))
     with tf.Graph().as_default():
         _build(task)
         _log_report(task, prefix, config)
         with inference_graph.trained_session(Source(task, config, prefix)) as session:
             if is_object_based:
-                return _write_scopes(session, output_dir, int(step))
+                saved = [*_model_variables(), tf1.train.get_global_step()]
+                return _save(saved, session, output_dir, int(step))
             values = _values(session, task, prefix)
     return object_graphs.write({**values, object_graphs.STEP: step}, output_dir)
+
+
+def convert_weights(weights: str, output_dir: str) -> str:
+    """Write the weights of another program as a checkpoint of step 0.
+
+    Args:
+        weights: a file, or a name, that `weight_files` knows.
+        output_dir: see `convert`.
+
+    Returns:
+        The prefix of the new checkpoint, `model.ckpt-0`.
+
+    Raises:
+        errors.CheckpointError: the file does not exist, or is of an unknown network.
+        errors.UserError: see `convert`.
+    """
+    path = weight_files.find(weights, '--from')
+    if path is None:
+        endings = ', '.join(sorted(weight_files.READERS))
+        raise errors.UserError(
+            f'--from: {weights} is no file of weights; expected one that ends with {endings} '
+            '(--checkpoint_path takes checkpoints).'
+        )
+    reader = weight_files.open_weights(path)
+    _prepare_folder(output_dir)
+    log.info('%s: %s', path, reader.description())
+    types = reader.get_variable_to_dtype_map()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        step = tf1.train.create_global_step()
+        variables = {
+            name: tf1.get_variable(name, shape, types[name], tf1.zeros_initializer())
+            for name, shape in sorted(reader.get_variable_to_shape_map().items())
+        }
+        session.run(step.initializer)
+        initial_values.load_values(session, path, variables)
+        return _save([*variables.values(), step], session, output_dir, 0)
+
+
+def _prepare_folder(output_dir: str) -> None:
+    if checkpoint_files.latest_checkpoint(output_dir) is not None:
+        raise errors.UserError(
+            f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
+        )
+    model_dirs.ensure_writable(output_dir)
 
 
 def _build(task: Task) -> None:
@@ -103,7 +146,9 @@ def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
     return session.run(dict(paths))
 
 
-def _write_scopes(session: tf1.Session, output_dir: str, step: int) -> str:
-    saver = tf1.train.Saver([*_model_variables(), tf1.train.get_global_step()])
+def _save(
+    variables: Sequence[tf.Variable], session: tf1.Session, output_dir: str, step: int
+) -> str:
+    saver = tf1.train.Saver(variables)
     with checkpoint_files.explained_write(output_dir):
         return saver.save(session, os.path.join(output_dir, 'model.ckpt'), step)

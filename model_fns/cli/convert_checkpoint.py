@@ -20,13 +20,21 @@ def create_parser() -> argparse.ArgumentParser:
     """Create the parser of the flags."""
     parser = command_line.Parser(
         prog='python -m model_fns.convert_checkpoint',
-        description='Converts a checkpoint between objects (TensorFlow 2) and scopes (ours).',
+        description='Converts a checkpoint between objects (TensorFlow 2) and scopes (ours), or '
+        'weights of timm to a checkpoint.',
     )
     parser.add_argument(
         '--pipeline_config_path',
         help='the model: a file, or builtin:NAME; left out: the one saved beside the checkpoint',
     )
-    parser.add_argument('--checkpoint_path', required=True, help='a checkpoint, or its folder')
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument('--checkpoint_path', help='a checkpoint, or its folder')
+    source.add_argument(
+        '--from',
+        dest='weights',
+        metavar='WEIGHTS',
+        help='a .safetensors file, or hub:timm/MODEL; needs no config',
+    )
     parser.add_argument(
         '--output_dir', required=True, help='where ckpt-0 or model.ckpt-<step> is written'
     )
@@ -45,6 +53,8 @@ def run(arguments: Optional[Sequence[str]] = None) -> str:
     flags = create_parser().parse_args(arguments)
     for name in ('pipeline_config_path', 'checkpoint_path', 'output_dir'):
         errors.refuse_placeholder(f'--{name}', getattr(flags, name))
+    if flags.weights is not None:
+        return _convert_weights(flags)
     path = flags.pipeline_config_path
     if not path:
         is_folder = os.path.isdir(flags.checkpoint_path)
@@ -60,6 +70,15 @@ def run(arguments: Optional[Sequence[str]] = None) -> str:
     config = config_lib.apply_settings(config, flags.set)
     task = build_task(config, 'export')
     return convert_checkpoint.convert(task, config, flags.checkpoint_path, flags.output_dir)
+
+
+def _convert_weights(flags: argparse.Namespace) -> str:
+    if flags.pipeline_config_path or flags.set:
+        raise errors.UserError(
+            '--from is for weights of which the file tells the network; expected it without '
+            '--pipeline_config_path and --set.'
+        )
+    return convert_checkpoint.convert_weights(flags.weights, flags.output_dir)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:

@@ -1,10 +1,12 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, weight_files
 from model_fns import build_task
 from model_fns.cli import convert_checkpoint
 from model_fns.structures import label_map_files
@@ -73,3 +75,52 @@ def test_what_is_missing_is_one_sentence(flags, message, capsys):
         convert_checkpoint.main(flags)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
+
+
+class TestWeights:
+    """Weights of another program, which need no config."""
+
+    @pytest.fixture
+    def weights(self, tmp_path, monkeypatch):
+        """A path of a file with two variables."""
+        values = {'net/conv/weights': np.float32([[1.0, 2.0]]), 'scale': np.float32([3.0])}
+        path = tmp_path / 'net.weights'
+        path.write_text('')
+        reader = types.SimpleNamespace(
+            get_variable_to_shape_map=lambda: {k: list(v.shape) for k, v in values.items()},
+            get_variable_to_dtype_map=lambda: dict.fromkeys(values, tf.float32),
+            get_tensor=values.__getitem__,
+            description=lambda: 'Net, license mine',
+        )
+        monkeypatch.setitem(weight_files.READERS, '.weights', lambda path: reader)
+        return str(path)
+
+    def test_a_checkpoint_of_step_0(self, weights, tmp_path, capsys):
+        out = str(tmp_path / 'out')
+        convert_checkpoint.main([f'--from={weights}', f'--output_dir={out}'])
+        assert capsys.readouterr().out == f'{out}/model.ckpt-0\n'
+        prefix = checkpoint_files.resolve_checkpoint(out)
+        reader = tf.train.load_checkpoint(prefix)
+        assert reader.get_tensor('net/conv/weights').tolist() == [[1.0, 2.0]]
+        assert reader.get_tensor('scale').tolist() == [3.0]
+        assert reader.get_tensor('global_step') == 0
+        assert len(reader.get_variable_to_shape_map()) == 3
+        with pytest.raises(errors.UserError, match='holds a checkpoint already'):
+            convert_checkpoint.run([f'--from={weights}', f'--output_dir={out}'])
+
+    @pytest.mark.parametrize(
+        ('flags', 'message'),
+        [
+            (['--from=model.ckpt-1'], '--from: model.ckpt-1 is no file of weights; expected one'),
+            (['--from=x.weights'], '--from: there is no file x.weights.'),
+            (['--from=x.weights', '--pipeline_config_path=c'], 'expected it without --pipeline'),
+        ],
+    )
+    def test_flags_that_do_not_fit(self, weights, tmp_path, flags, message):
+        with pytest.raises(errors.UserError, match=message):
+            convert_checkpoint.run([*flags, f'--output_dir={tmp_path}/out'])
+
+    @pytest.mark.parametrize('flags', [[], ['--from=x.weights', '--checkpoint_path=y']])
+    def test_one_source(self, flags):
+        with pytest.raises(errors.UserError, match='--from'):
+            convert_checkpoint.run([*flags, '--output_dir=out'])

@@ -1,0 +1,1 @@
+"""Weights of timm's models, under the names of our variables."""
