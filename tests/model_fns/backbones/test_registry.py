@@ -143,7 +143,7 @@ def test_means_are_those_of_colors():
     [
         ('resnet_v1_50', 1024, [2, 7, 7, 2048], 'block4'),
         ('inception_v2', 576, [2, 4, 4, 1024], 'Mixed_5'),
-        ('inception_resnet_v2', 1088, [2, 4, 4, 1536], ''),
+        ('inception_resnet_v2', 1088, [2, 3, 3, 1536], ''),  # without padding
     ],
 )
 def test_second_stages(name, channels, outputs, part):

@@ -106,6 +106,7 @@ STACKED = [
     'ssd_mobilenet_v3_large',
     'ssd_mobilenet_v3_small',
     'ssd_mobilenet_edgetpu',
+    'ssd_pnasnet',
     'ssd_mobiledet_cpu',
     'ssd_mobiledet_dsp',
     'ssd_mobiledet_edgetpu',
