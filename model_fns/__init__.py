@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Callable, List, Optional, Type
 
 from estimator_lib import config as config_lib
-from estimator_lib.checkpoints import weight_files
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from estimator_lib.data import file_examples
+from estimator_lib.task_interfaces import weight_files
 from protos import field_rules, reader_paths
 
 if TYPE_CHECKING:

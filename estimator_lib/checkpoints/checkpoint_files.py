@@ -14,7 +14,8 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import plain_paths, weight_files
+from estimator_lib.checkpoints import plain_paths
+from estimator_lib.task_interfaces import weight_files
 
 log = logging.getLogger('estimator_lib')
 

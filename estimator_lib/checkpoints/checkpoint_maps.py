@@ -12,7 +12,7 @@ from typing import Dict, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import object_graphs, weight_files
+from estimator_lib.checkpoints import object_graphs
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
     latest_checkpoint,
@@ -20,6 +20,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
 )
 from estimator_lib.optimization import moving_averages
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
+from estimator_lib.task_interfaces import weight_files
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from protos import train_pb2
 

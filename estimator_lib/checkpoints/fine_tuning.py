@@ -13,7 +13,6 @@ from estimator_lib.checkpoints import (
     checkpoint_maps,
     object_graphs,
     restore_report,
-    weight_files,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
@@ -23,6 +22,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task_interfaces import weight_files
 from protos import train_pb2
 
 tf1 = tf.compat.v1

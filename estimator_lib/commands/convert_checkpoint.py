@@ -22,11 +22,11 @@ from estimator_lib.checkpoints import (
     model_variables,
     object_graphs,
     restore_report,
-    weight_files,
 )
 from estimator_lib.export import inference_graph, serving
 from estimator_lib.export.writers import Source
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces import weight_files
 from protos import export_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1

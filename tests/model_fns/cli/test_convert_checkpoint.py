@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator
-from estimator_lib.checkpoints import checkpoint_files, weight_files
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.task_interfaces import weight_files
 from model_fns import build_task
 from model_fns.cli import convert_checkpoint
 from model_fns.structures import label_map_files

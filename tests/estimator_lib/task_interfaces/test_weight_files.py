@@ -8,8 +8,8 @@ from estimator_lib.checkpoints import (
     checkpoint_maps,
     fine_tuning,
     restore_report,
-    weight_files,
 )
+from estimator_lib.task_interfaces import weight_files
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from protos import train_pb2
 
