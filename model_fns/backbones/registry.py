@@ -252,6 +252,7 @@ _FAMILIES = (
     'mobiledet',
     'efficientnet',
     'resnet_v1',
+    'resnet_v1_5',
     'resnet_v2',
     'inception_v1',
     'inception_v2',

@@ -81,6 +81,7 @@ def logits(
     network: str,
     images: np.ndarray,
     options: Optional[registry.Options] = None,
+    num_classes: int = 1000,
 ) -> Tuple[np.ndarray, Any]:
     """Return the logits of a network with the values of a reader, and the names without a value."""
     registry.get_network(network)
@@ -89,7 +90,7 @@ def logits(
         images.shape[1:3],
         is_training=False,
         batch=len(images),
-        num_classes=1000,
+        num_classes=num_classes,
         options=options,
     )
     variables = built.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)

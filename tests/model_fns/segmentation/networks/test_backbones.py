@@ -22,6 +22,7 @@ MOBILENETS = ('mobilenet_v2', 'mobilenet_v3_large_seg', 'mobilenet_v3_small_seg'
 SEARCHED = ('nas_hnasnet', 'nas_pnasnet')
 XCEPTIONS = ('xception_41', 'xception_65', 'xception_71')
 
+RESNETS_V1_5 = tuple(f'resnet_v1_5_{size}' for size in (101, 152, 18, 34, 50))
 RESNETS_V2 = tuple(f'resnet_v2_{size}' for size in (101, 152, 200, 50))
 EFFICIENTNETS = tuple(f'efficientnet_b{size}' for size in range(8))
 
@@ -33,6 +34,7 @@ CHANNELS = {
     'mobilenet_v3_small_seg': (288, 16, 88, 144),
     'resnet_v1_18': (512, 64, 128, 256),
     'resnet_v1_50': (2048, 256, 512, 1024),
+    'resnet_v1_5_18': (512, 64, 128, 256),
     'resnet_v2_50': (2048, 256, 512, 1024),
     'xception_41': (2048, 256, 728, 1024),
     'xception_71': (2048, 256, 728, 1024),
@@ -53,7 +55,7 @@ def test_knows_the_networks_of_the_published_models():
         *EFFICIENTNETS,
         *MOBILENETS,
         *SEARCHED,
-        *sorted(RESNETS),
+        *sorted((*RESNETS, *RESNETS_V1_5)),
         *RESNETS_V2,
         *XCEPTIONS,
     )
