@@ -11,6 +11,7 @@ from model_fns.backbones.hub_weights.family import Family
 FAMILIES: Tuple[Family, ...] = (
     mobile.MOBILENET_V3,
     mobile.EFFICIENTNET,
+    mobile.EFFICIENTNET_V2,
     inception.INCEPTION_V3,
     inception.INCEPTION_V4,
     inception.INCEPTION_RESNET_V2,
@@ -24,6 +25,7 @@ FAMILIES: Tuple[Family, ...] = (
 FOREIGN_TAGS: Mapping[str, Tuple[str, ...]] = {
     'inception_v3': ('tv_in1k', 'gluon_in1k'),
     'xception65': ('ra3_in1k',),
+    'tf_efficientnetv2_b3': ('in21k', 'in21k_ft_in1k'),
     'resnet34': ('ra4_e3600_r224_in1k',),
     **dict.fromkeys(mobile.EFFICIENTNET.networks, ('ap_in1k',)),
 }

@@ -21,13 +21,14 @@ NamedShape = Tuple[str, Tuple[int, ...]]
 
 
 def draw(shapes: Shapes) -> Dict[str, np.ndarray]:
-    """Return a value for each tensor, which depends on its name only."""
+    """Return a value for each tensor, which depends on its name and shape only."""
     return {name: _draw(name, shape) for name, shape in shapes.items()}
 
 
 def draw_images(height: int, width: int) -> np.ndarray:
     """Return two normalized images, float32 [2, height, width, 3]."""
-    return np.random.RandomState(7).normal(size=[2, height, width, 3]).astype(np.float32)
+    images = np.random.RandomState(7).normal(size=[2, height, width, 3])
+    return (images * np.reshape([1.0, 3.0], [2, 1, 1, 1])).astype(np.float32)
 
 
 def norm(name: str, channels: int) -> Iterator[NamedShape]:
@@ -48,7 +49,7 @@ def _draw(name: str, shape: Tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, np.int64)
     random = np.random.RandomState(zlib.crc32(name.encode()))
     if len(shape) > 1:
-        value = random.normal(size=shape) * math.sqrt(2.0 / math.prod(shape[1:]))
+        value = random.normal(size=shape) * math.sqrt(1.0 / math.prod(shape[1:]))
     elif name.endswith(('weight', 'running_var', 'gamma')):
         value = random.uniform(0.5, 1.5, shape)
     else:

@@ -1,21 +1,20 @@
 import types
 from unittest import mock
 
-import numpy as np
 import pytest
 
 from model_fns.backbones import registry, resnet_v1_5
-from model_fns.backbones.hub_weights import family, files, resnet
+from model_fns.backbones.hub_weights import family, resnet
 from tests.model_fns.backbones.hub_weights import drawn_weights, recorded_weights
 
 # Logits of torchvision 0.29's `ResNet(block, [1, 2, 1, 1], num_classes=10)`, see `drawn_weights`.
 BOTTLENECKS = """
-    25.89922 42.77452 -32.59496 3.25862 60.89883 23.75158 5.40367 31.29812 21.57758 25.81640
-    30.48356 40.90758 -30.04015 3.52661 60.80460 24.20344 4.05001 31.01282 17.32892 30.93474
+    0.70241 1.55206 -0.40607 -0.21407 2.17387 0.74274 -0.15422 0.57872 0.34608 0.79733
+    3.04373 4.36599 -0.36180 -0.68926 6.68546 2.77787 -0.23324 1.26416 0.21614 3.15702
 """
 BASIC = """
-    22.97634 3.48614 -7.93533 6.71025 45.06521 11.36496 20.15350 -6.99409 -20.99102 -26.77472
-    23.80251 3.71216 -7.86232 11.19037 48.71563 8.88829 23.47005 -8.16729 -20.14953 -27.14882
+    1.54897 0.61914 -0.43161 -0.41629 2.90591 0.45564 0.82299 0.16704 -1.38624 -1.64751
+    4.75051 1.43448 -1.56895 -0.23425 8.92234 1.40444 3.03099 -0.21018 -3.01071 -4.43447
 """
 UNITS = (1, 2, 1, 1)
 
@@ -52,17 +51,11 @@ def shapes(deep):
     [(True, 'resnet_v1_5_50', BOTTLENECKS), (False, 'resnet_v1_5_18', BASIC)],
 )
 def test_logits_are_those_of_torchvision(deep, name, expected):
-    expected = np.float32(expected.split()).reshape([2, 10])
     tensors = drawn_weights.draw(shapes(deep))
     units = types.MappingProxyType({name: UNITS})
     sizes = {(sum(UNITS), deep): int(name.rpartition('_')[2])}
     with mock.patch.object(resnet_v1_5, 'UNITS', units), mock.patch.object(resnet, '_SIZES', sizes):
-        reader = files.FamilyReader('a.safetensors', recorded_weights.FakeFile(tensors))
-        logits, missing = recorded_weights.logits(
-            reader, name, drawn_weights.draw_images(65, 97), num_classes=10
-        )
-    assert not missing
-    assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
+        recorded_weights.check_drawn(name, tensors, (65, 97), expected)
 
 
 @pytest.mark.parametrize(
