@@ -251,6 +251,7 @@ _FAMILIES = (
     'mobilenet_v3',
     'mobiledet',
     'efficientnet',
+    'modern.convnext',
     'modern.efficientnet_v2',
     'resnet_v1',
     'resnet_v1_5',
