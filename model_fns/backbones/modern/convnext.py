@@ -69,7 +69,6 @@ class Stage:
         stride: of the convolution before it.
         downsample_rate: atrous rate of that convolution.
         rate: atrous rate of the blocks.
-        first_block: how many blocks of the network are before it.
     """
 
     name: str
@@ -78,7 +77,6 @@ class Stage:
     stride: int
     downsample_rate: int
     rate: int
-    first_block: int
 
 
 def list_stages(
@@ -104,7 +102,6 @@ def list_stages(
             stride=steps[2 * index][0],
             downsample_rate=steps[2 * index][1],
             rate=steps[2 * index + 1][1],
-            first_block=sum(size.blocks[:index]),
         )
         for index, (channels, blocks) in enumerate(zip(size.channels, size.blocks))
     )
