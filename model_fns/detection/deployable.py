@@ -25,6 +25,12 @@ _MEANINGS = {
     fields.DETECTION_SCORES: 'from 0 to 1',
     fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
 }
+_CONTENTS = {
+    fields.DETECTION_BOXES: interface.Content.BOXES,
+    fields.DETECTION_CLASSES: interface.Content.CLASS_NUMBERS,
+    fields.DETECTION_SCORES: interface.Content.BOX_SCORES,
+    fields.NUM_DETECTIONS: interface.Content.COUNT,
+}
 _IN_ORDER = 'scores in order'
 _FOUND = 0.3  # least score of detections that are compared
 _SAME_BOX = 0.9  # least IoU of the same detection in exact outputs; in others:
@@ -53,7 +59,7 @@ class SingleShotDeployable(interface.Deployable):
         drops_empty: bool,
     ):
         self.input_shape = (*model.resizer.static_size, 3)  # the network's graph makes colors gray
-        self.meanings = _MEANINGS
+        self.meanings, self.contents = _MEANINGS, _CONTENTS
         self._model = model
         self._converter = converter
         self._rules = rules
