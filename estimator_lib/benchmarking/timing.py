@@ -18,16 +18,12 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import artifacts, exported_file, exported_model, formats
-from estimator_lib.export.frozen_graph import FrozenGraphWriter
-
-tf1 = tf.compat.v1
+from estimator_lib.export import artifacts, exported_file, exported_model, formats, frozen_graph
 
 BATCH_SIZE = 8
 
@@ -124,25 +120,17 @@ def load(path: str) -> Run:
     """
     if exported_file.is_file(path):
         return formats.writer_of_file(path).load(path).run
-    if os.path.basename(path) == FrozenGraphWriter.file_name:
+    if os.path.basename(path) == frozen_graph.FrozenGraphWriter.file_name:
         return _load_frozen_graph(path)
     return exported_model.Predictor(path).predict
 
 
 def _load_frozen_graph(path: str) -> Run:
     """Load a frozen graph, whose `export.json` names its input and outputs."""
-    with open(
-        os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE), encoding='utf-8'
-    ) as file:
-        about: Dict[str, Any] = json.load(file)
+    about = artifacts.read_about(path)
     (input_name,) = about['inputs']
     outputs = list(about['outputs'])
-    session = tf1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        graph_def = tf1.GraphDef()
-        with tf.io.gfile.GFile(path, 'rb') as graph_file:
-            graph_def.ParseFromString(graph_file.read())
-        tf1.import_graph_def(graph_def, name='')
+    session = frozen_graph.open_file(path)
     return lambda images: session.run(outputs, {input_name: images})
 
 
