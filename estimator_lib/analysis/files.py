@@ -102,7 +102,7 @@ def _write_files(
     tables, figures = _parts(sections, Table), _parts(sections, Figure)
     for table in tables:
         save(f'{table.name}.csv', _to_csv(table).encode())
-    drawings = {figure.name: rendering.render(figure) for figure in figures}
+    drawings = rendering.render_all(sections)
     if labels is not None:
         sections.append(labels.section)
         drawings.update(labels.drawings)
