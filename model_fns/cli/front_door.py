@@ -18,7 +18,7 @@ from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
 from model_fns import build_task, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
+from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
 
@@ -51,6 +51,7 @@ def run(options: RunOptions) -> None:
     if options.pipeline_config_path == builtin_configs.PREFIX:
         print('\n'.join(builtin_configs.list_lines()))
         return
+    options = platforms.with_defaults(options, os.environ)
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', getattr(options, name))
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
