@@ -16,6 +16,7 @@ from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
+from estimator_lib.export.metadata import triton
 from estimator_lib.hooks import preemption
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
@@ -170,6 +171,8 @@ def _watch_checkpoints(options: RunOptions) -> None:
 def _export(options: RunOptions) -> None:
     if not options.model_dir and not options.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
+    if options.repository:
+        triton.check(options.format)
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     options.require('export_dir')
@@ -179,7 +182,10 @@ def _export(options: RunOptions) -> None:
         _changed(options, formats.option_names()),
         _changed(options, _TASK_OPTIONS),
     )
-    print(exporting.export(task, config, checkpoint, options.export_dir, writer))
+    path = exporting.export(task, config, checkpoint, options.export_dir, writer)
+    if options.repository:
+        log.info('config of the model for Triton: %s', triton.write_config(path))
+    print(path)
 
 
 def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:

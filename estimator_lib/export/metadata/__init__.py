@@ -1,1 +1,1 @@
-"""Metadata in exported files, for programs that know nothing of this project."""
+"""Metadata in and beside exported files, for programs that know nothing of this project."""
