@@ -155,6 +155,8 @@ def check(
             f'{model.where}: such a detector has no place in a TFLite file; expected a '
             'single-shot detector of axis-aligned boxes (model.ssd), or --format=onnx.'
         )
+    if rules is None and options.get('fast_nms'):
+        interface.refuse_options({'fast_nms': True}, f'{model.where} has no post_processing')
     if model.side_inputs:
         raise errors.ConfigError(
             f'{model.where}.context_config: a file takes an image, and no features of others; '
