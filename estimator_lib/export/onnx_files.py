@@ -172,6 +172,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
     import tf2onnx.convert
 
     opset = max(OPSET, onnx_ops.least_opset(graph_def))
+    _keep_loops(graph_def)
     names = {image.name: static_graph.INPUT, **{one.name: key for key, one in outputs.items()}}
     try:
         # The log of the converter is about itself, not about the model.
@@ -187,7 +188,8 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
     except Exception as error:  # the converter raises errors of any type
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
-    unknown = sorted({node.op_type for node in model.graph.node if _is_unknown(node, opset)})
+    onnx_ops.separate_bodies(model.graph)
+    unknown = sorted({node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)})
     if unknown:
         raise errors.UserError(
             f'the network cannot be converted to ONNX: opset {opset} has no {", ".join(unknown)}.'
@@ -196,6 +198,14 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
         model, {'opset': str(opset), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
     )
     return model
+
+
+def _keep_loops(graph_def: tf1.GraphDef) -> None:
+    """Keep loops as one op, which becomes a `Loop`, where they would be lowered to branches."""
+    bodies = [function.node_def for function in graph_def.library.function]
+    for nodes in (graph_def.node, *bodies):
+        for node in nodes:
+            node.attr.pop('_lower_using_switch_merge', None)
 
 
 def _is_unknown(node: Any, opset: int) -> bool:

@@ -5,7 +5,7 @@ Each is `(context, node, name, args)`: the graph of tf2onnx, its node, the name 
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Mapping, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Tuple
 
 import numpy as np
 
@@ -37,6 +37,48 @@ def handlers() -> Mapping[str, Tuple[_Handler, List[Any]]]:
 def least_opset(graph_def: Any) -> int:
     """Return the opset that the conversions need for a graph."""
     return max((_CROPS_OPSET for node in graph_def.node if node.op == _CROPS), default=0)
+
+
+def all_nodes(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of a `GraphProto` and of the bodies of its loops."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField('g'):
+                yield from all_nodes(attribute.g)
+
+
+def separate_bodies(graph: Any, outside: str = '') -> None:
+    """Give the values inside of each loop names of their own.
+
+    The converter uses the names of the arguments of TensorFlow's functions, which are the same for
+    nested loops.
+
+    Args:
+        graph: a `GraphProto`; changed in place.
+        outside: prefix of its own values; empty: they keep their names.
+    """
+    for index, node in enumerate(graph.node):
+        for attribute in node.attribute:
+            if attribute.HasField('g'):
+                separate_bodies(attribute.g, f'{outside}{node.name}_{index}/')
+    if outside:
+        values = [*graph.input, *graph.initializer]
+        own = {value.name for value in values}
+        own.update(name for node in graph.node for name in node.output if name)
+        _rename(graph, {name: f'{outside}{name}' for name in own})
+
+
+def _rename(graph: Any, names: Mapping[str, str]) -> None:
+    """Rename values in a graph and in the bodies of its loops."""
+    for value in (*graph.input, *graph.initializer, *graph.output, *graph.value_info):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for sides in (node.input, node.output):
+            sides[:] = [names.get(name, name) for name in sides]
+        for attribute in node.attribute:
+            if attribute.HasField('g'):
+                _rename(attribute.g, names)
 
 
 class _Nodes:

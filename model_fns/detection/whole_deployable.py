@@ -175,7 +175,7 @@ def changed_rules(options: Mapping[str, Any]) -> Dict[str, Any]:
     Args:
         options: `max_detections` (default: that of the config) and `fast_nms`.
     """
-    changes: Dict[str, Any] = {'in_one_pass': True}
+    changes: Dict[str, Any] = {'portable': True}
     if options.get('max_detections'):
         changes['max_total'] = options['max_detections']
     if options.get('fast_nms'):

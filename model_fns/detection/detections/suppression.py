@@ -148,7 +148,7 @@ def _suppress_by_class(
     boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
     """Suppress each class separately, first the best pairs, then more until these are enough."""
-    if rules.in_one_pass:
+    if rules.portable:
         pairs = survivors.all_pairs(boxes, scores)
         left = survivors.find_survivors(pairs, rules, scores.shape[2])
         return _detections(pairs, left, rules, windows)

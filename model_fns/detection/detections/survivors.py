@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import Boxes
-from model_fns.detection.detections import overlap_suppression
+from model_fns.detection.detections import overlap_suppression, portable_suppression
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Rules:
         drop_empty: True: boxes without area inside the window are dropped.
         change_frame: True: survivors are returned in coordinates of the window.
         on_cpu: True: suppression runs on the CPU even if there is another device.
-        in_one_pass: True: all pairs are compared at once, in ops that other formats have; the
-            result is the same.
+        portable: True: only ops that other formats have are used; the result is the same.
         family: family of the boxes.
     """
 
@@ -47,7 +46,7 @@ class Rules:
     drop_empty: bool = True
     change_frame: bool = False
     on_cpu: bool = False
-    in_one_pass: bool = False
+    portable: bool = False
     family: Boxes = axis_aligned
 
 
@@ -136,6 +135,8 @@ def find_survivors(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
         rules: rules of suppression; the kernel depends on the family.
         num_classes: C.
     """
+    if rules.family.SIZE != axis_aligned.SIZE and rules.portable:
+        return Survivors(*portable_suppression.suppress(pairs, rules))
     if rules.family.SIZE != axis_aligned.SIZE:
         return _suppress_by_overlaps(pairs, rules, num_classes)
     if rules.soft_sigma:
@@ -158,7 +159,7 @@ def _suppress_in_one_kernel(pairs: Pairs, rules: Rules, num_classes: int) -> Sur
         tf.stack([images, pairs.places], axis=-1), ranks, [batch, num_classes * pairs.slots]
     )
     by_class = tf.reshape(by_place, [batch, num_classes, pairs.slots])
-    if rules.in_one_pass and pairs.boxes.shape[2] > 1:
+    if rules.portable and pairs.boxes.shape[2] > 1:
         kept = _kept_of_apart(pairs.boxes, by_class, rules)
     else:
         most = tf.minimum(num_pairs, rules.max_per_class * num_classes)

@@ -180,7 +180,7 @@ class FasterRcnnModel(detector.Detector):
         """Build the deployable form of the detector, whose suppressions have no loops."""
         changes = whole_deployable.changed_rules(options)
         model = copy.copy(self)
-        rules = dataclasses.replace(self._first.rules, in_one_pass=True)
+        rules = dataclasses.replace(self._first.rules, portable=True)
         if self._second is None:
             rules = dataclasses.replace(rules, **changes)
         else:
