@@ -220,7 +220,8 @@ def _write_segmented(path: str) -> None:
     """Write images of random blocks with noise as JPEG, and a random class for each block."""
     import tensorflow as tf
 
-    from model_fns.datasets import codecs, id_pngs, records
+    from model_fns.datasets import codecs, records
+    from model_fns.datasets.annotations import id_pngs
     from model_fns.structures import images
 
     random = np.random.RandomState(0)

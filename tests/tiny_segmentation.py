@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from model_fns.datasets import codecs, id_pngs, records
+from model_fns.datasets import codecs, records
+from model_fns.datasets.annotations import id_pngs
 from model_fns.structures.images import image_header
 from model_fns.structures.label_map import LabelMap
 

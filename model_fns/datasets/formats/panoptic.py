@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.datasets import coco, codecs, records, sources
+from model_fns.datasets import codecs, records, sources
 from model_fns.datasets.annotations import class_maps, json_files
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.formats import coco
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap

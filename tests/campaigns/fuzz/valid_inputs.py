@@ -8,7 +8,8 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from model_fns.datasets import codecs, id_pngs, records
+from model_fns.datasets import codecs, records
+from model_fns.datasets.annotations import id_pngs
 from model_fns.structures.images import image_header
 
 SIZE = 32

@@ -10,8 +10,8 @@ from typing import List, Optional, Sequence
 
 import numpy as np
 
-from model_fns.datasets import codecs, id_pngs, records, sources
-from model_fns.datasets.annotations import class_maps
+from model_fns.datasets import codecs, records, sources
+from model_fns.datasets.annotations import class_maps, id_pngs
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap

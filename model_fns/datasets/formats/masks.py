@@ -9,7 +9,8 @@ import numpy as np
 import tqdm
 
 from estimator_lib import errors
-from model_fns.datasets import id_pngs, records, sources
+from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import id_pngs
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from model_fns.datasets import id_pngs
+from model_fns.datasets.annotations import id_pngs
 
 
 @pytest.mark.parametrize('largest, dtype', [(255, np.uint8), (256, np.uint16)])
