@@ -90,11 +90,7 @@ class Panoptic(coco.Coco):
             except errors.DataError as problem:
                 key = entry.get('id') if isinstance(entry, dict) else entry
                 report.leave_out(f'{self._annotations}: segment {key!r:.40}', problem)
-        if class_maps.IGNORED in classes.names:
-            raise errors.DataError(
-                f'the label map has a class of id {class_maps.IGNORED}, which pixels of no segment '
-                'have in records; expected ids below.'
-            )
+        class_maps.check_ignored(classes, 'pixels of no segment')
         semantic = np.full(ids.shape, class_maps.IGNORED, np.int32)
         instances = np.zeros(ids.shape, np.uint16)
         things = [segment for segment in segments if segment.is_thing]
