@@ -175,32 +175,42 @@ def plan_reading(
     sources, num_sources = _create_sources(task, reader, mode, batch_size)
     if repeat_factor_threshold:
         sources = repeat_factors.add_factors(task, sources, repeat_factor_threshold)
-    shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
-    order = Order(
-        seed=seed % 2**32,
-        shuffle_buffer_size=reader.shuffle_buffer_size if shuffle else 0,
-        files_buffer_size=reader.filenames_shuffle_buffer_size if shuffle else 0,
-        num_readers=reader.num_readers if training or shuffle else 1,
-        block_length=reader.read_block_length,
-        sample_1_of_n=sample_1_of_n or reader.sample_1_of_n_examples,
-        num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
-        cache=reader.cache == input_reader_pb2.InputReader.RECORDS and training,
-        skip_corrupt=reader.corrupt_record_policy == input_reader_pb2.SKIP,
-        shares_batches=share_batches,
-    )
+    order = _plan_order(reader, training, seed, num_epochs)
     return Reading(
         task=task,
         mode=mode,
         batch_size=batch_size // batch_parts,
         sources=sources,
         num_sources=num_sources,
-        order=order,
+        order=dataclasses.replace(
+            order,
+            sample_1_of_n=sample_1_of_n or order.sample_1_of_n,
+            shares_batches=share_batches,
+        ),
         num_parallel_calls=_num_parallel_calls(reader, batch_size),
         num_prefetch_batches=reader.num_prefetch_batches,
         drop_remainder=_drops_remainder(task, reader, training),
         max_examples=max_examples,
         batch_parts=batch_parts,
         cache=plan_cache(reader),
+    )
+
+
+def _plan_order(
+    reader: input_reader_pb2.InputReader, training: bool, seed: int, num_epochs: Optional[int]
+) -> Order:
+    """Derive the order of the records from the fields of a reader; see `plan_reading`."""
+    shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
+    return Order(
+        seed=seed % 2**32,
+        shuffle_buffer_size=reader.shuffle_buffer_size if shuffle else 0,
+        files_buffer_size=reader.filenames_shuffle_buffer_size if shuffle else 0,
+        num_readers=reader.num_readers if training or shuffle else 1,
+        block_length=reader.read_block_length,
+        sample_1_of_n=reader.sample_1_of_n_examples,
+        num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
+        cache=reader.cache == input_reader_pb2.InputReader.RECORDS and training,
+        skip_corrupt=reader.corrupt_record_policy == input_reader_pb2.SKIP,
     )
 
 
