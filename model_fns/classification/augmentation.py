@@ -27,8 +27,6 @@ from protos import augmentation_pb2
 
 MIXUP_ALPHA = 0.2  # Zhang et al. (2018), section 3.1: 0.1 to 0.4 on ImageNet
 
-_GRAY = 128
-
 BUILDERS: steps.Builders = registry.Registry('augmentation')
 for _kind in IMAGE_STEPS:
     BUILDERS.add(_kind, IMAGE_STEPS.get(_kind))
@@ -131,7 +129,8 @@ def _build_cutmix(config: augmentation_pb2.CutMix, where: str) -> steps.Mixer:
 def _transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
     """Move the center of each pixel p of an image to matrix p + shift; the outside is gray."""
     back = tf.linalg.inv(matrix)
-    moved = pixels.warp(example[IMAGE][tf.newaxis], back, -tf.linalg.matvec(back, shift), _GRAY)
+    image = example[IMAGE][tf.newaxis]
+    moved = pixels.warp(image, back, -tf.linalg.matvec(back, shift), pixels.GRAY)
     return {**example, IMAGE: moved[0]}
 
 
