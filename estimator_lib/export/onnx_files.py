@@ -189,7 +189,9 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
     onnx_ops.separate_bodies(model.graph)
-    unknown = sorted({node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)})
+    unknown = sorted(
+        {node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)}
+    )
     if unknown:
         raise errors.UserError(
             f'the network cannot be converted to ONNX: opset {opset} has no {", ".join(unknown)}.'
