@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.export import artifacts, exported_model, formats, serving, static_graph
 from estimator_lib.task import Features, Task, Tensors
 
@@ -147,9 +146,7 @@ def check_content(path: str, ends_process: bool) -> None:
     Raises:
         errors.UserError: the file has changed since its export, or another process cannot run it.
     """
-    about = checkpoint_files.read_state(
-        os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE)
-    )
+    about = artifacts.read_about(path)
     actual = artifacts.describe_file(path) if about else {}
     for key, value in actual.items():
         if about.get(key, value) != value:

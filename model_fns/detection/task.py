@@ -451,11 +451,9 @@ class DetectionTask(Task):
 
     def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
         """Create a function from a sample of images to average precisions."""
-        return (
-            None
-            if self._analyzed is None
-            else resampling.create_resampler(examples, self._analyzed)
-        )
+        if self._analyzed is None:
+            return None
+        return resampling.create_resampler(examples, self._analyzed)
 
     def _shown_score(self, metrics: Mapping[str, float]) -> float:
         """Return the least score of detections that are shown, given the metrics."""
