@@ -62,13 +62,12 @@ POSITION_SENSITIVE = MODEL.replace(
     }}
     """,
 )
-# The same with masks, and all outputs that there are: stages=3.
-MASKS = MODEL.replace(
-    'clip_anchors_to_image',
-    'output_reframed_masks: true output_final_box_features: true clip_anchors_to_image',
-).replace(
-    'fc_hyperparams',
-    """predict_instance_masks: true
+
+
+def _with_masks(model):
+    return model.replace(
+        'fc_hyperparams',
+        """predict_instance_masks: true
         mask_height: 7
         mask_width: 9
         mask_prediction_conv_depth: 8
@@ -76,6 +75,13 @@ MASKS = MODEL.replace(
           initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
         }}
         fc_hyperparams""",
+    )
+
+
+# The same with masks, and all outputs that there are: stages=3.
+MASKS = _with_masks(MODEL).replace(
+    'clip_anchors_to_image',
+    'output_reframed_masks: true output_final_box_features: true clip_anchors_to_image',
 )
 # The same with attention to features of other images (Context R-CNN).
 CONTEXT = MODEL.replace(
@@ -110,6 +116,10 @@ PYRAMID = MODEL.replace(
       }}
     }}
     """,
+)
+# The same with masks, of aligned crops: stages=3.
+PYRAMID_MASKS = _with_masks(PYRAMID).replace(
+    'initial_crop_size', 'roi_align {{ }} instance_crop_size: 6 initial_crop_size'
 )
 
 

@@ -108,6 +108,11 @@ def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
             f'{path}.first_stage_features_stride has no effect: {extractor.type} has the strides '
             'of the levels of fpn.'
         )
+    if not has_pyramid and pipeline.model.faster_rcnn.HasField('instance_crop_size'):
+        yield (
+            f'{_WHERE}.instance_crop_size has no effect: {extractor.type} has no feature pyramid, '
+            'and masks have the features of classes, of initial_crop_size.'
+        )
     if not has_pyramid and extractor.HasField('pad_to_multiple'):
         yield (
             f'{path}.pad_to_multiple has no effect: {extractor.type} has no feature pyramid, and '
@@ -234,12 +239,6 @@ def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem
             'the first stage has one layer for all levels of the feature pyramid, and statistics '
             'of one: leave it out.',
         )
-    if config.number_of_stages == 3:
-        yield Problem(
-            f'{where}.number_of_stages',
-            f'3; features of boxes of {extractor.type} have one cell, and masks of one cell no '
-            'shape: expected 1 or 2.',
-        )
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
         yield Problem(
             f'{where}.second_stage_box_predictor.rfcn_box_predictor',
@@ -314,6 +313,10 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
         if config.number_of_stages == 3:
             yield Problem(
                 f'{where}.number_of_stages', '3; rfcn_box_predictor has no masks: expected 1 or 2.'
+            )
+        if config.HasField('roi_align'):
+            yield Problem(
+                f'{where}.roi_align', 'rfcn_box_predictor samples bins of its own: leave it out.'
             )
         yield from _check_features(config, where, 'rfcn_box_predictor computes none of boxes')
     else:

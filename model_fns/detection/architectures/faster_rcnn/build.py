@@ -26,7 +26,7 @@ from model_fns.detection.boxes import (
     rotated_anchors,
     rotated_coder,
 )
-from model_fns.detection.boxes.family import BoxFamily, model_family
+from model_fns.detection.boxes.family import BoxFamily, ModelBoxes, model_family
 from model_fns.detection.config_rules import kinds
 from model_fns.detection.config_rules import two_stage as two_stage_checks
 from model_fns.detection.data import image_resizers
@@ -175,7 +175,11 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
     family = model_family(_BOX_KINDS[config.box_type].family)
     crops = second_stage.Crops(
-        config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride, family
+        config.initial_crop_size,
+        config.maxpool_kernel_size,
+        config.maxpool_stride,
+        family,
+        _alignment(config),
     )
     return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
@@ -190,9 +194,33 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
         ),
         sampler=_proposal_sampler(config),
         masks=_masks(config, where) if config.number_of_stages > 2 else None,
+        instance_crops=_instance_crops(config, family),
         outputs=frozenset(name for field, name in _OUTPUTS.items() if getattr(config, field)),
         context=_context(config),
     )
+
+
+def _instance_crops(config: _Config, family: ModelBoxes) -> Optional[second_stage.Crops]:
+    """Build the crops of the third stage; None without a pyramid, whose box features are one cell.
+
+    As in He et al. 2017, figure 4, right: the mask head has crops of its own.
+    """
+    if not generations.has_pyramid(config.feature_extractor.type):
+        return None
+    return second_stage.Crops(
+        config.instance_crop_size, family=family, alignment=_alignment(config)
+    )
+
+
+def _alignment(config: _Config) -> Optional[second_stage.Alignment]:
+    if not config.HasField('roi_align'):
+        return None
+    extractor = config.feature_extractor
+    strides = [extractor.first_stage_features_stride]
+    if generations.has_pyramid(extractor.type):
+        levels = range(extractor.fpn.min_level, extractor.fpn.max_level + 1)
+        strides = [2**level for level in levels]
+    return second_stage.Alignment(strides, config.roi_align.sampling_ratio)
 
 
 def _position_sensitive(

@@ -119,7 +119,9 @@ class FasterRcnnModel(detector.Detector):
                 windows = _windows(images, true_shapes)
                 predictions.update(self._final_boxes(images, features, predictions, windows))
             elif self._second.masks:
-                predictions.update(self._masks_of_proposals(images, predictions, groundtruth))
+                predictions.update(
+                    self._masks_of_proposals(images, features, predictions, groundtruth)
+                )
         return predictions
 
     def losses(
@@ -148,10 +150,10 @@ class FasterRcnnModel(detector.Detector):
             )
             values.update(zip(BOX_LOSSES, box_losses))
             if self._second.masks is not None:
-                boxes = predictions[fields.MASK_BOXES]
+                boxes = predictions[fields.INSTANCE_BOXES]
                 values[MASK_LOSS] = self._second.masks.loss(
                     predictions[fields.MASK_LOGITS],
-                    predictions[fields.MASK_ROWS],
+                    predictions[fields.INSTANCE_ROWS],
                     boxes,
                     self._second.losses.targets(boxes, groundtruth),
                     groundtruth,
@@ -316,10 +318,10 @@ class FasterRcnnModel(detector.Detector):
 
         The network does not run for these rows, as images may have fewer proposals than rows.
         """
-        _, count, size = proposals.boxes.shape
+        count = proposals.boxes.shape[1]
         marks = tf.sequence_mask(proposals.counts, count)
         rows = third_stage.true_rows(marks)
-        boxes = tf.gather(tf.reshape(proposals.boxes, [-1, size]), rows)
+        boxes = third_stage.take_rows(proposals.boxes, rows)
         crops = self._second.crops.crop_rows(features, boxes, rows // count, sides)
         box_features = self._backbone.box_features(crops, is_training=False)
         codes, logits = self._second.build_head(False).predict(box_features)
@@ -331,6 +333,7 @@ class FasterRcnnModel(detector.Detector):
     def _masks_of_proposals(
         self,
         images: tf.Tensor,
+        features: Sequence[tf.Tensor],
         predictions: Dict[str, tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
     ) -> Dict[str, tf.Tensor]:
@@ -345,10 +348,15 @@ class FasterRcnnModel(detector.Detector):
             absolute = self._to_pixels(groundtruth, images)
             marks = self._second.losses.targets(boxes, absolute).matches >= 0
         rows = third_stage.true_rows(marks)
+        if self._second.instance_crops is None:
+            row_features = tf.gather(predictions[fields.BOX_FEATURES], rows)
+        else:
+            place = third_stage.take_rows(boxes, rows), rows // tf.shape(boxes)[1], _sides(images)
+            row_features = self._second.instance_crops.crop_rows(features, *place)
         return {
-            fields.MASK_BOXES: boxes,
-            fields.MASK_ROWS: rows,
-            fields.MASK_LOGITS: head.predict(tf.gather(predictions[fields.BOX_FEATURES], rows)),
+            fields.INSTANCE_BOXES: boxes,
+            fields.INSTANCE_ROWS: rows,
+            fields.MASK_LOGITS: head.predict(row_features),
         }
 
     def _final_boxes(
@@ -368,19 +376,25 @@ class FasterRcnnModel(detector.Detector):
         )
         rows = third_stage.true_rows(marks)
 
-        def select_rows(values: tf.Tensor) -> tf.Tensor:
-            return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
-
-        crops = second.crops.crop_rows(features, select_rows(boxes), rows // count, _sides(images))
+        place = third_stage.take_rows(boxes, rows), rows // count, _sides(images)
+        crops = second.crops.crop_rows(features, *place)
         box_features = self._backbone.box_features(crops, is_training=False)
         values = {fields.DETECTION_FEATURES: box_features, fields.CROPPED_FEATURES: crops}
         values = {name: value for name, value in values.items() if name in second.outputs}
         masks = {}
         if second.masks is not None:
-            logits = second.masks.build_head(False).predict(box_features)
-            classes = tf.cast(select_rows(detections[fields.DETECTION_CLASSES]), tf.int32)
+            row_features = box_features
+            if second.instance_crops is not None:
+                row_features = second.instance_crops.crop_rows(features, *place)
+            logits = second.masks.build_head(False).predict(row_features)
+            classes = third_stage.take_rows(detections[fields.DETECTION_CLASSES], rows)
+            classes = tf.cast(classes, tf.int32)
             values[fields.DETECTION_MASKS] = third_stage.probabilities(logits, classes)
-            masks = {fields.MASK_BOXES: boxes, fields.MASK_ROWS: rows, fields.MASK_LOGITS: logits}
+            masks = {
+                fields.INSTANCE_BOXES: boxes,
+                fields.INSTANCE_ROWS: rows,
+                fields.MASK_LOGITS: logits,
+            }
         spread = {
             name: third_stage.spread(layers.to_float32(value), rows, marks)
             for name, value in values.items()

@@ -90,6 +90,8 @@ class SecondStage:
         sampler: sampler of the proposals in training; None: all are used.
         context: attention of proposals to features of other images; None: there is none.
         masks: third stage, for masks of detections; None: there is none.
+        instance_crops: crops of the first stage's features for the third stage; None: it has the
+            features of boxes.
         outputs: optional outputs, among `fields.DETECTION_FEATURES`, `fields.CROPPED_FEATURES`
             and, with masks, `fields.REFRAMED_MASKS`.
     """
@@ -101,6 +103,7 @@ class SecondStage:
     sampler: Optional[sampling.BalancedSampler] = None
     context: Optional[context_attention.ContextAttention] = None
     masks: Optional[third_stage.ThirdStage] = None
+    instance_crops: Optional[second_stage.Crops] = None
     outputs: FrozenSet[str] = frozenset()
 
     @property

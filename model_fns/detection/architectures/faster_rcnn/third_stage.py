@@ -225,6 +225,16 @@ def true_rows(marks: tf.Tensor) -> tf.Tensor:
     return tf.math.top_k(flat, tf.maximum(tf.reduce_sum(flat), 1)).indices
 
 
+def take_rows(values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Return the values [R, ...] of some rows.
+
+    Args:
+        values: [B, N, ...].
+        rows: int32 [R], from `true_rows`.
+    """
+    return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
+
+
 def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
     """Scatter values of some rows to all boxes: [B, N, ...]; zeros elsewhere.
 

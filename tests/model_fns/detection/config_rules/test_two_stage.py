@@ -380,10 +380,30 @@ def test_what_a_pyramid_needs(setting, text):
     assert str(caught.value) == named(text)
 
 
-def test_a_pyramid_has_no_masks():
-    config = config_lib.parse_pipeline_config(tiny_two_stage.PYRAMID.format(stages=3), 'text')
-    with pytest.raises(errors.ConfigError, match='stages: 3; features of boxes of faster'):
-        model_fns.validate(config, mode=None)
+def test_masks_of_a_pyramid():
+    text = tiny_two_stage.PYRAMID_MASKS.format(stages=3)
+    config = config_lib.parse_pipeline_config(text, 'text')
+    assert model_fns.validate(config, mode=None) == []
+
+
+def test_crops_of_masks_are_those_of_classes_without_a_pyramid():
+    assert model_fns.validate(of_masks(named('instance_crop_size=7')), mode=None) == [
+        named(
+            'instance_crop_size has no effect: faster_rcnn_mobilenet_v1_025 has no feature '
+            'pyramid, and masks have the features of classes, of initial_crop_size.'
+        )
+    ]
+
+
+def test_position_sensitive_bins_are_not_aligned():
+    assert problem(POSITION_SENSITIVE % '', 'roi_align={}') == named(
+        'roi_align: rfcn_box_predictor samples bins of its own: leave it out.'
+    )
+
+
+def test_rotated_boxes_are_not_aligned():
+    message = problem('box_type=ROTATED', 'roi_align={}')
+    assert named('roi_align: its bins are axis-aligned, and box_type is ROTATED: ') in message
 
 
 def test_levels_are_of_types_that_have_a_pyramid():
