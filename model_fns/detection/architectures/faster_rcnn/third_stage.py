@@ -67,12 +67,6 @@ class MaskHead:
     enlarges_late: bool = False
     where: str = ''
 
-    @property
-    def is_by_row(self) -> bool:
-        """True if the masks of a row do not depend on the other rows."""
-        norm = self.style.batch_norm
-        return norm is None or not (self.style.is_training and norm.train)
-
     def predict(self, features: tf.Tensor) -> tf.Tensor:
         """Compute logits float32 [R, q, height, width].
 
@@ -201,8 +195,8 @@ class MaskLoss:
 
 
 @dataclasses.dataclass(frozen=True)
-class ThirdStage:
-    """Third stage, from the features of boxes to masks.
+class Masks:
+    """Head and loss of masks.
 
     Attributes:
         build_head: is_training -> head.
@@ -211,6 +205,12 @@ class ThirdStage:
 
     build_head: Callable[[bool], MaskHead]
     loss: MaskLoss
+
+
+def is_by_row(style: layers.LayerStyle) -> bool:
+    """Check whether the predictions of a row do not depend on the other rows."""
+    norm = style.batch_norm
+    return norm is None or not (style.is_training and norm.train)
 
 
 def true_rows(marks: tf.Tensor) -> tf.Tensor:
