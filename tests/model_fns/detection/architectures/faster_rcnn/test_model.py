@@ -337,7 +337,7 @@ class TestBatches:
             predictions = made.predict(inputs, shapes, None, is_training=False)
             recorded_backbones.set_weights(session)
             found = session.run(predictions)
-        boxes = found[fields.MASK_BOXES]
+        boxes = found[fields.INSTANCE_BOXES]
         np.testing.assert_allclose(boxes, found[fields.DETECTION_BOXES] * [64, 96, 64, 96])
         assert 64 < boxes.max() <= 96
 
