@@ -5,7 +5,7 @@ Each is `(context, node, name, args)`: the graph of tf2onnx, its node, the name 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _CROPS_OPSET = 16
 
 def handlers() -> Mapping[str, Tuple[_Handler, List[Any]]]:
     """Return the conversions by op, as tf2onnx takes them."""
-    resizes = {name: (_resize, []) for name in _RESIZES}
+    resizes: Dict[str, Tuple[_Handler, List[Any]]] = {name: (_resize, []) for name in _RESIZES}
     return {
         **resizes,
         _CROPS: (_crop, []),
