@@ -204,7 +204,7 @@ def build_toy(config):
         return build.build_faster_rcnn(config, 'model.faster_rcnn')
 
 
-def predict(detector, is_training, batch=2):
+def predict(detector, is_training, batch=2, true_shapes=None):
     random = np.random.RandomState(0)
     images = tf.constant(random.uniform(-1, 1, [batch, 128, 128, 3]), tf.float32)
     groundtruth = targets.Groundtruth(
@@ -213,8 +213,13 @@ def predict(detector, is_training, batch=2):
         weights=tf.ones([batch, 2]),
         valid=tf.fill([batch, 2], True),
         masks=tf.ones([batch, 2, 128, 128], tf.uint8),
+        # In the middle of the boxes.
+        keypoints=tf.constant(
+            batch * [3 * [[0.2, 0.18]], 3 * [[0.6, 0.6]]], shape=[batch, 2, 3, 2]
+        ),
     )
-    predictions = detector.predict(images, None, groundtruth if is_training else None, is_training)
+    groundtruth_of_step = groundtruth if is_training else None
+    predictions = detector.predict(images, true_shapes, groundtruth_of_step, is_training)
     return {**predictions, fields.PREPROCESSED: images}, groundtruth
 
 
@@ -302,7 +307,7 @@ class TestMasks:
         rows = predictions[fields.INSTANCE_ROWS]
         assert 0 < len(rows) < 2 * 64
         assert predictions[fields.MASK_LOGITS].shape == (len(rows), 2, 7, 9)
-        assert 0 < losses[model.MASK_LOSS] < 2 * np.log(2)
+        assert 0 < losses[stages.MASK_LOSS] < 2 * np.log(2)
         layers_of_masks = {name for name in sums if name.startswith('SecondStageBoxPredictor/Conv')}
         assert len(layers_of_masks) == 4 and all(sums[name] > 0 for name in layers_of_masks)
 
@@ -344,3 +349,37 @@ class TestMasks:
                 else slow_crop(features, box, 6, (128, 128))
             )
             np.testing.assert_allclose(crop, expected, rtol=1e-3, atol=1e-3)
+
+
+class TestKeypoints:
+    def detector(self, *settings):
+        network = 'feature_extractor.type=faster_rcnn_resnet50_fpn_keras'
+        return build_toy(config_of(network, *settings, model=tiny_two_stage.INSTANCES, number=3))
+
+    def test_a_step_learns_them_beside_masks(self):
+        predictions, losses, sums = step(self.detector(*MANY))
+        rows = predictions[fields.INSTANCE_ROWS]
+        assert predictions[fields.KEYPOINT_LOGITS].shape == (len(rows), 3, 24, 24)
+        assert predictions[fields.MASK_LOGITS].shape == (len(rows), 2, 7, 9)
+        # Before anything is learned, it is the logarithm of the number of cells.
+        np.testing.assert_allclose(losses[stages.KEYPOINT_LOSS], np.log(24 * 24), rtol=0.1)
+        start = 'SecondStageBoxPredictor/KeypointPredictor/'
+        own = {name for name in sums if name.startswith(start)}
+        assert len(own) == 2 * 3 and all(sums[name] > 0 for name in own)
+
+    def test_those_of_padded_images_are_normalized_like_boxes(self):
+        detector = self.detector()
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.set_random_seed(1)
+            shapes = tf.constant([[128, 80, 3], [64, 128, 3]])
+            predictions, _ = predict(detector, is_training=False, true_shapes=shapes)
+            detections = detector.postprocess(predictions, shapes)
+            session.run(tf1.global_variables_initializer())
+            found = session.run(detections)
+        near, far = np.split(found[fields.DETECTION_BOXES][:, :, np.newaxis], 2, axis=-1)
+        points = found[fields.DETECTION_KEYPOINTS]
+        valid = np.arange(6) < found[fields.NUM_DETECTIONS][:, np.newaxis]
+        assert valid.any(axis=1).all() and points[valid].max() > 0.7
+        # The centers of cells are within the box by half of one.
+        margin = (far - near) / 48 - 1e-5
+        assert ((points >= near + margin) & (points <= far - margin))[valid].all()
