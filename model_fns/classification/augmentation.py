@@ -23,6 +23,7 @@ from model_fns.augmentation import (
 )
 from model_fns.classification.config_rules import RULES
 from model_fns.classification.inputs import SHARES
+from model_fns.structures import images
 from protos import augmentation_pb2
 
 MIXUP_ALPHA = 0.2  # Zhang et al. (2018), section 3.1: 0.1 to 0.4 on ImageNet
@@ -44,10 +45,8 @@ def random_flip(example: Example, seed: tf.Tensor, axis: int, probability: float
         probability: probability of mirroring.
     """
     (uniform,) = randomness.uniforms(seed, 1)
-    image = example[IMAGE]
-    # The list of axes is [axis] or empty: no conditional is needed.
-    axes = tf.range(axis, axis + tf.cast(uniform < probability, tf.int32))
-    return {**example, IMAGE: tf.ensure_shape(tf.reverse(image, axes), image.shape)}
+    flips = tf.cast(uniform < probability, tf.int32)
+    return {**example, IMAGE: images.reversed_where(flips, example[IMAGE], axis)}
 
 
 def mixup(
