@@ -168,6 +168,8 @@ def build(
     """
     unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
+    if 'suppression' in options and ops is not Ops.CORE:
+        raise errors.UserError('--suppression is of --format=onnx; leave it out.')
     _refuse(model, coder, post_processor.rules)
     kept = post_processor.rules
     most = options.get('max_detections') or kept.max_total
@@ -185,7 +187,7 @@ def build(
     )
 
 
-_OPTIONS = ('max_detections', 'fast_nms')
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 _AXIS_ALIGNED = 'UPRIGHT'  # the `box_type`
 
 
