@@ -127,9 +127,7 @@ class OnnxModel(FileModel):
             ours: an image in, named outputs.
     """
 
-    def __init__(
-        self, path: str, num_threads: Optional[int] = None, without: Optional[str] = None
-    ):
+    def __init__(self, path: str, num_threads: Optional[int] = None, without: Optional[str] = None):
         if not _is_installed(_RUNNING):
             raise errors.UserError(
                 f'{path}: the package {_RUNNING} is not installed; {_INSTALL}, or pip install '
@@ -219,7 +217,9 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
     onnx_ops.separate_bodies(model.graph)
     onnx_ops.name_dimensions(model.graph)
-    unknown = sorted({node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)})
+    unknown = sorted(
+        {node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)}
+    )
     if unknown:
         raise errors.UserError(
             f'the network cannot be converted to ONNX: opset {opset} has no {", ".join(unknown)}.'

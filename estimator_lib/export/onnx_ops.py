@@ -235,9 +235,7 @@ def _divide(context: Any, node: Any, name: str, args: Any) -> None:
             result = nodes.add('Div', nodes.add('Sub', value, result), divisor)
     shapes, types, outputs = node.output_shapes, node.output_dtypes, node.output
     context.remove_node(name)
-    context.make_node(
-        'Identity', [result], name=name, outputs=outputs, shapes=shapes, dtypes=types
-    )
+    context.make_node('Identity', [result], name=name, outputs=outputs, shapes=shapes, dtypes=types)
 
 
 def _resize(context: Any, node: Any, name: str, args: Any) -> None:

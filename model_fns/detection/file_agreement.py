@@ -28,9 +28,7 @@ _VALUES = (
 )
 
 
-def compare(
-    expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
-) -> Dict[str, float]:
+def compare(expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool) -> Dict[str, float]:
     """Compute the fraction of detections that are found again, and of equal sorted scores.
 
     Args:
@@ -129,9 +127,7 @@ def _values_in_common(
     return {name: float(np.mean(fractions)) for name, fractions in parts.items() if fractions}
 
 
-def _matches(
-    expected: Arrays, found: Arrays, exact: bool
-) -> Sequence[Tuple[int, np.ndarray]]:
+def _matches(expected: Arrays, found: Arrays, exact: bool) -> Sequence[Tuple[int, np.ndarray]]:
     """Return rows with a sufficient score, each with the rows of the same detections."""
     same = _same(expected, found, exact)
     rows = np.flatnonzero((_scores(expected) >= _FOUND) & same.any(1))

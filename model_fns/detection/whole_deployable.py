@@ -21,9 +21,7 @@ from model_fns.detection.detections import masks, post_processing, suppression
 from model_fns.structures import label_map as label_maps
 
 _MEANINGS = {
-    fields.DETECTION_BOXES: (
-        'ymin, xmin, ymax, xmax normalized to the image, highest score first'
-    ),
+    fields.DETECTION_BOXES: ('ymin, xmin, ymax, xmax normalized to the image, highest score first'),
     fields.DETECTION_CORNERS: (
         'y and x of the four corners normalized to the image, highest score first'
     ),

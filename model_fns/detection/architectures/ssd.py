@@ -251,10 +251,20 @@ class SsdModel(detector.Detector):
         )
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """Build the deployable form of the detector."""
-        if ops is Ops.CORE and options.get('suppression', file_forms.STANDARD) != file_forms.STANDARD:
+        """Build the deployable form of the detector.
+
+        In core ops there is a form for what the op of other files has no place for, and for files
+        without suppression.
+        """
+        post_processor = self._post_processor
+        is_whole = options.get(
+            'suppression', file_forms.STANDARD
+        ) != file_forms.STANDARD or deployable.find_problem(
+            self, self._box_coder, post_processor.rules
+        )
+        if ops is Ops.CORE and is_whole:
             return self._whole_deployable(ops, options)
-        return deployable.build(self, self._box_coder, self._post_processor, ops, options)
+        return deployable.build(self, self._box_coder, post_processor, ops, options)
 
     def _whole_deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
         """Build the form whose file has the detector's own post-processing."""
@@ -317,10 +327,6 @@ class RotatedSsdModel(SsdModel):
     Its groundtruth and its detections are `quadrilaterals`, normalized. Internally, anchors and
     boxes are `rotated`, in pixels of the input. `ANCHORS` are [A, 5].
     """
-
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """Build the deployable form of the detector."""
-        return self._whole_deployable(ops, options)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
         """Compute the similarity of boxes and their best anchors; anchors are normalized."""

@@ -58,9 +58,7 @@ def elementwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.reshape(areas, shape)
 
 
-def pairwise_intersection(
-    first: tf.Tensor, second: tf.Tensor, at_once: bool = False
-) -> tf.Tensor:
+def pairwise_intersection(first: tf.Tensor, second: tf.Tensor, at_once: bool = False) -> tf.Tensor:
     """Compute the areas of the intersections of all parallelograms of two sets.
 
     Args:
