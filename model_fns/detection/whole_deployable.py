@@ -33,7 +33,7 @@ _MEANINGS = {
     fields.DETECTION_KEYPOINT_SCORES: 'from 0 to 1',
 }
 _ALWAYS = (fields.DETECTION_CLASSES, fields.DETECTION_SCORES, fields.NUM_DETECTIONS)
-_OPTIONS = ('max_detections', 'fast_nms')
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 
 
 class WholeDeployable(interface.Deployable):
@@ -68,6 +68,15 @@ class WholeDeployable(interface.Deployable):
         images = self._model.preprocess(images, true_shapes)
         predictions = self._model.predict(images, true_shapes, None, False)
         predictions = {**predictions, fields.PREPROCESSED: images}
+        return self.select(predictions, true_shapes)
+
+    def select(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
+        """Compute the outputs of the file.
+
+        Args:
+            predictions: outputs of the detector's `predict`.
+            true_shapes: int32 [B, 3]; None: there is no padding.
+        """
         found = self._model.postprocess(predictions, true_shapes)
         if self._model.family.IS_ROTATED:
             found = {**found, fields.DETECTION_CORNERS: found[fields.DETECTION_BOXES]}
@@ -111,27 +120,6 @@ class WholeDeployable(interface.Deployable):
         images = tf.pad(pixels, spare)
         images.set_shape([pixels.shape[0], *(self._model.resizer.static_size or (None, None)), 3])
         return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
-
-
-def build(
-    model: detector.Detector,
-    ops: Ops,
-    options: Mapping[str, Any],
-    rules: Optional[suppression.Rules],
-) -> WholeDeployable:
-    """Build the deployable form of a detector for a format.
-
-    Args:
-        model: the detector, whose rules are in one pass.
-        ops: ops of the format.
-        options: see `changed_rules`.
-        rules: rules of its suppression; None: it suppresses nothing.
-
-    Raises:
-        errors.UserError: see `check`.
-    """
-    check(model, ops, options, rules)
-    return WholeDeployable(model)
 
 
 def check(

@@ -217,11 +217,11 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
         (config_of(model=tiny_rotated.MODEL), 'model.ssd.box_type: ROTATED'),
         (
             config_lib.parse_pipeline_config(tiny_two_stage.MODEL.format(stages=2), 'text'),
-            'model.faster_rcnn: such a detector has no place in a file for small devices',
+            'model.faster_rcnn: such a detector has no place in a TFLite file',
         ),
         (
             config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text'),
-            'model.center_net: such a detector has no place in a file for small devices',
+            'model.center_net: such a detector has no place in a TFLite file',
         ),
     ],
 )
