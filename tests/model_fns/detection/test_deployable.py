@@ -192,6 +192,29 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
     np.testing.assert_allclose(found[0, 32:], np.broadcast_to([127.5, 191.25, 0.0], [32, 64, 3]))
 
 
+def center_net_of(resizer):
+    """The config of a tiny CenterNet without suppression."""
+    config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text')
+    config.model.center_net.ClearField('post_processing')
+    config.model.center_net.ClearField('image_resizer')
+    text_format.Parse(resizer, config.model.center_net.image_resizer)
+    return config
+
+
+def test_a_center_net_without_suppression_answers_as_the_export_does(tmp_path):
+    config = center_net_of('fixed_shape_resizer { height: 64 width: 64 }')
+    task = build_task(config)
+    checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt', lively=False)
+    served = tiny_deployed.Served(task, checkpoint)
+    deployed = tiny_deployed.Deployed(task, config, checkpoint, tmp_path)
+    assert list(deployed.deployable.contents) == list(deployed.deployable.meanings)
+    for image in tiny_deployed.images(2, 50, 64):
+        expected, found = served(image), deployed(image)
+        assert len(np.unique(found[fields.DETECTION_SCORES])) > 5
+        for name in DETECTIONS:
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-4, err_msg=name)
+
+
 @pytest.mark.parametrize(
     ('config', 'said'),
     [
@@ -221,7 +244,15 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
         ),
         (
             config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text'),
-            'model.center_net: such a detector has no place in a TFLite file',
+            'model.center_net: such a detector has no place in a TFLite file, whose only '
+            'suppression by class is that of single-shot detectors; ',
+        ),
+        (
+            center_net_of(
+                'keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 64 '
+                'pad_to_max_dimension: true }'
+            ),
+            'model.center_net.image_resizer: a TFLite file takes images of one size, without ',
         ),
     ],
 )
