@@ -13,6 +13,7 @@ from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+from tests.model_fns.detection.architectures.center_net import test_build
 
 DETECTIONS = (
     fields.DETECTION_BOXES,
@@ -203,15 +204,20 @@ def center_net_of(resizer):
 
 def test_a_center_net_without_suppression_answers_as_the_export_does(tmp_path):
     config = center_net_of('fixed_shape_resizer { height: 64 width: 64 }')
+    (tmp_path / 'map.pbtxt').write_text(test_build.LABEL_MAP)
+    keypoints = test_build.TASK % ('a', 'blue', '') + test_build.TASK % ('b', 'green', '')
+    text_format.Merge(
+        f'keypoint_label_map_path: "{tmp_path}/map.pbtxt" {keypoints}', config.model.center_net
+    )
     task = build_task(config)
     checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt', lively=False)
     served = tiny_deployed.Served(task, checkpoint)
     deployed = tiny_deployed.Deployed(task, config, checkpoint, tmp_path)
-    assert list(deployed.deployable.contents) == list(deployed.deployable.meanings)
+    assert set(deployed.deployable.contents) == set(DETECTIONS)
     for image in tiny_deployed.images(2, 50, 64):
         expected, found = served(image), deployed(image)
         assert len(np.unique(found[fields.DETECTION_SCORES])) > 5
-        for name in DETECTIONS:
+        for name in (*DETECTIONS, fields.DETECTION_KEYPOINTS, fields.DETECTION_KEYPOINT_SCORES):
             np.testing.assert_allclose(found[name], expected[name], atol=1e-4, err_msg=name)
 
 
