@@ -12,7 +12,7 @@ from tests.model_fns.segmentation import tiny_networks
 tf1 = tf.compat.v1
 
 
-def save(task, prefix, lively=True, steps=0):
+def save(task, prefix, lively=True, steps=0, filled=None):
     """Write a checkpoint of a task's network.
 
     Args:
@@ -21,6 +21,7 @@ def save(task, prefix, lively=True, steps=0):
         lively: whether weights are large but for those of detectors' heads; else as they are at
             first.
         steps: forward passes of training, in which ranges of a quantization move.
+        filled: values of variables whose names begin with a text.
     """
     mode = tf_estimator.ModeKeys.TRAIN if steps else tf_estimator.ModeKeys.PREDICT
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -33,6 +34,10 @@ def save(task, prefix, lively=True, steps=0):
             tiny_networks.lively(session)
             heads = [one for one in tf1.global_variables() if 'Predictor' in one.op.name]
             session.run([one.initializer for one in heads])
+        for variable in tf1.global_variables():
+            for start, value in (filled or {}).items():
+                if variable.op.name.startswith(start):
+                    variable.load(np.full(variable.shape, value), session)
         for _ in range(steps):
             session.run(predictions)
         variables = model_variables.with_companions(tf1.get_default_graph())

@@ -32,7 +32,7 @@ class Family:
         name: for messages.
         signature: names of tensors that together only these files have.
         networks: our network by the name of timm's model.
-        tags: the tags of each model that are ports of TensorFlow's weights.
+        tags: the tags of each model that have the paddings and the normalization of ours.
         scopes: the scope of each module; a module without one is not of the family.
         has_gamma: whether our batch norms have a factor. Otherwise it goes into the convolution.
         convolutional_head: whether our last layer is a 1x1 convolution.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any, Callable, Collection, Dict, Mapping, Optional, Sequence
 
@@ -12,7 +13,7 @@ from estimator_lib import errors
 from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from model_fns import layers
-from model_fns.detection import deployable, detector, fields, generations
+from model_fns.detection import deployable, detector, fields, generations, whole_deployable
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -246,6 +247,13 @@ class SsdModel(detector.Detector):
         """Build the deployable form of the detector."""
         return deployable.build(self, self._box_coder, self._post_processor, ops, options)
 
+    def _whole_deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Build the form whose file has the detector's own post-processing."""
+        model = copy.copy(self)
+        changes = whole_deployable.changed_rules(options)
+        model._post_processor = self._post_processor.with_rules(**changes)
+        return whole_deployable.build(model, ops, options, model._post_processor.rules)
+
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
@@ -288,6 +296,10 @@ class RotatedSsdModel(SsdModel):
     Its groundtruth and its detections are `quadrilaterals`, normalized. Internally, anchors and
     boxes are `rotated`, in pixels of the input. `ANCHORS` are [A, 5].
     """
+
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Build the deployable form of the detector."""
+        return self._whole_deployable(ops, options)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
         """Compute the similarity of boxes and their best anchors; anchors are normalized."""

@@ -62,6 +62,11 @@ def deployed(trained, tmp_path_factory):
 def test_a_file_answers_as_the_export_does(trained, deployed):
     served = tiny_deployed.Served(trained[0], trained[2])
     assert set(deployed.file.about['outputs']) == set(deployed.deployable.meanings)
+    # The order of the outputs of TFLite_Detection_PostProcess, by which other programs go.
+    assert [one.value for one in deployed.deployable.contents.values()] == [
+        'location', 'category', 'score', 'number of detections'
+    ]  # fmt: skip
+    assert list(deployed.deployable.contents) == list(deployed.deployable.meanings)
     for image in tiny_deployed.images(3, 50, 64):
         expected, found = served(image), deployed(image)
         assert expected[fields.NUM_DETECTIONS] >= 2

@@ -229,7 +229,7 @@ def _alignment(config: _Config) -> Optional[second_stage.Alignment]:
     if generations.has_pyramid(extractor.type):
         levels = range(extractor.fpn.min_level, extractor.fpn.max_level + 1)
         strides = [2**level for level in levels]
-    return second_stage.Alignment(strides, config.roi_align.sampling_ratio)
+    return second_stage.Alignment(strides, config.roi_align.samples_per_side)
 
 
 def _position_sensitive(

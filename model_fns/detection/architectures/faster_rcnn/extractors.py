@@ -9,6 +9,7 @@ from typing import Callable, Collection, Dict, List, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
@@ -158,7 +159,7 @@ class Extractor:
             ours, whole = (f'{self._network.scope}/{one}/' for one in renamed)
             if name.startswith(ours):
                 return whole + name[len(ours) :]
-        return f'{name}/ExponentialMovingAverage' if self.of_cells else name
+        return f'{name}/{MOVING_AVERAGE}' if self.of_cells else name
 
     def object_rules(self, variables: Sequence[tf.Variable], whole: bool) -> object_paths.Rules:
         """Build the rules of the paths of both stages, see `object_paths`.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from typing import Collection, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
 from model_fns import layers
-from model_fns.detection import detector, fields
+from model_fns.detection import detector, fields, whole_deployable
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     regions,
@@ -168,6 +170,24 @@ class FasterRcnnModel(detector.Detector):
         proposals = predictions[fields.PROPOSAL_BOXES]
         shown = self.family.from_boxes(proposals, *_far_sides(windows))
         return {**detections, fields.SHOWN_PROPOSALS: shown}
+
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Build the deployable form of the detector, whose suppressions have no loops."""
+        changes = whole_deployable.changed_rules(options)
+        model = copy.copy(self)
+        rules = dataclasses.replace(self._first.rules, portable=True)
+        if self._second is None:
+            rules = dataclasses.replace(rules, **changes)
+        else:
+            post_processor = self._second.post_processor.with_rules(**changes)
+            model._second = dataclasses.replace(
+                self._second,
+                post_processor=post_processor,
+                outputs=self._second.outputs & {fields.REFRAMED_MASKS},
+            )
+        model._first = dataclasses.replace(self._first, rules=rules)
+        last = rules if self._second is None else post_processor.rules
+        return whole_deployable.build(model, ops, options, last)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
