@@ -220,7 +220,8 @@ def _write_segmented(path: str) -> None:
     """Write images of random blocks with noise as JPEG, and a random class for each block."""
     import tensorflow as tf
 
-    from model_fns.datasets import codecs, id_pngs, records
+    from model_fns.datasets import codecs, records
+    from model_fns.datasets.annotations import class_maps
     from model_fns.structures import images
 
     random = np.random.RandomState(0)
@@ -236,7 +237,7 @@ def _write_segmented(path: str) -> None:
             encoded = codec.encode_jpeg(noisy)
             name = f'{index}.jpg'
             features = records.image_features(encoded, images.image_header(encoded), name, name)
-            writer.write(records.serialize({**features, **id_pngs.class_features(classes)}))
+            writer.write(records.serialize({**features, **class_maps.class_features(classes)}))
 
 
 def _segmenter(backbone: str) -> Callable[[str], Any]:
@@ -263,6 +264,9 @@ RECIPES: Dict[str, Recipe] = {
     'faster_rcnn_resnet50': Recipe(1, _detector('tf1/faster_rcnn_resnet50_coco', 320)),
     'mobilenet_v2': Recipe(16, _classifier('mobilenet_v2')),
     'resnet_v1_50': Recipe(8, _classifier('resnet_v1_50')),
+    'resnet_v1_5_50': Recipe(8, _classifier('resnet_v1_5_50')),
+    'efficientnetv2_b0': Recipe(8, _classifier('efficientnetv2_b0')),
+    'convnext_tiny': Recipe(8, _classifier('convnext_tiny')),
     'deeplab_mobilenet_v2': Recipe(2, _segmenter('mobilenet_v2')),
     'deeplab_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large_seg')),
 }

@@ -42,6 +42,8 @@ _MEMORY_LIMITS = (
     '/sys/fs/cgroup/memory.max',
     '/sys/fs/cgroup/memory/memory.limit_in_bytes',
 )
+# Numbers of this process, on Linux.
+_PROCESS = '/proc/self/status'
 
 
 def front_door_command() -> str:
@@ -53,8 +55,9 @@ def front_door_command() -> str:
 def versions() -> str:
     """Describe the versions of Python, TensorFlow and this package."""
     texts = [f'Python {platform.python_version()}', f'TensorFlow {tensorflow_version()}']
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        texts.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
+    version = _distribution_version(PACKAGE)
+    if version is not None:
+        texts.append(f'{PACKAGE} {version}')
     return ', '.join(texts)
 
 
@@ -75,6 +78,21 @@ def memory_bytes() -> int:
         with contextlib.suppress(OSError, ValueError), open(path) as file:
             sizes.append(int(file.read()))
     return min(sizes)
+
+
+def peak_memory_bytes() -> Optional[int]:
+    """Return the peak of this process's resident memory, in bytes; None on Windows."""
+    # On Linux, `ru_maxrss` begins with the memory of the parent.
+    with contextlib.suppress(OSError), open(_PROCESS) as file:
+        for line in file:
+            if line.startswith('VmHWM:'):
+                return 1024 * int(line.split()[1])
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == 'darwin' else 1024 * peak
 
 
 def check() -> None:

@@ -1,17 +1,20 @@
-"""The tasks, and the factory that builds one from a pipeline config."""
+"""The tasks, and the factory that builds one from a pipeline config.
+
+Its import loads neither TensorFlow nor the messages of the config: the front door shows its help
+without them.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Callable, List, Optional, Type
 
-from estimator_lib import config as config_lib
-from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from estimator_lib.data import file_examples
 from estimator_lib.task_interfaces import weight_files
-from protos import field_rules, reader_paths
+from model_fns.datasets.formats import reader_fields
 
 if TYPE_CHECKING:
+    from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
     from estimator_lib.model_fn import ModelFn
     from estimator_lib.task import Task
     from protos import input_reader_pb2
@@ -38,7 +41,7 @@ def _open_files(reader: input_reader_pb2.InputReader, index: int) -> file_exampl
     return readers.open_files(reader, index)
 
 
-for _kind in reader_paths.FILE_KINDS:
+for _kind in reader_fields.FORMATS:
     file_examples.OPENERS.add(_kind, _open_files)
 
 
@@ -90,6 +93,8 @@ def validate(config: PipelineConfig, mode: Optional[str] = 'train_and_evaluate')
     Raises:
         errors.ConfigError: the config has problems; the message has a line for each.
     """
+    from estimator_lib import config as config_lib
+
     return config_lib.validate(config, mode, rules_of_task(config))
 
 
@@ -101,6 +106,8 @@ def rules_of_task(config: PipelineConfig) -> ConfigRules:
         return external.config_rules(config)
     kind = task_class(config)
     if kind is None:
+        from estimator_lib.config.rules import ConfigRules
+
         return ConfigRules(problems=(_no_task,))
     return kind.config_rules(config)
 
@@ -129,6 +136,8 @@ def make_task(config: PipelineConfig) -> Task:
     Raises:
         errors.ConfigError: the task cannot be built.
     """
+    from protos import reader_paths
+
     kind = task_class(config)
     if kind is None:
         validate(config, None)
@@ -160,6 +169,9 @@ def create_model_fn(
 
 def _no_task(config: PipelineConfig) -> List[Problem]:
     """Return the problem of a config without a task."""
+    from estimator_lib.config.rules import Problem
+    from protos import field_rules
+
     kind = config.model.WhichOneof('model')
     rule = field_rules.get_rule(config.model.DESCRIPTOR.fields_by_name[kind]) if kind else None
     known = f'expected one of: {", ".join(sorted([*_TASKS, _EXTERNAL]))}.'

@@ -10,6 +10,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class SharedRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NOT_SHARED: _ClassVar[SharedRule]
+    DEPTH_OF_KEYPOINTS: _ClassVar[SharedRule]
     LOSSES_BY_ANCHOR: _ClassVar[SharedRule]
     LOSS_OF_ANCHORS: _ClassVar[SharedRule]
     LOSS_OF_HEAT_MAPS: _ClassVar[SharedRule]
@@ -20,6 +21,7 @@ class SharedRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SINGLE_SHOT_HEAD: _ClassVar[SharedRule]
     STEP_OF_OBJECTS: _ClassVar[SharedRule]
 NOT_SHARED: SharedRule
+DEPTH_OF_KEYPOINTS: SharedRule
 LOSSES_BY_ANCHOR: SharedRule
 LOSS_OF_ANCHORS: SharedRule
 LOSS_OF_HEAT_MAPS: SharedRule

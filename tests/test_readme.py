@@ -292,15 +292,15 @@ def modes():
 
 
 def serving_inputs():
-    import run_train_eval
+    from model_fns.cli import flag_definitions
 
-    return run_train_eval.INPUT_TYPES
+    return flag_definitions.INPUT_TYPES
 
 
 def export_formats():
-    import run_train_eval
+    from model_fns.cli import flag_definitions
 
-    return run_train_eval.FORMATS
+    return flag_definitions.FORMATS
 
 
 def quantizes():

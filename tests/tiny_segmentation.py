@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from model_fns.datasets import codecs, id_pngs, records
+from model_fns.datasets import codecs, records
+from model_fns.datasets.annotations import class_maps
 from model_fns.structures.images import image_header
 from model_fns.structures.label_map import LabelMap
 
@@ -30,7 +31,7 @@ def record(image, classes, instances, name, **changes):
     """Return a serialized example; `changes` are features by the end of their key, None: none."""
     encoded = codecs.encode_png(image)
     features = records.image_features(encoded, image_header(encoded), name, name)
-    features.update(id_pngs.class_features(classes))
+    features.update(class_maps.class_features(classes))
     features['image/segmentation/instance/encoded'] = codecs.encode_png(instances.astype(np.uint16))
     features.update({f'image/segmentation/{key}': value for key, value in changes.items()})
     return records.serialize({key: one for key, one in features.items() if one is not None})

@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -58,13 +57,6 @@ _TRAINING = """
 """
 
 
-def peak_bytes() -> float:
-    """Return the most memory that this process has held; that of its parent does not count."""
-    with open('/proc/self/status', encoding='ascii') as file:
-        lines = dict(line.split(':', 1) for line in file)
-    return float(lines['VmHWM'].split()[0]) * 2**10
-
-
 def evaluate(config_path: str, model_dir: str, analyze: bool) -> Dict[str, float]:
     """Evaluate the latest checkpoint of a folder in this process."""
     from estimator_lib import config as config_lib
@@ -79,7 +71,7 @@ def evaluate(config_path: str, model_dir: str, analyze: bool) -> Dict[str, float
         'seconds': time.monotonic() - wall,
         'cpu_seconds': time.process_time() - cpu,
         'command_cpu_seconds': time.process_time(),
-        'peak_mebibytes': peak_bytes() / 2**20,
+        'peak_mebibytes': measuring.peak_memory_mib(),
     }
 
 
@@ -154,14 +146,12 @@ def measure(config_path: str, model_dir: str, repeats: int) -> Dict[str, float]:
     """Measure evaluations with and without analysis, in processes of their own."""
     runs: Dict[bool, List[Dict[str, float]]] = {False: [], True: []}
     for _ in range(repeats):
-        for analyze, results in runs.items():
-            command = [sys.executable, '-m', 'benchmarks.serving.analysis', _CHILD]
-            command += [config_path, model_dir, str(int(analyze))]
+        for analyze, measured in runs.items():
+            arguments = [_CHILD, config_path, model_dir, str(int(analyze))]
             started = time.monotonic()
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            whole = {'command_seconds': time.monotonic() - started}
-            results.append({**whole, **json.loads(done.stdout.splitlines()[-1])})
-    results = {}
+            values = measuring.run_apart('serving.analysis', arguments)
+            measured.append({'command_seconds': time.monotonic() - started, **values})
+    results: Dict[str, float] = {}
     for key in runs[True][0]:
         plain, analyzed = (
             statistics.median(each[key] for each in runs[analyze]) for analyze in (False, True)

@@ -31,14 +31,15 @@ _LABEL_COLUMNS = 3
 Draw = Callable[[WorstExample], Optional[np.ndarray]]
 
 
-def analysis_folder(model_dir: str, name: str) -> str:
+def analysis_folder(model_dir: str, model: str, further_set: str = '') -> str:
     """Return the folder of an analysis.
 
     Args:
         model_dir: folder of the run.
-        name: `<step>` for the first evaluation set, `<step>_<set>` for the others.
+        model: step of the checkpoint, or name of the file.
+        further_set: name of the evaluation set; '' for the first one.
     """
-    return os.path.join(model_dir, FOLDER, name)
+    return os.path.join(model_dir, FOLDER, f'{model}_{further_set}' if further_set else model)
 
 
 def write(
@@ -101,7 +102,7 @@ def _write_files(
     tables, figures = _parts(sections, Table), _parts(sections, Figure)
     for table in tables:
         save(f'{table.name}.csv', _to_csv(table).encode())
-    drawings = {figure.name: rendering.render(figure) for figure in figures}
+    drawings = rendering.render_all(sections)
     if labels is not None:
         sections.append(labels.section)
         drawings.update(labels.drawings)

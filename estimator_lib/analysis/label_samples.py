@@ -53,4 +53,4 @@ def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Opt
     if not figures:
         return None
     section = Section('Labels', figures, f'Of the first {RECORDS} records of each input reader.')
-    return DrawnLabels(section, {each.name: rendering.render(each) for each in figures})
+    return DrawnLabels(section, rendering.render_all([section]))

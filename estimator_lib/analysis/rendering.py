@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any, NamedTuple
+from typing import Any, Dict, NamedTuple, Sequence
 
-from estimator_lib.analysis.parts import Figure
+from estimator_lib.analysis.parts import Figure, Section
 
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
 _DOTS_PER_INCH = 110
@@ -67,6 +67,16 @@ def render(figure: Figure) -> Drawing:
         backend_svg.FigureCanvasSVG(canvas).print_svg(svg)
     width = round(96 * canvas.get_size_inches()[0])
     return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
+
+
+def render_all(sections: Sequence[Section]) -> Dict[str, Drawing]:
+    """Draw the figures of sections, by name."""
+    return {
+        part.name: render(part)
+        for section in sections
+        for part in section.parts
+        if isinstance(part, Figure)
+    }
 
 
 def _page_element(svg: str, title: str) -> str:

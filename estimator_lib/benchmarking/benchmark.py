@@ -126,9 +126,7 @@ class _Benchmark:
 
         Exports of all formats but SavedModels are compared when they are written.
         """
-        about = checkpoint_files.read_state(
-            os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE)
-        )
+        about = artifacts.read_about(path)
         if 'agreement' in about:
             return min(about['agreement']['outputs'].values())
         expected = inference_graph.build(self.source, export_pb2.IMAGE_TENSOR, self.images).expected

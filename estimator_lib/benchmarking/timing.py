@@ -18,16 +18,12 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
-import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.export import artifacts, exported_file, exported_model, formats
-from estimator_lib.export.frozen_graph import FrozenGraphWriter
-
-tf1 = tf.compat.v1
+from estimator_lib import environment, errors
+from estimator_lib.export import artifacts, exported_file, exported_model, formats, frozen_graph
 
 BATCH_SIZE = 8
 
@@ -91,11 +87,11 @@ def time_apart(path: str, images: Sequence[np.ndarray], folder: str) -> Timing:
     """
     arrays, result = os.path.join(folder, 'images.npz'), os.path.join(folder, 'timing.json')
     np.savez(arrays, *images)
-    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
+    variables = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
     command = [sys.executable, '-m', __name__, path, arrays, result]
     try:
         ended = subprocess.run(
-            command, env=environment, capture_output=True, timeout=_MOST_SECONDS, check=False
+            command, env=variables, capture_output=True, timeout=_MOST_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise errors.UserError(f'{path}: it takes more than {_MOST_SECONDS} s.') from None
@@ -124,25 +120,17 @@ def load(path: str) -> Run:
     """
     if exported_file.is_file(path):
         return formats.writer_of_file(path).load(path).run
-    if os.path.basename(path) == FrozenGraphWriter.file_name:
+    if os.path.basename(path) == frozen_graph.FrozenGraphWriter.file_name:
         return _load_frozen_graph(path)
     return exported_model.Predictor(path).predict
 
 
 def _load_frozen_graph(path: str) -> Run:
     """Load a frozen graph, whose `export.json` names its input and outputs."""
-    with open(
-        os.path.join(artifacts.find_folder(path), artifacts.EXPORT_FILE), encoding='utf-8'
-    ) as file:
-        about: Dict[str, Any] = json.load(file)
+    about = artifacts.read_about(path)
     (input_name,) = about['inputs']
     outputs = list(about['outputs'])
-    session = tf1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        graph_def = tf1.GraphDef()
-        with tf.io.gfile.GFile(path, 'rb') as graph_file:
-            graph_def.ParseFromString(graph_file.read())
-        tf1.import_graph_def(graph_def, name='')
+    session = frozen_graph.open_file(path)
     return lambda images: session.run(outputs, {input_name: images})
 
 
@@ -155,7 +143,7 @@ def measure(path: str, images: Sequence[np.ndarray]) -> Timing:
     """
     gc.collect()
     forget_peak_memory()
-    before = _peak_memory()
+    before = environment.peak_memory_bytes() or 0
     run = load(path)
     one = _time(run, images)
     batch = None
@@ -163,7 +151,8 @@ def measure(path: str, images: Sequence[np.ndarray]) -> Timing:
         same = [image for image in images if image.shape == images[0].shape]
         rows = [same[index % len(same)] for index in range(BATCH_SIZE)]
         batch = _time(run, [np.concatenate(rows)])
-    return Timing(one, batch, max(0, _peak_memory() - before))
+    after = environment.peak_memory_bytes() or 0
+    return Timing(one, batch, max(0, after - before))
 
 
 def _time(run: Run, images: Sequence[np.ndarray]) -> Latency:
@@ -187,18 +176,6 @@ def forget_peak_memory() -> bool:
         file.write('5')
         return True
     return False
-
-
-def _peak_memory() -> int:
-    """Return the peak of this process's resident memory, in bytes."""
-    with contextlib.suppress(OSError), open('/proc/self/status') as file:
-        for line in file:
-            if line.startswith('VmHWM:'):
-                return 1024 * int(line.split()[1])
-    import resource  # Windows has no such module
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == 'darwin' else 1024 * peak
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.analysis import rendering, report
-from estimator_lib.analysis.parts import Cell, Figure, Section, Table
+from estimator_lib.analysis.parts import Cell, Section, Table
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.comparison import bootstrap, curves
 from estimator_lib.comparison.bootstrap import Interval
@@ -106,13 +106,8 @@ def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
     sets = [_compare_set(runs, name) for name in runs[0].metrics if _has(runs[1:], name)]
     sections = [section for each in sets for section in _metric_sections(each, len(sets) > 1)]
     sections += [curves.create_section(runs), _config_section(runs)]
-    drawings = {
-        part.name: rendering.render(part)
-        for section in sections
-        for part in section.parts
-        if isinstance(part, Figure)
-    }
     subtitle = ', '.join(f'{run.path} (step {run.step})' for run in runs)
+    drawings = rendering.render_all(sections)
     content = report.Report(f'Comparison of {len(runs)} runs', subtitle, sections, drawings)
     path = os.path.join(output_dir, PAGE)
     tf.io.gfile.makedirs(output_dir)

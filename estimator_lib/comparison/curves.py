@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Mapping, Sequence
 
 from estimator_lib.analysis.parts import Figure, Section
 from estimator_lib.comparison.runs import Run
 from estimator_lib.evaluation import evaluating
-from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, TRAIN
+from estimator_lib.run_records import curves
+from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, LOSS, TRAIN, Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-_LOSS = 'loss'
 _MOST_METRICS = 4
-
-Curve = Tuple[List[int], List[float]]
 
 
 def create_section(runs: Sequence[Run]) -> Section:
@@ -39,7 +37,7 @@ def _columns(runs: Sequence[Run]) -> List[str]:
         for metric in main
         if any(metric in run.metrics[name] for run in runs)
     ]
-    losses = [TRAIN + _LOSS, *(f'{EVAL}{name}/{_LOSS}' for name in sets)]
+    losses = [TRAIN + LOSS, *(f'{EVAL}{name}/{LOSS}' for name in sets)]
     return [*metrics[:_MOST_METRICS], *losses, LEARNING_RATE]
 
 
@@ -56,10 +54,5 @@ def draw(canvas: Canvas, of_runs: Mapping[str, Curve]) -> None:
     """
     canvas.set_size_inches(5.4, 3.2)
     axes = canvas.add_subplot()
-    for name, (steps, values) in of_runs.items():
-        if steps:
-            axes.plot(steps, values, marker='.', label=name)
-    axes.set_xlabel('step')
-    axes.locator_params(axis='x', integer=True)
-    axes.grid(alpha=0.25)
+    curves.plot(axes, {name: curve for name, curve in of_runs.items() if curve[0]})
     axes.legend(frameon=False)

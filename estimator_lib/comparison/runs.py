@@ -44,11 +44,9 @@ class Run:
 
     def examples(self, set_name: str) -> Optional[example_files.Examples]:
         """Return the numbers per example of an evaluation set; None if they were not written."""
-        first = next(iter(self.metrics))
-        name = str(self.step) if set_name == first else f'{self.step}_{set_name}'
-        return example_files.read(
-            os.path.join(files.analysis_folder(self.path, name), example_files.FILE)
-        )
+        further = '' if set_name == next(iter(self.metrics)) else set_name
+        folder = files.analysis_folder(self.path, str(self.step), further)
+        return example_files.read(os.path.join(folder, example_files.FILE))
 
 
 def read_runs(

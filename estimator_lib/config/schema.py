@@ -113,6 +113,14 @@ def value_text(field: descriptor_lib.FieldDescriptor, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def decimal_number(value: float) -> float:
+    """Return the decimal number that a float32 field was written as: 0.7, not 0.699999988.
+
+    Where sizes are rounded down, the difference could cost a pixel.
+    """
+    return float(f'{value:.7g}')
+
+
 def join(path: str, name: str) -> str:
     """Return the path of a field of the message at a path."""
     return f'{path}.{name}' if path else name

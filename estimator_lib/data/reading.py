@@ -175,26 +175,13 @@ def plan_reading(
     sources, num_sources = _create_sources(task, reader, mode, batch_size)
     if repeat_factor_threshold:
         sources = repeat_factors.add_factors(task, sources, repeat_factor_threshold)
-    shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
-    order = Order(
-        seed=seed % 2**32,
-        shuffle_buffer_size=reader.shuffle_buffer_size if shuffle else 0,
-        files_buffer_size=reader.filenames_shuffle_buffer_size if shuffle else 0,
-        num_readers=reader.num_readers if training or shuffle else 1,
-        block_length=reader.read_block_length,
-        sample_1_of_n=sample_1_of_n or reader.sample_1_of_n_examples,
-        num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
-        cache=reader.cache == input_reader_pb2.InputReader.RECORDS and training,
-        skip_corrupt=reader.corrupt_record_policy == input_reader_pb2.SKIP,
-        shares_batches=share_batches,
-    )
     return Reading(
         task=task,
         mode=mode,
         batch_size=batch_size // batch_parts,
         sources=sources,
         num_sources=num_sources,
-        order=order,
+        order=_plan_order(reader, training, seed, num_epochs, sample_1_of_n, share_batches),
         num_parallel_calls=_num_parallel_calls(reader, batch_size),
         num_prefetch_batches=reader.num_prefetch_batches,
         drop_remainder=_drops_remainder(task, reader, training),
@@ -263,6 +250,30 @@ def _create_sources(
     frame = reader.frame_index if mode == ModeKeys.TRAIN else None
     sequences = create_sequences(task, reader, frame)
     return tuple(dataclasses.replace(each, sequences=sequences) for each in sources), num_sources
+
+
+def _plan_order(
+    reader: input_reader_pb2.InputReader,
+    training: bool,
+    seed: int,
+    num_epochs: Optional[int],
+    sample_1_of_n: Optional[int],
+    share_batches: bool,
+) -> Order:
+    """Derive the order of the records, see `plan_reading`."""
+    shuffle = reader.shuffle and (training or reader.HasField('shuffle'))
+    return Order(
+        seed=seed % 2**32,
+        shuffle_buffer_size=reader.shuffle_buffer_size if shuffle else 0,
+        files_buffer_size=reader.filenames_shuffle_buffer_size if shuffle else 0,
+        num_readers=reader.num_readers if training or shuffle else 1,
+        block_length=reader.read_block_length,
+        sample_1_of_n=sample_1_of_n or reader.sample_1_of_n_examples,
+        num_epochs=(reader.num_epochs if num_epochs is None else num_epochs) if training else 1,
+        cache=reader.cache == input_reader_pb2.InputReader.RECORDS and training,
+        skip_corrupt=reader.corrupt_record_policy == input_reader_pb2.SKIP,
+        shares_batches=share_batches,
+    )
 
 
 def _create_examples(

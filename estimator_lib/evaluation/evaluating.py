@@ -140,11 +140,11 @@ class Evaluator:
         seconds = time.monotonic() - started
         log_metrics(self._task, f'{examples.title}, step {step}', metrics, seconds, first)
         if examples.name in self._collectors:
-            name = str(step) if examples is self._sets[0] else f'{step}_{examples.name}'
+            further = '' if examples is self._sets[0] else examples.name
             write_analysis(
                 self._task,
                 self._collectors[examples.name],
-                analysis_files.analysis_folder(self._estimator.model_dir, name),
+                analysis_files.analysis_folder(self._estimator.model_dir, str(step), further),
                 metrics,
                 f'{examples.title}, step {step}',
                 None if self._labels is None else self._labels.result(),

@@ -115,8 +115,8 @@ def evaluate_file(
         what = f'{examples.title}, {name}'
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
         if collector.enabled:
-            folder = name if examples is sets[0] else f'{name}_{examples.name}'
-            folder = analysis_files.analysis_folder(str(model_dir), folder)
+            further = '' if examples is sets[0] else examples.name
+            folder = analysis_files.analysis_folder(str(model_dir), name, further)
             evaluating.write_analysis(task, collector, folder, metrics, what)
     if model_dir:
         tf.io.gfile.makedirs(model_dir)

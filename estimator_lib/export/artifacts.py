@@ -117,14 +117,18 @@ def read_metrics(export: str) -> Dict[str, Any]:
     return evaluated.read_file(os.path.join(find_folder(export), evaluated.METRICS_FILE))
 
 
+def read_about(export: str) -> Dict[str, Any]:
+    """Return the `export.json` of an export; empty where there is none."""
+    return checkpoint_files.read_state(os.path.join(find_folder(export), EXPORT_FILE))
+
+
 def read_origin(export: str) -> Mapping[str, Any]:
     """Return the `origin` of an export; empty for an export of another program."""
-    folder = find_folder(export)
-    about = checkpoint_files.read_state(os.path.join(folder, EXPORT_FILE))
+    about = read_about(export)
     if isinstance(about.get(_ORIGIN), dict):
         return about[_ORIGIN]
     # SavedModels of earlier versions have no `export.json`.
-    return checkpoint_files.read_state(os.path.join(folder, ORIGIN_FILE))
+    return checkpoint_files.read_state(os.path.join(find_folder(export), ORIGIN_FILE))
 
 
 def read_step(export: str) -> Optional[int]:

@@ -103,13 +103,20 @@ def run_file(
         keys: the names of outputs.
         images: uint8 [height, width, 3] each.
     """
-    with tf.Graph().as_default(), tf1.Session() as session:
-        graph_def = tf1.GraphDef()
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            graph_def.ParseFromString(file.read())
-        tf1.import_graph_def(graph_def, name='')
-        fetches = {key: f'{key}:0' for key in keys}
+    fetches = {key: f'{key}:0' for key in keys}
+    with open_file(path) as session:
         return [session.run(fetches, {input_name: image[np.newaxis]}) for image in images]
+
+
+def open_file(path: str) -> tf1.Session:
+    """Open a session with the graph of a file; the caller closes it."""
+    graph_def = tf1.GraphDef()
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        graph_def.ParseFromString(file.read())
+    graph = tf.Graph()
+    with graph.as_default():
+        tf1.import_graph_def(graph_def, name='')
+    return tf1.Session(graph=graph)
 
 
 def _rename(graph_def: tf1.GraphDef, old: str, new: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import List, Sequence, Tuple
+from typing import TYPE_CHECKING, List, Mapping, Sequence, Tuple
 
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, TRAIN, Table
+from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, LOSS, TRAIN, Curve, Table
 
-_LOSS = 'loss'
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _MOST_METRICS = 6
 _WIDTH, _HEIGHT, _DOTS = 15, 5.5, 100  # inches, and dots per inch
 
@@ -32,11 +34,7 @@ def draw(table: Table, path: str, metrics: Sequence[str]) -> None:
     for index, (title, columns) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(1, len(panels), index)
         axes.set_title(title)
-        axes.set_xlabel('step')
-        axes.grid(alpha=0.3)
-        for column in columns:
-            axes.plot(*table.curve(column), marker='.', label=column)
-        axes.locator_params(axis='x', integer=True)
+        plot(axes, {column: table.curve(column) for column in columns})
         if columns:
             # Below the panel, where names of metrics cover no curve.
             axes.legend(fontsize='small', loc='upper center', bbox_to_anchor=(0.5, -0.13))
@@ -46,9 +44,23 @@ def draw(table: Table, path: str, metrics: Sequence[str]) -> None:
     checkpoint_files.write_atomically(path, content.getvalue())
 
 
+def plot(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    """Plot curves over steps, each with its name for the legend.
+
+    Args:
+        axes: empty axes.
+        curves: the curves by name.
+    """
+    for name, curve in curves.items():
+        axes.plot(*curve, marker='.', label=name)
+    axes.set_xlabel('step')
+    axes.locator_params(axis='x', integer=True)
+    axes.grid(alpha=0.3)
+
+
 def _losses(table: Table) -> List[str]:
     """Return the columns of total losses that have values."""
-    named = [TRAIN + _LOSS, *(f'{start}/{_LOSS}' for start in _sets(table))]
+    named = [TRAIN + LOSS, *(f'{start}/{LOSS}' for start in _sets(table))]
     return [column for column in named if table.curve(column)[0]]
 
 

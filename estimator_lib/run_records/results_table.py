@@ -17,9 +17,11 @@ STEP, TIME = 'step', 'time'
 EXAMPLES_PER_SECOND, LEARNING_RATE = 'examples_per_second', 'learning_rate'
 # Starts of the names of other columns: of training, and of an evaluation set with its name.
 TRAIN, EVAL = 'train/', 'eval_'
+LOSS = 'loss'  # the total loss, after these starts
 _LEADING = (STEP, TIME, EXAMPLES_PER_SECOND, LEARNING_RATE)
 
 Row = Mapping[str, str]
+Curve = Tuple[List[int], List[float]]  # steps and values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Table:
         """Return the last evaluated step before a step; 0 if there is none."""
         return max((each for each in self.rows if each < step), default=0)
 
-    def curve(self, column: str) -> Tuple[List[int], List[float]]:
+    def curve(self, column: str) -> Curve:
         """Return the steps at which a column has a finite number, and the numbers."""
         numbers = {step: _number(row.get(column, '')) for step, row in sorted(self.rows.items())}
         finite = {step: number for step, number in numbers.items() if math.isfinite(number)}

@@ -38,8 +38,6 @@ _MOST_STARTS = 100
 _COUNTED_BYTES = 100 << 20  # the headers of so much data are read in less than a second
 _GIT_SECONDS = 5.0
 _CPU_INFO = '/proc/cpuinfo'
-# `ru_maxrss` is in kilobytes, but on macOS in bytes.
-_MEMORY_UNIT = 1 if sys.platform == 'darwin' else 1024
 
 
 class RunFile:
@@ -113,7 +111,7 @@ class RunFile:
                 'seconds': round(time.monotonic() - self._begun, 3),
                 _STATUS: status,
                 'last_step': checkpoint_files.latest_step(self._model_dir),
-                'peak_memory_bytes': _peak_memory(),
+                'peak_memory_bytes': environment.peak_memory_bytes(),
             }
         )
         # Another run may have taken the folder over: its entry stays.
@@ -136,15 +134,6 @@ def _is_same_start(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='milliseconds')
-
-
-def _peak_memory() -> Optional[int]:
-    """Return the peak of the memory of this process, in bytes; None on Windows."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT
 
 
 def _read_git() -> Optional[Dict[str, Any]]:

@@ -14,13 +14,13 @@ from estimator_lib.data import records
 from estimator_lib.run_records.results_table import (
     EXAMPLES_PER_SECOND,
     LEARNING_RATE,
+    LOSS,
     TRAIN,
 )
 
 _FILE = 'events.out.tfevents.'
 # Scalars take some kilobytes. Graphs and pictures are longer, and are skipped without reading them.
 _MOST_BYTES = 1 << 16
-_LOSS = 'loss'
 _LOSSES, _METRICS = 'Loss/', 'training/'
 _SPEED = 'speed/examples_per_second'
 
@@ -113,7 +113,7 @@ def _column(tag: str) -> str:
         return EXAMPLES_PER_SECOND
     if tag == LEARNING_RATE:
         return LEARNING_RATE
-    if tag == _LOSS or tag.startswith(_LOSSES):
+    if tag == LOSS or tag.startswith(_LOSSES):
         return TRAIN + tag
     return TRAIN + tag[len(_METRICS) :] if tag.startswith(_METRICS) else ''
 

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from estimator_lib.task import IMAGE, Example
 
+GRAY = 128  # value of pixels from outside of the image
+
 
 def image_size(example: Example) -> tf.Tensor:
     """Return height and width of the image, int32 [2]."""

@@ -23,11 +23,10 @@ from model_fns.augmentation import (
 )
 from model_fns.classification.config_rules import RULES
 from model_fns.classification.inputs import SHARES
+from model_fns.structures import images
 from protos import augmentation_pb2
 
 MIXUP_ALPHA = 0.2  # Zhang et al. (2018), section 3.1: 0.1 to 0.4 on ImageNet
-
-_GRAY = 128
 
 BUILDERS: steps.Builders = registry.Registry('augmentation')
 for _kind in IMAGE_STEPS:
@@ -46,10 +45,8 @@ def random_flip(example: Example, seed: tf.Tensor, axis: int, probability: float
         probability: probability of mirroring.
     """
     (uniform,) = randomness.uniforms(seed, 1)
-    image = example[IMAGE]
-    # The list of axes is [axis] or empty: no conditional is needed.
-    axes = tf.range(axis, axis + tf.cast(uniform < probability, tf.int32))
-    return {**example, IMAGE: tf.ensure_shape(tf.reverse(image, axes), image.shape)}
+    flips = tf.cast(uniform < probability, tf.int32)
+    return {**example, IMAGE: images.reversed_where(flips, example[IMAGE], axis)}
 
 
 def mixup(
@@ -131,7 +128,8 @@ def _build_cutmix(config: augmentation_pb2.CutMix, where: str) -> steps.Mixer:
 def _transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
     """Move the center of each pixel p of an image to matrix p + shift; the outside is gray."""
     back = tf.linalg.inv(matrix)
-    moved = pixels.warp(example[IMAGE][tf.newaxis], back, -tf.linalg.matvec(back, shift), _GRAY)
+    image = example[IMAGE][tf.newaxis]
+    moved = pixels.warp(image, back, -tf.linalg.matvec(back, shift), pixels.GRAY)
     return {**example, IMAGE: moved[0]}
 
 

@@ -24,7 +24,8 @@ def build_views(
         size: its input (height, width) in pixels.
 
     Raises:
-        errors.ConfigError: the network does not take images of a scale.
+        errors.ConfigError: the network does not take images of a scale, or a scale is out of
+            range.
     """
     views = views_lib.from_config(config)
     for scale in views.scaled if views else ():

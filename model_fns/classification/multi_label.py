@@ -31,9 +31,6 @@ from model_fns.classification.deployable import (
     ClassificationDeployable,
 )
 from model_fns.classification.task import (
-    AUXILIARY_LOGITS,
-    AUXILIARY_LOSS,
-    CLASSIFICATION_LOSS,
     MERGED_LOGITS,
     ClassificationTask,
 )
@@ -81,18 +78,10 @@ class MultiLabelTask(ClassificationTask):
         shares = {inputs.SHARES: example[inputs.LABEL]} if self._augmentation.mixings else {}
         return {**example, IMAGE: image, **shares}
 
-    def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """Build the sigmoid cross entropy of each head."""
-        label = labels.get(inputs.SHARES, labels[inputs.LABEL])
-        options = self._loss_options
-        named = {
-            CLASSIFICATION_LOSS: losses.sigmoid_cross_entropy(predictions[LOGITS], label, *options)
-        }
-        if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
-            logits = predictions[AUXILIARY_LOGITS]
-            auxiliary = losses.sigmoid_cross_entropy(logits, label, *options)
-            named[AUXILIARY_LOSS] = self._auxiliary_loss_weight * auxiliary
-        return named
+    def _loss(self, logits: tf.Tensor, labels: Labels) -> tf.Tensor:
+        """Build the sigmoid cross entropy of one head: float32 scalar."""
+        shares = labels.get(inputs.SHARES, labels[inputs.LABEL])
+        return losses.sigmoid_cross_entropy(logits, shares, *self._loss_options)
 
     def _merge(self, logits: tf.Tensor) -> tf.Tensor:
         """Merge the logits of views, see `merged_views`."""

@@ -253,13 +253,16 @@ class ClassificationTask(Task):
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
         """Build the cross entropy of each head."""
-        label, shares = labels[inputs.LABEL], labels.get(inputs.SHARES)
-        options = (*self._loss_options, shares)
-        named = {CLASSIFICATION_LOSS: losses.cross_entropy(predictions[LOGITS], label, *options)}
+        named = {CLASSIFICATION_LOSS: self._loss(predictions[LOGITS], labels)}
         if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
-            auxiliary = losses.cross_entropy(predictions[AUXILIARY_LOGITS], label, *options)
+            auxiliary = self._loss(predictions[AUXILIARY_LOGITS], labels)
             named[AUXILIARY_LOSS] = self._auxiliary_loss_weight * auxiliary
         return named
+
+    def _loss(self, logits: tf.Tensor, labels: Labels) -> tf.Tensor:
+        """Build the softmax cross entropy of one head: float32 scalar."""
+        shares = labels.get(inputs.SHARES)
+        return losses.cross_entropy(logits, labels[inputs.LABEL], *self._loss_options, shares)
 
     def loss_names(self) -> Sequence[str]:
         """Return the names of the losses."""

@@ -12,7 +12,7 @@ from estimator_lib import errors
 class RunOptions:
     """Options of a run: an attribute for each flag that a mode reads, named like the flag.
 
-    `run_train_eval.py` parses the flags, documents them in `--help`, and refuses a value out of its
+    `flag_definitions` parses the flags, documents them in `--help`, and refuses a value out of its
     range or a flag that the mode does not read. The flags have the same defaults.
 
     Attributes that are `None` by default are optional.
@@ -50,10 +50,13 @@ class RunOptions:
     format: str = 'saved_model'
     input_type: Optional[str] = None
     warmup_requests: int = 0
+    repository: Optional[str] = None
     quantize: Optional[str] = None
     representative_examples: int = 100
     max_detections: Optional[int] = None
     fast_nms: bool = False
+    batch: Optional[str] = None
+    suppression: str = 'standard'
 
     # Prediction.
     images: Optional[str] = None

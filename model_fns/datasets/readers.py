@@ -16,24 +16,13 @@ from estimator_lib.data.file_examples import FileExamples, UnusableFileError
 from model_fns.datasets import conversion, sources
 from model_fns.datasets.convert import command
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.formats.reader_fields import FORMATS
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
 
 log = logging.getLogger('model_fns')
 
-# The value of `--from`, by the reader's field of the input reader.
-FORMATS = {
-    'coco_input_reader': 'coco',
-    'voc_input_reader': 'voc',
-    'yolo_input_reader': 'yolo',
-    'folder_input_reader': 'folders',
-    'mask_input_reader': 'masks',
-    'instance_input_reader': 'instances',
-    'labelme_input_reader': 'labelme',
-    'panoptic_input_reader': 'panoptic',
-    'csv_input_reader': 'csv',
-}
 # What messages call a flag of the converter, where the field has another name.
 _FIELDS = {
     '--images': 'image_path',

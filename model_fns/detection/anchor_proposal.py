@@ -19,7 +19,7 @@ from estimator_lib.data import inputs
 from estimator_lib.task import Task
 from model_fns.detection import box_report, detector
 from model_fns.detection.boxes import anchors as anchors_lib
-from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.boxes import axis_aligned, overlaps
 from protos import anchors_pb2, pipeline_pb2
 
 # Side of an anchor in strides of its map: the smallest one of an octave of RetinaNet (Lin et al.
@@ -125,8 +125,8 @@ def find_levels(
         shapes = (boxes[start : start + count, 2:] - boxes[start : start + count, :2]).astype(float)
         centers = (boxes[start::count, :2] + boxes[start::count, 2:]) / 2.0
         # The first cell of the next map is neither right of nor below the last one of this map.
-        goes_on = np.any(np.diff(centers, axis=0) > 1e-3, axis=1)
-        cells = int(np.argmin(np.append(goes_on, False))) + 1
+        is_same_map = np.any(np.diff(centers, axis=0) > 1e-3, axis=1)
+        cells = int(np.argmin(np.append(is_same_map, False))) + 1
         centers = centers[:cells]
         strides = [
             float(np.diff(np.unique(np.round(side, 2))).mean()) if np.ptp(side) > 1e-2 else whole
@@ -170,9 +170,10 @@ def cluster(sizes: np.ndarray, count: int) -> np.ndarray:
     by_area = sizes[np.argsort(np.prod(sizes, axis=1), kind='stable')]
     positions = (np.arange(count) + 0.5) / count * len(by_area)
     centers = by_area[positions.astype(int)]
+    boxes = _from_origin(by_area)
     nearest = None
     for _ in range(_MOST_ROUNDS):
-        chosen = np.argmax(overlaps(by_area, centers), axis=1)
+        chosen = np.argmax(overlaps.iou(boxes, _from_origin(centers)), axis=1)
         if nearest is not None and np.array_equal(chosen, nearest):
             break
         nearest = chosen
@@ -185,16 +186,9 @@ def cluster(sizes: np.ndarray, count: int) -> np.ndarray:
     return centers[np.argsort(np.prod(centers, axis=1), kind='stable')]
 
 
-def overlaps(sizes: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """Compute the IoU [n, m] of boxes of given sizes with one center.
-
-    Args:
-        sizes: [n, 2].
-        centers: [m, 2].
-    """
-    common = np.prod(np.minimum(sizes[:, np.newaxis], centers), axis=-1)
-    union = np.prod(sizes, axis=-1)[:, np.newaxis] + np.prod(centers, axis=-1) - common
-    return common / union
+def _from_origin(sizes: np.ndarray) -> np.ndarray:
+    """Return boxes [n, 4] of sizes [n, 2], with a corner in common."""
+    return np.concatenate([np.zeros_like(sizes), sizes], axis=1)
 
 
 def _to_config(levels: Sequence[Level]) -> anchors_pb2.AnchorGenerator:

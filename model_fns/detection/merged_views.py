@@ -34,8 +34,8 @@ def build_views(config: eval_pb2.EvalConfig, model: Detector) -> Optional[Views]
     """Return the views of evaluations and predictions; None: the image as it is.
 
     Raises:
-        errors.ConfigError: the model has other outputs than axis-aligned boxes, or a scale gives
-            images without pixels.
+        errors.ConfigError: the model has other outputs than axis-aligned boxes, or a scale is out
+            of range.
     """
     views = views_lib.from_config(config)
     if views is None:
@@ -46,11 +46,6 @@ def build_views(config: eval_pb2.EvalConfig, model: Detector) -> Optional[Views]
             f'{views_lib.WHERE}: {model.where} has {", ".join(others)}; only axis-aligned boxes '
             'are fused. Expected no views.'
         )
-    for scale in views.scales:
-        if scale <= 0.0:
-            raise errors.ConfigError(
-                f'{views_lib.WHERE}.scales: {scale:g}; expected more than 0 and at most 100.'
-            )
     return views
 
 

@@ -6,6 +6,8 @@ from typing import NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.config import message_checks, schema
+from estimator_lib.config.rules import ConfigRules
 from protos import eval_pb2
 
 WHERE = 'eval_config.test_time_augmentation'  # for messages
@@ -56,10 +58,15 @@ class Views(NamedTuple):
 
 
 def from_config(config: eval_pb2.EvalConfig) -> Optional[Views]:
-    """Return the views of evaluations and predictions; None: the image as it is."""
+    """Return the views of evaluations and predictions; None: the image as it is.
+
+    Raises:
+        errors.ConfigError: a scale is out of range.
+    """
     asked = config.test_time_augmentation
-    # A float32 of the config as the decimal number that was written: 0.7, not 0.699999988.
-    scales = tuple(float(f'{scale:.7g}') for scale in asked.scales) or (1.0,)
+    # A prediction does not check the parts of evaluations.
+    message_checks.check_message(ConfigRules(), asked, WHERE)
+    scales = tuple(map(schema.decimal_number, asked.scales)) or (1.0,)
     views = Views(scales, asked.flip_horizontally)
     return views if views.scaled or views.total > 1 else None
 

@@ -1,6 +1,7 @@
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -158,6 +159,19 @@ def test_a_container_has_less_memory_than_its_machine(monkeypatch, tmp_path):
     paths = tuple(str(tmp_path / name) for name in ('none', 'limit', 'missing'))
     monkeypatch.setattr(environment, '_MEMORY_LIMITS', paths)
     assert environment.memory_bytes() == 4096
+
+
+@pytest.mark.skipif(sys.platform == 'win32', reason='Windows has neither of the numbers')
+def test_the_peak_of_the_memory_is_without_that_of_the_parent(monkeypatch, tmp_path):
+    import resource
+
+    usage = types.SimpleNamespace(ru_maxrss=8)
+    monkeypatch.setattr(resource, 'getrusage', {resource.RUSAGE_SELF: usage}.get)
+    status = tmp_path / 'status'
+    monkeypatch.setattr(environment, '_PROCESS', str(status))
+    assert environment.peak_memory_bytes() == (8 if sys.platform == 'darwin' else 8192)
+    status.write_text('VmPeak:\t  9 kB\nVmHWM:\t     3 kB\n')
+    assert environment.peak_memory_bytes() == 3072
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,23 @@ def class_features(classes: np.ndarray) -> records.Features:
     }
 
 
+def check_ignored(classes: LabelMap, pixels: str) -> None:
+    """Check that no class has the id of ignored pixels.
+
+    Args:
+        classes: the label map.
+        pixels: a description of the ignored pixels, for the message.
+
+    Raises:
+        errors.DataError: the label map has a class of the id `IGNORED`.
+    """
+    if IGNORED in classes.names:
+        raise errors.DataError(
+            f'the label map has a class of id {IGNORED}, which {pixels} have in records; expected '
+            'ids below.'
+        )
+
+
 def draw(shapes: Sequence[Shape], header: images.ImageHeader, classes: LabelMap) -> np.ndarray:
     """Draw shapes as class ids; other pixels are background.
 
@@ -62,11 +79,8 @@ def draw(shapes: Sequence[Shape], header: images.ImageHeader, classes: LabelMap)
     Raises:
         errors.DataError: there is a crowd, and the label map has a class of the id `IGNORED`.
     """
-    if IGNORED in classes.names and any(shape.is_crowd for shape in shapes):
-        raise errors.DataError(
-            f'the label map has a class of id {IGNORED}, which the pixels of crowds have in '
-            'records; expected ids below.'
-        )
+    if any(shape.is_crowd for shape in shapes):
+        check_ignored(classes, 'the pixels of crowds')
     drawn = np.full([header.height, header.width], BACKGROUND, np.int32)
     masks = [_pixels(shape, header) for shape in shapes]
     order = sorted(

@@ -11,26 +11,22 @@ from typing import Dict, List, Optional, Sequence, Tuple, Union
 from estimator_lib import errors, logs
 from estimator_lib.commands import command_line
 from estimator_lib.drawing.tiling import Tiling
-from model_fns.datasets import (  # noqa: F401  (they register themselves)
-    coco,
-    conversion,
-    dota,
-    folders,
-    hrsc,
-    id_pngs,
-    instances,
-    masks,
-    records,
-    sources,
-    voc,
-    yolo,
-)
+from model_fns.datasets import conversion, records, sources
+from model_fns.datasets.annotations import id_pngs
 from model_fns.datasets.beam import runs
 from model_fns.datasets.files import image_lists
 from model_fns.datasets.formats import (  # noqa: F401  (they register themselves)
+    coco,
     csv_tables,
+    dota,
+    folders,
+    hrsc,
+    instances,
     labelme,
+    masks,
     panoptic,
+    voc,
+    yolo,
 )
 
 # Formats with rotated boxes only, and formats with boxes of both kinds.

@@ -1,1 +1,1 @@
-"""Further formats that the converter reads."""
+"""Formats of data sets that the converter and the readers of files read."""

@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.datasets import coco, codecs, records, sources
+from model_fns.datasets import codecs, records, sources
 from model_fns.datasets.annotations import class_maps, json_files
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.formats import coco
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap
@@ -89,11 +90,7 @@ class Panoptic(coco.Coco):
             except errors.DataError as problem:
                 key = entry.get('id') if isinstance(entry, dict) else entry
                 report.leave_out(f'{self._annotations}: segment {key!r:.40}', problem)
-        if class_maps.IGNORED in classes.names:
-            raise errors.DataError(
-                f'the label map has a class of id {class_maps.IGNORED}, which pixels of no segment '
-                'have in records; expected ids below.'
-            )
+        class_maps.check_ignored(classes, 'pixels of no segment')
         semantic = np.full(ids.shape, class_maps.IGNORED, np.int32)
         instances = np.zeros(ids.shape, np.uint16)
         things = [segment for segment in segments if segment.is_thing]

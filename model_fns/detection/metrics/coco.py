@@ -7,7 +7,7 @@ masks with the batch. The overlaps of masks are computed by that tool's kernels.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _CATEGORY_MAP = 'PerformanceByCategory/mAP'
 _SUPER_CATEGORY_MAP = 'PerformanceBySuperCategory'
 
 
-class _Number(NamedTuple):
+class Number(NamedTuple):
     """Number of a COCO summary: a mean over some of the results of each class.
 
     Attributes:
@@ -39,18 +39,18 @@ class _Number(NamedTuple):
 _ALL = slice(None)
 # The twelve numbers of a summary, in its order.
 _NUMBERS = (
-    _Number('Precision/mAP', 'precision', (_ALL, 0)),
-    _Number('Precision/mAP@.50IOU', 'precision', (0, 0)),
-    _Number('Precision/mAP@.75IOU', 'precision', (5, 0)),
-    _Number('Precision/mAP (small)', 'precision', (_ALL, 1)),
-    _Number('Precision/mAP (medium)', 'precision', (_ALL, 2)),
-    _Number('Precision/mAP (large)', 'precision', (_ALL, 3)),
-    _Number('Recall/AR@1', 'recall', (_ALL, 0, 0)),
-    _Number('Recall/AR@10', 'recall', (_ALL, 0, 1)),
-    _Number('Recall/AR@100', 'recall', (_ALL, 0, 2)),
-    _Number('Recall/AR@100 (small)', 'recall', (_ALL, 1, 2)),
-    _Number('Recall/AR@100 (medium)', 'recall', (_ALL, 2, 2)),
-    _Number('Recall/AR@100 (large)', 'recall', (_ALL, 3, 2)),
+    Number('Precision/mAP', 'precision', (_ALL, 0)),
+    Number('Precision/mAP@.50IOU', 'precision', (0, 0)),
+    Number('Precision/mAP@.75IOU', 'precision', (5, 0)),
+    Number('Precision/mAP (small)', 'precision', (_ALL, 1)),
+    Number('Precision/mAP (medium)', 'precision', (_ALL, 2)),
+    Number('Precision/mAP (large)', 'precision', (_ALL, 3)),
+    Number('Recall/AR@1', 'recall', (_ALL, 0, 0)),
+    Number('Recall/AR@10', 'recall', (_ALL, 0, 1)),
+    Number('Recall/AR@100', 'recall', (_ALL, 0, 2)),
+    Number('Recall/AR@100 (small)', 'recall', (_ALL, 1, 2)),
+    Number('Recall/AR@100 (medium)', 'recall', (_ALL, 2, 2)),
+    Number('Recall/AR@100 (large)', 'recall', (_ALL, 3, 2)),
 )
 _MAP = _NUMBERS[0]
 # Value that COCO reports for numbers without groundtruth.
@@ -142,16 +142,16 @@ class CocoEvaluator(Evaluator):
         """Compute the numbers that the results of classes define, given by id."""
         metrics = {}
         for number in _NUMBERS:
-            value = _mean(results.values(), number)
+            value = mean(results.values(), number)
             if value is not None:
                 metrics[self._prefix + number.name] = value
         for group, number, ids in self._groups():
-            value = _mean([results[class_id] for class_id in ids if class_id in results], number)
+            value = mean([results[class_id] for class_id in ids if class_id in results], number)
             if value is not None:
                 metrics[self._prefix + _group_name(group, number)] = value
         return metrics
 
-    def _groups(self) -> Iterator[Tuple[Tuple[str, str], Optional[_Number], Sequence[int]]]:
+    def _groups(self) -> Iterator[Tuple[Tuple[str, str], Optional[Number], Sequence[int]]]:
         """Generate (kind and name of a group of classes, number or None for the mAP, ids)."""
         kinds: List[Tuple[str, Mapping[str, Sequence[int]]]] = [
             (_SUPER_CATEGORY_MAP, self._super_categories)
@@ -180,7 +180,7 @@ class CocoEvaluator(Evaluator):
         return results
 
 
-def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
+def _group_name(group: Tuple[str, str], number: Optional[Number]) -> str:
     kind, name = group
     if number is None:
         return f'{kind}/{name}'
@@ -188,7 +188,7 @@ def _group_name(group: Tuple[str, str], number: Optional[_Number]) -> str:
     return f'{number.name} {by}/{name}'
 
 
-def _mean(results: Sequence[ClassResult], number: Optional[_Number]) -> Optional[float]:
+def mean(results: Iterable[ClassResult], number: Optional[Number]) -> Optional[float]:
     """Compute the mean of a number over classes; None if no class defines it."""
     number = number or _MAP
     values = np.array([getattr(result, number.table)[number.cells] for result in results])

@@ -8,7 +8,7 @@ not have all objects, so that detections without an object are not counted.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, Mapping, Sequence
 
 import numpy as np
 
@@ -19,39 +19,28 @@ from protos import label_map_pb2
 # Detections of an image that count, of all classes together.
 _LIMIT = 300
 _ALL = slice(None)
-
-
-class _Number(NamedTuple):
-    """A number of a summary: a mean over the results of classes.
-
-    Attributes:
-        name: name of the metric.
-        table: `precision` or `recall`.
-        cells: index of cells in the table: thresholds, ranges and, for recall, limits.
-        frequency: value of `LVISFrequency` of the classes; 0: all classes.
-    """
-
-    name: str
-    table: str
-    cells: Tuple
-    frequency: int = 0
-
-
+# The numbers of a summary, in its order.
 _NUMBERS = (
-    _Number('AP', 'precision', (_ALL, 0)),
-    _Number('AP50', 'precision', (0, 0)),
-    _Number('AP75', 'precision', (5, 0)),
-    _Number('APs', 'precision', (_ALL, 1)),
-    _Number('APm', 'precision', (_ALL, 2)),
-    _Number('APl', 'precision', (_ALL, 3)),
-    _Number('APr', 'precision', (_ALL, 0), label_map_pb2.RARE),
-    _Number('APc', 'precision', (_ALL, 0), label_map_pb2.COMMON),
-    _Number('APf', 'precision', (_ALL, 0), label_map_pb2.FREQUENT),
-    _Number('AR@300', 'recall', (_ALL, 0, 0)),
-    _Number('ARs@300', 'recall', (_ALL, 1, 0)),
-    _Number('ARm@300', 'recall', (_ALL, 2, 0)),
-    _Number('ARl@300', 'recall', (_ALL, 3, 0)),
+    coco.Number('AP', 'precision', (_ALL, 0)),
+    coco.Number('AP50', 'precision', (0, 0)),
+    coco.Number('AP75', 'precision', (5, 0)),
+    coco.Number('APs', 'precision', (_ALL, 1)),
+    coco.Number('APm', 'precision', (_ALL, 2)),
+    coco.Number('APl', 'precision', (_ALL, 3)),
+    coco.Number('APr', 'precision', (_ALL, 0)),
+    coco.Number('APc', 'precision', (_ALL, 0)),
+    coco.Number('APf', 'precision', (_ALL, 0)),
+    coco.Number('AR@300', 'recall', (_ALL, 0, 0)),
+    coco.Number('ARs@300', 'recall', (_ALL, 1, 0)),
+    coco.Number('ARm@300', 'recall', (_ALL, 2, 0)),
+    coco.Number('ARl@300', 'recall', (_ALL, 3, 0)),
 )
+# Values of `LVISFrequency` of the classes of a number; others are of all classes.
+_FREQUENCIES = {
+    'APr': label_map_pb2.RARE,
+    'APc': label_map_pb2.COMMON,
+    'APf': label_map_pb2.FREQUENT,
+}
 
 
 class LvisEvaluator(coco.CocoEvaluator):
@@ -97,13 +86,12 @@ class LvisEvaluator(coco.CocoEvaluator):
         results = self.results()
         metrics = {}
         for number in _NUMBERS:
-            values: List[np.ndarray] = [
-                getattr(result, number.table)[number.cells].ravel()
+            frequency = _FREQUENCIES.get(number.name)
+            chosen = [
+                result
                 for class_id, result in results.items()
-                if number.frequency in (0, self._frequencies.get(class_id))
+                if frequency in (None, self._frequencies.get(class_id))
             ]
-            defined = np.concatenate([*values, np.zeros([0])])
-            defined = defined[~np.isnan(defined)]
-            mean = defined.mean() if defined.size else coco.UNDEFINED
-            metrics[self._prefix + number.name] = float(mean)
+            mean = coco.mean(chosen, number)
+            metrics[self._prefix + number.name] = coco.UNDEFINED if mean is None else mean
         return metrics

@@ -13,11 +13,11 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.config import schema
 from estimator_lib.task import Features, Labels, Metric, Tensors
 from model_fns.segmentation import fields, instances
 from model_fns.segmentation.data import targets
 from model_fns.segmentation.metrics import boundaries, panoptic
-from model_fns.segmentation.networks import sizes
 from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
@@ -107,7 +107,7 @@ class Metrics:
 
     def iou_name(self, group: str = 'overall') -> str:
         """Return a name: `miou_1.0_overall`, `miou_0.5_1.0_flipped_class_3` for two scales."""
-        scales = '_'.join(str(sizes.exact(scale)) for scale in self.scales)
+        scales = '_'.join(str(schema.decimal_number(scale)) for scale in self.scales)
         return f'miou_{scales}{"_flipped" if self.flipped else ""}_{group}'
 
     def ignore_padding(

@@ -12,6 +12,7 @@ from typing import Optional, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.config import schema
 from model_fns import layers
 from model_fns.segmentation.networks import head_layers, sizes
 from protos import segmentation_pb2
@@ -61,7 +62,7 @@ class Aspp:
             concat_projection=config.concat_projection,
             squeeze_and_excitation=config.squeeze_and_excitation,
             quantized_gate=config.quantized_sigmoid_gate,
-            dropout_keep_prob=sizes.exact(config.dropout_keep_prob),
+            dropout_keep_prob=schema.decimal_number(config.dropout_keep_prob),
         )
 
 

@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config import schema
 from model_fns import layers
 from model_fns.segmentation.networks import head_layers, sizes
 from protos import segmentation_pb2
@@ -106,7 +107,7 @@ class Cell:
             )
         if config.num_filters < 1:
             raise errors.ConfigError(f'{where}.num_filters: got 0; expected 1 or more.')
-        keep_prob = sizes.exact(config.dropout_keep_prob)
+        keep_prob = schema.decimal_number(config.dropout_keep_prob)
         if not 0.0 < keep_prob <= 1.0:
             raise errors.ConfigError(
                 f'{where}.dropout_keep_prob: got {keep_prob}; expected more than 0, at most 1.'
@@ -115,7 +116,7 @@ class Cell:
             branches=_read_file(config.json_path) if config.json_path else _read(config, where),
             num_filters=config.num_filters,
             separable=config.separable_convolution,
-            batch_norm_decay=sizes.exact(config.batch_norm_decay),
+            batch_norm_decay=schema.decimal_number(config.batch_norm_decay),
             dropout_keep_prob=keep_prob,
         )
 

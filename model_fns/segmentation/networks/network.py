@@ -12,6 +12,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.config import schema
 from model_fns import layers
 from model_fns.backbones import registry
 from model_fns.segmentation.networks import (
@@ -26,6 +27,7 @@ from model_fns.segmentation.networks import (
     sizes,
 )
 from model_fns.segmentation.networks import heads as heads_lib
+from model_fns.structures.views import Views
 from protos import segmentation_pb2
 
 tf1 = tf.compat.v1
@@ -113,7 +115,7 @@ class SegmentationNetwork:
             if has_decoder
             else None,
             logits_kernel_size=config.logits_kernel_size,
-            scales=tuple(sizes.exact(scale) for scale in config.image_pyramid) or (1.0,),
+            scales=tuple(schema.decimal_number(scale) for scale in config.image_pyramid) or (1.0,),
             merge_average=config.merge_method == segmentation_pb2.MERGE_AVERAGE,
             fine_tune_batch_norm=config.fine_tune_batch_norm,
             upsample_before_predicting=config.predict_with_upsampled_logits,
@@ -139,6 +141,14 @@ class SegmentationNetwork:
     def output_names(self) -> Sequence[str]:
         """Return the names in `fields` of the outputs of `infer`."""
         return inference.output_names(self.heads)
+
+    def as_exported(self, export: segmentation_pb2.SegmentationExport) -> SegmentationNetwork:
+        """Return the network at the output stride of exports, if the config has one."""
+        if not export.output_stride:
+            return self
+        return self.change_output_stride(
+            export.output_stride, tuple(export.atrous_rates), 'model.segmentation.export'
+        )
 
     def change_output_stride(
         self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
@@ -279,11 +289,11 @@ class SegmentationNetwork:
             return other.infer(images, size, scales=scales, flip=flip)
         image_size = sizes.spatial_size(images)
         size = size or image_size
-        scales = tuple(sizes.exact(scale) for scale in scales) or (1.0,)
+        scales = tuple(schema.decimal_number(scale) for scale in scales) or (1.0,)
         if scales == (1.0,) and not flip:
             return self.outputs(self.logits(images, False), image_size, size)
         # Both directions are one batch, so that the graph has each layer once for a scale.
-        inputs = tf.concat([images, tf.reverse(images, [2])], 0) if flip else images
+        inputs = Views(scales, flip).with_mirrored(images)
         views = []
         for scale in scales:
             logits = self.logits(inputs, False, scales=(scale,))
@@ -344,7 +354,7 @@ def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any
             config.dense_prediction_cell, f'{where}.dense_prediction_cell'
         )
         return {'context': None, 'cell': cell, 'batch_norm_decay': cell.batch_norm_decay}
-    decay = sizes.exact(config.aspp.batch_norm_decay)
+    decay = schema.decimal_number(config.aspp.batch_norm_decay)
     if config.aspp.batch_norm:
         return {'context': aspp.Aspp.from_config(config.aspp), 'batch_norm_decay': decay}
     rates = tuple(config.aspp.atrous_rates)
@@ -356,6 +366,6 @@ def _options(
 ) -> registry.Options:
     """Build the options of the backbone of a config."""
     return registry.Options.from_config(config.backbone, num_steps).but(
-        depth_multiplier=sizes.exact(config.backbone.depth_multiplier),
+        depth_multiplier=schema.decimal_number(config.backbone.depth_multiplier),
         output_stride=config.backbone.output_stride or backbone.output_stride,
     )

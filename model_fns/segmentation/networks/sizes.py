@@ -59,14 +59,6 @@ def same(one: Size, other: Size) -> bool:
     )
 
 
-def exact(value: float) -> float:
-    """Return the decimal number of a config's float32 field: 0.7, not 0.699999988.
-
-    Sizes are rounded down, so the difference could cost a pixel.
-    """
-    return float(f'{value:.7g}')
-
-
 def _scaled_side(side: Side, scale: float) -> Side:
     if scale == 1.0:
         return side

@@ -14,23 +14,21 @@ import numpy as np
 from estimator_lib import errors
 from estimator_lib.data.file_examples import UnusableFileError
 from estimator_lib.drawing.tiling import Tiling
-from model_fns.datasets import (
+from model_fns.datasets import codecs, conversion, image_sources, readers, sources
+from model_fns.datasets.files import image_lists
+from model_fns.datasets.formats import (
     coco,
-    codecs,
-    conversion,
+    csv_tables,
     dota,
     folders,
     hrsc,
-    image_sources,
     instances,
+    labelme,
     masks,
-    readers,
-    sources,
+    panoptic,
     voc,
     yolo,
 )
-from model_fns.datasets.files import image_lists
-from model_fns.datasets.formats import csv_tables, labelme, panoptic
 from protos import input_reader_pb2
 from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_json, mutate_text

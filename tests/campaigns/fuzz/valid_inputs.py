@@ -8,7 +8,8 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
-from model_fns.datasets import codecs, id_pngs, records
+from model_fns.datasets import codecs, records
+from model_fns.datasets.annotations import class_maps
 from model_fns.structures.images import image_header
 
 SIZE = 32
@@ -233,7 +234,7 @@ def example(kind: str, index: int) -> bytes:
         features['image/object/difficult'] = np.array([0, 1])
     else:
         ids = np.random.RandomState(index).randint(0, 3, [SIZE, SIZE])
-        features.update(id_pngs.class_features(ids))
+        features.update(class_maps.class_features(ids))
     return records.serialize(features)
 
 

@@ -1,5 +1,9 @@
 """Questions about the schema."""
 
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
 from estimator_lib.config import field_settings, schema
 from protos import other_names, pipeline_pb2, post_processing_pb2
 
@@ -63,3 +67,8 @@ def test_known_fields_are_wrapped_and_complete():
     text = schema.known_fields('batch_sise', message)
     assert max(map(len, text.splitlines())) <= 100
     assert all(field.name in text for field in message.fields)
+
+
+@given(st.integers(1, 40))
+def test_the_number_that_was_written(twentieths):
+    assert schema.decimal_number(float(np.float32(twentieths / 20))) == twentieths / 20

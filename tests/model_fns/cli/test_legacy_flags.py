@@ -7,7 +7,7 @@ from google.protobuf import text_format
 
 import run_train_eval
 from estimator_lib.config import schema
-from model_fns.cli import legacy_flags
+from model_fns.cli import flag_definitions, legacy_flags
 from protos import pipeline_pb2
 
 PIPELINE = pipeline_pb2.TrainEvalPipelineConfig
@@ -117,7 +117,7 @@ OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize', 'eval_timeout'}
 
 
 def test_flags_that_this_program_has_too_are_its_own():
-    own = set(run_train_eval.define_flags())
+    own = set(flag_definitions.define_flags())
     listed = {name for names in LEGACY.values() for name in names.split()}
     assert listed & own == OF_THIS_PROGRAM_TOO
 
@@ -134,7 +134,7 @@ def test_every_flag_of_the_program_is_answered(program, capsys):
 
 
 def test_no_answer_hides_a_flag_of_this_program():
-    assert not legacy_flags._KNOWN & set(run_train_eval.define_flags())
+    assert not legacy_flags._KNOWN & set(flag_definitions.define_flags())
 
 
 def test_no_flag_is_answered_twice():
@@ -147,7 +147,7 @@ def answers():
 
 
 def test_flags_that_are_named_are_there():
-    known = set(run_train_eval.define_flags())
+    known = set(flag_definitions.define_flags())
     known |= {'num_workers', 'num_ps', 'all'}  # of launch-local and saved_model_cli
     for name, answer in answers().items():
         text = answer.partition(f'  --{name}=7: ')[2]

@@ -6,6 +6,7 @@ import typing
 import pytest
 
 import run_train_eval
+from model_fns.cli import flag_definitions
 from model_fns.cli.run_options import RunOptions
 
 # Flags that `run_train_eval.py` obeys itself.
@@ -15,12 +16,14 @@ OF_HELP_AND_LOG = {
 
 
 def options_of(*arguments):
-    return run_train_eval.run_options(run_train_eval.parse_flags(['run_train_eval.py', *arguments]))
+    return run_train_eval.run_options(
+        flag_definitions.parse_flags(['run_train_eval.py', *arguments])
+    )
 
 
 def test_every_flag_that_a_mode_reads_is_an_option():
     names = {field.name for field in dataclasses.fields(RunOptions)} - {'model_dirs'}
-    assert names == set(run_train_eval.flag_modes()) - OF_HELP_AND_LOG
+    assert names == set(flag_definitions.flag_modes()) - OF_HELP_AND_LOG
 
 
 def test_the_last_model_dir_counts_and_all_are_kept_for_comparisons():

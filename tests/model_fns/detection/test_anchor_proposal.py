@@ -45,13 +45,6 @@ def test_clusters_are_those_of_a_slow_version(count):
     )
 
 
-def test_overlaps_of_sizes():
-    sizes = np.array([[2.0, 8.0], [4.0, 4.0]])
-    np.testing.assert_allclose(
-        anchor_proposal.overlaps(sizes, sizes), [[1.0, 8.0 / 24.0], [8.0 / 24.0, 1.0]]
-    )
-
-
 def test_more_clusters_than_sizes():
     sizes = np.array([[2.0, 8.0], [2.0, 8.0]])
     np.testing.assert_allclose(anchor_proposal.cluster(sizes, 3), [[2.0, 8.0]] * 3)

@@ -1,9 +1,11 @@
 """Views of images: their number, sizes and mirrors."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib import errors
 from model_fns.structures import views
 from protos import eval_pb2
 
@@ -23,6 +25,16 @@ def test_views_of_a_config():
     assert seen.scales == (0.7, 1.0)  # not 0.699999988
     assert (seen.total, seen.scaled) == (4, (0.7,))
     assert views_of('scales: [0.7, 1]').total == 2
+
+
+@pytest.mark.parametrize('scale', ['0', '-0.5', '101'])
+def test_scales_out_of_range_are_refused(scale):
+    with pytest.raises(errors.ConfigError) as caught:
+        views_of(f'scales: [1, {scale}]')
+    assert str(caught.value) == (
+        f'eval_config.test_time_augmentation.scales.1: {scale}; expected more than 0 and at most '
+        '100.'
+    )
 
 
 def test_padding_stays_at_the_right_of_mirrored_images():

@@ -9,6 +9,7 @@ from typing import Callable, Collection, Dict, List, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
@@ -161,7 +162,7 @@ class Extractor:
             ours, whole = (f'{self._network.scope}/{one}/' for one in renamed)
             if name.startswith(ours):
                 return whole + name[len(ours) :]
-        return f'{name}/ExponentialMovingAverage' if self.of_cells else name
+        return f'{name}/{MOVING_AVERAGE}' if self.of_cells else name
 
     def object_rules(self, variables: Sequence[tf.Variable], whole: bool) -> object_paths.Rules:
         """Build the rules of the paths of both stages, see `object_paths`.
@@ -319,6 +320,17 @@ def _below_pyramid(name: str) -> Extractor:
     return Extractor(name, first, pyramid=pyramid.FeaturePyramid())
 
 
+def _below_pyramid_of_convolutions(name: str) -> Extractor:
+    """Build a whole network that both generations have alike, with a pyramid."""
+
+    def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> registry.EndPoints:
+        del stride  # that of each level
+        network = registry.get_network(name, task='detection')
+        return network.features(images, style, registry.Options())
+
+    return Extractor(name, first, pyramid=pyramid.FeaturePyramid())
+
+
 def _end_points(
     name: str, images: tf.Tensor, style: layers.LayerStyle, last: Optional[str] = None
 ) -> registry.EndPoints:
@@ -398,6 +410,9 @@ for _name in general.NETWORKS:
 # These are published without names; the names here are those of the classifiers.
 for _suffix in ('', '_075', '_050', '_025'):
     _name = f'mobilenet_v1{_suffix}'
-    EXTRACTORS.add(
-        f'faster_rcnn_{_name}', Extractor(_name, _network_until(_name, 'Conv2d_11_pointwise'))
-    )
+    _type = f'faster_rcnn_{_name}'
+    EXTRACTORS.add(_type, Extractor(_name, _network_until(_name, 'Conv2d_11_pointwise')))
+    # Not published either; what the pyramid adds is that of the published types with one.
+    _type = generations.with_pyramid(_type)
+    _extractor = dataclasses.replace(_below_pyramid_of_convolutions(_name), type_name=_type)
+    EXTRACTORS.add(_type, _extractor)

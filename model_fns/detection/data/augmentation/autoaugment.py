@@ -23,7 +23,6 @@ from protos import augmentation_pb2
 # (example with a uint8 image, seed, number in [0, 1)) -> example.
 _Operation = Callable[[Example, tf.Tensor, tf.Tensor], Example]
 
-_GRAY = 128
 _TRANSLATION = 4 / 10 * 250  # pixels, of images
 _BOX_TRANSLATION = 120  # pixels, of the content of boxes, times a tenth of the magnitude
 _SHEAR = 2 / 10 * 0.3
@@ -110,7 +109,7 @@ def _cutout(example: Example, seed: tf.Tensor, uniform: tf.Tensor) -> Example:
     center = randomness.integer(place, 0, size - 1)
     first, last = center - _CUTOUT, center + _CUTOUT - 1
     covered = _inside(example[fields.IMAGE], first, last)
-    gray = tf.constant(_GRAY, tf.uint8)
+    gray = tf.constant(frames.GRAY, tf.uint8)
     return {**example, fields.IMAGE: tf.where(covered, gray, example[fields.IMAGE])}
 
 
@@ -149,7 +148,7 @@ def _translate_boxes(
 
     def move(index: tf.Tensor, state: Example) -> Tuple[tf.Tensor, Example]:
         box, rows = corners[index], tf.cast(shift, tf.int32)
-        moved = {fields.IMAGE: _move_content(state[fields.IMAGE], box, rows, _GRAY)}
+        moved = {fields.IMAGE: _move_content(state[fields.IMAGE], box, rows, frames.GRAY)}
         if fields.MASKS in state:
             masks = state[fields.MASKS][..., tf.newaxis]
             moved[fields.MASKS] = _move_content(masks, box, rows, 0)[..., 0]

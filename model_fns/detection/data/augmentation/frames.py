@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import Example
+from model_fns.augmentation.pixels import GRAY as GRAY
 from model_fns.augmentation.pixels import image_size as image_size
 from model_fns.augmentation.pixels import to_float as to_float
 from model_fns.augmentation.pixels import warp as warp
@@ -20,7 +21,6 @@ from model_fns.detection.boxes.family import find_family
 from model_fns.detection.data import examples
 from model_fns.structures import images
 
-_GRAY = 128
 _WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 Flag = Union[bool, tf.Tensor]
@@ -168,7 +168,7 @@ def transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
     back = tf.linalg.inv(matrix)
     origin = -tf.linalg.matvec(back, shift)
     image = example[fields.IMAGE][tf.newaxis]
-    result = {**example, fields.IMAGE: warp(image, back, origin, _GRAY)[0]}
+    result = {**example, fields.IMAGE: warp(image, back, origin, GRAY)[0]}
     if fields.MASKS in example:
         masks = example[fields.MASKS][..., tf.newaxis]
         result[fields.MASKS] = warp(masks, back, origin, 0.0)[..., 0]

@@ -15,7 +15,6 @@ from model_fns.detection.data import examples
 from model_fns.detection.data.augmentation import flips, frames, steps
 from protos import augmentation_pb2
 
-_GRAY = 128.0  # value of pixels from outside of the image
 _WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -81,7 +80,7 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
     back, pixel_center = tf.transpose(matrix), (size - 1.0) / 2.0
     origin = pixel_center - tf.linalg.matvec(back, pixel_center)
     float_image = frames.to_float(image)[tf.newaxis]
-    pixels = frames.warp(float_image, back, origin, _GRAY, 'BILINEAR')[0]
+    pixels = frames.warp(float_image, back, origin, frames.GRAY, 'BILINEAR')[0]
     if image.dtype == tf.uint8:
         pixels = tf.saturate_cast(tf.round(pixels), tf.uint8)
     boxes, family = example[fields.BOXES], find_family(example[fields.BOXES])

@@ -83,41 +83,33 @@ def test_fused_blocks():
     assert found['blocks.1.0.bn2'] == 'EfficientNetV2/stack_1/block_0/project/BatchNorm'
 
 
-def scopes(kind, *modules):
-    return kind.scopes(dict.fromkeys(modules, (8, 4, 1, 1)))
+def scopes(kind, modules):
+    found = kind.scopes(dict.fromkeys(modules, (8, 4, 1, 1)))
+    return {module: found[module] for module in modules}
 
 
 def test_a_convolution_projects_only_without_expansion():
-    found = scopes(
-        mobile.EFFICIENTNET,
-        'blocks.0.0.conv_pw',
-        'blocks.0.0.bn2',
-        'blocks.1.0.conv_pw',
-        'blocks.1.0.bn2',
-        'blocks.1.0.conv_pwl',
-    )
-    assert found['blocks.0.0.conv_pw'] == 'EfficientNet/stack_0/block_0/project'
-    assert found['blocks.0.0.bn2'] == 'EfficientNet/stack_0/block_0/project/BatchNorm'
-    assert found['blocks.1.0.conv_pw'] == 'EfficientNet/stack_1/block_0/expand'
-    assert found['blocks.1.0.bn2'] == 'EfficientNet/stack_1/block_0/depthwise/BatchNorm'
-    assert found['blocks.1.0.conv_pwl'] == 'EfficientNet/stack_1/block_0/project'
-    assert found['bn2'] == 'EfficientNet/top/BatchNorm'
+    expected = {
+        'blocks.0.0.conv_pw': 'EfficientNet/stack_0/block_0/project',
+        'blocks.0.0.bn2': 'EfficientNet/stack_0/block_0/project/BatchNorm',
+        'blocks.1.0.conv_pw': 'EfficientNet/stack_1/block_0/expand',
+        'blocks.1.0.bn2': 'EfficientNet/stack_1/block_0/depthwise/BatchNorm',
+        'blocks.1.0.conv_pwl': 'EfficientNet/stack_1/block_0/project',
+        'bn2': 'EfficientNet/top/BatchNorm',
+    }
+    assert scopes(mobile.EFFICIENTNET, expected) == expected
 
 
 def test_blocks_are_counted_over_all_stages():
-    found = scopes(
-        mobile.MOBILENET_V3,
-        'blocks.0.0.conv_dw',
-        'blocks.1.0.conv_dw',
-        'blocks.1.1.conv_dw',
-        'blocks.10.0.conv_dw',
-        'blocks.11.0.conv',
-    )
-    assert found['blocks.0.0.conv_dw'] == 'MobilenetV3/expanded_conv/depthwise'
-    assert found['blocks.1.1.conv_dw'] == 'MobilenetV3/expanded_conv_2/depthwise'
-    assert found['blocks.10.0.conv_dw'] == 'MobilenetV3/expanded_conv_3/depthwise'
-    assert found['blocks.11.0.conv'] == 'MobilenetV3/Conv_1'
-    assert found['classifier'] == 'MobilenetV3/Logits/Conv2d_1c_1x1'
+    expected = {
+        'blocks.0.0.conv_dw': 'MobilenetV3/expanded_conv/depthwise',
+        'blocks.1.0.conv_dw': 'MobilenetV3/expanded_conv_1/depthwise',
+        'blocks.1.1.conv_dw': 'MobilenetV3/expanded_conv_2/depthwise',
+        'blocks.10.0.conv_dw': 'MobilenetV3/expanded_conv_3/depthwise',
+        'blocks.11.0.conv': 'MobilenetV3/Conv_1',
+        'classifier': 'MobilenetV3/Logits/Conv2d_1c_1x1',
+    }
+    assert scopes(mobile.MOBILENET_V3, expected) == expected
 
 
 @pytest.mark.parametrize('kind', [mobile.EFFICIENTNET, mobile.EFFICIENTNET_V2, mobile.MOBILENET_V3])

@@ -1,13 +1,16 @@
 """Class ids that are drawn of shapes, by hand."""
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from estimator_lib import errors
 from model_fns.datasets import codecs
 from model_fns.datasets.annotations import class_maps
 from model_fns.datasets.annotations.class_maps import Shape
-from model_fns.structures import id_images, images
+from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap, LabelMapItem
 
 HEADER = images.ImageHeader('png', 4, 6)
@@ -52,13 +55,14 @@ def test_crowds_are_ignored_where_no_object_is():
         class_maps.draw(shapes, HEADER, classes)
 
 
-@pytest.mark.parametrize('largest', [3, 300])
-def test_features_hold_the_ids(largest):
-    classes = np.array([[0, largest], [1, 2]])
+@pytest.mark.parametrize('largest, dtype', [(255, np.uint8), (256, np.uint16)])
+def test_classes_have_as_many_bits_as_they_need(largest, dtype):
+    classes = np.array([[0, 1], [2, largest]])
     features = class_maps.class_features(classes)
+    pixels = np.asarray(Image.open(io.BytesIO(features['image/segmentation/class/encoded'])))
+    np.testing.assert_array_equal(pixels, classes)
+    assert pixels.dtype == dtype
     assert features['image/segmentation/class/format'] == 'png'
-    read = id_images.read(features['image/segmentation/class/encoded'])
-    np.testing.assert_array_equal(read, classes)
 
 
 def test_boxes_and_their_pixels():

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.config import schema
 from model_fns.segmentation.networks import network_checks, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
 from tests.model_fns.segmentation import tiny_networks
@@ -111,7 +112,7 @@ def test_a_decoder_refines_nothing_finer_than_itself():
 
 def test_sizes():
     assert sizes.scaled((513, 1025), 0.5) == (257, 513)
-    assert sizes.scaled((129, 11), sizes.exact(0.699999988079071)) == (90, 8)
+    assert sizes.scaled((129, 11), schema.decimal_number(0.699999988079071)) == (90, 8)
     assert sizes.strided((513, 130), 16) == (33, 9)
     assert sizes.same((513, 513), (int('513'), 513))
     assert not sizes.same((513, 513), (513, 512))

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model_fns.segmentation.networks import sizes
 
@@ -50,8 +48,3 @@ def test_the_right_size_adds_no_op():
     with tf.Graph().as_default():
         features = tf.zeros([1, 4, 5, 2])
         assert sizes.resize(features, (4, 5)) is features
-
-
-@given(st.integers(1, 40))
-def test_the_number_that_was_meant(twentieths):
-    assert sizes.exact(float(np.float32(twentieths / 20))) == twentieths / 20

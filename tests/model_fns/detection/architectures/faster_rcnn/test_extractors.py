@@ -127,6 +127,26 @@ def test_a_pyramid_has_maps_of_its_levels_and_layers_of_boxes():
     assert updates == []  # batch_norm_trainable was not asked for
 
 
+def test_a_pyramid_of_mobilenet_has_level_2_too():
+    settings = (
+        'model.faster_rcnn.feature_extractor.type=faster_rcnn_mobilenet_v1_025_fpn_keras',
+        'model.faster_rcnn.feature_extractor.fpn.min_level=2',
+    )
+    text = tiny_two_stage.PYRAMID.format(stages=2)
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    made = extractors.find(config.model.faster_rcnn.feature_extractor, 'here')
+    with tf.Graph().as_default():
+        maps = made.features(tf1.placeholder(tf.float32, [1, 96, 128, 3]), 16, False, False)
+        names = {variable.op.name for variable in tf1.global_variables()}
+    assert [list(one.shape) for one in maps] == [
+        [1, *size, 8] for size in ((24, 32), (12, 16), (6, 8), (3, 4), (2, 2))
+    ]
+    start = 'KerasFirstStageFeatureExtractor/MobilenetV1/'
+    assert all(name.startswith(start) for name in names)
+    assert f'{start}Conv2d_13_pointwise/weights' in names
+    assert f'{start}fpn/projection_4/weights' in names
+
+
 @pytest.mark.parametrize('name', ['resnet_v1_5_18', 'convnext_tiny'])
 def test_networks_of_today_have_a_pyramid_and_keep_their_style(name):
     made = extractors.EXTRACTORS.get(f'faster_rcnn_{name}_fpn_keras')

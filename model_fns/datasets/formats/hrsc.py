@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from estimator_lib import errors
-from model_fns.datasets import records, sources, voc
+from model_fns.datasets import records, sources
+from model_fns.datasets.formats import voc
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images

@@ -1,23 +1,10 @@
 """What masks and instances share; the rest is tested with them, through the command."""
 
 import argparse
-import io
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from model_fns.datasets import id_pngs
-
-
-@pytest.mark.parametrize('largest, dtype', [(255, np.uint8), (256, np.uint16)])
-def test_classes_have_as_many_bits_as_they_need(largest, dtype):
-    classes = np.array([[0, 1], [2, largest]])
-    features = id_pngs.class_features(classes)
-    pixels = np.asarray(Image.open(io.BytesIO(features['image/segmentation/class/encoded'])))
-    np.testing.assert_array_equal(pixels, classes)
-    assert pixels.dtype == dtype
-    assert features['image/segmentation/class/format'] == 'png'
+from model_fns.datasets.annotations import id_pngs
 
 
 def test_long_lists_are_cut():

@@ -12,7 +12,6 @@ import numpy as np
 from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import paired
-from model_fns.datasets.annotations.class_maps import class_features as class_features
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item
 from model_fns.structures import id_images, images

@@ -10,14 +10,13 @@ from typing import List, Optional, Sequence
 
 import numpy as np
 
-from model_fns.datasets import codecs, id_pngs, records, sources
-from model_fns.datasets.annotations import class_maps
+from model_fns.datasets import codecs, records, sources
+from model_fns.datasets.annotations import class_maps, id_pngs
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 
 _NO_INSTANCE = 0
-_IGNORED_CLASS = 255
 
 
 class Instances(id_pngs.IdPngs):
@@ -58,9 +57,9 @@ class Instances(id_pngs.IdPngs):
             is_ignored = ids == self._ignore_label
             ids = np.where(is_ignored, _NO_INSTANCE, ids)
         semantic = np.where(ids != _NO_INSTANCE, class_id, 0)
-        semantic[is_ignored] = _IGNORED_CLASS
+        semantic[is_ignored] = class_maps.IGNORED
         return {
-            **id_pngs.class_features(semantic),
+            **class_maps.class_features(semantic),
             'image/segmentation/instance/encoded': codecs.encode_png(ids.astype(np.uint16)),
             **self._objects(ids, class_id, classes, header),
         }

@@ -9,13 +9,12 @@ import numpy as np
 import tqdm
 
 from estimator_lib import errors
-from model_fns.datasets import id_pngs, records, sources
+from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import class_maps, id_pngs
+from model_fns.datasets.annotations.class_maps import BACKGROUND, IGNORED
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap
-
-BACKGROUND = 0
-IGNORE_LABEL = 255  # value of ignored pixels in records
 
 _BACKGROUND_NAME, _IGNORED_NAME = 'background', 'ignore'
 _NO_CLASSES = (_BACKGROUND_NAME, _IGNORED_NAME)
@@ -42,7 +41,7 @@ class Masks(id_pngs.IdPngs):
         self,
         image_folder: str,
         annotation_folder: str,
-        ignore_label: Optional[int] = IGNORE_LABEL,
+        ignore_label: Optional[int] = IGNORED,
         values: Optional[Mapping[int, str]] = None,
         are_colors: bool = False,
         suffixes: id_pngs.Suffixes = id_pngs.NO_SUFFIXES,
@@ -95,21 +94,18 @@ class Masks(id_pngs.IdPngs):
                 f'the annotation {item.annotation} has the values {self._listed(unknown)}; '
                 f'expected {self._expected(classes)}.'
             )
-        if IGNORE_LABEL in classes.names and (ids == self._ignore_label).any():
-            raise errors.DataError(
-                f'the label map has a class of id {IGNORE_LABEL}, which pixels that count for '
-                'nothing have in records; expected ids below.'
-            )
+        if (ids == self._ignore_label).any():
+            class_maps.check_ignored(classes, 'pixels that count for nothing')
         values, places = np.unique(ids, return_inverse=True)
         classes_of_values = np.array([meanings[value] for value in values.tolist()], np.int32)
-        return id_pngs.class_features(classes_of_values[places].reshape(ids.shape))
+        return class_maps.class_features(classes_of_values[places].reshape(ids.shape))
 
     def _meanings(self, classes: LabelMap) -> Dict[int, int]:
         """Return the class id to write, for each value that may occur."""
-        ignored = {} if self._ignore_label is None else {self._ignore_label: IGNORE_LABEL}
+        ignored = {} if self._ignore_label is None else {self._ignore_label: IGNORED}
         if not self._values:
             return {**{value: value for value in (BACKGROUND, *classes.names)}, **ignored}
-        fixed = {_BACKGROUND_NAME: BACKGROUND, _IGNORED_NAME: IGNORE_LABEL}
+        fixed = {_BACKGROUND_NAME: BACKGROUND, _IGNORED_NAME: IGNORED}
         named = {
             value: fixed[name] if name in fixed else sources.class_id(classes, name)
             for value, name in self._values.items()
@@ -140,7 +136,7 @@ class Masks(id_pngs.IdPngs):
 @sources.SOURCES.register('masks')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.require_annotations(arguments, 'DIR, the folder of the PNG files')
-    label = id_pngs.ignore_label(arguments, IGNORE_LABEL)
+    label = id_pngs.ignore_label(arguments, IGNORED)
     if arguments.mask_values and arguments.mask_colors:
         raise errors.UserError('--mask_values and --mask_colors: expected one of them.')
     values = arguments.mask_colors or arguments.mask_values

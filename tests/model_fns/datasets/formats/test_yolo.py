@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from model_fns.datasets import yolo
+from model_fns.datasets.formats import yolo
 from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
 

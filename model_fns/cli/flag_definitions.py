@@ -1,0 +1,411 @@
+"""Flags of the front door: their definition, and the modes that read them.
+
+It imports no TensorFlow, so that the front door shows its help and refuses bad flags at once.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Sequence
+
+from absl import flags
+
+from estimator_lib import environment, errors
+from model_fns.cli import legacy_flags
+
+FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
+QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
+BATCHES = ('dynamic',)
+SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
+WHICH = ('best', 'latest')
+REPOSITORIES = ('triton',)
+INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
+
+# The help lists the flags under the name of the program, not of this module.
+flags.disclaim_key_flags()
+
+# The flags of each group of modes; `None`: all modes. Other flags are refused.
+_FLAGS_OF_MODES = (
+    (
+        None,
+        'help helpfull helpshort mode model_dir pipeline_config_path config_override set '
+        'num_train_steps logtostderr alsologtostderr verbosity',
+    ),
+    (
+        ('train_and_evaluate', 'evaluate', 'check', 'benchmark'),
+        'sample_1_of_n_eval_examples',
+    ),
+    (
+        ('train_and_evaluate', 'evaluate'),
+        'checkpoint_dir run_once eval_training_data sample_1_of_n_eval_on_train_examples',
+    ),
+    (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
+    (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
+    (('evaluate', 'predict'), 'model_file'),
+    (('evaluate',), 'analyze'),
+    (('export', 'predict'), 'signature_name'),
+    (
+        ('export',),
+        'export_dir format input_type warmup_requests repository quantize '
+        'representative_examples max_detections fast_nms batch suppression',
+    ),
+    (('predict', 'compare'), 'output_dir'),
+    (
+        ('predict',),
+        'saved_model_dir images output_format on_error exif runner runner_options raw '
+        'score_threshold tile overlap whole_image top_k',
+    ),
+    (('check',), 'check_all show_augmented propose_anchors'),
+)
+# Replacements for flags that a mode does not read.
+_INSTEAD = {
+    'checkpoint_path': 'training starts from it with --set train_config.fine_tune_checkpoint={}',
+}
+
+
+def flag_modes() -> Dict[str, Optional[Sequence[str]]]:
+    """Return the modes that read each flag, by its name; None: all modes."""
+    return {name: modes for modes, names in _FLAGS_OF_MODES for name in names.split()}
+
+
+def define_flags() -> flags.FlagValues:
+    """Define the flags of the front door, separate from those of other libraries."""
+    values = flags.FlagValues()
+    _define_config_flags(values)
+    _define_model_flags(values)
+    _define_evaluation_flags(values)
+    _define_export_flags(values)
+    _define_device_flags(values)
+    _define_prediction_flags(values)
+    _define_check_flags(values)
+    _define_logging_flags(values)
+    for name, modes in flag_modes().items():
+        if modes is not None:
+            values[name].help = f'[{", ".join(modes)}] {values[name].help}'
+    return values
+
+
+def _string(values: flags.FlagValues, name: str, text: str) -> None:
+    flags.DEFINE_string(name, None, text, flag_values=values)
+
+
+def _boolean(values: flags.FlagValues, name: str, text: str, default: bool = False) -> None:
+    flags.DEFINE_boolean(name, default, text, flag_values=values)
+
+
+def _integer(
+    values: flags.FlagValues, name: str, text: str, default: Optional[int], least: Optional[int]
+) -> None:
+    flags.DEFINE_integer(name, default, text, lower_bound=least, flag_values=values)
+
+
+def _choice(
+    values: flags.FlagValues, name: str, text: str, known: Sequence[str], default: Optional[str]
+) -> None:
+    flags.DEFINE_enum(name, default, known, text, flag_values=values)
+
+
+def _define_config_flags(values: flags.FlagValues) -> None:
+    """Define the flags of all modes: the mode, the folder and the config."""
+    flags.DEFINE_boolean('help', False, 'Shows this.', short_name='h', flag_values=values)
+    _choice(values, 'mode', 'What to do.', environment.MODES, environment.MODES[0])
+    flags.DEFINE_multi_string(
+        'model_dir',
+        None,
+        'Checkpoints, events, the as-run pipeline.config, exports; --mode=compare: given for each '
+        'run.',
+        flag_values=values,
+    )
+    _string(
+        values,
+        'pipeline_config_path',
+        'The pipeline config: a file, or builtin:NAME for one of the package (builtin: alone lists '
+        'them). Left out: the one saved in model_dir, or beside the checkpoint; to train, else the '
+        'embedded demo.',
+    )
+    flags.DEFINE_multi_string(
+        'config_override',
+        [],
+        'Protobuf text merged over the config; may repeat.',
+        flag_values=values,
+    )
+    flags.DEFINE_multi_string(
+        'set',
+        [],
+        'One field by its path: --set train_config.batch_size=8, or with an index for repeated '
+        'fields: --set eval_input_reader.0.label_map_path=FILE; may repeat.',
+        flag_values=values,
+    )
+    _integer(values, 'num_train_steps', 'Overrides train_config.num_steps.', None, 1)
+
+
+def _define_model_flags(values: flags.FlagValues) -> None:
+    """Define the flags that name a model: a checkpoint, an export or a file."""
+    _string(values, 'checkpoint_path', 'The checkpoint; left out: one of model_dir, see which.')
+    _choice(
+        values,
+        'which',
+        'The checkpoint of model_dir: the latest, or the best that export_config.best has kept; '
+        'left out: the latest, and the log says where the best is another one.',
+        WHICH,
+        None,
+    )
+    _string(
+        values,
+        'model_file',
+        'A .tflite or .onnx file that an export has written, in place of a checkpoint or a '
+        'SavedModel.',
+    )
+    _string(
+        values,
+        'saved_model_dir',
+        'An exported model; left out: the checkpoint of checkpoint_path or model_dir.',
+    )
+    _string(
+        values,
+        'signature_name',
+        'One more name of the signature; or, to predict, the signature to call.',
+    )
+
+
+def _define_evaluation_flags(values: flags.FlagValues) -> None:
+    """Define the flags of evaluations."""
+    _string(
+        values,
+        'checkpoint_dir',
+        'Evaluate the checkpoints of this folder as they come, without training (--mode=evaluate: '
+        'the latest one).',
+    )
+    _boolean(values, 'run_once', 'With checkpoint_dir: evaluate the latest checkpoint, once.')
+    _integer(
+        values,
+        'max_eval_retries',
+        'With checkpoint_dir: number of retries when the evaluation of a checkpoint fails; '
+        '-1: no limit.',
+        0,
+        -1,
+    )
+    _integer(
+        values,
+        'eval_timeout',
+        'With checkpoint_dir: seconds without a new checkpoint after which this ends.',
+        600,
+        1,
+    )
+    _boolean(
+        values,
+        'eval_training_data',
+        'Evaluate on the training examples (as well, or alone with checkpoint_dir).',
+    )
+    text = 'Evaluate on every n-th example.'
+    _integer(values, 'sample_1_of_n_eval_examples', text, 1, 1)
+    _integer(
+        values,
+        'sample_1_of_n_eval_on_train_examples',
+        'With eval_training_data: evaluate on every n-th of them.',
+        5,
+        1,
+    )
+    text = 'Write model_dir/analysis/<step>/report.html: errors by kind, curves, the worst images.'
+    _boolean(values, 'analyze', text)
+
+
+def _define_export_flags(values: flags.FlagValues) -> None:
+    """Define the flags of exports."""
+    _string(values, 'export_dir', 'Where DIR/<timestamp>/ is written.')
+    _choice(
+        values,
+        'format',
+        'Format of the export; all but SavedModels are compared with the network before they '
+        'are kept.',
+        FORMATS,
+        FORMATS[0],
+    )
+    _choice(
+        values,
+        'input_type',
+        'What the server sends; left out: export_config.serving_input.',
+        INPUT_TYPES,
+        None,
+    )
+    _integer(
+        values,
+        'warmup_requests',
+        'Number of requests that TensorFlow Serving makes before it takes others (0 to 1000; needs '
+        'tensorflow-serving-api).',
+        0,
+        0,
+    )
+    _choice(
+        values,
+        'repository',
+        'To onnx: makes export_dir a model in the repository of this server.',
+        REPOSITORIES,
+        None,
+    )
+
+
+def _define_device_flags(values: flags.FlagValues) -> None:
+    """Define the flags of exports for small devices."""
+    _choice(
+        values,
+        'quantize',
+        'To tflite: the arithmetic; left out: none, or int8 where the model was trained for it '
+        '(graph_rewriter).',
+        QUANTIZES,
+        None,
+    )
+    _integer(
+        values,
+        'representative_examples',
+        'To tflite as int8: number of images (of the training, else of the evaluation) for '
+        'measuring the ranges of activations.',
+        100,
+        None,
+    )
+    _integer(
+        values,
+        'max_detections',
+        "To tflite or onnx: rows of a detector's outputs; left out: max_total_detections.",
+        None,
+        1,
+    )
+    _boolean(
+        values, 'fast_nms', 'To tflite or onnx: suppression of all classes of a detector as one.'
+    )
+    _choice(
+        values,
+        'batch',
+        'To onnx: dynamic: any number of images of one size at a time; left out: one image.',
+        BATCHES,
+        None,
+    )
+    _choice(
+        values,
+        'suppression',
+        'To onnx: what ends the file of a detector: its suppression (standard), decoded boxes and '
+        "their scores (none), or the node of TensorRT's plugin (efficient_nms).",
+        SUPPRESSIONS,
+        'standard',
+    )
+
+
+def _define_prediction_flags(values: flags.FlagValues) -> None:
+    """Define the flags of `--mode=predict`."""
+    _string(
+        values,
+        'images',
+        'An image file, a glob, a folder, a text file with a path in each line, or TFRecords; or '
+        'videos.',
+    )
+    _string(
+        values,
+        'output_dir',
+        'Where predictions and pictures, or compare.html, go; --mode=compare: left out: here.',
+    )
+    _choice(
+        values,
+        'output_format',
+        'Of the predictions; yolo, voc: a file of annotations for each image; submission: text '
+        'files as DOTA takes them, of rotated boxes.',
+        ('json', 'coco', 'csv', 'yolo', 'voc', 'submission'),
+        'json',
+    )
+    text = 'For a bad image: list it at the end, or stop.'
+    _choice(values, 'on_error', text, ('skip', 'fail'), 'skip')
+    text = 'Whether images are rotated as their EXIF orientation says.'
+    _choice(values, 'exif', text, ('apply', 'ignore'), 'apply')
+    _string(
+        values,
+        'runner',
+        'Run as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
+        'DataflowRunner, SparkRunner ..',
+    )
+    _string(values, 'runner_options', "Flags of the runner, in quotes: '--direct_num_workers=2'.")
+    _boolean(values, 'raw', "Also write the model's raw outputs.")
+    flags.DEFINE_float(
+        'score_threshold',
+        None,
+        'Least score of results that are written and drawn; left out: '
+        'eval_config.min_score_threshold, else the one with the best F1 in the evaluation of the '
+        'model, else 0.5 (for coco: 0).',
+        lower_bound=0.0,
+        flag_values=values,
+    )
+    text = 'Cut larger images into squares of this side, and merge the results.'
+    _integer(values, 'tile', text, None, 32)
+    text = 'Pixels that two tiles share; objects should not be longer.'
+    _integer(values, 'overlap', text, 200, 0)
+    text = 'With --tile: predict on the whole image too, for objects that fit in no tile.'
+    _boolean(values, 'whole_image', text)
+    text = 'Largest number of detections of an image, or of classes, to write and draw.'
+    _integer(values, 'top_k', text, None, 1)
+
+
+def _define_check_flags(values: flags.FlagValues) -> None:
+    """Define the flags of `--mode=check`."""
+    _boolean(values, 'check_all', 'Every record, not a sample.')
+    _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
+    _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
+
+
+def _define_logging_flags(values: flags.FlagValues) -> None:
+    """Define absl's flags of help and logging, which existing job scripts pass."""
+    for name in ('helpfull', 'helpshort'):
+        _boolean(values, name, 'The same as --help.')
+    for name in ('logtostderr', 'alsologtostderr'):
+        _boolean(values, name, 'The log goes to standard error; it always does.', default=True)
+    flags.DEFINE_integer(
+        'verbosity',
+        0,
+        "What is logged: -2 errors, -1 warnings too, 0 progress too, 1 TensorFlow's lines too.",
+        lower_bound=-3,
+        short_name='v',
+        flag_values=values,
+    )
+
+
+def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
+    """Parse the flags of a command line.
+
+    Raises:
+        errors.UserError: an unknown flag, a value of the wrong kind, an argument that is not a
+            flag, or a flag that the mode does not read.
+    """
+    values = define_flags()
+    try:
+        rest = values(list(arguments))[1:]
+    except flags.UnrecognizedFlagError as error:
+        answer = legacy_flags.answer(arguments[1:])
+        raise errors.UserError(answer or _unusable(error)) from None
+    except flags.Error as error:
+        raise errors.UserError(_unusable(error)) from None
+    if rest:
+        raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
+    for name in ('logtostderr', 'alsologtostderr'):
+        if not values[name].value:
+            raise errors.UserError(
+                f'--no{name}: the log goes to standard error; to have it in a file: 2> FILE.'
+            )
+    _refuse_flags_of_other_modes(values)
+    return values
+
+
+def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
+    for name, modes in flag_modes().items():
+        if modes is None or values.mode in modes or not _is_set(values[name]):
+            continue
+        instead = _INSTEAD.get(name, '').format(values[name].value)
+        raise errors.UserError(
+            f'--{name} is not read by --mode={values.mode}; expected --mode={" or ".join(modes)}'
+            + (f'; {instead}' if instead else '.')
+        )
+
+
+def _is_set(flag: flags.Flag) -> bool:
+    """Return whether a flag is present, without turning it off (`--run_once=false`)."""
+    is_off = flag.value == '' or (not flag.value and flag.value == flag.default)
+    return bool(flag.present) and not is_off
+
+
+def _unusable(error: flags.Error) -> str:
+    return f'{" ".join(str(error).split())} (--help lists the flags)'
