@@ -67,7 +67,7 @@ class Predictor:
         """Return the model's outputs for a batch of images, converted to the form of its input.
 
         Args:
-            images: uint8 [batch, height, width, 3].
+            images: [batch, height, width, channels] of the task's image format.
 
         Returns:
             Arrays by the output's key in the signature.
@@ -139,11 +139,12 @@ def _image_input(signature: Any, path: str) -> Tuple[str, str]:
         f'{key} ({tf.dtypes.as_dtype(info.dtype).name})' for key, info in signature.inputs.items()
     )
     # Inputs of numbers that have defaults may stand beside it.
-    kinds = (tf.uint8.as_datatype_enum, tf.string.as_datatype_enum)
+    numbers = (tf.uint8.as_datatype_enum, tf.float32.as_datatype_enum)
+    kinds = (*numbers, tf.string.as_datatype_enum)
     images = [(key, info) for key, info in signature.inputs.items() if info.dtype in kinds]
     if len(images) == 1 and (len(signature.inputs) == 1 or images[0][0] == serving.INPUT_KEY):
         ((key, only),) = images
-        if only.dtype == tf.uint8.as_datatype_enum:
+        if only.dtype in numbers:
             return only.name, serving.IMAGE_TENSOR
         # Estimators of the published programs call it an example by its key alone.
         is_example = 'example' in only.name or 'example' in key

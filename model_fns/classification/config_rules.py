@@ -45,8 +45,12 @@ def _views(config: PipelineConfig) -> Iterator[Problem]:
     yield from find_build_problems(merged_views.build_views, evaluation, network, size)
 
 
-RULES = config_rules.QUANTIZED + ConfigRules(
-    models=frozenset({'classification'}),
-    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-    problems=(_backbone, _class_weights, _views),
+RULES = (
+    config_rules.QUANTIZED
+    + config_rules.CHANNELS
+    + ConfigRules(
+        models=frozenset({'classification'}),
+        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+        problems=(_backbone, _class_weights, _views),
+    )
 )
