@@ -62,24 +62,17 @@ def _channels(config: PipelineConfig) -> Iterator[Problem]:
                 yield Problem(f'{path}.{name}', f'{len(values)} values for {total} channels.')
             elif values and reader is not deciding and values != list(getattr(deciding, name)):
                 yield Problem(f'{path}.{name}', 'other values than those of the first reader.')
-        is_changed = {
-            'num_additional_channels': reader.num_additional_channels > 0,
-            'image_bits': reader.image_bits > 8,
-        }
-        for name in (name for name, is_set in is_changed.items() if is_set):
-            kind = reader_paths.files_kind(reader)
-            if kind:
-                yield Problem(
-                    f'{path}.{name}',
-                    f'{kind} reads three channels of 8 bits; expected tf_record_input_reader.',
-                )
-        if (
-            reader.num_additional_channels
-            and reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE
-        ):
+        kind = reader_paths.files_kind(reader)
+        if kind and (deciding.num_additional_channels or deciding.image_bits > 8):
             yield Problem(
-                f'{path}.num_additional_channels', 'TF_SEQUENCE_EXAMPLE has none; expected 0.'
+                f'{path}.{kind}',
+                'it reads three channels of 8 bits; num_additional_channels and image_bits need '
+                'tf_record_input_reader.',
             )
+        is_sequence = reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE
+        if deciding.num_additional_channels and is_sequence:
+            text = 'TF_SEQUENCE_EXAMPLE, which has no further channels; expected TF_EXAMPLE.'
+            yield Problem(f'{path}.input_type', text)
 
 
 # Channels beside the colors, and values of more than 8 bits, for all tasks.

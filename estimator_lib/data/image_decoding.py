@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
-from typing import NamedTuple, Optional, Union
+from typing import Optional, Union
 
 import numpy as np
 import tensorflow as tf
 from PIL import Image
+
+from estimator_lib.task_interfaces.image_format import ImageFormat
 
 # First bytes of the supported formats.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
@@ -54,72 +56,53 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     return image
 
 
-class ImageFormat(NamedTuple):
-    """Format of the images of a model.
+def decode_channels(
+    image_format: ImageFormat, encoded: tf.Tensor, further: Optional[tf.Tensor] = None
+) -> tf.Tensor:
+    """Decode all channels of an image: [height, width, channels] of the format's type.
 
-    Attributes:
-        additional: number of channels beside red, green and blue.
-        bits: of the values in PNGs of 16 bits a channel; 8: all images are read as 8 bits.
+    Args:
+        image_format: of the image.
+        encoded: string scalar, the colors.
+        further: string [additional], a gray image for each further channel.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when it runs, where an image does not decode, or their sizes
+            differ.
     """
+    colors = _decode_bits(encoded, 3, image_format.bits)
+    count = image_format.additional
+    if not count:
+        return colors
+    parts = [_decode_bits(part, 1, image_format.bits) for part in tf.unstack(further, count)]
+    size = tf.shape(colors)[:2]
+    same = tf.reduce_all([tf.reduce_all(tf.equal(tf.shape(one)[:2], size)) for one in parts])
+    text = f'{ADDITIONAL_CHANNELS}: a channel differs in size from the image'
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=same, data=[text])]):
+        return tf.concat([tf.identity(colors), *parts], -1)
 
-    additional: int = 0
-    bits: int = 8
 
-    @property
-    def channels(self) -> int:
-        """Number of all channels."""
-        return 3 + self.additional
+def _decode_bits(encoded: tf.Tensor, channels: int, bits: int) -> tf.Tensor:
+    """Decode an image; with more than 8 bits, to float32 in [0, 255]."""
+    if bits == 8:
+        return decode_image(encoded, channels)
+    padded = tf.strings.join([tf.strings.substr(encoded, 0, _HEADER_BYTES), bytes(_HEADER_BYTES)])
+    header = tf.io.decode_raw(padded, tf.uint8)[:_HEADER_BYTES]
+    signature = np.frombuffer(SIGNATURES['PNG'], np.uint8)
+    is_png = tf.reduce_all(tf.equal(header[: len(signature)], signature))
 
-    @property
-    def dtype(self) -> tf.DType:
-        """Type of pixels from 0 to 255: uint8, or float32 where they have fractions."""
-        return tf.uint8 if self.bits == 8 else tf.float32
-
-    def decode(self, encoded: tf.Tensor, further: Optional[tf.Tensor] = None) -> tf.Tensor:
-        """Decode an image: [height, width, channels] of `dtype`.
-
-        Args:
-            encoded: string scalar, the colors.
-            further: string [additional], a gray image for each further channel.
-
-        Raises:
-            tf.errors.InvalidArgumentError: when it runs, where an image does not decode, or their
-                sizes differ.
-        """
-        colors = self._decode_one(encoded, 3)
-        if not self.additional:
-            return colors
-        parts = [self._decode_one(part, 1) for part in tf.unstack(further, self.additional)]
-        size = tf.shape(colors)[:2]
-        same = tf.reduce_all([tf.reduce_all(tf.equal(tf.shape(one)[:2], size)) for one in parts])
-        text = f'{ADDITIONAL_CHANNELS}: a channel differs in size from the image'
-        with tf.control_dependencies([tf.raw_ops.Assert(condition=same, data=[text])]):
-            return tf.concat([tf.identity(colors), *parts], -1)
-
-    def _decode_one(self, encoded: tf.Tensor, channels: int) -> tf.Tensor:
-        if self.bits == 8:
-            return decode_image(encoded, channels)
-        padded = tf.strings.join(
-            [tf.strings.substr(encoded, 0, _HEADER_BYTES), bytes(_HEADER_BYTES)]
-        )
-        header = tf.io.decode_raw(padded, tf.uint8)[:_HEADER_BYTES]
-        signature = np.frombuffer(SIGNATURES['PNG'], np.uint8)
-        is_png = tf.reduce_all(tf.equal(header[: len(signature)], signature))
-        image = tf.cond(
-            is_png & tf.equal(header[_PNG_DEPTH_AT], 16),
-            lambda: self._decode_deep(encoded, channels),
-            lambda: tf.cast(decode_image(encoded, channels), tf.float32),
-        )
-        image.set_shape([None, None, channels])
-        return image
-
-    def _decode_deep(self, encoded: tf.Tensor, channels: int) -> tf.Tensor:
+    def decode_deep() -> tf.Tensor:
         values = tf.io.decode_png(encoded, channels=channels, dtype=tf.uint16)
-        scaled = tf.cast(values, tf.float32) * np.float32(255.0 / (2**self.bits - 1))
+        scaled = tf.cast(values, tf.float32) * np.float32(255.0 / (2**bits - 1))
         return tf.minimum(scaled, 255.0)
 
-
-COLOR = ImageFormat()
+    image = tf.cond(
+        is_png & tf.equal(header[_PNG_DEPTH_AT], 16),
+        decode_deep,
+        lambda: tf.cast(decode_image(encoded, channels), tf.float32),
+    )
+    image.set_shape([None, None, channels])
+    return image
 
 
 def limit_pixels(

@@ -14,11 +14,10 @@ from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_lib import environment, errors
-from estimator_lib.data import image_decoding
-from estimator_lib.data.image_decoding import ImageFormat
 from estimator_lib.export import artifacts, export_folders, freezing, inference_graph, serving
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.writers import Source, Writer
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 
 tf1 = tf.compat.v1
 
@@ -188,9 +187,7 @@ def check_warmup(count: int) -> None:
         )
 
 
-def write_warmup(
-    path: str, kind: str, count: int, image_format: ImageFormat = image_decoding.COLOR
-) -> None:
+def write_warmup(path: str, kind: str, count: int, image_format: ImageFormat = COLOR) -> None:
     """Write requests that TensorFlow Serving makes to a model, with an image of noise each.
 
     Args:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Dict, Mapping, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS, decode_channels
 from estimator_lib.drawing import visualization
 from estimator_lib.task import Features, Task, Tensors
 from protos import export_pb2
@@ -113,7 +114,8 @@ def image_placeholder(task: Task) -> tf.Tensor:
 
 def _encoded_images(task: Task) -> Tuple[tf.Tensor, Features]:
     encoded = tf1.placeholder(tf.string, [None], ENCODED_IMAGE_STRING_TENSOR)
-    return encoded, _features_of_encoded(task, encoded, task.image_format.decode)
+    decode = functools.partial(decode_channels, task.image_format)
+    return encoded, _features_of_encoded(task, encoded, decode)
 
 
 def _examples(task: Task) -> Tuple[tf.Tensor, Features]:
@@ -122,12 +124,13 @@ def _examples(task: Task) -> Tuple[tf.Tensor, Features]:
     keys = {ENCODED_IMAGE: tf.io.FixedLenFeature([], tf.string)}
     if not further:
         parsed = tf.io.parse_example(serialized, keys)[ENCODED_IMAGE]
-        return serialized, _features_of_encoded(task, parsed, task.image_format.decode)
+        decode = functools.partial(decode_channels, task.image_format)
+        return serialized, _features_of_encoded(task, parsed, decode)
     keys[ADDITIONAL_CHANNELS] = tf.io.FixedLenFeature([further], tf.string)
     parts = tf.io.parse_example(serialized, keys)
     files = tf.concat([parts[ENCODED_IMAGE][:, tf.newaxis], parts[ADDITIONAL_CHANNELS]], 1)
     return serialized, _features_of_encoded(
-        task, files, lambda one: task.image_format.decode(one[0], one[1:])
+        task, files, lambda one: decode_channels(task.image_format, one[0], one[1:])
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple, TypeVar
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data import image_decoding
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from estimator_lib.task_interfaces.named import Named
 from estimator_lib.task_interfaces.tensors import Features, Tensors
 
@@ -25,7 +25,7 @@ class Deployment(Named):
         image_format: format of the images that a server receives.
     """
 
-    image_format: image_decoding.ImageFormat = image_decoding.COLOR
+    image_format: ImageFormat = COLOR
 
     @abc.abstractmethod
     def serving_features(self, images: tf.Tensor) -> Features:

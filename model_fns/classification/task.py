@@ -147,11 +147,6 @@ class ClassificationTask(Task):
         _check_size(network, size)
         image_channels = channels.from_config(config)
         is_gray = model.use_grayscale or network.image_channels == 1
-        if is_gray and image_channels.has_more:
-            raise errors.ConfigError(
-                'train_input_reader.num_additional_channels: the network takes gray images '
-                '(use_grayscale, or its own form); expected 0.'
-            )
         return cls(
             network,
             model.num_classes,

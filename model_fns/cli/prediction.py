@@ -10,9 +10,9 @@ from typing import Optional, Sequence
 from estimator_lib import errors
 from estimator_lib.commands import predict
 from estimator_lib.config import validation
-from estimator_lib.data import image_decoding
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.task import AS_CONFIGURED, Shown
+from estimator_lib.task_interfaces.image_format import COLOR
 from model_fns.cli import chosen_models, video_prediction
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
@@ -36,7 +36,7 @@ def predict_files(options: RunOptions) -> None:
         images.MAX_PIXELS if source.config is None else validation.pixel_limit(source.config)
     )
     decoding = options.exif == 'apply', max_pixels
-    image_format = image_decoding.COLOR if task is None else task.image_format
+    image_format = COLOR if task is None else task.image_format
     sources = image_sources.find_images(options.images, *decoding, image_format)
     sources.refuse_overwriting(options.output_dir)
     worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)

@@ -19,8 +19,9 @@ from google.protobuf import message
 from estimator_lib import errors
 from estimator_lib.commands.inference import Image
 from estimator_lib.data import image_decoding, records
-from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS, ImageFormat
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
 from estimator_lib.export.serving import ENCODED_IMAGE
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from model_fns.datasets import image_files
 from model_fns.datasets.files import folder_files, videos
 
@@ -144,7 +145,7 @@ def find_images(
     pattern: str,
     apply_exif: bool = True,
     max_pixels: Optional[int] = None,
-    image_format: ImageFormat = image_decoding.COLOR,
+    image_format: ImageFormat = COLOR,
 ) -> Images:
     """Find the images that `--images` names.
 
@@ -185,14 +186,14 @@ class Decoder:
         self,
         apply_exif: bool = True,
         max_pixels: Optional[int] = None,
-        image_format: ImageFormat = image_decoding.COLOR,
+        image_format: ImageFormat = COLOR,
     ):
         self._apply_exif = apply_exif
         self._max_pixels = max_pixels
         self._format = image_format
         with tf.Graph().as_default() as graph:
             inputs = tf1.placeholder(tf.string, []), tf1.placeholder(tf.string, [None])
-            image = image_format.decode(*inputs)
+            image = image_decoding.decode_channels(image_format, *inputs)
             self._run = tf1.Session(graph=graph).make_callable(image, list(inputs))
 
     def __call__(self, encoded: bytes, name: str, further: Sequence[bytes] = ()) -> np.ndarray:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from model_fns.structures import images
 from protos import pipeline_pb2
 
@@ -33,7 +34,7 @@ class Channels:
         deviations: standard deviation of each channel, or empty: 1.
     """
 
-    format: image_decoding.ImageFormat = image_decoding.COLOR
+    format: ImageFormat = COLOR
     means: Tuple[float, ...] = ()
     deviations: Tuple[float, ...] = ()
 
@@ -69,7 +70,7 @@ class Channels:
         if self.has_more:
             parts = tf.unstack(parsed[KEY])
             further = tf.stack([images.limit_pixels(part, max_pixels, KEY) for part in parts])
-        return self.format.decode(encoded, further)
+        return image_decoding.decode_channels(self.format, encoded, further)
 
     def normalize(self, pixels: tf.Tensor, of_colors: Change) -> tf.Tensor:
         """Normalize pixels for a network.
@@ -143,7 +144,7 @@ def from_config(config: pipeline_pb2.TrainEvalPipelineConfig) -> Channels:
     if config.eval_input_reader and not config.HasField('train_input_reader'):
         reader = config.eval_input_reader[0]
     return Channels(
-        image_decoding.ImageFormat(reader.num_additional_channels, reader.image_bits),
+        ImageFormat(reader.num_additional_channels, reader.image_bits),
         tuple(reader.channel_means),
         tuple(reader.channel_deviations),
     )
