@@ -11,7 +11,7 @@ from estimator_lib import errors
 from estimator_lib.data import record_streams
 from estimator_lib.data.reading import create_sequences
 from estimator_lib.data.record_sources import Source, input_files
-from estimator_lib.export.deployable import Deployable
+from estimator_lib.export.deployable import Deployable, content
 from estimator_lib.task import IMAGE, Task
 from protos import pipeline_pb2
 
@@ -77,8 +77,13 @@ def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> 
     with tf.Graph().as_default(), tf1.Session() as session:
         channels = task.image_format.channels
         served = tf1.placeholder(task.image_format.dtype, [1, None, None, channels])
-        result = deployable.pixels(task.serving_features(served))
-        return [session.run(result, {served: image[np.newaxis]}) for image in images]
+        features = task.serving_features(served)
+        fetched = {'pixels': deployable.pixels(features)}
+        sizes = deployable.content_sizes(features)
+        if sizes is not None:
+            fetched['sizes'] = sizes
+        found = [session.run(fetched, {served: image[np.newaxis]}) for image in images]
+    return [one for each in found for one in content(each['pixels'], each.get('sizes'))]
 
 
 def _readers(

@@ -62,7 +62,7 @@ def test_channels_are_cut_into_tiles(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'spoil, expected',
+    'damage, expected',
     [
         (lambda folder: (folder / 'near' / 'a.png').unlink(), 'has 0 images called a; expected'),
         (
@@ -79,9 +79,9 @@ def test_channels_are_cut_into_tiles(tmp_path):
         ),
     ],
 )
-def test_bad_channels_get_one_sentence(tmp_path, capsys, spoil, expected):
+def test_bad_channels_get_one_sentence(tmp_path, capsys, damage, expected):
     write(tmp_path)
-    spoil(tmp_path)
+    damage(tmp_path)
     assert convert(tmp_path) == 2
     said = capsys.readouterr().err
     assert '--additional_channels: ' in said and expected in said and 'Traceback' not in said
