@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 
 from estimator_lib import config as config_lib
-from estimator_lib import errors
-from estimator_lib.export import formats
-from estimator_lib.export.writers import Source
 from model_fns import build_task
 from model_fns.detection import fields
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
@@ -184,45 +181,3 @@ def test_detectors_whose_files_take_any_number_of_images(family, tmp_path):
     assert {entry.domain for entry in model.opset_import} <= {'', 'ai.onnx.ml'}
     loops = {'Loop', 'If', 'Scan'} & {node.op_type for node in model.graph.node}
     assert loops == ({'Loop'} if 'rotated' in family else set())
-
-
-@writes
-def test_boxes_and_scores_without_suppression(tmp_path):
-    trained = of_detection.model(of_detection.config_of(resizer=of_detection.PADDED), tmp_path)
-    served, deployed = tiny_deployed.Served(trained[0], trained[2]), tiny_deployed.Deployed(
-        *trained, tmp_path, format_name='onnx', suppression='none'
-    )  # fmt: skip
-    (image,) = tiny_deployed.images(1, 40, 64)
-    expected, found = served(image), deployed.file.run(deployed.pixels(image))
-    raw = expected[fields.RAW_DETECTION_BOXES] * [64 / 40, 1, 64 / 40, 1]  # of the padded input
-    np.testing.assert_allclose(found[fields.RAW_DETECTION_BOXES][:, :, 0], raw, **CLOSE)
-    scores = expected[fields.RAW_DETECTION_SCORES]
-    np.testing.assert_allclose(found[fields.RAW_DETECTION_SCORES], scores[..., -2:], **CLOSE)
-
-
-@writes
-def test_the_node_of_a_plugin_follows_boxes_and_scores(tmp_path):
-    task, config, checkpoint = made(two_stage(tiny_two_stage.MODEL), tmp_path)
-    writer = formats.create_writer('onnx', {}, {'suppression': 'efficient_nms'})
-    source = Source(task, config, checkpoint)
-    model = writer.build(source)
-    writer.write(model, source, str(tmp_path))
-    about = writer.verify(model, source, str(tmp_path))
-    assert about['agreement']['outputs'] == {
-        fields.RAW_DETECTION_BOXES: 1.0,
-        fields.RAW_DETECTION_SCORES: 1.0,
-    }
-    assert about['outputs'][fields.DETECTION_BOXES]['shape'] == [1, 6, 4]
-
-    import onnx
-
-    written = onnx.load(str(tmp_path / 'model.onnx'))
-    onnx.checker.check_model(written)
-    node = written.graph.node[-1]
-    assert (node.op_type, node.domain) == ('EfficientNMS_TRT', 'TRT')
-    values = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
-    assert values['score_threshold'] == pytest.approx(0.01)
-    assert values['iou_threshold'] == 0.5
-    assert (values['max_output_boxes'], values['background_class']) == (6, -1)
-    with pytest.raises(errors.UserError, match='cannot be run by onnxruntime'):
-        writer.load(str(tmp_path / 'model.onnx'))

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import run_train_eval
-from estimator_lib.export import formats, serving
+from estimator_lib.export import formats, onnx_files, serving
 from model_fns.cli import flag_definitions
+from model_fns.detection import file_forms
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -27,6 +28,8 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert list(flag_definitions.FORMATS) == list(formats.WRITERS)
     writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
     assert set(flag_definitions.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
+    assert set(flag_definitions.SUPPRESSIONS) == set(file_forms.KINDS)
+    assert set(flag_definitions.BATCHES) == {onnx_files.DYNAMIC}
     assert set(flag_definitions.INPUT_TYPES) == set(serving.SERVING_INPUTS)
     modes = flag_definitions.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
@@ -70,6 +73,7 @@ MODES = (
 VALUES_AND_MODES = """
 alsologtostderr=true
 analyze=true                              __x_____
+batch=dynamic                             ___x____
 check_all=true                            _____x__
 checkpoint_dir=a                          x_x_____
 checkpoint_path=a                         __xxx_x_
@@ -111,6 +115,7 @@ score_threshold=0                         ____x___
 set=a=1
 show_augmented=9                          _____x__
 signature_name=a                          ___xx___
+suppression=none                          ___x____
 tile=64                                   ____x___
 top_k=1                                   ____x___
 verbosity=1
