@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import abc
 import enum
+from types import MappingProxyType
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -38,6 +39,26 @@ class Ops(enum.Enum):
 
     CORE = 'core'
     TFLITE = 'tflite'
+
+
+class Content(enum.Enum):
+    """Content of an output, for programs that know nothing of this project.
+
+    A value is the name by which MediaPipe Tasks look for the output; empty: by no name.
+
+    Attributes:
+        CLASS_SCORES: a score of each class, in the last axis.
+        BOXES: rows of ymin, xmin, ymax, xmax, normalized to the input.
+        CLASS_NUMBERS: the class of each box, from 0.
+        BOX_SCORES: the score of each box.
+        COUNT: the number of boxes.
+    """
+
+    CLASS_SCORES = ''
+    BOXES = 'location'
+    CLASS_NUMBERS = 'category'
+    BOX_SCORES = 'score'
+    COUNT = 'number of detections'
 
 
 class PluginNode(NamedTuple):
@@ -64,10 +85,13 @@ class Deployable(abc.ABC):
     Attributes:
         input_shape: (height, width, channels) of the image; None for a side that may be any.
         meanings: what each output of the file is, by its name: for people who read `export.json`.
+        contents: content of the outputs that other programs know, by name, in the order in which
+            they expect them; further outputs follow these.
     """
 
     input_shape: Tuple[Optional[int], Optional[int], int]
     meanings: Mapping[str, str]
+    contents: Mapping[str, Content] = MappingProxyType({})
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:

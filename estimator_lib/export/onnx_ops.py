@@ -26,7 +26,7 @@ _CROPS_OPSET = 16
 
 def handlers() -> Mapping[str, Tuple[_Handler, List[Any]]]:
     """Return the conversions by op, as tf2onnx takes them."""
-    resizes = {name: (_resize, []) for name in _RESIZES}
+    resizes: Dict[str, Tuple[_Handler, List[Any]]] = {name: (_resize, []) for name in _RESIZES}
     return {
         **resizes,
         _CROPS: (_crop, []),

@@ -17,6 +17,7 @@ QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
 BATCHES = ('dynamic',)
 SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
 WHICH = ('best', 'latest')
+REPOSITORIES = ('triton',)
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 # The help lists the flags under the name of the program, not of this module.
@@ -44,8 +45,8 @@ _FLAGS_OF_MODES = (
     (('export', 'predict'), 'signature_name'),
     (
         ('export',),
-        'export_dir format input_type warmup_requests quantize representative_examples '
-        'max_detections fast_nms batch suppression',
+        'export_dir format input_type warmup_requests repository quantize '
+        'representative_examples max_detections fast_nms batch suppression',
     ),
     (('predict', 'compare'), 'output_dir'),
     (
@@ -233,6 +234,13 @@ def _define_export_flags(values: flags.FlagValues) -> None:
         'tensorflow-serving-api).',
         0,
         0,
+    )
+    _choice(
+        values,
+        'repository',
+        'To onnx: makes export_dir a model in the repository of this server.',
+        REPOSITORIES,
+        None,
     )
 
 

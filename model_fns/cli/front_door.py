@@ -16,9 +16,10 @@ from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
+from estimator_lib.export.metadata import triton
 from estimator_lib.hooks import preemption
 from model_fns import build_task, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
+from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
 
@@ -51,6 +52,7 @@ def run(options: RunOptions) -> None:
     if options.pipeline_config_path == builtin_configs.PREFIX:
         print('\n'.join(builtin_configs.list_lines()))
         return
+    options = platforms.with_defaults(options, os.environ)
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', getattr(options, name))
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
@@ -169,6 +171,8 @@ def _watch_checkpoints(options: RunOptions) -> None:
 def _export(options: RunOptions) -> None:
     if not options.model_dir and not options.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
+    if options.repository:
+        triton.check(options.format)
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     options.require('export_dir')
@@ -178,7 +182,10 @@ def _export(options: RunOptions) -> None:
         _changed(options, formats.option_names()),
         _changed(options, _TASK_OPTIONS),
     )
-    print(exporting.export(task, config, checkpoint, options.export_dir, writer))
+    path = exporting.export(task, config, checkpoint, options.export_dir, writer)
+    if options.repository:
+        log.info('config of the model for Triton: %s', triton.write_config(path))
+    print(path)
 
 
 def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:

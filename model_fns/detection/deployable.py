@@ -24,6 +24,12 @@ _MEANINGS = {
     fields.DETECTION_SCORES: 'from 0 to 1',
     fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
 }
+CONTENTS = {
+    fields.DETECTION_BOXES: interface.Content.BOXES,
+    fields.DETECTION_CLASSES: interface.Content.CLASS_NUMBERS,
+    fields.DETECTION_SCORES: interface.Content.BOX_SCORES,
+    fields.NUM_DETECTIONS: interface.Content.COUNT,
+}
 
 
 class SingleShotDeployable(interface.Deployable):
@@ -46,7 +52,7 @@ class SingleShotDeployable(interface.Deployable):
         drops_empty: bool,
     ):
         self.input_shape = (*model.resizer.static_size, 3)  # the network's graph makes colors gray
-        self.meanings = _MEANINGS
+        self.meanings, self.contents = _MEANINGS, CONTENTS
         self._model = model
         self._converter = converter
         self._rules = rules

@@ -65,6 +65,7 @@ class UnsuppressedDeployable(whole_deployable.WholeDeployable):
     def __init__(self, model: detector.Detector, find: Find, rules: Optional[suppression.Rules]):
         super().__init__(model)
         self.meanings = _RAW_MEANINGS if rules is None else _MEANINGS
+        self.contents = {}
         self._find = find
         self._rules = rules
 

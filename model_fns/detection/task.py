@@ -301,8 +301,9 @@ class DetectionTask(Task):
     def merge_tiles(
         self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]
     ) -> Optional[Arrays]:
-        """Merge the detections of tiles; None for models with masks or keypoints."""
-        return None if self._model.outputs else merging.merge(tiles, size)
+        """Merge the detections of tiles, with their masks; None for models with keypoints."""
+        has_keypoints = fields.DETECTION_KEYPOINTS in self._model.outputs
+        return None if has_keypoints else merging.merge(tiles, size)
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Resize each image to the network's input size."""

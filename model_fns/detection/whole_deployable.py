@@ -16,7 +16,7 @@ from estimator_lib import errors
 from estimator_lib.export import deployable as interface
 from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
-from model_fns.detection import detector, fields, file_agreement
+from model_fns.detection import deployable, detector, fields, file_agreement
 from model_fns.detection.detections import masks, post_processing, suppression
 from model_fns.structures import label_map as label_maps
 
@@ -52,6 +52,9 @@ class WholeDeployable(interface.Deployable):
         if fields.DETECTION_KEYPOINTS in further:
             further |= {fields.DETECTION_KEYPOINT_SCORES}
         self.meanings = {name: _MEANINGS[name] for name in (boxes, *_ALWAYS, *sorted(further))}
+        self.contents = {
+            name: content for name, content in deployable.CONTENTS.items() if name in self.meanings
+        }
 
     def pixels(self, features: Features) -> tf.Tensor:
         """Return the resized images."""
@@ -136,11 +139,8 @@ def check(
     """
     unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
-    if ops is not Ops.CORE:
-        raise errors.ConfigError(
-            f'{model.where}: such a detector has no place in a TFLite file; expected a '
-            'single-shot detector of axis-aligned boxes (model.ssd), or --format=onnx.'
-        )
+    if ops is Ops.TFLITE:
+        _check_tflite(model, rules)
     if rules is None and options.get('fast_nms'):
         interface.refuse_options({'fast_nms': True}, f'{model.where} has no post_processing')
     if model.side_inputs:
@@ -152,6 +152,22 @@ def check(
         raise errors.ConfigError(
             f'{model.where}: soft_nms_sigma: {rules.soft_sigma:g}: files for small devices have no '
             'soft NMS; expected 0, or --format=saved_model.'
+        )
+
+
+def _check_tflite(model: detector.Detector, rules: Optional[suppression.Rules]) -> None:
+    """Refuse what TFLite has no op for, and images of several sizes."""
+    if rules is not None:
+        raise errors.ConfigError(
+            f'{model.where}: such a detector has no place in a TFLite file, whose only suppression '
+            'by class is that of single-shot detectors; expected a single-shot detector of '
+            'axis-aligned boxes (model.ssd), a CenterNet without post_processing, or '
+            '--format=onnx.'
+        )
+    if model.resizer.pads or model.resizer.static_size is None:
+        raise errors.ConfigError(
+            f'{model.where}.image_resizer: a TFLite file takes images of one size, without '
+            'padding; expected fixed_shape_resizer, or --format=onnx.'
         )
 
 

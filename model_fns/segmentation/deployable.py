@@ -42,6 +42,7 @@ class SegmentationDeployable(interface.Deployable):
     ):
         self.input_shape = (*size, 3)
         self.meanings = {name: _MEANINGS[name] for name in heads}
+        self.contents = {fields.SEMANTIC_PROBABILITIES: interface.Content.CLASS_SCORES}
         self._infer = infer
         self._postprocess = postprocess
         self._mean_pixel = tuple(mean_pixel)

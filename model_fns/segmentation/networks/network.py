@@ -142,6 +142,14 @@ class SegmentationNetwork:
         """Return the names in `fields` of the outputs of `infer`."""
         return inference.output_names(self.heads)
 
+    def as_exported(self, export: segmentation_pb2.SegmentationExport) -> SegmentationNetwork:
+        """Return the network at the output stride of exports, if the config has one."""
+        if not export.output_stride:
+            return self
+        return self.change_output_stride(
+            export.output_stride, tuple(export.atrous_rates), 'model.segmentation.export'
+        )
+
     def change_output_stride(
         self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
     ) -> SegmentationNetwork:

@@ -104,6 +104,7 @@ pipeline_config_path=a
 propose_anchors=true                      _____x__
 quantize=none                             ___x____
 raw=true                                  ____x___
+repository=triton                         ___x____
 representative_examples=7                 ___x____
 run_once=true                             x_x_____
 runner=a                                  ____x___

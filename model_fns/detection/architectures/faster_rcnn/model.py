@@ -26,7 +26,6 @@ from model_fns.detection.networks import object_paths
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
-MASK_LOSS = 'BoxClassifierLoss/mask_loss'
 
 # Coder of axis-aligned boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
@@ -65,10 +64,9 @@ class FasterRcnnModel(detector.Detector):
         self.resizer = resizer
         self.tells_classes = second is not None
         self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
-        if second is not None and second.masks is not None:
-            self.loss_names = (*self.loss_names, MASK_LOSS)
-            reframed = second.outputs & {fields.REFRAMED_MASKS}
-            self.outputs = frozenset([fields.DETECTION_MASKS, *reframed])
+        if second is not None and second.third is not None:
+            self.loss_names = (*self.loss_names, *second.third.loss_names)
+            self.outputs = second.third.outputs | (second.outputs & {fields.REFRAMED_MASKS})
         if second is not None and second.context is not None:
             self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
         self._backbone = backbone
@@ -120,8 +118,10 @@ class FasterRcnnModel(detector.Detector):
             if not is_training and self._second.looks_again:
                 windows = _windows(images, true_shapes)
                 predictions.update(self._final_boxes(images, features, predictions, windows))
-            elif self._second.masks:
-                predictions.update(self._masks_of_proposals(images, predictions, groundtruth))
+            elif self._second.third is not None:
+                predictions.update(
+                    self._instances_of_proposals(images, features, predictions, groundtruth)
+                )
         return predictions
 
     def losses(
@@ -149,15 +149,10 @@ class FasterRcnnModel(detector.Detector):
                 groundtruth,
             )
             values.update(zip(BOX_LOSSES, box_losses))
-            if self._second.masks is not None:
-                boxes = predictions[fields.MASK_BOXES]
-                values[MASK_LOSS] = self._second.masks.loss(
-                    predictions[fields.MASK_LOGITS],
-                    predictions[fields.MASK_ROWS],
-                    boxes,
-                    self._second.losses.targets(boxes, groundtruth),
-                    groundtruth,
-                )
+            if self._second.third is not None:
+                boxes = predictions[fields.INSTANCE_BOXES]
+                assigned = self._second.losses.targets(boxes, groundtruth)
+                values.update(self._second.third.losses(predictions, assigned, groundtruth))
         return values
 
     def postprocess(
@@ -193,7 +188,7 @@ class FasterRcnnModel(detector.Detector):
         model._first = dataclasses.replace(self._first, rules=rules)
         if self._second is None:
             return file_forms.build(model, ops, options, rules)
-        find = None if self._second.masks else model._candidates
+        find = None if self._second.third is not None else model._candidates
         return file_forms.build(model, ops, options, post_processor.rules, find)
 
     def _candidates(
@@ -238,9 +233,10 @@ class FasterRcnnModel(detector.Detector):
 
     def _enlarged_layer(self) -> Optional[int]:
         """Return the number of the mask convolution on enlarged features; None: there is none."""
-        if self._second is None or self._second.masks is None:
+        third = None if self._second is None else self._second.third
+        if third is None or third.masks is None:
             return None
-        head = self._second.masks.build_head(False)
+        head = third.masks.build_head(False)
         return head.num_layers - 1 if head.enlarges_late else None
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
@@ -352,10 +348,10 @@ class FasterRcnnModel(detector.Detector):
 
         The network does not run for these rows, as images may have fewer proposals than rows.
         """
-        _, count, size = proposals.boxes.shape
+        count = proposals.boxes.shape[1]
         marks = tf.sequence_mask(proposals.counts, count)
         rows = third_stage.true_rows(marks)
-        boxes = tf.gather(tf.reshape(proposals.boxes, [-1, size]), rows)
+        boxes = third_stage.take_rows(proposals.boxes, rows)
         crops = self._second.crops.crop_rows(features, boxes, rows // count, sides)
         box_features = self._backbone.box_features(crops, is_training=False)
         codes, logits = self._second.build_head(False).predict(box_features)
@@ -364,28 +360,31 @@ class FasterRcnnModel(detector.Detector):
             fields.CLASS_LOGITS: third_stage.spread(logits, rows, marks),
         }
 
-    def _masks_of_proposals(
+    def _instances_of_proposals(
         self,
         images: tf.Tensor,
+        features: Sequence[tf.Tensor],
         predictions: Dict[str, tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
     ) -> Dict[str, tf.Tensor]:
-        """Compute logits of the masks of proposals that hold an object.
+        """Compute logits of masks and keypoints of the proposals that hold an object.
 
-        All proposals have masks if batch norm uses their statistics.
+        All proposals have them if batch norm uses their statistics.
         """
-        head = self._second.masks.build_head(True)
+        third = self._second.third
         boxes = predictions[fields.PROPOSAL_BOXES]
         marks = tf.fill(tf.shape(boxes)[:2], True)
-        if groundtruth is not None and head.is_by_row:
+        if groundtruth is not None and third.is_by_row:
             absolute = self._to_pixels(groundtruth, images)
             marks = self._second.losses.targets(boxes, absolute).matches >= 0
         rows = third_stage.true_rows(marks)
-        return {
-            fields.MASK_BOXES: boxes,
-            fields.MASK_ROWS: rows,
-            fields.MASK_LOGITS: head.predict(tf.gather(predictions[fields.BOX_FEATURES], rows)),
-        }
+        if third.crops is None:
+            row_features = tf.gather(predictions[fields.BOX_FEATURES], rows)
+        else:
+            place = third_stage.take_rows(boxes, rows), rows // tf.shape(boxes)[1], _sides(images)
+            row_features = third.crops.crop_rows(features, *place)
+        logits = third.predict(row_features, is_training=True)
+        return {fields.INSTANCE_BOXES: boxes, fields.INSTANCE_ROWS: rows, **logits}
 
     def _final_boxes(
         self,
@@ -394,7 +393,10 @@ class FasterRcnnModel(detector.Detector):
         predictions: Dict[str, tf.Tensor],
         windows: tf.Tensor,
     ) -> Dict[str, tf.Tensor]:
-        """Compute detections with their masks and features; 0 for rows without a detection."""
+        """Compute detections with their masks, keypoints and features.
+
+        All are 0 for rows without a detection.
+        """
         second, detections = self._second, self._detections(predictions, windows)
         # Convert normalized boxes to pixels of the input.
         boxes = self.family.to_boxes(detections[fields.DETECTION_BOXES], *_far_sides(windows))
@@ -403,25 +405,28 @@ class FasterRcnnModel(detector.Detector):
             tf.range(tf.cast(count, tf.float32)) < detections[fields.NUM_DETECTIONS][:, tf.newaxis]
         )
         rows = third_stage.true_rows(marks)
-
-        def select_rows(values: tf.Tensor) -> tf.Tensor:
-            return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
-
-        crops = second.crops.crop_rows(features, select_rows(boxes), rows // count, _sides(images))
+        row_boxes = third_stage.take_rows(boxes, rows)
+        place = row_boxes, rows // count, _sides(images)
+        crops = second.crops.crop_rows(features, *place)
         box_features = self._backbone.box_features(crops, is_training=False)
         values = {fields.DETECTION_FEATURES: box_features, fields.CROPPED_FEATURES: crops}
         values = {name: value for name, value in values.items() if name in second.outputs}
-        masks = {}
-        if second.masks is not None:
-            logits = second.masks.build_head(False).predict(box_features)
-            classes = tf.cast(select_rows(detections[fields.DETECTION_CLASSES]), tf.int32)
-            values[fields.DETECTION_MASKS] = third_stage.probabilities(logits, classes)
-            masks = {fields.MASK_BOXES: boxes, fields.MASK_ROWS: rows, fields.MASK_LOGITS: logits}
+        instances: Dict[str, tf.Tensor] = {}
+        if second.third is not None:
+            row_features = box_features
+            if second.third.crops is not None:
+                row_features = second.third.crops.crop_rows(features, *place)
+            logits = second.third.predict(row_features, is_training=False)
+            instances = {fields.INSTANCE_BOXES: boxes, fields.INSTANCE_ROWS: rows, **logits}
+            classes = third_stage.take_rows(detections[fields.DETECTION_CLASSES], rows)
+            values.update(second.third.detect(logits, row_boxes, tf.cast(classes, tf.int32)))
         spread = {
             name: third_stage.spread(layers.to_float32(value), rows, marks)
             for name, value in values.items()
         }
-        return {**detections, **masks, **spread}
+        if fields.DETECTION_KEYPOINTS in spread:
+            spread[fields.DETECTION_KEYPOINTS] /= windows[:, tf.newaxis, tf.newaxis, 2:]
+        return {**detections, **instances, **spread}
 
     def _proposals_as_detections(
         self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
@@ -446,8 +451,13 @@ class FasterRcnnModel(detector.Detector):
         self, groundtruth: targets.Groundtruth, images: tf.Tensor
     ) -> targets.Groundtruth:
         """Convert groundtruth from normalized coordinates to pixels of the padded input."""
-        boxes = self.family.to_boxes(groundtruth.boxes, *_sides(images))
-        return dataclasses.replace(groundtruth, boxes=boxes)
+        sides = _sides(images)
+        keypoints = groundtruth.keypoints
+        return dataclasses.replace(
+            groundtruth,
+            boxes=self.family.to_boxes(groundtruth.boxes, *sides),
+            keypoints=None if keypoints is None else keypoints * tf.stack(sides),
+        )
 
 
 def _sides(images: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
