@@ -85,11 +85,12 @@ class Deployed:
         quantize='none',
         calibration=(),
         format_name='tflite',
+        batch=1,
         **options,
     ):
         writer = formats.create_writer(format_name)
         self.deployable = task.deployable(writer.ops, options)
-        self.graph = static_graph.build(self.deployable, Source(task, config, checkpoint))
+        self.graph = static_graph.build(self.deployable, Source(task, config, checkpoint), batch)
         path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)
         writer.convert(self.graph, path, quantize, representative)
@@ -100,7 +101,10 @@ class Deployed:
         return samples.pixels(self._task, self.deployable, [image])[0]
 
     def __call__(self, image):
-        found = self.file.run(self.pixels(image))
+        return self.finished(self.file.run(self.pixels(image)), image)
+
+    def finished(self, found, image):
+        """Return what a program makes of the outputs of the file for an image."""
         with tf.Graph().as_default(), tf1.Session() as session:
             features = self._task.serving_features(tf.constant(image[np.newaxis]))
             tensors = {name: tf.constant(value) for name, value in found.items()}

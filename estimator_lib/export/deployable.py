@@ -19,7 +19,7 @@ from __future__ import annotations
 import abc
 import enum
 from types import MappingProxyType
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -61,12 +61,30 @@ class Content(enum.Enum):
     COUNT = 'number of detections'
 
 
+class PluginNode(NamedTuple):
+    """Node of a runtime's plugin, after what `Deployable.finish` computes.
+
+    Attributes:
+        op: its name.
+        domain: of the name.
+        inputs: names of outputs of `Deployable.finish`.
+        outputs: types and shapes, without the batch, of the outputs of the file by name.
+        attributes: by name.
+    """
+
+    op: str
+    domain: str
+    inputs: Sequence[str]
+    outputs: Mapping[str, Tuple[str, Tuple[int, ...]]]
+    attributes: Mapping[str, Any]
+
+
 class Deployable(abc.ABC):
     """Network of a task for one image.
 
     Attributes:
         input_shape: (height, width, channels) of the image; None for a side that may be any.
-        meanings: what each output of `finish` is, by its name: for people who read `export.json`.
+        meanings: what each output of the file is, by its name: for people who read `export.json`.
         contents: content of the outputs that other programs know, by name, in the order in which
             they expect them; further outputs follow these.
     """
@@ -129,6 +147,10 @@ class Deployable(abc.ABC):
         """Return the custom ops that a file of this network must have."""
         del ops
         return frozenset()
+
+    def plugin_node(self) -> Optional[PluginNode]:
+        """Return the node that ends the file; None: the outputs are those of `finish`."""
+        return None
 
     @abc.abstractmethod
     def outputs(self, found: Tensors, features: Features) -> Tensors:

@@ -93,7 +93,8 @@ class ExportedFile:
         if missing:
             raise errors.UserError(
                 f'{self.path} has no output {missing[0]!r}, which the network of the config has; '
-                f'expected the {artifacts.CONFIG_FILE} that was exported with it.'
+                f'expected the {artifacts.CONFIG_FILE} that was exported with it, and a file that '
+                'ends as its network does.'
             )
 
 

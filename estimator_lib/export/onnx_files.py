@@ -8,11 +8,12 @@ the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import logging
 import sys
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -42,13 +43,25 @@ _TYPES: Mapping[str, str] = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
 class OnnxWriter(DeviceWriter):
-    """Format of ONNX files."""
+    """Format of ONNX files.
 
-    name = 'onnx'
-    file_name = 'model.onnx'
-    ops = Ops.CORE
-    quantizes = (NONE,)
+    Attributes:
+        batch: `DYNAMIC`: any number of images of one size; None: one image.
+    """
+
+    batch: Optional[str] = None
+
+    name: ClassVar[str] = 'onnx'
+    file_name: ClassVar[str] = 'model.onnx'
+    ops: ClassVar[Ops] = Ops.CORE
+    quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
+
+    @property
+    def batch_size(self) -> Optional[int]:
+        """Number of images that a file takes; None: any."""
+        return 1 if self.batch is None else None
 
     def check(self) -> None:
         """Check that the packages of the extra [onnx] are installed."""
@@ -84,12 +97,20 @@ class OnnxWriter(DeviceWriter):
             image = graph.input()
             outputs = graph.add_evaluated(image, self.ops)
         model = _converted(built.as_graph_def(), image, outputs)
+        node = graph.deployable.plugin_node()
+        if node is not None:
+            onnx_ops.append_plugin(model, node)
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(model.SerializeToString())
 
     def load(self, path: str) -> FileModel:
         """Load a file in onnxruntime."""
         return OnnxModel(path)
+
+    def load_checked(self, graph: StaticGraph, path: str) -> FileModel:
+        """Load a file without the node of a plugin, which onnxruntime does not know."""
+        node = graph.deployable.plugin_node()
+        return OnnxModel(path, without=None if node is None else node.op)
 
 
 class OnnxModel(FileModel):
@@ -98,13 +119,15 @@ class OnnxModel(FileModel):
     Args:
         path: of the file.
         num_threads: that a run may take; None: as many as the runtime likes.
+        without: op of a node that ends the file and is not run; its inputs are returned, and
+            `about` describes its outputs.
 
     Raises:
         errors.UserError: onnxruntime is not installed; the file cannot be read, or is not one of
             ours: an image in, named outputs.
     """
 
-    def __init__(self, path: str, num_threads: Optional[int] = None):
+    def __init__(self, path: str, num_threads: Optional[int] = None, without: Optional[str] = None):
         if not _is_installed(_RUNNING):
             raise errors.UserError(
                 f'{path}: the package {_RUNNING} is not installed; {_INSTALL}, or pip install '
@@ -118,6 +141,9 @@ class OnnxModel(FileModel):
         try:
             with tf.io.gfile.GFile(path, 'rb') as file:
                 content = file.read()
+            outputs = None
+            if without is not None:
+                content, outputs = onnx_ops.without_plugin(content, without)
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=['CPUExecutionProvider']
             )
@@ -134,7 +160,8 @@ class OnnxModel(FileModel):
         self._names = [one.name for one in self._session.get_outputs()]
         self.about = {
             'inputs': {static_graph.INPUT: _described(inputs[0], 'pixels from 0 to 255')},
-            'outputs': {one.name: _described(one) for one in self._session.get_outputs()},
+            'outputs': outputs
+            or {one.name: _described(one) for one in self._session.get_outputs()},
             **self._session.get_modelmeta().custom_metadata_map,
         }
 
@@ -189,6 +216,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
     onnx_ops.separate_bodies(model.graph)
+    onnx_ops.name_dimensions(model.graph)
     unknown = sorted(
         {node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)}
     )

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
 import numpy as np
 
+from estimator_lib.export.deployable import PluginNode
+
 _Handler = Callable[[Any, Any, str, Any], None]
 
 # Resizes, and their modes.
@@ -79,6 +81,70 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
         for attribute in node.attribute:
             if attribute.HasField('g'):
                 _rename(attribute.g, names)
+
+
+def name_dimensions(graph: Any) -> None:
+    """Name the dimensions of the input, an image, and those of outputs that are not known."""
+    names = 'batch', 'height', 'width', 'channels'
+    for values, known in ((graph.input, names), (graph.output, names[:1])):
+        for value in values:
+            for name, side in zip(known, value.type.tensor_type.shape.dim):
+                if not side.dim_value:
+                    side.dim_param = name
+
+
+def append_plugin(model: Any, node: PluginNode) -> None:
+    """End a `ModelProto` with the node of a plugin."""
+    import onnx
+
+    (batch, *_) = model.graph.input[0].type.tensor_type.shape.dim
+    first = batch.dim_value or batch.dim_param
+    model.graph.node.append(
+        onnx.helper.make_node(
+            node.op,
+            list(node.inputs),
+            list(node.outputs),
+            name=node.op,
+            domain=node.domain,
+            **node.attributes,
+        )
+    )
+    model.opset_import.append(onnx.helper.make_opsetid(node.domain, 1))
+    del model.graph.output[:]
+    for name, (dtype, shape) in node.outputs.items():
+        kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        value = onnx.helper.make_tensor_value_info(name, kind, [first, *shape])
+        model.graph.output.append(value)
+
+
+def without_plugin(content: bytes, op: str) -> Tuple[bytes, Dict[str, Dict[str, Any]]]:
+    """Remove the node that ends a file; its inputs are outputs then.
+
+    Args:
+        content: of the file.
+        op: of the node.
+
+    Returns:
+        The content, and type and shape of the outputs of the node, by name.
+    """
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    (node,) = (each for each in model.graph.node if each.op_type == op)
+    outputs = {}
+    for value in model.graph.output:
+        kind = value.type.tensor_type
+        outputs[value.name] = {
+            'dtype': onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name,
+            'shape': [side.dim_value or side.dim_param for side in kind.shape.dim],
+        }
+    del model.graph.output[:]
+    for name in node.input:
+        model.graph.output.append(
+            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+        )
+    model.graph.node.remove(node)
+    return model.SerializeToString(), outputs
 
 
 class _Nodes:

@@ -55,6 +55,8 @@ class RunOptions:
     representative_examples: int = 100
     max_detections: Optional[int] = None
     fast_nms: bool = False
+    batch: Optional[str] = None
+    suppression: str = 'standard'
 
     # Prediction.
     images: Optional[str] = None

@@ -24,7 +24,7 @@ _MEANINGS = {
     fields.DETECTION_SCORES: 'from 0 to 1',
     fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
 }
-_CONTENTS = {
+CONTENTS = {
     fields.DETECTION_BOXES: interface.Content.BOXES,
     fields.DETECTION_CLASSES: interface.Content.CLASS_NUMBERS,
     fields.DETECTION_SCORES: interface.Content.BOX_SCORES,
@@ -52,7 +52,7 @@ class SingleShotDeployable(interface.Deployable):
         drops_empty: bool,
     ):
         self.input_shape = (*model.resizer.static_size, 3)  # the network's graph makes colors gray
-        self.meanings, self.contents = _MEANINGS, _CONTENTS
+        self.meanings, self.contents = _MEANINGS, CONTENTS
         self._model = model
         self._converter = converter
         self._rules = rules
@@ -166,7 +166,8 @@ def build(
         coder: coder of its boxes.
         post_processor: converts raw predictions to detections.
         ops: ops of the format.
-        options: `max_detections` (default: that of the config) and `fast_nms`.
+        options: `max_detections` (default: that of the config), `fast_nms` and, with core ops,
+            `suppression`.
 
     Raises:
         errors.UserError: an option is unknown, or the format does not support a part of the model;
@@ -174,7 +175,11 @@ def build(
     """
     unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
-    _refuse(model, coder, post_processor.rules)
+    if 'suppression' in options and ops is not Ops.CORE:
+        raise errors.UserError('--suppression is of --format=onnx; leave it out.')
+    problem = find_problem(model, coder, post_processor.rules)
+    if problem:
+        raise errors.ConfigError(f'{problem}, or --format=saved_model.')
     kept = post_processor.rules
     most = options.get('max_detections') or kept.max_total
     rules = device_suppression.Rules(
@@ -191,12 +196,14 @@ def build(
     )
 
 
-_OPTIONS = ('max_detections', 'fast_nms')
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 _AXIS_ALIGNED = 'UPRIGHT'  # the `box_type`
 
 
-def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules) -> None:
-    """Raise an error for settings that the op of a file does not support."""
+def find_problem(
+    model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules
+) -> str:
+    """Describe the first setting that the op of a file does not support; empty: none."""
     where = model.where
     suppresses = f'{where}.post_processing.batch_non_max_suppression'
     refused = (
@@ -227,9 +234,7 @@ def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppres
             'small devices a box has one class; expected 1',
         ),
     )
-    for is_refused, message in refused:
-        if is_refused:
-            raise errors.ConfigError(f'{message}, or --format=saved_model.')
+    return next((message for is_refused, message in refused if is_refused), '')
 
 
 _NAMES: Mapping[type, str] = {

@@ -184,13 +184,9 @@ class Detector(abc.ABC):
         del images, boxes
         return None
 
+    @abc.abstractmethod
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
         """Build the deployable form; its outputs have the class ids of the task."""
-        del ops, options
-        raise errors.ConfigError(
-            f'{self.where}: such a detector has no place in a file for small devices; expected a '
-            'single-shot detector of axis-aligned boxes (model.ssd), or --format=saved_model.'
-        )
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Select the outputs of a served model, without those for pictures only."""

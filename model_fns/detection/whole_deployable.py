@@ -16,7 +16,7 @@ from estimator_lib import errors
 from estimator_lib.export import deployable as interface
 from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
-from model_fns.detection import detector, fields, file_agreement
+from model_fns.detection import deployable, detector, fields, file_agreement
 from model_fns.detection.detections import masks, post_processing, suppression
 from model_fns.structures import label_map as label_maps
 
@@ -33,7 +33,7 @@ _MEANINGS = {
     fields.DETECTION_KEYPOINT_SCORES: 'from 0 to 1',
 }
 _ALWAYS = (fields.DETECTION_CLASSES, fields.DETECTION_SCORES, fields.NUM_DETECTIONS)
-_OPTIONS = ('max_detections', 'fast_nms')
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 
 
 class WholeDeployable(interface.Deployable):
@@ -52,6 +52,9 @@ class WholeDeployable(interface.Deployable):
         if fields.DETECTION_KEYPOINTS in further:
             further |= {fields.DETECTION_KEYPOINT_SCORES}
         self.meanings = {name: _MEANINGS[name] for name in (boxes, *_ALWAYS, *sorted(further))}
+        self.contents = {
+            name: content for name, content in deployable.CONTENTS.items() if name in self.meanings
+        }
 
     def pixels(self, features: Features) -> tf.Tensor:
         """Return the resized images."""
@@ -68,6 +71,15 @@ class WholeDeployable(interface.Deployable):
         images = self._model.preprocess(images, true_shapes)
         predictions = self._model.predict(images, true_shapes, None, False)
         predictions = {**predictions, fields.PREPROCESSED: images}
+        return self.select(predictions, true_shapes)
+
+    def select(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
+        """Compute the outputs of the file.
+
+        Args:
+            predictions: outputs of the detector's `predict`.
+            true_shapes: int32 [B, 3]; None: there is no padding.
+        """
         found = self._model.postprocess(predictions, true_shapes)
         if self._model.family.IS_ROTATED:
             found = {**found, fields.DETECTION_CORNERS: found[fields.DETECTION_BOXES]}
@@ -113,27 +125,6 @@ class WholeDeployable(interface.Deployable):
         return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
 
 
-def build(
-    model: detector.Detector,
-    ops: Ops,
-    options: Mapping[str, Any],
-    rules: Optional[suppression.Rules],
-) -> WholeDeployable:
-    """Build the deployable form of a detector for a format.
-
-    Args:
-        model: the detector, whose rules are in one pass.
-        ops: ops of the format.
-        options: see `changed_rules`.
-        rules: rules of its suppression; None: it suppresses nothing.
-
-    Raises:
-        errors.UserError: see `check`.
-    """
-    check(model, ops, options, rules)
-    return WholeDeployable(model)
-
-
 def check(
     model: detector.Detector,
     ops: Ops,
@@ -148,11 +139,8 @@ def check(
     """
     unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
-    if ops is not Ops.CORE:
-        raise errors.ConfigError(
-            f'{model.where}: such a detector has no place in a TFLite file; expected a '
-            'single-shot detector of axis-aligned boxes (model.ssd), or --format=onnx.'
-        )
+    if ops is Ops.TFLITE:
+        _check_tflite(model, rules)
     if rules is None and options.get('fast_nms'):
         interface.refuse_options({'fast_nms': True}, f'{model.where} has no post_processing')
     if model.side_inputs:
@@ -164,6 +152,22 @@ def check(
         raise errors.ConfigError(
             f'{model.where}: soft_nms_sigma: {rules.soft_sigma:g}: files for small devices have no '
             'soft NMS; expected 0, or --format=saved_model.'
+        )
+
+
+def _check_tflite(model: detector.Detector, rules: Optional[suppression.Rules]) -> None:
+    """Refuse what TFLite has no op for, and images of several sizes."""
+    if rules is not None:
+        raise errors.ConfigError(
+            f'{model.where}: such a detector has no place in a TFLite file, whose only suppression '
+            'by class is that of single-shot detectors; expected a single-shot detector of '
+            'axis-aligned boxes (model.ssd), a CenterNet without post_processing, or '
+            '--format=onnx.'
+        )
+    if model.resizer.pads or model.resizer.static_size is None:
+        raise errors.ConfigError(
+            f'{model.where}.image_resizer: a TFLite file takes images of one size, without '
+            'padding; expected fixed_shape_resizer, or --format=onnx.'
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from model_fns.backbones.hub_weights import inception, mobile, resnet, searched, xception
+from model_fns.backbones.hub_weights import convnext, inception, mobile, resnet, searched, xception
 from model_fns.backbones.hub_weights.family import Family
 
 # The first family whose signature fits a file is taken: MobileNets have the names of EfficientNets.
@@ -19,6 +19,7 @@ FAMILIES: Tuple[Family, ...] = (
     searched.PNASNET,
     xception.XCEPTION,
     resnet.RESNET,
+    convnext.CONVNEXT,
 )
 
 # Tags of models above that were trained with other paddings or another normalization of pixels.
@@ -26,6 +27,12 @@ FOREIGN_TAGS: Mapping[str, Tuple[str, ...]] = {
     'inception_v3': ('tv_in1k', 'gluon_in1k'),
     'xception65': ('ra3_in1k',),
     'tf_efficientnetv2_b3': ('in21k', 'in21k_ft_in1k'),
+    'convnext_base': (
+        'clip_laion2b_augreg_ft_in12k_in1k',
+        'clip_laion2b_augreg_ft_in12k_in1k_384',
+        'clip_laion2b_augreg_ft_in1k',
+        'clip_laiona_augreg_ft_in1k_384',
+    ),
     'resnet34': ('ra4_e3600_r224_in1k',),
     **dict.fromkeys(mobile.EFFICIENTNET.networks, ('ap_in1k',)),
 }

@@ -75,6 +75,10 @@ class PostProcessor:
         rules = dataclasses.replace(self.rules, **changes)
         return PostProcessor(self.converter, rules, bool(self._background_columns))
 
+    def class_scores(self, class_logits: tf.Tensor) -> tf.Tensor:
+        """Convert logits [B, A, C'] to the scores of classes [B, A, C]."""
+        return self.converter(class_logits)[..., self._background_columns :]
+
     def apply(
         self,
         boxes: tf.Tensor,

@@ -70,6 +70,7 @@ MODES = (
 VALUES_AND_MODES = """
 alsologtostderr=true
 analyze=true                              __x_____
+batch=dynamic                             ___x____
 check_all=true                            _____x__
 checkpoint_dir=a                          x_x_____
 checkpoint_path=a                         __xxx_x_
@@ -112,6 +113,7 @@ score_threshold=0                         ____x___
 set=a=1
 show_augmented=9                          _____x__
 signature_name=a                          ___xx___
+suppression=none                          ___x____
 tile=64                                   ____x___
 top_k=1                                   ____x___
 verbosity=1

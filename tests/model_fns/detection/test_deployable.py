@@ -13,6 +13,7 @@ from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+from tests.model_fns.detection.architectures.center_net import test_build
 
 DETECTIONS = (
     fields.DETECTION_BOXES,
@@ -192,6 +193,34 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
     np.testing.assert_allclose(found[0, 32:], np.broadcast_to([127.5, 191.25, 0.0], [32, 64, 3]))
 
 
+def center_net_of(resizer):
+    """The config of a tiny CenterNet without suppression."""
+    config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text')
+    config.model.center_net.ClearField('post_processing')
+    config.model.center_net.ClearField('image_resizer')
+    text_format.Parse(resizer, config.model.center_net.image_resizer)
+    return config
+
+
+def test_a_center_net_without_suppression_answers_as_the_export_does(tmp_path):
+    config = center_net_of('fixed_shape_resizer { height: 64 width: 64 }')
+    (tmp_path / 'map.pbtxt').write_text(test_build.LABEL_MAP)
+    keypoints = test_build.TASK % ('a', 'blue', '') + test_build.TASK % ('b', 'green', '')
+    text_format.Merge(
+        f'keypoint_label_map_path: "{tmp_path}/map.pbtxt" {keypoints}', config.model.center_net
+    )
+    task = build_task(config)
+    checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt', lively=False)
+    served = tiny_deployed.Served(task, checkpoint)
+    deployed = tiny_deployed.Deployed(task, config, checkpoint, tmp_path)
+    assert set(deployed.deployable.contents) == set(DETECTIONS)
+    for image in tiny_deployed.images(2, 50, 64):
+        expected, found = served(image), deployed(image)
+        assert len(np.unique(found[fields.DETECTION_SCORES])) > 5
+        for name in (*DETECTIONS, fields.DETECTION_KEYPOINTS, fields.DETECTION_KEYPOINT_SCORES):
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-4, err_msg=name)
+
+
 @pytest.mark.parametrize(
     ('config', 'said'),
     [
@@ -217,11 +246,19 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
         (config_of(model=tiny_rotated.MODEL), 'model.ssd.box_type: ROTATED'),
         (
             config_lib.parse_pipeline_config(tiny_two_stage.MODEL.format(stages=2), 'text'),
-            'model.faster_rcnn: such a detector has no place in a file for small devices',
+            'model.faster_rcnn: such a detector has no place in a TFLite file',
         ),
         (
             config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text'),
-            'model.center_net: such a detector has no place in a file for small devices',
+            'model.center_net: such a detector has no place in a TFLite file, whose only '
+            'suppression by class is that of single-shot detectors; ',
+        ),
+        (
+            center_net_of(
+                'keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 64 '
+                'pad_to_max_dimension: true }'
+            ),
+            'model.center_net.image_resizer: a TFLite file takes images of one size, without ',
         ),
     ],
 )

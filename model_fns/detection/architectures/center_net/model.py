@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
-from model_fns.detection import detector, fields, whole_deployable
+from model_fns.detection import detector, fields, file_forms, whole_deployable
 from model_fns.detection.architectures.center_net import (
     extractors,
     grid,
@@ -141,11 +141,11 @@ class CenterNetModel(detector.Detector):
         if self._post_processor is not None:
             changes = whole_deployable.changed_rules(options)
             model._post_processor = self._post_processor.with_rules(**changes)
-            return whole_deployable.build(model, ops, options, model._post_processor.rules)
+            return file_forms.build(model, ops, options, model._post_processor.rules)
         if options.get('max_detections'):
             most = options['max_detections']
             model._objects = dataclasses.replace(self._objects, max_detections=most)
-        return whole_deployable.build(model, ops, options, None)
+        return file_forms.build(model, ops, options, None)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
 from model_fns import layers
-from model_fns.detection import detector, fields, whole_deployable
+from model_fns.detection import detector, fields, file_forms, whole_deployable
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     regions,
@@ -186,8 +186,24 @@ class FasterRcnnModel(detector.Detector):
                 outputs=self._second.outputs & {fields.REFRAMED_MASKS},
             )
         model._first = dataclasses.replace(self._first, rules=rules)
-        last = rules if self._second is None else post_processor.rules
-        return whole_deployable.build(model, ops, options, last)
+        if self._second is None:
+            return file_forms.build(model, ops, options, rules)
+        find = None if self._second.third is not None else model._candidates
+        return file_forms.build(model, ops, options, post_processor.rules, find)
+
+    def _candidates(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> file_forms.Candidates:
+        """Compute the boxes and scores that are suppressed; scores are 0 without a proposal."""
+        windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
+        proposals = predictions[fields.PROPOSAL_BOXES]
+        codes = predictions[fields.REFINED_BOX_ENCODINGS]
+        boxes = self._coder.decode(codes, proposals[:, :, tf.newaxis])
+        height, width = _far_sides(windows)
+        boxes = self.family.from_boxes(boxes, height[:, tf.newaxis], width[:, tf.newaxis])
+        scores = self._second.post_processor.class_scores(predictions[fields.CLASS_LOGITS])
+        valid = tf.sequence_mask(predictions[fields.NUM_PROPOSALS], proposals.shape[1])
+        return file_forms.Candidates(boxes, tf.where(valid[..., tf.newaxis], scores, 0.0))
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

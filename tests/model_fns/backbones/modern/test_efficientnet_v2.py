@@ -11,14 +11,9 @@ pytestmark = pytest.mark.usefixtures('no_initial_values')
 tf1 = tf.compat.v1
 
 
-@pytest.mark.parametrize(
-    ('name', 'millions'),
-    # The published program's counts; table 7 of the paper has 22 of S.
-    [('efficientnetv2_s', 21.46), ('efficientnetv2_b0', 7.14)],
-)
-def test_parameter_counts_are_as_published(name, millions):
-    count = recorded_backbones.count_parameters(name, num_classes=1000)
-    assert count / 1e6 == pytest.approx(millions, abs=0.005)
+def test_the_parameter_count_of_the_published_program():
+    count = recorded_backbones.count_parameters('efficientnetv2_b0', num_classes=1000)
+    assert count / 1e6 == pytest.approx(7.14, abs=0.005)
 
 
 def test_sizes_by_hand():
@@ -30,6 +25,7 @@ def test_sizes_by_hand():
         ]
         for name, size in sizes.items()
     }
+    assert counts['efficientnetv2_s'] == [2, 4, 4, 6, 9, 15]
     assert counts['efficientnetv2_m'] == [3, 5, 5, 7, 14, 18, 5]
     # 1, 2, 2, 3, 5 and 8 blocks times 1.2, rounded up.
     assert counts['efficientnetv2_b2'] == [2, 3, 3, 4, 6, 10]

@@ -25,10 +25,12 @@ XCEPTIONS = ('xception_41', 'xception_65', 'xception_71')
 RESNETS_V1_5 = tuple(f'resnet_v1_5_{size}' for size in (101, 152, 18, 34, 50))
 RESNETS_V2 = tuple(f'resnet_v2_{size}' for size in (101, 152, 200, 50))
 EFFICIENTNETS = tuple(f'efficientnet_b{size}' for size in range(8))
+CONVNEXTS = tuple(f'convnext_{size}' for size in ('base', 'small', 'tiny'))
 EFFICIENTNETS_V2 = tuple(f'efficientnetv2_{size}' for size in ('b0', 'b1', 'b2', 'b3', 'm', 's'))
 
 # (channels of the features, of the decoder taps at output strides 4, 8 and 16).
 CHANNELS = {
+    'convnext_tiny': (768, 96, 192, 384),
     'efficientnet_b0': (320, 24, 40, 112),
     'efficientnetv2_b0': (192, 32, 48, 112),
     'mobilenet_v2': (320, 144, 192, 576),
@@ -54,6 +56,7 @@ def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounde
 
 def test_knows_the_networks_of_the_published_models():
     assert registry.network_names('segmentation') == (
+        *CONVNEXTS,
         *EFFICIENTNETS,
         *EFFICIENTNETS_V2,
         *MOBILENETS,
