@@ -170,6 +170,7 @@ def test_a_level_is_enlarged_added_and_smoothed():
         ),
         ('resnet_v2_50', '', [10 / 127.5 - 1, 20 / 127.5 - 1, 30 / 127.5 - 1]),
         ('resnet_v1_50_fpn', '', [30 - 103.939, 20 - 116.779, 10 - 123.68]),
+        ('efficientnetv2_s_fpn', '', [10 / 127.5 - 1, 20 / 127.5 - 1, 30 / 127.5 - 1]),
     ],
 )
 def test_pixels(text, settings, expected):
@@ -177,6 +178,21 @@ def test_pixels(text, settings, expected):
         extractor = find(f'type: "{text}" {settings}')
         found = session.run(extractor.preprocess(tf.constant([[[[10.0, 20.0, 30.0]]]])))
     np.testing.assert_allclose(found[0, 0, 0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['resnet_v1_5_18', 'convnext_tiny'])
+def test_networks_of_today_have_a_pyramid(name):
+    extractor = find(f'type: "{name}_fpn"')
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 64, 96, 3])
+        (features,) = extractor.extract(extractor.preprocess(images), is_training=True)
+        assert not graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+        names = {variable.op.name for variable in tf1.global_variables()}
+    assert features.shape == [1, 16, 24, 64]
+    scope = f'FeatureExtractor/{extractor.base_scope}/'
+    assert any(each.startswith(scope) for each in names)
+    # They start from weights by name, unlike the residual networks of Keras.
+    assert not extractor.kind.is_resnet
 
 
 def test_the_decay_of_statistics_is_that_of_the_type_or_of_the_config():
