@@ -29,6 +29,8 @@ tf1 = tf.compat.v1
 # Of 2021: what is in these networks is in it, and runtimes that are years old read it.
 OPSET = 15
 
+DYNAMIC = 'dynamic'  # of `--batch`
+
 _INSTALL = "pip install 'vision-model-fns[onnx]'"
 _WRITING = ('tf2onnx', 'onnx')
 _RUNNING = 'onnxruntime'

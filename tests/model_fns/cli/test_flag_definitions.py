@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import run_train_eval
-from estimator_lib.export import formats, serving
+from estimator_lib.export import formats, onnx_files, serving
 from model_fns.cli import flag_definitions
+from model_fns.detection import file_forms
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -27,6 +28,8 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert list(flag_definitions.FORMATS) == list(formats.WRITERS)
     writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
     assert set(flag_definitions.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
+    assert set(flag_definitions.SUPPRESSIONS) == set(file_forms.KINDS)
+    assert set(flag_definitions.BATCHES) == {onnx_files.DYNAMIC}
     assert set(flag_definitions.INPUT_TYPES) == set(serving.SERVING_INPUTS)
     modes = flag_definitions.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
