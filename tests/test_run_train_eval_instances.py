@@ -21,7 +21,7 @@ def trained(tmp_path_factory):
     folder, model_dir = tmp_path_factory.mktemp('data'), tmp_path_factory.mktemp('run')
     config = tiny_two_stage.write_instances(folder)
     flags = [f'--model_dir={model_dir}', f'--pipeline_config_path={config}', NO_EXPORT]
-    assert front_door(*flags, '--num_train_steps=20') == 0
+    assert front_door(*flags, '--num_train_steps=10') == 0
     return model_dir, folder
 
 

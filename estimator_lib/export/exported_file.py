@@ -112,7 +112,7 @@ class FilePredictor(exported_model.Predictor):
 
         def load(session: tf1.Session) -> Any:
             del session
-            served = tf1.placeholder(tf.uint8, [None, None, None, 3], serving.IMAGE_TENSOR)
+            served = serving.image_placeholder(task)
             outputs = task.export_outputs(file.outputs(task.serving_features(served)))
             return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: served}, outputs)
 

@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
     Attributes:
         kind: in words.
-        images: uint8 [height, width, 3] each.
+        images: uint8 [height, width, channels] each.
     """
 
     kind: str
@@ -45,7 +45,8 @@ def evaluation_images(
         if found:
             return Sample(kind, found)
     random = np.random.RandomState(0)
-    noise = [random.randint(0, 256, [320, 320, 3]).astype(np.uint8) for _ in range(count)]
+    shape = [320, 320, task.image_format.channels]
+    noise = [random.randint(0, 256, shape).astype(np.uint8) for _ in range(count)]
     return Sample('images of noise', noise)
 
 
@@ -74,7 +75,8 @@ def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, cou
 def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> List[np.ndarray]:
     """Return the input of a file for each image: float32 [1, *input_shape]."""
     with tf.Graph().as_default(), tf1.Session() as session:
-        served = tf1.placeholder(tf.uint8, [1, None, None, 3])
+        channels = task.image_format.channels
+        served = tf1.placeholder(task.image_format.dtype, [1, None, None, channels])
         features = task.serving_features(served)
         fetched = {'pixels': deployable.pixels(features)}
         sizes = deployable.content_sizes(features)
@@ -128,4 +130,4 @@ def _decoded(task: Task, source: Source, count: int) -> Sequence[np.ndarray]:
                 image = session.run(following)
                 found.append(np.clip(np.round(image), 0, 255).astype(np.uint8))
         except tf.errors.OutOfRangeError:
-            return [image for image in found if image.shape[-1] == 3]
+            return [image for image in found if image.shape[-1] == task.image_format.channels]

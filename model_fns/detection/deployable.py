@@ -51,7 +51,8 @@ class SingleShotDeployable(interface.Deployable):
         changes_frame: bool,
         drops_empty: bool,
     ):
-        self.input_shape = (*model.resizer.static_size, 3)  # the network's graph makes colors gray
+        # The network's graph makes colors gray.
+        self.input_shape = (*model.resizer.static_size, model.channels.total)
         self.meanings, self.contents = _MEANINGS, CONTENTS
         self._model = model
         self._converter = converter

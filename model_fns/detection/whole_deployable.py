@@ -46,7 +46,8 @@ class WholeDeployable(interface.Deployable):
     def __init__(self, model: detector.Detector):
         self._model = model
         size = None if model.resizer.pads else model.resizer.static_size
-        self.input_shape = (*(size or (None, None)), 3)  # the network's graph makes colors gray
+        # The network's graph makes colors gray.
+        self.input_shape = (*(size or (None, None)), model.channels.total)
         boxes = fields.DETECTION_CORNERS if model.family.IS_ROTATED else fields.DETECTION_BOXES
         further = model.outputs - {fields.REFRAMED_MASKS}
         if fields.DETECTION_KEYPOINTS in further:
@@ -121,7 +122,8 @@ class WholeDeployable(interface.Deployable):
             return pixels, None
         spare = [[0, 0], [0, padded[0] - height], [0, padded[1] - width], [0, 0]]
         images = tf.pad(pixels, spare)
-        images.set_shape([pixels.shape[0], *(self._model.resizer.static_size or (None, None)), 3])
+        size = self._model.resizer.static_size or (None, None)
+        images.set_shape([pixels.shape[0], *size, pixels.shape[-1]])
         return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
 
 

@@ -120,15 +120,15 @@ class _Classes:
     def add(self, window: Window, probabilities: np.ndarray) -> None:
         """Add the probabilities [height, width, C] of a tile."""
         if window.top != self._top:
-            self._move_to(window.top)
+            self._advance(window.top)
         self._sums[:, window.left : window.left + window.width] += probabilities
 
     def finished(self) -> np.ndarray:
         """Return the classes: uint8 or uint16 [height, width]."""
-        self._move_to(len(self._classes))
+        self._advance(len(self._classes))
         return self._classes
 
-    def _move_to(self, top: int) -> None:
+    def _advance(self, top: int) -> None:
         """Decide the classes of the rows above `top`, which no further tile sees."""
         done = top - self._top
         for row in range(min(done, len(self._sums))):

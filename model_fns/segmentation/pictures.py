@@ -205,7 +205,7 @@ class Drawer:
 
 def _image(features: Arrays) -> np.ndarray:
     """Return the image without padding: uint8 [height, width, 3]."""
-    image = np.asarray(features[fields.IMAGE])
+    image = np.asarray(features[fields.IMAGE])[..., :3]
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
         image = image[:height, :width]

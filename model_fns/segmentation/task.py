@@ -54,8 +54,8 @@ from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
 from model_fns.segmentation.networks import image_pyramid, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
+from model_fns.structures import channels, label_map_files
 from model_fns.structures import label_map as label_maps
-from model_fns.structures import label_map_files
 from protos import pipeline_pb2, segmentation_pb2
 
 log = logging.getLogger('model_fns')
@@ -104,6 +104,7 @@ class SegmentationTask(Task):
     ):
         self._model = model
         self._network = network
+        self.image_format = network.channels.format
         self._preprocessor = preprocessor
         self._data = data
         self._dataset = data.dataset
@@ -135,13 +136,14 @@ class SegmentationTask(Task):
             dataset.num_classes,
             num_steps=config.train_config.num_steps,
             quantization=quantization.from_config(config.graph_rewriter),
+            channels=channels.from_config(config),
         )
         network.as_exported(model.export)
         class_weights.configured_weights(model.loss, dataset.num_classes)
         preprocessor = preprocessing.from_config(
             model.preprocessing,
             (model.crop_height, model.crop_width),
-            network.backbone.mean_pixel,
+            network.channels.padding_color(network.backbone.mean_pixel),
             dataset.ignore_label,
             least_size=evaluation_sizes.least_size(model),
         )
@@ -167,6 +169,7 @@ class SegmentationTask(Task):
             self._dataset.ignore_label,
             self._reads_instances,
             self._data.max_pixels,
+            self._network.channels,
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
@@ -283,8 +286,7 @@ class SegmentationTask(Task):
                 'distribution strategy (MIRRORED, MULTI_WORKER_MIRRORED): each replica would '
                 'report its own part.'
             )
-            return {}
-        if not window:
+        if not window or tf.distribute.has_strategy():
             return {}
         logits = predictions[f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}']
         values, update = metrics.training_metrics(
@@ -423,7 +425,7 @@ class SegmentationTask(Task):
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """Describe the first problem of a record's keys and headers; None: it has none."""
-        return inputs.find_problem(serialized, self._reads_instances)
+        return inputs.find_problem(serialized, self._reads_instances, self._network.channels)
 
     def examine(self, serialized: bytes) -> class_report.Counts:
         """Count the pixels of each class."""
@@ -431,15 +433,13 @@ class SegmentationTask(Task):
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
         """Report the pixels and images of each class."""
-        names = dict(enumerate(self._dataset.class_names))
-        return class_report.class_report(examined, names, 'pixels')
+        return class_report.class_report(examined, self._names_by_class(), 'pixels')
 
     def label_figures(
         self, examined: Mapping[str, Sequence[class_report.Counts]]
     ) -> Sequence[parts.Figure]:
         """Return the number of pixels of each class."""
-        names = dict(enumerate(self._dataset.class_names))
-        return class_analysis.class_figures(examined, names, 'pixels')
+        return class_analysis.class_figures(examined, self._names_by_class(), 'pixels')
 
     def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
         """Create an analyzer of one evaluation."""
@@ -448,6 +448,9 @@ class SegmentationTask(Task):
     def create_resampler(self, examples: Arrays) -> Resampler:
         """Create a function from a sample of images to scores of classes."""
         return resampling.create_resampler(examples, self._metrics)
+
+    def _names_by_class(self) -> Mapping[int, str]:
+        return dict(enumerate(self._dataset.class_names))
 
     @property
     def _reads_instances(self) -> bool:

@@ -27,9 +27,10 @@ def _scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
         scopes[f'stages.{stage}.downsample.0'] = f'stage_{stage}/downsample/LayerNorm'
         scopes[f'stages.{stage}.downsample.1'] = f'stage_{stage}/downsample'
     for match in filter(None, map(_BLOCK.fullmatch, modules)):
-        in_stage, block, part = match.groups()
-        scopes[f'stages.{in_stage}.blocks.{block}'] = f'stage_{in_stage}/block_{block}'
-        scopes[match[0]] = f'stage_{in_stage}/block_{block}/{_PARTS[part]}'
+        own, number, part = match.groups()
+        block = f'stage_{own}/block_{number}'
+        scopes[f'stages.{own}.blocks.{number}'] = block
+        scopes[match[0]] = f'{block}/{_PARTS[part]}'
     return {module: f'ConvNeXt/{scope}' for module, scope in scopes.items()}
 
 

@@ -130,7 +130,7 @@ class SsdModel(detector.Detector):
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """Normalize images, then fill their padding, as published."""
-        images = self._build_extractor(False).preprocess(images)
+        images = self.channels.normalize(images, self._build_extractor(False).preprocess)
         if true_shapes is not None:
             images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
         return self.resizer.to_network_channels(images)

@@ -250,7 +250,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
 
 def _background(features: Arrays) -> np.ndarray:
     """Remove padding, enlarge the image and restore its original aspect ratio."""
-    image = np.asarray(features[fields.IMAGE])
+    image = np.asarray(features[fields.IMAGE])[..., :3]
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
         image = image[:height, :width]

@@ -66,7 +66,7 @@ class CenterNetModel(detector.Detector):
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """Fill padding, then normalize images with their padding, as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
-        return self._extractor.preprocess(images)
+        return self.channels.normalize(images, self._extractor.preprocess)
 
     def predict(
         self,

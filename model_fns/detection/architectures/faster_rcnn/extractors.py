@@ -320,17 +320,6 @@ def _below_pyramid(name: str) -> Extractor:
     return Extractor(name, first, pyramid=pyramid.FeaturePyramid())
 
 
-def _below_pyramid_of_convolutions(name: str) -> Extractor:
-    """Build a whole network that both generations have alike, with a pyramid."""
-
-    def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> registry.EndPoints:
-        del stride  # that of each level
-        network = registry.get_network(name, task='detection')
-        return network.features(images, style, registry.Options())
-
-    return Extractor(name, first, pyramid=pyramid.FeaturePyramid())
-
-
 def _end_points(
     name: str, images: tf.Tensor, style: layers.LayerStyle, last: Optional[str] = None
 ) -> registry.EndPoints:
@@ -414,5 +403,5 @@ for _suffix in ('', '_075', '_050', '_025'):
     EXTRACTORS.add(_type, Extractor(_name, _network_until(_name, 'Conv2d_11_pointwise')))
     # Not published either; what the pyramid adds is that of the published types with one.
     _type = generations.with_pyramid(_type)
-    _extractor = dataclasses.replace(_below_pyramid_of_convolutions(_name), type_name=_type)
+    _extractor = dataclasses.replace(_below_pyramid(_name), type_name=_type)
     EXTRACTORS.add(_type, _extractor)

@@ -80,7 +80,7 @@ class FasterRcnnModel(detector.Detector):
         """Fill padding, then normalize images with their padding, as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         images = self.resizer.to_network_channels(images)
-        return self._backbone.extractor.preprocess(images)
+        return self.channels.normalize(images, self._backbone.extractor.preprocess)
 
     def predict(
         self,
