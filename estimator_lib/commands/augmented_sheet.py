@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import List
+from typing import List, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -42,11 +42,16 @@ def write_sheet(
     pictures = draw_examples(task, config, count)
     if not pictures:
         raise errors.UserError(f'--show_augmented: the task {task.name!r} draws no examples.')
-    sheet = visualization.grid(pictures, columns=math.ceil(math.sqrt(len(pictures))))
     path = os.path.join(folder, FILE_NAME)
     tf.io.gfile.makedirs(folder)
-    visualization.write_png(path, sheet)
+    visualization.write_png(path, arrange(pictures))
     return path
+
+
+def arrange(pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrange pictures, uint8 [height, width, 3] each, row by row on a sheet; reduce large ones."""
+    columns = math.ceil(math.sqrt(len(pictures)))
+    return visualization.grid([_reduced(picture) for picture in pictures], columns)
 
 
 def draw_examples(
@@ -70,7 +75,7 @@ def draw_examples(
                     picture = task.draw(example, {}, targets)
                     if picture is None:
                         return []
-                    pictures.append(_reduced(picture))
+                    pictures.append(picture)
         except tf.errors.OutOfRangeError:  # the examples end after some epochs
             pass
         except corrupt_records.SESSION_ERRORS as error:

@@ -19,6 +19,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.data import (
     corrupt_records,
     example_cache,
+    exclusion,
     reader_state,
     record_inspection,
     record_streams,
@@ -167,16 +168,32 @@ class RecordInput:
         """True if the examples end after some epochs."""
         return bool(self._reading.order.num_epochs)
 
-    def locate(self, record_id: int) -> Tuple[str, int]:
+    def locate(self, record_id: int, source_index: Optional[int] = None) -> Tuple[str, int]:
         """Return the path of a record's file, and the index of the record in the file, from 0.
 
         The index is -1 where the file is the record, as an image.
 
         Args:
-            record_id: one of `ReaderState.records`; of an input with one source, as in evaluation.
+            record_id: one of `ReaderState.records`.
+            source_index: its element of `ReaderState.sources`; None for an input with one source,
+                as in evaluation.
         """
-        file, index = record_streams.locate(self._last_reading.sources[0], record_id)
+        sources = {source.index: source for source in self._last_reading.sources}
+        if source_index is None:
+            (source_index,) = sources
+        file, index = record_streams.locate(sources[source_index], record_id)
         return file.locate(index)
+
+    def without(self, names: Sequence[str]) -> RecordInput:
+        """Return an input that leaves out some records.
+
+        Args:
+            names: source ids, or `file:index` of records; see `exclusion.leave_out`.
+
+        Raises:
+            errors.DataError: there is no such record, or none is left.
+        """
+        return RecordInput(exclusion.leave_out(self._reading, names), self._shard)
 
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]

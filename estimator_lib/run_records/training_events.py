@@ -67,6 +67,12 @@ class TrainingEvents:
             for column, several in values.items()
         }
 
+    def read_steps(self) -> Dict[int, Dict[str, float]]:
+        """Return all scalars by step and column; those of a repeated step are the last ones."""
+        for path in self._files():
+            self._read(path, 0)
+        return {step: dict(self._scalars[step]) for step in sorted(self._scalars)}
+
     def _files(self) -> List[str]:
         """List the files, the oldest first: their names have the time of their start."""
         if not tf.io.gfile.isdir(self._folder):

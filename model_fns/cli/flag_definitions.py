@@ -52,6 +52,7 @@ _FLAGS_OF_MODES = (
         'score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all show_augmented propose_anchors'),
+    (('replay',), 'step'),
 )
 # Replacements for flags that a mode does not read.
 _INSTEAD = {
@@ -74,6 +75,7 @@ def define_flags() -> flags.FlagValues:
     _define_device_flags(values)
     _define_prediction_flags(values)
     _define_check_flags(values)
+    _define_replay_flags(values)
     _define_logging_flags(values)
     for name, modes in flag_modes().items():
         if modes is not None:
@@ -321,6 +323,11 @@ def _define_check_flags(values: flags.FlagValues) -> None:
     _boolean(values, 'check_all', 'Every record, not a sample.')
     _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
     _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
+
+
+def _define_replay_flags(values: flags.FlagValues) -> None:
+    """Define the flags of `--mode=replay`."""
+    _integer(values, 'step', 'The step to repeat, from 1.', None, 1)
 
 
 def _define_logging_flags(values: flags.FlagValues) -> None:

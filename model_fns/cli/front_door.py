@@ -17,6 +17,7 @@ from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
+from estimator_lib.replay import replay
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
 from model_fns.cli.run_options import RunOptions
@@ -75,6 +76,7 @@ def run(options: RunOptions) -> None:
         'check': _check,
         'benchmark': _benchmark,
         'compare': _compare,
+        'replay': _replay,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     if handles_signals:
@@ -230,6 +232,14 @@ def _compare(options: RunOptions) -> None:
     tasks = [build_task(config, options.mode) for config in configs]
     compared = compare_runs.read_runs(paths, configs, tasks)
     print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
+
+
+def _replay(options: RunOptions) -> None:
+    options.require('model_dir')
+    options.require('step')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    print('\n'.join(replay.replay(task, config, options.model_dir, options.step)))
 
 
 def _training_sample(options: RunOptions) -> int:

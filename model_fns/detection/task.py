@@ -194,6 +194,10 @@ class DetectionTask(Task):
         groundtruth = self._groundtruth(features, labels)
         return self._model.losses(predictions, self._true_shapes(features), groundtruth)
 
+    def select_example(self, predictions: Tensors, index: tf.Tensor) -> Tensors:
+        """Select the predictions of one image; see `detector.Detector.select_example`."""
+        return self._model.select_example(predictions, index)
+
     def loss_names(self) -> Sequence[str]:
         """Return the names of the model's losses."""
         return self._model.loss_names

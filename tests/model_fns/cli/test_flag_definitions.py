@@ -65,58 +65,60 @@ MODES = (
     'check',
     'benchmark',
     'compare',
+    'replay',
 )
 # A value of each flag, and its column of x for the modes in their order; '' for all modes.
 VALUES_AND_MODES = """
 alsologtostderr=true
-analyze=true                              __x_____
-check_all=true                            _____x__
-checkpoint_dir=a                          x_x_____
-checkpoint_path=a                         __xxx_x_
+analyze=true                              __x______
+check_all=true                            _____x___
+checkpoint_dir=a                          x_x______
+checkpoint_path=a                         __xxx_x__
 config_override=a
-eval_timeout=600                          x_______
-eval_training_data=true                   x_x_____
-exif=ignore                               ____x___
-export_dir=a                              ___x____
-fast_nms=true                             ___x____
-format=saved_model                        ___x____
+eval_timeout=600                          x________
+eval_training_data=true                   x_x______
+exif=ignore                               ____x____
+export_dir=a                              ___x_____
+fast_nms=true                             ___x_____
+format=saved_model                        ___x_____
 help=true
 helpfull=true
 helpshort=true
-images=a                                  ____x___
-input_type=tf_example                     ___x____
+images=a                                  ____x____
+input_type=tf_example                     ___x_____
 logtostderr=true
-max_detections=3                          ___x____
-max_eval_retries=-1                       x_______
+max_detections=3                          ___x_____
+max_eval_retries=-1                       x________
 mode=check
 model_dir=a
-model_file=a.onnx                         __x_x___
+model_file=a.onnx                         __x_x____
 num_train_steps=7
-on_error=fail                             ____x___
-output_dir=a                              ____x__x
-output_format=csv                         ____x___
-overlap=0                                 ____x___
+on_error=fail                             ____x____
+output_dir=a                              ____x__x_
+output_format=csv                         ____x____
+overlap=0                                 ____x____
 pipeline_config_path=a
-propose_anchors=true                      _____x__
-quantize=none                             ___x____
-raw=true                                  ____x___
-representative_examples=7                 ___x____
-run_once=true                             x_x_____
-runner=a                                  ____x___
-runner_options=a                          ____x___
-sample_1_of_n_eval_examples=2             x_x__xx_
-sample_1_of_n_eval_on_train_examples=5    x_x_____
-saved_model_dir=a                         ____x___
-score_threshold=0                         ____x___
+propose_anchors=true                      _____x___
+quantize=none                             ___x_____
+raw=true                                  ____x____
+representative_examples=7                 ___x_____
+run_once=true                             x_x______
+runner=a                                  ____x____
+runner_options=a                          ____x____
+sample_1_of_n_eval_examples=2             x_x__xx__
+sample_1_of_n_eval_on_train_examples=5    x_x______
+saved_model_dir=a                         ____x____
+score_threshold=0                         ____x____
 set=a=1
-show_augmented=9                          _____x__
-signature_name=a                          ___xx___
-tile=64                                   ____x___
-top_k=1                                   ____x___
+show_augmented=9                          _____x___
+signature_name=a                          ___xx____
+step=3                                    ________x
+tile=64                                   ____x____
+top_k=1                                   ____x____
 verbosity=1
-warmup_requests=2                         ___x____
-which=best                                __xxx_x_
-whole_image=true                          ____x___
+warmup_requests=2                         ___x_____
+which=best                                __xxx_x__
+whole_image=true                          ____x____
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 

@@ -1,0 +1,305 @@
+"""The batch of a step, with the losses of its examples, gradients and activations.
+
+The numbers are of a graph of their own, in float32 on one device, with the variables as they were
+before the step. So no tensor that is read here changes the repeated steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import distribution, graph_state, tf_estimator, training
+from estimator_lib.checkpoints import model_variables
+from estimator_lib.data import inputs
+from estimator_lib.evaluation import evaluating
+from estimator_lib.graphs import losses as losses_lib
+from estimator_lib.hooks.summaries import copy_example
+from estimator_lib.optimization import gradients, optimize_loss
+from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task import SOURCE_ID, Arrays, Task, Tensors
+from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+
+MOST_ACTIVATIONS = 20
+_GROUP_DEPTH = 2  # parts of a variable's scope that name its group
+
+
+class Example(NamedTuple):
+    """Example of a batch, as the network gets it.
+
+    Attributes:
+        source_id: its name.
+        path: the file of its record.
+        index: index of the record in the file; -1: the file is the record.
+        features: features without the batch dimension; `labels` too.
+        labels: groundtruth.
+        losses: the losses of the example alone by name; empty where they are not defined.
+    """
+
+    source_id: str
+    path: str
+    index: int
+    features: Arrays
+    labels: Arrays
+    losses: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """Numbers of a step.
+
+    Attributes:
+        examples: the examples of the batch, in order.
+        losses: losses of the batch by name, with the regularization loss and the total.
+        gradient_norms: norms of the gradients of each group of variables, before clipping.
+        gradient_norm: the norm of all gradients together.
+        activations: (scope, largest absolute value), the largest ones first.
+    """
+
+    examples: Sequence[Example]
+    losses: Mapping[str, float]
+    gradient_norms: Mapping[str, float]
+    gradient_norm: float
+    activations: Sequence[Tuple[str, float]]
+
+
+class _Batch(NamedTuple):
+    features: Dict[str, Any]
+    labels: Dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Network:
+    """Graph of a part of a batch.
+
+    Attributes:
+        batch: placeholders.
+        losses: the losses of the batch.
+        predictions: the predictions that the losses of single examples are computed of.
+        index: the number of such an example.
+        example_losses: its losses; None where they are not defined.
+        gradients: gradients by name of the variable.
+        activations: largest absolute values, by scope.
+    """
+
+    batch: _Batch
+    losses: Tensors
+    predictions: Tensors
+    index: tf.Tensor
+    example_losses: Optional[Tensors]
+    gradients: Tensors
+    activations: Mapping[str, Sequence[tf.Tensor]]
+
+
+def diagnose(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str, checkpoint: str
+) -> Diagnosis:
+    """Compute the numbers of the step after a checkpoint.
+
+    Args:
+        task: the task of the run.
+        config: the config of the run.
+        folder: the folder of the checkpoint.
+        checkpoint: the prefix.
+    """
+    plan = distribution.create_plan(config)
+    specs, parts, places = _read_batch(task, config, folder, plan, checkpoint)
+    # Each device and each micro-batch has normalized and sampled its own examples.
+    devices = len(plan.devices) if plan.mode is distribution.Mode.CLONES else 1
+    count = devices * config.train_config.accumulate_steps
+    parts = [piece for part in parts for piece in _split(part, count)]
+    with tf.Graph().as_default() as graph:
+        tf1.set_random_seed(config.train_config.random_seed)
+        network = _build_network(task, config, specs, len(parts[0].features[SOURCE_ID]))
+        saver = tf1.train.Saver(tf1.global_variables())
+    all_results, example_losses = [], []
+    with tf1.Session(graph=graph, config=training.create_session_config()) as session:
+        session.run([*graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS)])
+        saver.restore(session, checkpoint)
+        for part in parts:
+            results, of_examples = _run(session, network, part)
+            all_results.append(results)
+            example_losses += of_examples
+    examples = []
+    for part in parts:
+        for row in range(len(part.features[SOURCE_ID])):
+            features, labels = (copy_example(values, row) for values in part)
+            name = features[SOURCE_ID].decode('utf-8', 'replace')
+            number = len(examples)
+            examples.append(
+                Example(name, *places[number], features, labels, example_losses[number])
+            )
+    return _summarize(examples, all_results)
+
+
+def _read_batch(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    folder: str,
+    plan: distribution.Plan,
+    checkpoint: str,
+) -> Tuple[_Batch, List[_Batch], List[Tuple[str, int]]]:
+    """Read the batch after a checkpoint.
+
+    Returns:
+        The specs of its tensors, its parts for the replicas, and the places of its examples.
+    """
+    input_fn = training.train_input_fn(task, config, plan)
+    run_config = training.create_run_config(config, folder, plan)
+    parts, places = [], []
+    with tf.Graph().as_default() as graph:
+        features, labels = input_fn(config=run_config)
+        features, state = inputs.pop_reader_state(features)
+        specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, _Batch(features, labels))
+        saver = tf1.train.Saver(tf1.global_variables())
+        initializers = graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS)
+    with tf1.Session(graph=graph) as session, evaluating.explained(input_fn):
+        saver.restore(session, checkpoint)
+        session.run(initializers)
+        for _ in range(plan.input_parts):
+            part, ids, sources = session.run(
+                (_Batch(features, labels), state.records, state.sources)
+            )
+            parts.append(part)
+            places += [input_fn.locate(*each) for each in zip(ids.tolist(), sources.tolist())]
+    return specs, parts, places
+
+
+def _split(batch: _Batch, count: int) -> Iterator[_Batch]:
+    """Split a batch into equal parts."""
+    for index in range(count):
+
+        def piece(values: np.ndarray, index: int = index) -> np.ndarray:
+            size = len(values) // count
+            return values[index * size : (index + 1) * size]
+
+        yield tf.nest.map_structure(piece, batch)
+
+
+def _build_network(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, specs: _Batch, size: int
+) -> _Network:
+    """Build the graph of a part of a batch with the given number of examples."""
+    tf1.train.create_global_step()
+    graph_state.remember_worker(0)
+    batch: _Batch = tf.nest.map_structure(
+        lambda spec: tf1.placeholder(spec.dtype, [size, *spec.shape[1:]]), specs
+    )
+    with model_variables.collected():
+        predictions = task.predict(batch.features, tf_estimator.ModeKeys.TRAIN, batch.labels)
+        activations = _activations(tf.nest.flatten(batch))
+        losses = losses_lib.compute_losses(task, config, predictions, *batch)
+    index = tf1.placeholder(tf.int32, [])
+    train_config = config.train_config
+    policy = gradients.GradientPolicy.from_config(
+        train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
+    )
+    variables = optimize_loss.select_variables(None, policy)
+    values = tf.gradients(losses[losses_lib.TOTAL_LOSS], variables)
+    pairs = [pair for pair in zip(values, variables) if pair[0] is not None]
+    unclipped = dataclasses.replace(policy, clip_norm=0.0)
+    pairs = optimize_loss.process_gradients(pairs, unclipped)
+    return _Network(
+        batch,
+        losses,
+        predictions,
+        index,
+        _example_losses(task, predictions, batch, index, size),
+        {variable_name(each): tf.convert_to_tensor(gradient) for gradient, each in pairs},
+        activations,
+    )
+
+
+def _example_losses(
+    task: Task, predictions: Tensors, batch: _Batch, index: tf.Tensor, size: int
+) -> Optional[Tensors]:
+    """Build the losses of one example alone; None where they are not defined."""
+    if type(task).select_example is Task.select_example:
+        rows = {value.shape.rank and value.shape[0] for value in predictions.values()}
+        if not rows <= {size, None}:
+            return None
+    selected = task.select_example(predictions, index)
+    alone = tf.nest.map_structure(lambda values: values[index][tf.newaxis], batch)
+    return dict(task.losses(selected, *alone))
+
+
+def _activations(batch: Sequence[tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
+    """Build the largest absolute value of each float tensor that depends on a batch, by scope."""
+    largest: Dict[str, List[tf.Tensor]] = {}
+    todo = [operation for tensor in batch for operation in tensor.consumers()]
+    seen, tensors = set(todo), []
+    while todo:
+        operation = todo.pop()
+        new = {user for output in operation.outputs for user in output.consumers()} - seen
+        seen |= new
+        todo.extend(new)
+        if operation._get_control_flow_context() is None:  # else it cannot be fetched
+            tensors += [each for each in operation.outputs if each.dtype.is_floating]
+    for tensor in tensors:
+        if tensor.shape.rank is None or tensor.shape.rank >= 2:
+            scope = tensor.op.name.rpartition('/')[0] or tensor.op.name
+            largest.setdefault(scope, []).append(tf.reduce_max(tf.abs(tensor)))
+    return largest
+
+
+def _run(
+    session: tf1.Session, network: _Network, part: _Batch
+) -> Tuple[Dict[str, Any], List[Dict[str, float]]]:
+    """Run a part of a batch; return its numbers, and the losses of its examples."""
+    feeds = dict(zip(tf.nest.flatten(network.batch), tf.nest.flatten(part)))
+    results = session.run(
+        {
+            'losses': network.losses,
+            'gradients': network.gradients,
+            'activations': network.activations,
+            'predictions': {} if network.example_losses is None else network.predictions,
+        },
+        feeds,
+    )
+    predictions = results.pop('predictions')
+    size = len(part.features[SOURCE_ID])
+    if network.example_losses is None:
+        return results, [{}] * size
+    # The network runs once: its predictions are fed.
+    feeds.update({network.predictions[name]: value for name, value in predictions.items()})
+    losses = [
+        session.run(network.example_losses, {**feeds, network.index: row}) for row in range(size)
+    ]
+    return results, [{name: float(loss) for name, loss in each.items()} for each in losses]
+
+
+def _summarize(examples: Sequence[Example], parts: Sequence[Mapping[str, Any]]) -> Diagnosis:
+    """Combine the numbers of the parts of a batch: means of losses and gradients."""
+    losses = {
+        name: float(np.mean([part['losses'][name] for part in parts], dtype=np.float64))
+        for name in parts[0]['losses']
+    }
+    squares: Dict[str, float] = {}
+    for name in parts[0]['gradients']:
+        mean = sum(part['gradients'][name].astype(np.float64) for part in parts) / len(parts)
+        group = '/'.join(name.split('/')[:-1][:_GROUP_DEPTH]) or name
+        squares[group] = squares.get(group, 0.0) + float(np.sum(np.square(mean)))
+    activations = {
+        scope: max(
+            (float(value) for part in parts for value in part['activations'][scope]), key=_size
+        )
+        for scope in parts[0]['activations']
+    }
+    largest = sorted(activations.items(), key=lambda each: (-_size(each[1]), each[0]))
+    return Diagnosis(
+        examples,
+        losses,
+        {group: float(np.sqrt(square)) for group, square in squares.items()},
+        float(np.sqrt(sum(squares.values()))),
+        largest[:MOST_ACTIVATIONS],
+    )
+
+
+def _size(value: float) -> float:
+    """Return a number to sort by, with NaN as the largest."""
+    return np.inf if np.isnan(value) else value
