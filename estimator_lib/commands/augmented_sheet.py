@@ -75,7 +75,7 @@ def draw_examples(
                     picture = task.draw(example, {}, targets)
                     if picture is None:
                         return []
-                    pictures.append(picture)
+                    pictures.append(_reduced(picture))
         except tf.errors.OutOfRangeError:  # the examples end after some epochs
             pass
         except corrupt_records.SESSION_ERRORS as error:

@@ -68,7 +68,8 @@ def _find_source_ids(reading: Reading, names: Sequence[str]) -> Iterator[Tuple[i
     Raises:
         errors.DataError: a name is of no record.
     """
-    missing, known = set(names), set()
+    missing = set(names)
+    known: Set[str] = set()
     for source in reading.sources:
         for record_id, source_id in _list_source_ids(reading.task, source):
             if source_id in names:

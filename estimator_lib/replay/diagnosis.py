@@ -35,7 +35,7 @@ class Example(NamedTuple):
     Attributes:
         source_id: its name.
         path: the file of its record.
-        index: index of the record in the file; -1: the file is the record.
+        record: index of the record in the file; -1: the file is the record.
         features: features without the batch dimension; `labels` too.
         labels: groundtruth.
         losses: the losses of the example alone by name; empty where they are not defined.
@@ -43,7 +43,7 @@ class Example(NamedTuple):
 
     source_id: str
     path: str
-    index: int
+    record: int
     features: Arrays
     labels: Arrays
     losses: Mapping[str, float]
@@ -125,7 +125,7 @@ def diagnose(
             results, of_examples = _run(session, network, part)
             all_results.append(results)
             example_losses += of_examples
-    examples = []
+    examples: List[Example] = []
     for part in parts:
         for row in range(len(part.features[SOURCE_ID])):
             features, labels = (copy_example(values, row) for values in part)
@@ -241,7 +241,7 @@ def _activations(batch: Sequence[tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
         if operation._get_control_flow_context() is None:  # else it cannot be fetched
             tensors += [each for each in operation.outputs if each.dtype.is_floating]
     for tensor in tensors:
-        if tensor.shape.rank is None or tensor.shape.rank >= 2:
+        if tensor.shape.rank != 0:
             scope = tensor.op.name.rpartition('/')[0] or tensor.op.name
             largest.setdefault(scope, []).append(tf.reduce_max(tf.abs(tensor)))
     return largest

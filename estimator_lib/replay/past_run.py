@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
@@ -109,14 +109,17 @@ class PastRun:
             )
 
 
-def read(model_dir: str, config: pipeline_pb2.TrainEvalPipelineConfig) -> PastRun:
+def read(
+    model_dir: str, config: pipeline_pb2.TrainEvalPipelineConfig, gradients: bool = False
+) -> PastRun:
     """Read the events of a run.
 
     Args:
         model_dir: the folder of the run.
         config: the config of the run.
+        gradients: whether to read norms of gradients, which takes longer.
     """
-    recorded = TrainingEvents(model_dir).read_steps()
+    recorded = TrainingEvents(model_dir, gradients).read_steps()
     last = max([checkpoint_files.latest_step(model_dir), *recorded])
     return PastRun(model_dir, config, recorded, last)
 
@@ -131,6 +134,8 @@ def copy_checkpoint(prefix: str, folder: str) -> None:
 
 
 def _require_one_process(checkpoint: str) -> None:
+    if distribution.read_tf_config() is not None:
+        raise errors.UserError('--mode=replay runs as one process, but TF_CONFIG is set; unset it.')
     shapes = checkpoint_files.checkpoint_shapes(checkpoint)
     start = f'{checkpoint_files.READER_SCOPE}/'
     readers = sorted(name.split('/')[1] for name in shapes if name.startswith(start))

@@ -6,6 +6,7 @@ import contextlib
 from typing import Mapping, Sequence
 
 from estimator_lib import distribution, training
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.evaluation import evaluating
 from estimator_lib.hooks import non_finite
 from estimator_lib.run_records.training_events import TrainingEvents
@@ -69,7 +70,8 @@ def repeat_each(
     every_step.train_config.progress.summary_every_n_steps = 1
     every_step.train_config.checkpoints.save_every_n_steps = _NEVER
     every_step.train_config.checkpoints.keep_max = 0  # all
-    repeat_steps(task, every_step, folder, step - 1)
+    if checkpoint_files.latest_step(folder) < step - 1:
+        repeat_steps(task, every_step, folder, step - 1)
     with contextlib.suppress(non_finite.NonFiniteLossError):
         repeat_steps(task, every_step, folder, step)
     return TrainingEvents(folder).read_steps()

@@ -18,7 +18,7 @@ from estimator_lib.run_records.results_table import LEARNING_RATE, LOSS, TRAIN
 from estimator_lib.task import Task
 
 JSON_FILE, CSV_FILE, SHEET_FILE = 'replay.json', 'replay.csv', 'batch.png'
-TOTAL = TRAIN + LOSS  # the column of the total loss
+TOTAL = f'{TRAIN}{LOSS}'  # the column of the total loss
 
 _PICTURES = 'pictures'
 _MOST_LINES = 5  # examples and groups that are printed
@@ -71,7 +71,7 @@ class Replay:
 
 def is_loss(column: str) -> bool:
     """Return whether a column of `results.csv` has a loss of training steps."""
-    return column.startswith(TOTAL) or column.startswith(f'{TRAIN}Loss/')
+    return column == TOTAL or column.startswith(f'{TRAIN}Loss/')
 
 
 def total_loss(example: Example) -> float:
@@ -115,7 +115,7 @@ def write(replay: Replay, task: Task, folder: str) -> None:
         'examples': rows,
     }
     checkpoint_files.write_atomically(os.path.join(folder, JSON_FILE), evaluated.to_json(values))
-    checkpoint_files.write_atomically(os.path.join(folder, CSV_FILE), _table(rows))
+    checkpoint_files.write_atomically(os.path.join(folder, CSV_FILE), to_csv(rows))
 
 
 def lines(replay: Replay) -> List[str]:
@@ -144,7 +144,7 @@ def lines(replay: Replay) -> List[str]:
 
 def place(example: Example) -> str:
     """Return the place of an example as `--without` takes it."""
-    return example.path if example.index < 0 else f'{example.path}:{example.index}'
+    return example.path if example.record < 0 else f'{example.path}:{example.record}'
 
 
 def _exactness(replay: Replay) -> str:
@@ -166,14 +166,15 @@ def _row(number: int, example: Example, picture: Optional[str]) -> Dict[str, Any
         'number': number,
         'source_id': example.source_id,
         'file': example.path,
-        'record': example.index,
+        'record': example.record,
         'loss': total_loss(example) if example.losses else None,
         **{f'loss/{name}': value for name, value in example.losses.items()},
         'picture': picture,
     }
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Format rows, which all have the columns of the first one."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator='\n')
     writer.writeheader()

@@ -17,7 +17,7 @@ from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
-from estimator_lib.replay import replay
+from estimator_lib.replay import counterfactual, replay, spikes
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
 from model_fns.cli.run_options import RunOptions
@@ -236,10 +236,23 @@ def _compare(options: RunOptions) -> None:
 
 def _replay(options: RunOptions) -> None:
     options.require('model_dir')
-    options.require('step')
+    if options.find_spike:
+        for name in ('step', 'without'):
+            if not options.has_default(name):
+                raise errors.UserError(f'--find_spike chooses the steps; leave out --{name}.')
+    else:
+        options.require('step')
+    if options.until is not None and not options.without:
+        raise errors.UserError('--until has no effect without --without; expected that flag too.')
     config = flag_configs.load_config(options)
-    task = build_task(config, options.mode)
-    print('\n'.join(replay.replay(task, config, options.model_dir, options.step)))
+    run = build_task(config, options.mode), config, options.model_dir
+    if options.find_spike:
+        lines = spikes.replay_spikes(*run)
+    elif options.without:
+        lines = counterfactual.run_without(*run, options.step, options.without, options.until)
+    else:
+        lines = replay.replay(*run, options.step)
+    print('\n'.join(lines))
 
 
 def _training_sample(options: RunOptions) -> int:

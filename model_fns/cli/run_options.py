@@ -77,6 +77,9 @@ class RunOptions:
 
     # Replay.
     step: Optional[int] = None
+    find_spike: bool = False
+    without: Tuple[str, ...] = ()
+    until: Optional[int] = None
 
     def has_default(self, name: str) -> bool:
         """Return whether an option has its default, or is empty, which means the same."""

@@ -80,6 +80,7 @@ eval_training_data=true                   x_x______
 exif=ignore                               ____x____
 export_dir=a                              ___x_____
 fast_nms=true                             ___x_____
+find_spike=true                           ________x
 format=saved_model                        ___x_____
 help=true
 helpfull=true
@@ -115,10 +116,12 @@ signature_name=a                          ___xx____
 step=3                                    ________x
 tile=64                                   ____x____
 top_k=1                                   ____x____
+until=9                                   ________x
 verbosity=1
 warmup_requests=2                         ___x_____
 which=best                                __xxx_x__
 whole_image=true                          ____x____
+without=a                                 ________x
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 
