@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from typing import List, Sequence
+from typing import List
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +18,6 @@ from protos import pipeline_pb2
 tf1 = tf.compat.v1
 
 FILE_NAME = 'augmented.png'
-MOST_SIDE = 320  # pixels of a picture on the sheet; larger ones are reduced
 
 
 def write_sheet(
@@ -44,14 +42,8 @@ def write_sheet(
         raise errors.UserError(f'--show_augmented: the task {task.name!r} draws no examples.')
     path = os.path.join(folder, FILE_NAME)
     tf.io.gfile.makedirs(folder)
-    visualization.write_png(path, arrange(pictures))
+    visualization.write_png(path, visualization.sheet(pictures))
     return path
-
-
-def arrange(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrange pictures, uint8 [height, width, 3] each, row by row on a sheet; reduce large ones."""
-    columns = math.ceil(math.sqrt(len(pictures)))
-    return visualization.grid([_reduced(picture) for picture in pictures], columns)
 
 
 def draw_examples(
@@ -75,18 +67,9 @@ def draw_examples(
                     picture = task.draw(example, {}, targets)
                     if picture is None:
                         return []
-                    pictures.append(_reduced(picture))
+                    pictures.append(visualization.reduced(picture))
         except tf.errors.OutOfRangeError:  # the examples end after some epochs
             pass
         except corrupt_records.SESSION_ERRORS as error:
             raise input_fn.failure(error) or error from None
     return pictures[:count]
-
-
-def _reduced(picture: np.ndarray) -> np.ndarray:
-    height, width = picture.shape[:2]
-    longest = max(height, width)
-    if longest <= MOST_SIDE:
-        return picture
-    sides = (max(1, side * MOST_SIDE // longest) for side in (height, width))
-    return visualization.resized(picture, *sides)

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import record_streams
-from estimator_lib.data.reading import Reading
 from estimator_lib.data.record_sources import Source
 from estimator_lib.data.record_streams import FILE_SPAN, unconverted
 from estimator_lib.data.records import count_records
@@ -20,35 +19,36 @@ _FLAG = '--without'
 _MOST_NAMES = 2000  # that are searched for a similar one
 
 
-def leave_out(reading: Reading, names: Sequence[str]) -> Reading:
-    """Return a reading without some records; the others keep positions and augmentation.
+def leave_out(task: Task, sources: Sequence[Source], names: Sequence[str]) -> Tuple[Source, ...]:
+    """Return sources without some records; the others keep positions and augmentation.
 
     Args:
-        reading: the plan of the reading.
+        task: decodes the source ids.
+        sources: the sources of a reading.
         names: source ids, or `file:index` with the path or the name of a file, and the index of
             the record in it, from 0. A record with several frames is left out as a whole.
 
     Raises:
         errors.DataError: there is no such record, or none is left.
     """
-    found: Dict[int, Set[int]] = {source.index: set() for source in reading.sources}
+    found: Dict[int, Set[int]] = {source.index: set() for source in sources}
     by_id: List[str] = []
     for name in names:
-        places = list(_find_places(reading.sources, name))
+        places = list(_find_places(sources, name))
         for source_index, record_id in places:
             found[source_index].add(record_id)
         by_id += [] if places else [name]
     if by_id:
-        for source_index, record_id in _find_source_ids(reading, by_id):
+        for source_index, record_id in _find_source_ids(task, sources, by_id):
             found[source_index].add(record_id)
     sources = tuple(
         dataclasses.replace(source, without=tuple(sorted(found[source.index])))
-        for source in reading.sources
+        for source in sources
     )
     for source in sources:
         if source.without:
             _require_rest(source)
-    return dataclasses.replace(reading, sources=sources)
+    return sources
 
 
 def _find_places(sources: Sequence[Source], name: str) -> Iterator[Tuple[int, int]]:
@@ -62,7 +62,9 @@ def _find_places(sources: Sequence[Source], name: str) -> Iterator[Tuple[int, in
                 yield source.index, number * FILE_SPAN + int(index)
 
 
-def _find_source_ids(reading: Reading, names: Sequence[str]) -> Iterator[Tuple[int, int]]:
+def _find_source_ids(
+    task: Task, sources: Sequence[Source], names: Sequence[str]
+) -> Iterator[Tuple[int, int]]:
     """Yield (source index, record id) of the records with the given source ids.
 
     Raises:
@@ -70,8 +72,8 @@ def _find_source_ids(reading: Reading, names: Sequence[str]) -> Iterator[Tuple[i
     """
     missing = set(names)
     known: Set[str] = set()
-    for source in reading.sources:
-        for record_id, source_id in _list_source_ids(reading.task, source):
+    for source in sources:
+        for record_id, source_id in _list_source_ids(task, source):
             if source_id in names:
                 missing.discard(source_id)
                 yield source.index, record_id

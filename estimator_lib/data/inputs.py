@@ -8,6 +8,7 @@ position is part of the checkpoint (`reader_state`). Errors name the records tha
 from __future__ import annotations
 
 import collections
+import dataclasses
 import threading
 import zlib
 from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
@@ -193,7 +194,9 @@ class RecordInput:
         Raises:
             errors.DataError: there is no such record, or none is left.
         """
-        return RecordInput(exclusion.leave_out(self._reading, names), self._shard)
+        reading = self._reading
+        sources = exclusion.leave_out(reading.task, reading.sources, names)
+        return RecordInput(dataclasses.replace(reading, sources=sources), self._shard)
 
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]

@@ -7,14 +7,12 @@ import statistics
 import zlib
 from typing import Any, Dict, List, Optional, Sequence
 
-from estimator_lib import errors, training
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.cluster import run_lock
-from estimator_lib.replay import past_run, repeating, replay, report
+from estimator_lib.replay import past_run, repeating, report
 from estimator_lib.run_records import run_files
 from estimator_lib.run_records.training_events import TrainingEvents
-from estimator_lib.task import Task
-from protos import pipeline_pb2
 
 JSON_FILE = 'without.json'
 
@@ -22,12 +20,7 @@ _MOST_LINES = 10
 
 
 def run_without(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    model_dir: str,
-    step: int,
-    names: Sequence[str],
-    until: Optional[int] = None,
+    run: past_run.PastRun, step: int, names: Sequence[str], until: Optional[int] = None
 ) -> List[str]:
     """Train from the state before a step without some examples.
 
@@ -36,9 +29,7 @@ def run_without(
     there, also with a later `until`.
 
     Args:
-        task: the task of the run.
-        config: the config of the run.
-        model_dir: the folder of the run.
+        run: the run.
         step: the first step without the examples, from 1.
         names: source ids, or `file:index` of records.
         until: the last step; None: the last step of the run.
@@ -49,21 +40,21 @@ def run_without(
     Raises:
         errors.UserError: the step cannot be repeated, or there are no such examples.
     """
-    run = past_run.read(model_dir, config)
+    task, config = run.task, run.config
     until = run.last_step if until is None else until
     if until < step:
         raise errors.UserError(f'--until={until} is before --step={step}; expected a later step.')
     run.check(step, run.checkpoint_before(step))
-    training.train_input_fn(task, config).without(names)  # an error comes before the work
+    run.training.train_input_fn(task, config).without(names)  # an error comes before the work
     digest = zlib.crc32(repr(sorted(set(names))).encode())
-    folder = os.path.join(model_dir, past_run.FOLDER, f'{step}-without-{digest:08x}')
+    folder = os.path.join(run.model_dir, past_run.FOLDER, f'{step}-without-{digest:08x}')
     if checkpoint_files.latest_checkpoint(folder) is None:
-        with replay.state_before(task, run, step) as (checkpoint, _, _):
+        with repeating.state_before(run, step) as (checkpoint, _, _):
             past_run.copy_checkpoint(checkpoint, folder)
     files = run_files.RunFiles(task, config, folder, {'train': config.train_input_reader})
-    with training.prepared_model_dir(config, folder), files.ended():
+    with run.training.prepared_model_dir(config, folder), files.ended():
         hooks = [run_files.RunFilesHook(files), run_lock.LockHook(folder)]
-        repeating.repeat_steps(task, config, folder, until, names, hooks)
+        repeating.repeat_steps(run, folder, until, names, hooks)
     return _compare(run, folder, step, until, names)
 
 

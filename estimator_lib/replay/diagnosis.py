@@ -7,12 +7,13 @@ before the step. So no tensor that is read here changes the repeated steps.
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import distribution, graph_state, tf_estimator, training
+from estimator_lib import distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
@@ -20,6 +21,7 @@ from estimator_lib.graphs import losses as losses_lib
 from estimator_lib.hooks.summaries import copy_example
 from estimator_lib.optimization import gradients, optimize_loss
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.replay import past_run
 from estimator_lib.task import SOURCE_ID, Arrays, Task, Tensors
 from protos import pipeline_pb2
 
@@ -96,19 +98,16 @@ class _Network:
     activations: Mapping[str, Sequence[tf.Tensor]]
 
 
-def diagnose(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str, checkpoint: str
-) -> Diagnosis:
+def diagnose(run: past_run.PastRun, checkpoint: str) -> Diagnosis:
     """Compute the numbers of the step after a checkpoint.
 
     Args:
-        task: the task of the run.
-        config: the config of the run.
-        folder: the folder of the checkpoint.
+        run: the run.
         checkpoint: the prefix.
     """
+    task, config = run.task, run.config
     plan = distribution.create_plan(config)
-    specs, parts, places = _read_batch(task, config, folder, plan, checkpoint)
+    specs, parts, places = _read_batch(run, plan, checkpoint)
     # Each device and each micro-batch has normalized and sampled its own examples.
     devices = len(plan.devices) if plan.mode is distribution.Mode.CLONES else 1
     count = devices * config.train_config.accumulate_steps
@@ -118,7 +117,8 @@ def diagnose(
         network = _build_network(task, config, specs, len(parts[0].features[SOURCE_ID]))
         saver = tf1.train.Saver(tf1.global_variables())
     all_results, example_losses = [], []
-    with tf1.Session(graph=graph, config=training.create_session_config()) as session:
+    session_config = tf1.ConfigProto(allow_soft_placement=True)
+    with tf1.Session(graph=graph, config=session_config) as session:
         session.run([*graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS)])
         saver.restore(session, checkpoint)
         for part in parts:
@@ -138,19 +138,15 @@ def diagnose(
 
 
 def _read_batch(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    folder: str,
-    plan: distribution.Plan,
-    checkpoint: str,
+    run: past_run.PastRun, plan: distribution.Plan, checkpoint: str
 ) -> Tuple[_Batch, List[_Batch], List[Tuple[str, int]]]:
     """Read the batch after a checkpoint.
 
     Returns:
         The specs of its tensors, its parts for the replicas, and the places of its examples.
     """
-    input_fn = training.train_input_fn(task, config, plan)
-    run_config = training.create_run_config(config, folder, plan)
+    input_fn = run.training.train_input_fn(run.task, run.config, plan)
+    run_config = run.training.create_run_config(run.config, os.path.dirname(checkpoint), plan)
     parts, places = [], []
     with tf.Graph().as_default() as graph:
         features, labels = input_fn(config=run_config)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors
+from estimator_lib import distribution, errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
 from estimator_lib.run_records import run_file
 from estimator_lib.run_records.training_events import TrainingEvents
+from estimator_lib.task import Task
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -26,19 +27,58 @@ Scalars = Mapping[int, Mapping[str, float]]  # by step and column of `results.cs
 _READER = 'chief_0'  # the only reader of a run of one process
 
 
+class Training(Protocol):
+    """Training of a run, as `estimator_lib.training` makes it."""
+
+    def train_input_fn(
+        self,
+        task: Task,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        plan: Optional[distribution.Plan] = None,
+    ) -> inputs.RecordInput:
+        """Create the input function of training."""
+
+    def create_run_config(
+        self,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        model_dir: Optional[str],
+        plan: Optional[distribution.Plan] = None,
+    ) -> tf_estimator.RunConfig:
+        """Create the config of a run."""
+
+    def create_trainer(
+        self,
+        task: Task,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        model_dir: str,
+        graph_hook_fn: Optional[Callable[[], None]],
+        plan: distribution.Plan,
+    ) -> Any:
+        """Create the trainer of the config's loop."""
+
+    def prepared_model_dir(
+        self, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str
+    ) -> ContextManager[None]:
+        """Check, clean and lock a folder for a run in the block."""
+
+
 @dataclasses.dataclass(frozen=True)
 class PastRun:
     """Run of one process that has trained in a folder.
 
     Attributes:
-        model_dir: the folder, which a replay does not change but for its sub-folder `FOLDER`.
+        task: the task of the run.
         config: the config of the run.
+        model_dir: the folder, which a replay does not change but for its sub-folder `FOLDER`.
+        training: repeats steps.
         recorded: the scalars of its events by step and column of `results.csv`.
         last_step: the last step that it is known to have made.
     """
 
-    model_dir: str
+    task: Task
     config: pipeline_pb2.TrainEvalPipelineConfig
+    model_dir: str
+    training: Training
     recorded: Scalars
     last_step: int
 
@@ -110,18 +150,24 @@ class PastRun:
 
 
 def read(
-    model_dir: str, config: pipeline_pb2.TrainEvalPipelineConfig, gradients: bool = False
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    training: Training,
+    gradients: bool = False,
 ) -> PastRun:
     """Read the events of a run.
 
     Args:
-        model_dir: the folder of the run.
+        task: the task of the run.
         config: the config of the run.
+        model_dir: the folder of the run.
+        training: repeats steps.
         gradients: whether to read norms of gradients, which takes longer.
     """
     recorded = TrainingEvents(model_dir, gradients).read_steps()
     last = max([checkpoint_files.latest_step(model_dir), *recorded])
-    return PastRun(model_dir, config, recorded, last)
+    return PastRun(task, config, model_dir, training, recorded, last)
 
 
 def copy_checkpoint(prefix: str, folder: str) -> None:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import uuid
-from typing import Iterator, List, Tuple
+from typing import Any, Dict, List, Tuple
 
-import tensorflow as tf
-
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.replay import diagnosis, past_run, repeating, report
-from estimator_lib.task import Task
-from protos import pipeline_pb2
+from estimator_lib.replay import diagnosis, past_run, repeating, report, spikes
 
 
-def replay(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str, step: int
-) -> List[str]:
+def replay(run: past_run.PastRun, step: int) -> List[str]:
     """Repeat a step of a run, and write it to `model_dir/replay/<step>/`.
 
     Args:
-        task: the task of the run.
-        config: the config of the run.
-        model_dir: the folder of the run.
+        run: the run.
         step: the step, from 1.
 
     Returns:
@@ -32,40 +23,57 @@ def replay(
     Raises:
         errors.UserError: the step cannot be repeated.
     """
-    run = past_run.read(model_dir, config)
-    replayed, folder = replay_step(task, run, step)
+    replayed, folder = replay_step(run, step)
     return [*report.lines(replayed), f'{report.JSON_FILE}, {report.CSV_FILE}: {folder}']
 
 
-def replay_step(task: Task, run: past_run.PastRun, step: int) -> Tuple[report.Replay, str]:
+def replay_step(run: past_run.PastRun, step: int) -> Tuple[report.Replay, str]:
     """Repeat a step of a run and write it; return it with its folder."""
     folder = os.path.join(run.model_dir, past_run.FOLDER, str(step))
-    with state_before(task, run, step) as (checkpoint, start, repeated):
-        diagnosed = diagnosis.diagnose(task, run.config, os.path.dirname(checkpoint), checkpoint)
+    with repeating.state_before(run, step) as (checkpoint, start, repeated):
+        diagnosed = diagnosis.diagnose(run, checkpoint)
     replayed = report.Replay(step, start, run.recorded, repeated, diagnosed)
-    report.write(replayed, task, folder)
+    report.write(replayed, run.task, folder)
     return replayed, folder
 
 
-@contextlib.contextmanager
-def state_before(
-    task: Task, run: past_run.PastRun, step: int
-) -> Iterator[Tuple[str, str, past_run.Scalars]]:
-    """Repeat the steps from the nearest checkpoint to a step, in a folder that is deleted.
+def replay_spikes(run: past_run.PastRun) -> List[str]:
+    """Replay the unusual steps of a run, and write their examples to `replay/spikes.csv`.
 
-    Yields:
-        The prefixes of a checkpoint with the state before the step, and of the one from which
-        steps were repeated; and the scalars of the repeated steps.
+    Args:
+        run: the run, read with gradients.
+
+    Returns:
+        Lines that describe the steps.
+
+    Raises:
+        errors.UserError: the events have too few steps, or a step cannot be repeated.
     """
-    start = run.checkpoint_before(step)
-    run.check(step, start)
-    # The name is new in each replay, because writers of events stay open.
-    name = f'repeated-{uuid.uuid4().hex[:8]}'
-    folder = os.path.join(run.model_dir, past_run.FOLDER, name)
-    with checkpoint_files.explained_full_disk(run.model_dir):
+    count = sum(report.TOTAL in each for each in run.recorded.values())
+    if count <= spikes.LEAST_SIDE:
+        raise errors.UserError(
+            f'--find_spike: the events of {run.model_dir} have the losses of {count} steps; '
+            f'expected more than {spikes.LEAST_SIDE} (train_config.progress.summary_every_n_steps).'
+        )
+    unusual = spikes.find_spikes(run.recorded)
+    lines = [f'{len(unusual)} unusual of {count} recorded steps']
+    counts = spikes.count_errors(run.model_dir)
+    rows: List[Dict[str, Any]] = []
+    for spike in unusual:
+        lines.append(
+            f'step {spike.step}: {spike.column} {spike.value:.6g}, usually {spike.usual:.6g}'
+        )
         try:
-            past_run.copy_checkpoint(start, folder)
-            repeated = repeating.repeat_each(task, run.config, folder, step)
-            yield os.path.join(folder, f'model.ckpt-{step - 1}'), start, repeated
-        finally:
-            tf.io.gfile.rmtree(folder)
+            run.checkpoint_before(spike.step)
+        except errors.UserError as error:
+            lines.append(f'  not replayed: {error}')
+            continue
+        replayed, folder = replay_step(run, spike.step)
+        lines += [*report.lines(replayed), f'  {folder}']
+        rows += spikes.suspects(spike, replayed, counts)
+    if rows:
+        path = os.path.join(run.model_dir, past_run.FOLDER, spikes.CSV_FILE)
+        checkpoint_files.write_atomically(path, report.to_csv(rows))
+        lines += [spikes.describe(row) for row in rows]
+        lines.append(f'the examples with the largest losses: {path}')
+    return lines

@@ -11,7 +11,6 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.commands import augmented_sheet
 from estimator_lib.drawing import visualization
 from estimator_lib.replay.diagnosis import Diagnosis, Example
 from estimator_lib.run_records.results_table import LEARNING_RATE, LOSS, TRAIN
@@ -188,7 +187,7 @@ def _write_pictures(examples: Sequence[Example], task: Task, folder: str) -> Lis
     kept = [picture for picture in drawn if picture is not None]
     if kept:
         tf.io.gfile.makedirs(os.path.join(folder, _PICTURES))
-        visualization.write_png(os.path.join(folder, SHEET_FILE), augmented_sheet.arrange(kept))
+        visualization.write_png(os.path.join(folder, SHEET_FILE), visualization.sheet(kept))
     paths: List[Optional[str]] = []
     for number, picture in enumerate(drawn):
         name = os.path.join(_PICTURES, f'{number:03d}.png')

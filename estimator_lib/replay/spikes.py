@@ -11,20 +11,16 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.analysis import files as analysis_files
-from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.replay import past_run, replay, report
+from estimator_lib.replay import past_run, report
 from estimator_lib.run_records.training_events import GRADIENT_NORM
-from estimator_lib.task import Task
-from protos import pipeline_pb2
 
 CSV_FILE = 'spikes.csv'
 
 _MOST = 3  # spikes that are replayed
 _MOST_EXAMPLES = 5  # of each spike
 _SIDE = 10  # recorded steps before and after, which tell what is usual
-_LEAST_SIDE = 3  # of them before a step that is judged
+LEAST_SIDE = 3  # of them before a step that is judged
 # A step is unusual if it exceeds its neighbors by this number of their standard deviations (of a
 # normal distribution with their median absolute deviation), and by this share of their median.
 _DEVIATIONS, _SHARE = 6.0, 0.25
@@ -84,7 +80,7 @@ def _unusual(series: Mapping[int, float], column: str) -> Iterator[Spike]:
             yield Spike(step, column, value, usual, math.inf)
             continue
         # A loss falls from the first steps on: they are compared with nothing before them.
-        if len(sides[0]) < _LEAST_SIDE:
+        if len(sides[0]) < LEAST_SIDE:
             continue
         medians = [statistics.median(side) for side in sides if side]
         usual = max(medians)
@@ -99,55 +95,16 @@ def _unusual(series: Mapping[int, float], column: str) -> Iterator[Spike]:
             yield Spike(step, column, value, usual, score)
 
 
-def replay_spikes(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str
-) -> List[str]:
-    """Replay the unusual steps of a run, and write their examples to `replay/spikes.csv`.
+def suspects(
+    spike: Spike, replayed: report.Replay, counts: Mapping[str, int]
+) -> List[Dict[str, Any]]:
+    """Return a row for each of the examples with the largest losses of a step.
 
     Args:
-        task: the task of the run.
-        config: the config of the run.
-        model_dir: the folder of the run.
-
-    Returns:
-        Lines that describe the steps.
-
-    Raises:
-        errors.UserError: the events have too few steps, or a step cannot be repeated.
+        spike: the step.
+        replayed: its replay.
+        counts: see `count_errors`.
     """
-    run = past_run.read(model_dir, config, gradients=True)
-    count = sum(report.TOTAL in each for each in run.recorded.values())
-    if count <= _LEAST_SIDE:
-        raise errors.UserError(
-            f'--find_spike: the events of {model_dir} have the losses of {count} steps; expected '
-            f'more than {_LEAST_SIDE} (train_config.progress.summary_every_n_steps).'
-        )
-    spikes = find_spikes(run.recorded)
-    lines = [f'{len(spikes)} unusual of {count} recorded steps']
-    counts = _count_errors(model_dir)
-    rows: List[Dict[str, Any]] = []
-    for spike in spikes:
-        lines.append(
-            f'step {spike.step}: {spike.column} {spike.value:.6g}, usually {spike.usual:.6g}'
-        )
-        try:
-            run.checkpoint_before(spike.step)
-        except errors.UserError as error:
-            lines.append(f'  not replayed: {error}')
-            continue
-        replayed, folder = replay.replay_step(task, run, spike.step)
-        lines += [*report.lines(replayed), f'  {folder}']
-        rows += _rows(spike, replayed, counts)
-    if rows:
-        path = os.path.join(model_dir, past_run.FOLDER, CSV_FILE)
-        checkpoint_files.write_atomically(path, report.to_csv(rows))
-        lines += [_line(row) for row in rows]
-        lines.append(f'the examples with the largest losses: {path}')
-    return lines
-
-
-def _rows(spike: Spike, replayed: report.Replay, counts: Mapping[str, int]) -> List[Dict[str, Any]]:
-    """Return a row for each of the examples with the largest losses of a step."""
     ranked = replayed.ranked()
     losses = [report.total_loss(each) for each in ranked]
     median = statistics.median(losses) if losses else math.nan
@@ -165,7 +122,8 @@ def _rows(spike: Spike, replayed: report.Replay, counts: Mapping[str, int]) -> L
     ]
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def describe(row: Mapping[str, Any]) -> str:
+    """Describe one of the `suspects`."""
     known = f'; {row["errors"]} lines in {analysis_files.ERRORS_FILE}' if row['errors'] else ''
     return (
         f'  {row["source_id"]}: loss {row["loss"]:.6g} in step {row["step"]}, median of the batch '
@@ -173,7 +131,7 @@ def _line(row: Mapping[str, Any]) -> str:
     )
 
 
-def _count_errors(model_dir: str) -> Mapping[str, int]:
+def count_errors(model_dir: str) -> Mapping[str, int]:
     """Count the errors of each image in the newest analysis of each evaluation set."""
     pattern = os.path.join(model_dir, analysis_files.FOLDER, '*', analysis_files.ERRORS_FILE)
     counts: Dict[str, int] = {}

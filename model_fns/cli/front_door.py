@@ -17,7 +17,7 @@ from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.hooks import preemption
-from estimator_lib.replay import counterfactual, replay, spikes
+from estimator_lib.replay import counterfactual, past_run, replay
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
 from model_fns.cli.run_options import RunOptions
@@ -245,13 +245,14 @@ def _replay(options: RunOptions) -> None:
     if options.until is not None and not options.without:
         raise errors.UserError('--until has no effect without --without; expected that flag too.')
     config = flag_configs.load_config(options)
-    run = build_task(config, options.mode), config, options.model_dir
+    task = build_task(config, options.mode)
+    run = past_run.read(task, config, options.model_dir, training, options.find_spike)
     if options.find_spike:
-        lines = spikes.replay_spikes(*run)
+        lines = replay.replay_spikes(run)
     elif options.without:
-        lines = counterfactual.run_without(*run, options.step, options.without, options.until)
+        lines = counterfactual.run_without(run, options.step, options.without, options.until)
     else:
-        lines = replay.replay(*run, options.step)
+        lines = replay.replay(run, options.step)
     print('\n'.join(lines))
 
 

@@ -261,9 +261,8 @@ class DetectionTask(Task):
         drawer = self._drawer.showing(shown)
         detections = self._find(features, outputs, shown)
         rows = descriptions.rows(detections, drawer.class_names)
-        return Description(
-            descriptions.values(detections, rows), rows, drawer.draw(features, outputs)
-        )
+        picture = drawer.draw(features, outputs)
+        return Description(descriptions.values(detections, rows), rows, picture)
 
     def regions(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED

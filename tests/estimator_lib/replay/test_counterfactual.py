@@ -16,30 +16,20 @@ STEP = 17  # its batch has the record, in the second epoch
 NAME = '1.080000'
 
 
-@pytest.fixture(scope='module')
-def run(tmp_path_factory):
-    return case.train(tmp_path_factory.mktemp('line'))
-
-
-def without(run, *arguments):
-    config, model_dir = run
-    return counterfactual.run_without(case.MislabeledLine(), config, model_dir, *arguments)
-
-
 def losses_in(folder):
     steps = TrainingEvents(folder).read_steps()
     return {step: values['train/loss'] for step, values in steps.items()}
 
 
 def test_the_spike_is_gone_and_the_run_continues(run):
-    lines = without(run, STEP, [NAME], 20)
+    lines = counterfactual.run_without(run, STEP, [NAME], 20)
     folder = lines[0].rpartition(': ')[2]
     losses = losses_in(folder)
     assert sorted(losses) == [17, 18, 19, 20]
     rows = case.by_hand(30, without_from=STEP)
     for step, loss in losses.items():
         assert loss == pytest.approx(case.loss_of(*rows[step - 1]), rel=1e-4)
-    before = losses_in(run[1])
+    before = losses_in(run.model_dir)
     assert before[STEP] > 1000 and losses[STEP] < 20
     with open(os.path.join(folder, counterfactual.JSON_FILE)) as file:
         written = json.load(file)
@@ -50,16 +40,16 @@ def test_the_spike_is_gone_and_the_run_continues(run):
     assert {'pipeline.config', 'run.json'} <= set(os.listdir(folder))
 
     # A later end continues the same folder, beyond the next epoch's place of the record.
-    assert without(run, STEP, [NAME], 30)[0].endswith(folder)
+    assert counterfactual.run_without(run, STEP, [NAME], 30)[0].endswith(folder)
     losses = losses_in(folder)
     found = [losses[step] for step in range(STEP, 31)]
     expected = [case.loss_of(*row) for row in rows[STEP - 1 :]]
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    assert checkpoint_files.latest_step(run[1]) == case.STEPS
+    assert checkpoint_files.latest_step(run.model_dir) == case.STEPS
 
 
 def test_a_place_in_a_file_is_a_name_too(run):
-    lines = without(run, STEP, [f'points.tfrecord:{case.WRONG}'], STEP)
+    lines = counterfactual.run_without(run, STEP, [f'points.tfrecord:{case.WRONG}'], STEP)
     assert losses_in(lines[0].rpartition(': ')[2])[STEP] < 20
 
 
@@ -74,4 +64,4 @@ def test_a_place_in_a_file_is_a_name_too(run):
 )
 def test_what_cannot_be_left_out(run, names, until, message):
     with pytest.raises(errors.UserError, match=message):
-        without(run, STEP, names, until)
+        counterfactual.run_without(run, STEP, names, until)

@@ -1,17 +1,12 @@
-"""Unusual steps: of series by hand, and of a run with a wrong label."""
+"""Unusual steps of series by hand."""
 
-import csv
 import math
-import os
 
 import pytest
 
-from estimator_lib import errors
-from estimator_lib.analysis import files
 from estimator_lib.replay import spikes
 from estimator_lib.replay.report import TOTAL
 from estimator_lib.run_records.training_events import GRADIENT_NORM
-from tests.estimator_lib.replay import wrong_label_run as case
 
 
 def recorded(values, column=TOTAL):
@@ -53,33 +48,3 @@ def test_gradients_count_too():
         series[step].update(each)
     (spike,) = spikes.find_spikes(series)
     assert (spike.step, spike.column, spike.usual) == (130, GRADIENT_NORM, 1.0)
-
-
-@pytest.fixture(scope='module')
-def run(tmp_path_factory):
-    return case.train(tmp_path_factory.mktemp('line'))
-
-
-def test_the_wrong_label_is_listed_first(run):
-    config, model_dir = run
-    folder = files.analysis_folder(model_dir, '30')
-    os.makedirs(folder)
-    with open(os.path.join(folder, files.ERRORS_FILE), 'w') as file:
-        file.write('image,file\n1.080000,a\n1.080000,a\n1.010000,a\n')
-    lines = spikes.replay_spikes(case.MislabeledLine(), config, model_dir)
-    # Three epochs of 12 steps begin in 32 steps; the fifth batch of each has the record.
-    assert lines[0] == '3 unusual of 32 recorded steps'
-    assert sum('equal to the events bit for bit' in line for line in lines) == 3
-    with open(os.path.join(model_dir, 'replay', spikes.CSV_FILE), newline='') as file:
-        rows = list(csv.DictReader(file))
-    assert sorted({int(row['step']) for row in rows}) == [5, 17, 29]
-    for row in rows[::2]:
-        assert row['source_id'] == '1.080000' and int(row['record']) == case.WRONG
-        assert float(row['loss']) > 2000 and int(row['errors']) == 2
-    assert any('2 lines in errors.csv' in line for line in lines)
-
-
-def test_too_few_steps_in_the_events(run, tmp_path):
-    config, _ = run
-    with pytest.raises(errors.UserError, match='losses of 0 steps; expected more than 3'):
-        spikes.replay_spikes(case.MislabeledLine(), config, str(tmp_path))

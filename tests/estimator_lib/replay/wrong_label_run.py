@@ -1,9 +1,12 @@
 """A run on points of a line, of which one has a wrong label; and the same by hand."""
 
+import shutil
+
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import training
+from estimator_lib.replay import past_run
 from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -44,10 +47,20 @@ def create_config(folder, **fields):
 
 
 def train(folder, **fields):
-    """Train to the end; return the config and the folder of the run."""
+    """Train to the end; return the run as it is read."""
     config = create_config(folder, **fields)
     training.train_and_evaluate(MislabeledLine(), config, str(folder / 'run'), evaluate=False)
-    return config, str(folder / 'run')
+    return read(folder, config)
+
+
+def read(folder, config, task=None):
+    return past_run.read(task or MislabeledLine(), config, str(folder / 'run'), training, True)
+
+
+def copy(run, folder):
+    """Copy a run without its replays to a folder, with data of its own."""
+    shutil.copytree(run.model_dir, folder / 'run', ignore=shutil.ignore_patterns('replay'))
+    return create_config(folder)
 
 
 def by_hand(steps, without_from=None):
