@@ -81,8 +81,8 @@ class RecordInput:
     """An `input_fn` that reads records.
 
     Without a distribution strategy a call returns tensors: (features, labels) of the next batch.
-    The features have `READER`: `position`, `skipped`, `records`, `wait_seconds`. Under a strategy a
-    call returns the dataset, which starts at the position of the latest checkpoint.
+    The features have `READER`, the values of `ReaderState`. Under a strategy a call returns the
+    dataset, which starts at the position of the latest checkpoint.
 
     Args:
         reading: the plan of the reading.
