@@ -23,7 +23,6 @@ from estimator_lib.optimization import gradients, optimize_loss
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.replay import past_run
 from estimator_lib.task import SOURCE_ID, Arrays, Task, Tensors
-from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 
@@ -105,36 +104,46 @@ def diagnose(run: past_run.PastRun, checkpoint: str) -> Diagnosis:
         run: the run.
         checkpoint: the prefix.
     """
-    task, config = run.task, run.config
-    plan = distribution.create_plan(config)
-    specs, parts, places = _read_batch(run, plan, checkpoint)
+    plan = distribution.create_plan(run.config)
+    specs, batches, places = _read_batch(run, plan, checkpoint)
     # Each device and each micro-batch has normalized and sampled its own examples.
     devices = len(plan.devices) if plan.mode is distribution.Mode.CLONES else 1
-    count = devices * config.train_config.accumulate_steps
-    parts = [piece for part in parts for piece in _split(part, count)]
+    count = devices * run.config.train_config.accumulate_steps
+    parts = [piece for batch in batches for piece in _split(batch, count)]
+    # Dropout depends on the place of a part in the graph, so the parts are built as in training.
     with tf.Graph().as_default() as graph:
-        tf1.set_random_seed(config.train_config.random_seed)
-        network = _build_network(task, config, specs, len(parts[0].features[SOURCE_ID]))
+        tf1.set_random_seed(run.config.train_config.random_seed)
+        tf1.train.create_global_step()
+        networks: List[_Network] = []
+        for number, part in enumerate(parts):
+            graph_state.remember_worker(number // count)
+            reuse = True if networks else None
+            with tf1.variable_scope(tf1.get_variable_scope(), reuse=reuse):
+                networks.append(_build_network(run, specs, len(part.features[SOURCE_ID])))
         saver = tf1.train.Saver(tf1.global_variables())
     all_results, example_losses = [], []
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     with tf1.Session(graph=graph, config=session_config) as session:
-        session.run([*graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS)])
+        session.run(graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS))
         saver.restore(session, checkpoint)
-        for part in parts:
+        for network, part in zip(networks, parts):
             results, of_examples = _run(session, network, part)
             all_results.append(results)
             example_losses += of_examples
-    examples: List[Example] = []
-    for part in parts:
-        for row in range(len(part.features[SOURCE_ID])):
-            features, labels = (copy_example(values, row) for values in part)
-            name = features[SOURCE_ID].decode('utf-8', 'replace')
-            number = len(examples)
-            examples.append(
-                Example(name, *places[number], features, labels, example_losses[number])
-            )
-    return _summarize(examples, all_results)
+    return _summarize(list(_list_examples(parts, places, example_losses)), all_results)
+
+
+def _list_examples(
+    parts: Sequence[_Batch],
+    places: Sequence[Tuple[str, int]],
+    losses: Sequence[Mapping[str, float]],
+) -> Iterator[Example]:
+    """Yield the examples of the parts of a batch, given their places and losses in order."""
+    rows = ((part, row) for part in parts for row in range(len(part.features[SOURCE_ID])))
+    for (part, row), place, own in zip(rows, places, losses):
+        features, labels = (copy_example(values, row) for values in part)
+        name = features[SOURCE_ID].decode('utf-8', 'replace')
+        yield Example(name, *place, features, labels, own)
 
 
 def _read_batch(
@@ -177,17 +186,17 @@ def _split(batch: _Batch, count: int) -> Iterator[_Batch]:
         yield tf.nest.map_structure(piece, batch)
 
 
-def _build_network(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, specs: _Batch, size: int
-) -> _Network:
+def _build_network(run: past_run.PastRun, specs: _Batch, size: int) -> _Network:
     """Build the graph of a part of a batch with the given number of examples."""
-    tf1.train.create_global_step()
-    graph_state.remember_worker(0)
+    task, config = run.task, run.config
+    regularization = tf1.get_collection_ref(tf1.GraphKeys.REGULARIZATION_LOSSES)
+    of_first_part = list(regularization)
     batch: _Batch = tf.nest.map_structure(
         lambda spec: tf1.placeholder(spec.dtype, [size, *spec.shape[1:]]), specs
     )
     with model_variables.collected():
         predictions = task.predict(batch.features, tf_estimator.ModeKeys.TRAIN, batch.labels)
+        regularization[:] = of_first_part or regularization
         activations = _activations(tf.nest.flatten(batch))
         losses = losses_lib.compute_losses(task, config, predictions, *batch)
     index = tf1.placeholder(tf.int32, [])
@@ -280,12 +289,10 @@ def _summarize(examples: Sequence[Example], parts: Sequence[Mapping[str, Any]]) 
         mean = sum(part['gradients'][name].astype(np.float64) for part in parts) / len(parts)
         group = '/'.join(name.split('/')[:-1][:_GROUP_DEPTH]) or name
         squares[group] = squares.get(group, 0.0) + float(np.sum(np.square(mean)))
-    activations = {
-        scope: max(
-            (float(value) for part in parts for value in part['activations'][scope]), key=_size
-        )
-        for scope in parts[0]['activations']
-    }
+    activations: Dict[str, float] = {}
+    for part in parts:
+        for scope, values in part['activations'].items():
+            activations[scope] = max(map(float, values), key=_size)
     largest = sorted(activations.items(), key=lambda each: (-_size(each[1]), each[0]))
     return Diagnosis(
         examples,
