@@ -20,6 +20,7 @@
 # make performance  the figures of docs/performance.md, on this machine (hours)
 # make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
+# make image   builds an image with docker; DEVICE=gpu has the libraries of CUDA
 # make docs    builds the documentation as a site in site/; a dead link is an error
 # make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
@@ -35,6 +36,8 @@ INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
 TESTS ?= tests
 PROCESSES ?= 2
+IMAGE ?= vision-model-fns
+DEVICE ?= cpu
 REFERENCE_PYTHONS := 3.11 3.10 3.9
 NEWEST_PYTHONS := 3.13 3.12
 LANE_TESTS := tests/test_*.py tests/cluster_faults tests/estimator_lib tests/protos \
@@ -53,7 +56,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fn
 NOT_NUMERIC := variables or names or object_paths or parameters or refuse
 KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs clean environment
+.PHONY: demo test test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs image clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -141,6 +144,10 @@ fuzz: $(INSTALLED_TEST)
 
 docs: $(INSTALLED_TEST)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+image:
+	docker build --build-arg DEVICE=$(DEVICE) $(if $(PYTHON),--build-arg PYTHON=$(PYTHON:python%=%)) \
+	  --tag $(IMAGE):$(DEVICE) .
 
 clean:
 	rm -rf $(VENV) $(REFERENCE_VENV) $(NEWEST_VENV)

@@ -99,6 +99,7 @@ setup(
         'tensorboard>=2.15,<2.22',  # TensorFlow 2.21 does not bring it any more
         'protobuf>=4.21.6,<8',  # TensorFlow's metadata narrow this range and the next
         'numpy>=1.23,<3',
+        'flatbuffers>=2.0',  # TensorFlow's own; writes the metadata of TFLite files
         'absl-py>=1.4',
         'tqdm>=4.62',
         'Pillow>=10.1',  # pictures, PNG, headers, EXIF; 10.1: its own font in any size

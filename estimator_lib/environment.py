@@ -56,8 +56,9 @@ def front_door_command() -> str:
 def versions() -> str:
     """Describe the versions of Python, TensorFlow and this package."""
     texts = [f'Python {platform.python_version()}', f'TensorFlow {tensorflow_version()}']
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        texts.append(f'{PACKAGE} {importlib.metadata.version(PACKAGE)}')
+    version = _distribution_version(PACKAGE)
+    if version is not None:
+        texts.append(f'{PACKAGE} {version}')
     return ', '.join(texts)
 
 

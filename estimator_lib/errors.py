@@ -7,7 +7,8 @@ import re
 from typing import Any, Iterable, List, Optional, Sequence
 
 # Texts in place of paths, in published configs and in those that a script has to complete.
-_PLACEHOLDERS = ('PATH_TO_BE_CONFIGURED', '${')
+PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # of a folder in published configs
+_PLACEHOLDERS = (PLACEHOLDER, '${')
 _DATASETS = re.compile(
     r'Error in user-defined function passed to \S+ transformation with iterator: \S+: '
 )

@@ -289,6 +289,7 @@ def _train_scaffold(
             checkpoint_maps.fine_tuning_map(task, variables, train_config, run_config.model_dir),
             last_layer_scopes=task.last_layer_scopes(),
             model_dir=run_config.model_dir,
+            channels=task.image_format.channels,
         )
     if run_config.model_dir:
         if run_config.is_chief:

@@ -180,20 +180,12 @@ def train_and_evaluate(
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
         task.check_evaluation()
-    extensions = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
-    export_policies.check_exporters(extensions.exporters, config.export_config, evaluate)
+    extras = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
+    export_policies.check_exporters(extras.exporters, config.export_config, evaluate)
     readers = {'train': config.train_input_reader, **evaluators.eval_readers(config)}
     files = run_files.RunFiles(task, config, model_dir, readers)
     run = _Run(
-        task,
-        config,
-        model_dir,
-        plan,
-        evaluate,
-        eval_training_data,
-        graph_hook_fn,
-        extensions,
-        files,
+        task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extras, files
     )
     suffix = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
     log_file = os.path.join(model_dir, f'log{suffix}.txt')

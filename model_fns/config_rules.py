@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
-from protos import cluster_pb2
+from protos import cluster_pb2, input_reader_pb2, reader_paths
 
 
 def _quantized(config: PipelineConfig) -> Iterator[Problem]:
@@ -47,6 +47,38 @@ def _quantization_warnings(config: PipelineConfig) -> Iterator[str]:
             'those of the network as it is trained.'
         )
 
+
+def _channels(config: PipelineConfig) -> Iterator[Problem]:
+    """Check the channels of the readers, which records have and files do not."""
+    readers = {f'eval_input_reader.{index}': x for index, x in enumerate(config.eval_input_reader)}
+    if config.HasField('train_input_reader'):
+        readers = {'train_input_reader': config.train_input_reader, **readers}
+    deciding = next(iter(readers.values()), config.train_input_reader)
+    total = 3 + deciding.num_additional_channels
+    for path, reader in readers.items():
+        for name in ('channel_means', 'channel_deviations'):
+            values = list(getattr(reader, name))
+            if values and len(values) != total:
+                yield Problem(f'{path}.{name}', f'{len(values)} values for {total} channels.')
+            elif values and reader is not deciding and values != list(getattr(deciding, name)):
+                yield Problem(f'{path}.{name}', 'other values than those of the first reader.')
+        kind = reader_paths.files_kind(reader)
+        if kind and (deciding.num_additional_channels or deciding.image_bits > 8):
+            yield Problem(
+                f'{path}.{kind}',
+                'it reads three channels of 8 bits; num_additional_channels and image_bits need '
+                'tf_record_input_reader.',
+            )
+        is_sequence = reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE
+        if deciding.num_additional_channels and is_sequence:
+            text = 'TF_SEQUENCE_EXAMPLE, which has no further channels; expected TF_EXAMPLE.'
+            yield Problem(f'{path}.input_type', text)
+
+
+# Channels beside the colors, and values of more than 8 bits, for all tasks.
+CHANNELS = ConfigRules(
+    same_in_readers={'num_additional_channels': '', 'image_bits': ''}, problems=(_channels,)
+)
 
 # Quantization-aware training, for the tasks whose networks are quantized.
 QUANTIZED = ConfigRules(problems=(_quantized,), warnings=(_quantization_warnings,))

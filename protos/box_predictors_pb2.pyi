@@ -100,7 +100,7 @@ class WeightSharedConvolutionalBoxPredictor(_message.Message):
     def __init__(self, conv_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., apply_conv_hyperparams_to_heads: bool = ..., apply_conv_hyperparams_pointwise: bool = ..., num_layers_before_predictor: _Optional[int] = ..., depth: _Optional[int] = ..., kernel_size: _Optional[int] = ..., box_code_size: _Optional[int] = ..., class_prediction_bias_init: _Optional[float] = ..., use_dropout: bool = ..., dropout_keep_probability: _Optional[float] = ..., share_prediction_tower: bool = ..., use_depthwise: bool = ..., score_converter: _Optional[_Union[WeightSharedConvolutionalBoxPredictor.ScoreConverter, str]] = ..., box_encodings_clip_range: _Optional[_Union[WeightSharedConvolutionalBoxPredictor.BoxEncodingsClipRange, _Mapping]] = ...) -> None: ...
 
 class MaskRCNNBoxPredictor(_message.Message):
-    __slots__ = ("fc_hyperparams", "use_dropout", "dropout_keep_probability", "box_code_size", "conv_hyperparams", "predict_instance_masks", "mask_prediction_conv_depth", "predict_keypoints", "mask_height", "mask_width", "mask_prediction_num_conv_layers", "masks_are_class_agnostic", "share_box_across_classes", "convolve_then_upsample_masks")
+    __slots__ = ("fc_hyperparams", "use_dropout", "dropout_keep_probability", "box_code_size", "conv_hyperparams", "predict_instance_masks", "mask_prediction_conv_depth", "predict_keypoints", "mask_height", "mask_width", "mask_prediction_num_conv_layers", "masks_are_class_agnostic", "share_box_across_classes", "convolve_then_upsample_masks", "keypoint_head")
     FC_HYPERPARAMS_FIELD_NUMBER: _ClassVar[int]
     USE_DROPOUT_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_KEEP_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class MaskRCNNBoxPredictor(_message.Message):
     MASKS_ARE_CLASS_AGNOSTIC_FIELD_NUMBER: _ClassVar[int]
     SHARE_BOX_ACROSS_CLASSES_FIELD_NUMBER: _ClassVar[int]
     CONVOLVE_THEN_UPSAMPLE_MASKS_FIELD_NUMBER: _ClassVar[int]
+    KEYPOINT_HEAD_FIELD_NUMBER: _ClassVar[int]
     fc_hyperparams: _hyperparams_pb2.Hyperparams
     use_dropout: bool
     dropout_keep_probability: float
@@ -129,7 +130,22 @@ class MaskRCNNBoxPredictor(_message.Message):
     masks_are_class_agnostic: bool
     share_box_across_classes: bool
     convolve_then_upsample_masks: bool
-    def __init__(self, fc_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., use_dropout: bool = ..., dropout_keep_probability: _Optional[float] = ..., box_code_size: _Optional[int] = ..., conv_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., predict_instance_masks: bool = ..., mask_prediction_conv_depth: _Optional[int] = ..., predict_keypoints: bool = ..., mask_height: _Optional[int] = ..., mask_width: _Optional[int] = ..., mask_prediction_num_conv_layers: _Optional[int] = ..., masks_are_class_agnostic: bool = ..., share_box_across_classes: bool = ..., convolve_then_upsample_masks: bool = ...) -> None: ...
+    keypoint_head: KeypointHead
+    def __init__(self, fc_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., use_dropout: bool = ..., dropout_keep_probability: _Optional[float] = ..., box_code_size: _Optional[int] = ..., conv_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., predict_instance_masks: bool = ..., mask_prediction_conv_depth: _Optional[int] = ..., predict_keypoints: bool = ..., mask_height: _Optional[int] = ..., mask_width: _Optional[int] = ..., mask_prediction_num_conv_layers: _Optional[int] = ..., masks_are_class_agnostic: bool = ..., share_box_across_classes: bool = ..., convolve_then_upsample_masks: bool = ..., keypoint_head: _Optional[_Union[KeypointHead, _Mapping]] = ...) -> None: ...
+
+class KeypointHead(_message.Message):
+    __slots__ = ("num_keypoints", "conv_hyperparams", "num_conv_layers", "depth", "loss_weight")
+    NUM_KEYPOINTS_FIELD_NUMBER: _ClassVar[int]
+    CONV_HYPERPARAMS_FIELD_NUMBER: _ClassVar[int]
+    NUM_CONV_LAYERS_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    LOSS_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    num_keypoints: int
+    conv_hyperparams: _hyperparams_pb2.Hyperparams
+    num_conv_layers: int
+    depth: int
+    loss_weight: float
+    def __init__(self, num_keypoints: _Optional[int] = ..., conv_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., num_conv_layers: _Optional[int] = ..., depth: _Optional[int] = ..., loss_weight: _Optional[float] = ...) -> None: ...
 
 class RfcnBoxPredictor(_message.Message):
     __slots__ = ("conv_hyperparams", "num_spatial_bins_height", "num_spatial_bins_width", "depth", "box_code_size", "crop_height", "crop_width")

@@ -26,7 +26,7 @@ class Renamed(NamedTuple):
 
 _IMAGES_OF_8_BITS = Renamed(
     why='images have 8 bits',
-    refused='images of 8 bits are read alone; expected "uint8", and 16-bit images converted.',
+    refused='expected "uint8"; image_bits of a reader reads more bits.',
     values=('uint8',),
 )
 # The first releases of the published schema also had this field.

@@ -22,8 +22,9 @@ from tests.model_fns.cli.test_legacy_flags import LEGACY, OF_THIS_PROGRAM_TOO
 
 # Programs that are not of this project.
 FOREIGN = {
-    '.', 'cd', 'curl', 'export', 'git', 'kubectl', 'python3', 'python3.13', 'saved_model_cli',
-    'sed', 'tensorboard', 'tensorflow_model_server',
+    '.', 'cd', 'curl', 'docker', 'edgetpu_compiler', 'export', 'git', 'kubectl', 'python3',
+    'python3.13', 'saved_model_cli', 'sed', 'tensorboard', 'tensorflow_model_server',
+    'tritonserver',
 }  # fmt: skip
 MODULES = {
     'convert-records': 'model_fns.datasets.convert',

@@ -134,6 +134,24 @@ def test_a_detector_as_a_file_has_the_metrics_of_its_checkpoint(
         assert value == pytest.approx(beside, abs=1e-3), name
 
 
+@pytest.mark.skipif(*FORMATS[1].marks[0].args, **FORMATS[1].marks[0].kwargs)
+def test_an_onnx_export_is_a_model_of_triton(classifier, tmp_path, capsys):
+    folder = tmp_path / 'models' / 'colors'
+    flags = [f'--model_dir={classifier}', f'--export_dir={folder}', '--repository=triton']
+    assert front_door('--mode=export', *flags) == 2
+    assert '--repository=triton is of --format=onnx' in capsys.readouterr().err
+    assert not folder.exists()
+    assert front_door('--mode=export', *flags, '--format=onnx') == 0
+    assert sorted(path.name for path in folder.iterdir()) == [latest(folder).name, 'config.pbtxt']
+    config = (folder / 'config.pbtxt').read_text()
+    assert config.startswith('name: "colors"\nplatform: "onnxruntime_onnx"\nmax_batch_size: 0\n')
+    about = json.loads((latest(folder) / 'export.json').read_text())
+    for name, details in [*about['inputs'].items(), *about['outputs'].items()]:
+        assert f'name: "{name}"' in config and f'dims: {details["shape"]}' in (
+            config.replace('[ ', '[').replace(' ]', ']')
+        )
+
+
 def test_a_benchmark_has_a_row_for_each_format(classifier, monkeypatch, capsys):
     """The formats of a classifier with its metrics; the exports of the run stay."""
     before = sorted(classifier.rglob('*'))

@@ -1,15 +1,18 @@
-"""ONNX files of one model of each task, in onnxruntime, beside TensorFlow: to 1e-4."""
+"""ONNX files of one model of each task and family, in onnxruntime, beside TensorFlow: to 1e-4."""
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
 
+from estimator_lib import config as config_lib
 from model_fns import build_task
 from model_fns.detection import fields
-from tests import tiny_deployed
+from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.classification import test_deployable as of_classification
 from tests.model_fns.detection import test_deployable as of_detection
+from tests.model_fns.detection.architectures.center_net.test_build import LABEL_MAP, TASK
 from tests.model_fns.segmentation import test_deployable as of_segmentation
 from tests.model_fns.segmentation.test_deployable import tiny_backbone  # noqa: F401
 
@@ -101,3 +104,80 @@ def test_a_network_that_was_trained_to_be_quantized_computes_its_evaluation(tmp_
 
     nodes = [node.op_type for node in onnx.load(str(tmp_path / 'model.onnx')).graph.node]
     assert nodes.count('QuantizeLinear') == nodes.count('DequantizeLinear') > 20
+
+
+KEPT = 'keep_aspect_ratio_resizer { min_dimension: 48 max_dimension: 64 }'
+PADDED = KEPT.replace('48', '64').replace('64 }', '64 pad_to_max_dimension: true }')
+HEAD = '%s_head_params { num_filters: 8 }'
+HEADS = ' '.join(HEAD % name for name in ('heatmap', 'offset', 'regress'))
+
+
+def two_stage(text, stages=2, resizer=None):
+    text = text.format(stages=stages, hyperparams=tiny_detection.HYPERPARAMS)
+    if resizer:
+        text = re.sub(r'fixed_shape_resizer \{.*?\}', resizer, text)
+    return text
+
+
+def center_net(folder):
+    (folder / 'map.pbtxt').write_text(LABEL_MAP)
+    blue = f'rescore_instances: true per_keypoint_offset: true {HEADS}'
+    tasks = TASK % ('a', 'blue', blue) + TASK % ('b', 'green', HEADS)
+    return tiny_center_net.MODEL.replace(
+        'center_net {', f'center_net {{ keypoint_label_map_path: "{folder}/map.pbtxt" {tasks}', 1
+    )
+
+
+# Boxes of the CenterNet are 6 cells wide: at first they have no area.
+SIZES = {f'PredictionHeads/box/scale/output_0/conv_2/{name}': value
+         for name, value in (('bias', 6.0), ('weights', 0.0))}  # fmt: skip
+FAMILIES = {
+    'masks, padded images': lambda _: two_stage(tiny_two_stage.MASKS, 3, PADDED),
+    'position-sensitive, images of any size': lambda _: two_stage(
+        tiny_two_stage.POSITION_SENSITIVE, 2, KEPT
+    ),
+    'keypoints': center_net,
+    'rotated, two stages': lambda _: two_stage(tiny_rotated.TWO_STAGES),
+}
+OUTPUTS = (fields.DETECTION_MASKS, fields.DETECTION_KEYPOINTS, fields.DETECTION_CORNERS)
+
+
+def made(text, folder):
+    config = config_lib.parse_pipeline_config(text, 'text')
+    task = build_task(config)
+    is_center_net = 'center_net' in text
+    checkpoint = tiny_deployed.save(
+        task, folder / 'model.ckpt', not is_center_net, filled=SIZES if is_center_net else None
+    )
+    return task, config, checkpoint
+
+
+@writes
+@pytest.mark.parametrize('family', FAMILIES)
+def test_detectors_whose_files_take_any_number_of_images(family, tmp_path):
+    """What an export answers to each image, a file answers to all of them at once."""
+    task, config, checkpoint = made(FAMILIES[family](tmp_path), tmp_path)
+    served = tiny_deployed.Served(task, checkpoint)
+    deployed = tiny_deployed.Deployed(
+        task, config, checkpoint, tmp_path, format_name='onnx', batch=None
+    )
+    images = tiny_deployed.images(3, 50, 64)
+    expected = [served(image) for image in images]
+    assert sum(one[fields.NUM_DETECTIONS][0] for one in expected) >= 4
+    found = deployed.file.run(np.concatenate([deployed.pixels(image) for image in images]))
+    kept = [name for name in OUTPUTS if name in found]
+    for index, (image, wanted) in enumerate(zip(images, expected)):
+        row = {name: value[index : index + 1] for name, value in found.items()}
+        outputs = deployed.finished(row, image)
+        names = (*of_detection.DETECTIONS, *kept)
+        assert_alike(
+            {name: outputs[name] for name in names}, {name: wanted[name] for name in names}
+        )
+
+    import onnx
+
+    model = onnx.load(str(tmp_path / 'model.onnx'))
+    onnx.checker.check_model(model)
+    assert {entry.domain for entry in model.opset_import} <= {'', 'ai.onnx.ml'}
+    loops = {'Loop', 'If', 'Scan'} & {node.op_type for node in model.graph.node}
+    assert loops == ({'Loop'} if 'rotated' in family else set())

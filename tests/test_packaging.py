@@ -5,13 +5,14 @@ import email
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 
 import pytest
-from packaging import requirements
+from packaging import requirements, utils
 
 from tests import tiny_data
 
@@ -188,3 +189,89 @@ def test_another_python_gets_one_sentence(code, version, text):
         f'This project needs Python 3.9 to 3.13, and this is Python {text}: '
         'TensorFlow 2.15 to 2.21 have no builds for it.'
     )
+
+
+def instructions():
+    """The instructions of the Dockerfile: (keyword, rest), by stage; the first is before any."""
+    text = re.sub(r'^#.*\n', '', (ROOT / 'Dockerfile').read_text(), flags=re.M)
+    stages = [[]]
+    for line in text.replace('\\\n', ' ').splitlines():
+        keyword, _, rest = line.partition(' ')
+        if keyword == 'FROM':
+            stages.append([])
+        if keyword:
+            stages[-1].append((keyword, ' '.join(rest.split())))
+    return stages
+
+
+def values(stage, keyword):
+    return [rest for each, rest in stage if each == keyword]
+
+
+def test_image_is_built_from_the_files_of_the_wheel():
+    """The wheel of these tests comes from the same files."""
+    _, wheel, image = instructions()
+    copied = {name for rest in values(wheel, 'COPY') for name in rest.split()[:-1]}
+    assert copied == {*NEEDED, *PACKAGES}
+    assert values(image, 'COPY') == [
+        'constraints.txt /constraints.txt',
+        '--from=wheel /wheels /wheels',
+    ]
+    lines = (ROOT / '.dockerignore').read_text().splitlines()
+    kept = {line[1:] for line in lines if line.startswith('!')}
+    assert '*' in lines and kept == {*copied, 'constraints.txt'}
+    assert all((ROOT / name).exists() for name in kept)
+
+
+def test_image_has_pinned_versions(installed):
+    before, _, image = instructions()
+    python = values(before, 'ARG')[0].removeprefix('PYTHON=')
+    assert all(rest.startswith('python:${PYTHON}-slim') for rest in values(image, 'FROM'))
+    (install,) = [rest for rest in values(image, 'RUN') if 'pip install' in rest]
+    assert 'pip install --constraint /constraints.txt' in install
+    (info,) = installed.glob('*.dist-info')
+    metadata = email.message_from_string((info / 'METADATA').read_text())
+    needs = [requirements.Requirement(text) for text in metadata.get_all('Requires-Dist')]
+    devices = dict(re.findall(r'(\w+)\) extras=([\w,]+) ;;', install))
+    assert devices['gpu'] == devices['cpu'] + ',gpu'
+    extras = devices['gpu'].split(',')
+    assert set(extras) <= set(metadata.get_all('Provides-Extra'))
+    pinned = {}
+    for line in (ROOT / 'constraints.txt').read_text().splitlines():
+        if not line.startswith('#'):
+            need = requirements.Requirement(line)
+            if need.marker.evaluate({'python_version': python}):
+                pinned[utils.canonicalize_name(need.name)] = str(need.specifier)[2:]
+    for need in needs:
+        for extra in ('', *extras):
+            if not need.marker or need.marker.evaluate({'python_version': python, 'extra': extra}):
+                assert pinned[utils.canonicalize_name(need.name)] in need.specifier, need
+
+
+def test_image_runs_as_a_user_without_rights(installed):
+    *_, image = instructions()
+    last = [rest for keyword, rest in image if keyword in ('USER', 'ENTRYPOINT')]
+    assert last == ['1000:1000', '["run-train-eval"]']  # a number, which Kubernetes can check
+    (info,) = installed.glob('*.dist-info')
+    assert 'run-train-eval' in (info / 'entry_points.txt').read_text()
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'expected'),
+    [
+        ([], 'docker build --build-arg DEVICE=cpu --tag vision-model-fns:cpu .'),
+        (
+            ['DEVICE=gpu', 'PYTHON=python3.11', 'IMAGE=registry.example.com/vision'],
+            'docker build --build-arg DEVICE=gpu --build-arg PYTHON=3.11 '
+            '--tag registry.example.com/vision:gpu .',
+        ),
+    ],
+)
+def test_make_image(arguments, expected):
+    environment = {name: os.environ[name] for name in os.environ if not name.startswith('MAKE')}
+    environment.pop('PYTHON', None)
+    run = subprocess.run(
+        ['make', '-n', 'image', *arguments],
+        cwd=ROOT, env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ' '.join(run.stdout.replace('\\\n', ' ').split()) == expected

@@ -8,9 +8,11 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import tf_estimator
+from estimator_lib.drawing.tiling import Tiling
 from model_fns import build_task
 from model_fns.datasets import codecs
 from model_fns.segmentation.networks import backbones
+from model_fns.structures import id_images
 from tests import sessions, tiny_data, tiny_detection, tiny_segmentation
 from tests.model_fns.datasets.id_files import png
 from tests.model_fns.segmentation import tiny_networks
@@ -196,6 +198,42 @@ def test_predict_writes_numbers_pictures_and_ids(trained, tmp_path):
         '0_classes.png',
         '0_instances.png',
     }
+
+
+def test_tiles_of_a_large_image_are_merged(trained, tmp_path, capsys):
+    random = np.random.RandomState(5)
+    scenes = [[tiny_segmentation.scene(random)[0] for _ in range(3)] for _ in range(2)]
+    image = np.concatenate([np.concatenate(row, axis=1) for row in scenes])
+    (tmp_path / 'large.png').write_bytes(codecs.encode_png(image))
+    flags = [
+        '--mode=predict',
+        f'--saved_model_dir={trained / "export" / "best"}',
+        f'--images={tmp_path}/large.png',
+        f'--output_dir={tmp_path / "out"}',
+        '--tile=64',
+        '--overlap=24',
+    ]
+    assert front_door(*flags, '--whole_image') == 2
+    assert '--whole_image: segmentation has a result' in capsys.readouterr().err
+    assert front_door(*flags) == 0
+    predictions = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
+    (found,) = predictions.values()
+    assert (found['height'], found['width']) == (96, 144)
+    assert sum(one['pixels'] for one in found['classes']) == 96 * 144
+    classes = id_images.read((tmp_path / 'out' / 'large_classes.png').read_bytes())
+    ids = id_images.read((tmp_path / 'out' / 'large_instances.png').read_bytes())
+    assert np.unique(ids[ids > 0]).size == found['instances'] == ids.max()
+    assert not ids[classes == 0].any()
+    # As the mean of what the tiles say, one by one.
+    parts = [
+        np.s_[window.top : window.top + 64, window.left : window.left + 64]
+        for window in Tiling(64, 24).windows(96, 144)
+    ]
+    got = exported(latest(trained / 'export' / 'best'), np.stack([image[part] for part in parts]))
+    sums = np.zeros([96, 144, 3])
+    for part, probabilities in zip(parts, got['SemanticProbabilities']):
+        sums[part] += probabilities
+    assert np.mean(classes != sums.argmax(-1)) < 0.001
 
 
 # Options, on a network of two layers.

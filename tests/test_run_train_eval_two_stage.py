@@ -4,10 +4,12 @@ import contextlib
 import json
 
 import numpy as np
+import pycocotools.mask
 import pytest
 import tensorflow as tf
 
 from estimator_lib.export import serving
+from model_fns.datasets import codecs
 from model_fns.detection.detections import masks
 from tests import sessions, tiny_two_stage
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
@@ -73,6 +75,28 @@ def test_the_last_evaluation_is_analyzed(trained):
     metrics = json.loads((model_dir / 'metrics.json').read_text())['0']
     prefix = 'DetectionMasks_' if stages == 3 else 'DetectionBoxes_'
     check_analysis(model_dir / 'analysis' / '30', metrics, prefix)
+
+
+def test_tiles_of_a_large_image_are_merged_with_their_masks(trained, tmp_path):
+    model_dir, stages = trained
+    image = np.concatenate([np.concatenate(list(images()[:2]), axis=1)] * 2)
+    (tmp_path / 'large.png').write_bytes(codecs.encode_png(image))
+    flags = [f'--images={tmp_path}/large.png', f'--output_dir={tmp_path / "out"}']
+    flags += ['--tile=64', '--overlap=24', '--whole_image', '--output_format=coco']
+    assert front_door('--mode=predict', f'--model_dir={model_dir}', *flags) == 0
+    results = json.loads((tmp_path / 'out' / 'predictions.json').read_text())
+    assert results and all(('segmentation' in one) == (stages == 3) for one in results)
+    if stages == 3:
+        for one in results:
+            mask = pycocotools.mask.decode(one['segmentation'])
+            left, top, width, height = one['bbox']
+            assert mask.shape == image.shape[:2]
+            # Masks stay in their boxes; see `masks.paste_masks` for the pixel.
+            mask[
+                max(int(top) - 1, 0) : int(top + height) + 2,
+                max(int(left) - 1, 0) : int(left + width) + 2,
+            ] = 0
+            assert not mask.any()
 
 
 @pytest.fixture(scope='module')

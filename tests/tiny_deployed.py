@@ -12,7 +12,7 @@ from tests.model_fns.segmentation import tiny_networks
 tf1 = tf.compat.v1
 
 
-def save(task, prefix, lively=True, steps=0):
+def save(task, prefix, lively=True, steps=0, filled=None):
     """Write a checkpoint of a task's network.
 
     Args:
@@ -21,6 +21,7 @@ def save(task, prefix, lively=True, steps=0):
         lively: whether weights are large but for those of detectors' heads; else as they are at
             first.
         steps: forward passes of training, in which ranges of a quantization move.
+        filled: values of variables whose names begin with a text.
     """
     mode = tf_estimator.ModeKeys.TRAIN if steps else tf_estimator.ModeKeys.PREDICT
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -33,6 +34,10 @@ def save(task, prefix, lively=True, steps=0):
             tiny_networks.lively(session)
             heads = [one for one in tf1.global_variables() if 'Predictor' in one.op.name]
             session.run([one.initializer for one in heads])
+        for variable in tf1.global_variables():
+            for start, value in (filled or {}).items():
+                if variable.op.name.startswith(start):
+                    variable.load(np.full(variable.shape, value), session)
         for _ in range(steps):
             session.run(predictions)
         variables = model_variables.with_companions(tf1.get_default_graph())
@@ -80,11 +85,12 @@ class Deployed:
         quantize='none',
         calibration=(),
         format_name='tflite',
+        batch=1,
         **options,
     ):
         writer = formats.create_writer(format_name)
         self.deployable = task.deployable(writer.ops, options)
-        self.graph = static_graph.build(self.deployable, Source(task, config, checkpoint))
+        self.graph = static_graph.build(self.deployable, Source(task, config, checkpoint), batch)
         path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)
         writer.convert(self.graph, path, quantize, representative)
@@ -95,7 +101,10 @@ class Deployed:
         return samples.pixels(self._task, self.deployable, [image])[0]
 
     def __call__(self, image):
-        found = self.file.run(self.pixels(image))
+        return self.finished(self.file.run(self.pixels(image)), image)
+
+    def finished(self, found, image):
+        """Return what a program makes of the outputs of the file for an image."""
         with tf.Graph().as_default(), tf1.Session() as session:
             features = self._task.serving_features(tf.constant(image[np.newaxis]))
             tensors = {name: tf.constant(value) for name, value in found.items()}

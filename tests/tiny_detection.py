@@ -33,6 +33,12 @@ def mask_of(box):
     return mask
 
 
+def keypoints_of(boxes):
+    """Return the keypoints [n, 3, 2] of boxes [n, 4]: two opposite corners, and the center."""
+    near, far = boxes[:, :2], boxes[:, 2:]
+    return np.stack([near, far, (near + far) / 2], axis=1)
+
+
 def write_records(path, count, seed):
     random = np.random.RandomState(seed)
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -45,6 +51,9 @@ def write_records(path, count, seed):
             for column, side in enumerate(('ymin', 'xmin', 'ymax', 'xmax')):
                 features[f'image/object/bbox/{side}'] = boxes[:, column]
             features['image/object/class/label'] = ids
+            for column, axis in enumerate('yx'):
+                points = keypoints_of(boxes)[..., column].ravel()
+                features[f'image/object/keypoint/{axis}'] = points
             features['image/object/mask'] = [codecs.encode_png(mask_of(box)) for box in boxes]
             writer.write(records.serialize(features))
 

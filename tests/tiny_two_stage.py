@@ -62,13 +62,12 @@ POSITION_SENSITIVE = MODEL.replace(
     }}
     """,
 )
-# The same with masks, and all outputs that there are: stages=3.
-MASKS = MODEL.replace(
-    'clip_anchors_to_image',
-    'output_reframed_masks: true output_final_box_features: true clip_anchors_to_image',
-).replace(
-    'fc_hyperparams',
-    """predict_instance_masks: true
+
+
+def _with_masks(model):
+    return model.replace(
+        'fc_hyperparams',
+        """predict_instance_masks: true
         mask_height: 7
         mask_width: 9
         mask_prediction_conv_depth: 8
@@ -76,6 +75,30 @@ MASKS = MODEL.replace(
           initializer {{ truncated_normal_initializer {{ stddev: 0.03 }} }}
         }}
         fc_hyperparams""",
+    )
+
+
+def _with_keypoints(model):
+    return model.replace(
+        'fc_hyperparams',
+        """predict_keypoints: true
+        keypoint_head {{
+          num_keypoints: 3 num_conv_layers: 2 depth: 8
+          conv_hyperparams {{
+            activation: RELU
+            initializer {{ truncated_normal_initializer {{ stddev: 0.1 }} }}
+          }}
+        }}
+        fc_hyperparams""",
+    )
+
+
+# The same with keypoints: stages=3.
+KEYPOINTS = _with_keypoints(MODEL)
+# The same with masks, and all outputs that there are: stages=3.
+MASKS = _with_masks(MODEL).replace(
+    'clip_anchors_to_image',
+    'output_reframed_masks: true output_final_box_features: true clip_anchors_to_image',
 )
 # The same with attention to features of other images (Context R-CNN).
 CONTEXT = MODEL.replace(
@@ -111,6 +134,20 @@ PYRAMID = MODEL.replace(
     }}
     """,
 )
+# The same with masks, of aligned crops: stages=3.
+PYRAMID_MASKS = _with_masks(PYRAMID).replace(
+    'initial_crop_size', 'roi_align {{ }} instance_crop_size: 6 initial_crop_size'
+)
+# The same with masks and keypoints, on a smaller network, with any score: stages=3.
+INSTANCES = (
+    _with_keypoints(PYRAMID_MASKS)
+    .replace('resnet50_fpn', 'mobilenet_v1_025_fpn')
+    .replace('max_proposals: 8', 'max_proposals: 64')
+    .replace('second_stage_batch_size: 8', 'second_stage_batch_size: 16')
+    .replace('score_threshold: 0.01', 'score_threshold: 0.0')
+)
+
+KEYPOINT_LABELS = ('near', 'far', 'center')
 
 
 def config_text(folder, stages=2):
@@ -127,4 +164,32 @@ def write_all(folder, stages=2):
     """Write records, label map and pipeline config to a folder; return the config's path."""
     path = tiny_detection.write_all(folder)
     path.write_text(config_text(folder, stages))
+    return path
+
+
+def write_instances(folder):
+    """Write what `write_all` does for `INSTANCES`; one of the classes has named keypoints."""
+    path = tiny_detection.write_all(folder)
+    named = ''.join(
+        f'keypoints {{ id: {number} label: "{label}" }}'
+        for number, label in enumerate(KEYPOINT_LABELS)
+    )
+    (folder / 'label_map.pbtxt').write_text(
+        f'item {{ id: 1 name: "green" {named} }} item {{ id: 2 name: "blue" }}'
+    )
+    sigmas = ''.join(
+        f'keypoint_label_to_sigmas {{ key: "{label}" value: 0.1 }}' for label in KEYPOINT_LABELS
+    )
+    metrics = f"""eval_config {{
+      analyze: false eval_instance_masks: true metrics_set: "coco_mask_metrics"
+      parameterized_metric {{ coco_keypoint_metrics {{ class_label: "green" {sigmas} }} }}
+      keypoint_edge {{ start: 0 end: 2 }} keypoint_edge {{ start: 2 end: 1 }}"""
+    text = INSTANCES.format(stages=3) + tiny_detection.REST.format(folder=folder)
+    text = text.replace(
+        'label_map_path',
+        'load_instance_masks: true mask_type: PNG_MASKS num_keypoints: 3 label_map_path',
+    ).replace('eval_config {', metrics)
+    # Keypoints lack a permutation for mirrored objects; nothing is exported.
+    text = text.partition('export_config')[0].replace('learning_rate: 0.01', 'learning_rate: 0.003')
+    path.write_text(text.replace('random_horizontal_flip { }', 'random_adjust_brightness { }'))
     return path

@@ -11,7 +11,7 @@ given one at a time, to one model after the other, so that what else the machine
 a SavedModel brings the image to the network's size itself, which takes part of its time, and takes
 as many threads as it likes; a file has one, since several wait for each other where the
 machine does other work too. With a `--work` folder, what is there from an earlier call is used
-again.
+again. `--families` measures something else, see `families`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tup
 import numpy as np
 
 from benchmarks import measuring
+from benchmarks.serving import families
 
 _CONFIG = os.path.join(measuring.ROOT, 'configs', 'signs_mobilenet_v1.config')
 _DATA = os.path.join(measuring.ROOT, '..', 'shared', 'data', 'sign_digits')
@@ -260,9 +261,18 @@ def main() -> None:
     parser.add_argument('--quantized_steps', type=int, default=400, help='of the fine-tuning')
     parser.add_argument('--threads', type=int, default=1, help='of the runtimes')
     parser.add_argument('--output', default='benchmark_deployment.json', help='a JSON file')
+    parser.add_argument(
+        '--families', action='store_true', help='every model family in every format instead'
+    )
+    parser.add_argument(
+        '--only', nargs='+', choices=families.FAMILIES, help='some families, with --families'
+    )
     arguments = parser.parse_args()
     arguments.output = os.path.abspath(arguments.output)
     measuring.quiet()
+    if arguments.families:
+        families.run(arguments)
+        return
     if arguments.work:
         os.makedirs(arguments.work, exist_ok=True)
         run(os.path.abspath(arguments.work), arguments)

@@ -35,6 +35,7 @@ def fine_tune_report(
     train_config: train_pb2.TrainConfig,
     restore_map: Mapping[str, tf.Variable],
     last_layer_scopes: Sequence[str] = (),
+    channels: int = 3,
 ) -> RestoreReport:
     """Compare the wanted variables with those of `train_config.fine_tune_checkpoint`.
 
@@ -46,10 +47,14 @@ def fine_tune_report(
     the shapes of the model but for the last layers, unless that field is set: its names do not
     tell networks of one family apart.
 
+    Images with more than three channels: kernels of a network of three are restored too, and those
+    of further channels start at zero. So the network computes what it did for the colors alone.
+
     Args:
         train_config: the checkpoint, and the variables that are excluded from it.
         restore_map: the wanted variables by their names in the checkpoint.
         last_layer_scopes: name parts of the task's last layers.
+        channels: of the images of the model.
 
     Raises:
         errors.CheckpointError: the checkpoint does not exist; no variable fits; or some variable
@@ -70,7 +75,9 @@ def fine_tune_report(
         return is_out or any(part in name for part in parts)
 
     kinds = graph_state.companions_by_kind(tf1.get_default_graph())
-    report = restore_report.match(shapes, restore_map, prefix, excluded, companions=kinds)
+    report = restore_report.match(
+        shapes, restore_map, prefix, excluded, companions=kinds, channels=channels
+    )
     if weights is not None:
         report = dataclasses.replace(report, note=weights.description())
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
@@ -97,6 +104,7 @@ def fine_tune_start(
     restore_map: Mapping[str, tf.Variable],
     last_layer_scopes: Sequence[str] = (),
     model_dir: Optional[str] = None,
+    channels: int = 3,
 ) -> Dict[str, Any]:
     """Return arguments of a `Scaffold` that start a run from `fine_tune_checkpoint`.
 
@@ -108,6 +116,7 @@ def fine_tune_start(
         restore_map: as in `fine_tune_report`.
         last_layer_scopes: as in `fine_tune_report`.
         model_dir: the folder of the run. If it holds a checkpoint, the run resumes from that one.
+        channels: as in `fine_tune_report`.
 
     Returns:
         `init_fn` and, if possible, `init_feed_dict`. Empty if there is nothing to restore: the
@@ -123,9 +132,13 @@ def fine_tune_start(
     if resumed is not None:
         log.info('resuming from %s; fine_tune_checkpoint is not read', resumed)
         return {}
-    report = fine_tune_report(train_config, restore_map, last_layer_scopes)
+    report = fine_tune_report(train_config, restore_map, last_layer_scopes, channels)
     restore_map = _renamed(restore_map, train_config.checkpoint_names)
     log.log(logging.INFO if report.is_complete else logging.WARNING, '%s', report.table())
+    for entry in report.loaded:
+        if entry.shape != entry.checkpoint_shape:
+            text = '%s: the weights of channels beside the three of the checkpoint start at zero'
+            log.info(text, entry.name)
     wanted = {entry.checkpoint_name: restore_map[entry.checkpoint_name] for entry in report.loaded}
     # A strategy's Scaffold takes no init_feed_dict.
     fed = {} if tf.distribute.has_strategy() else init_feed_dict(report.source, wanted)

@@ -44,7 +44,8 @@ def load_values(
         session: the session of the variables (or its replacement in `function_loop`); its graph
             may be finalized.
         prefix: the checkpoint.
-        restore_map: variables by their names in it, with equal shapes.
+        restore_map: variables by their names in it, with equal shapes; a kernel of fewer inputs
+            gets zeros for the others.
         with_moving_averages: whether moving averages of these variables start from the same
             values. Otherwise they keep averages of random values.
         max_bytes: the largest number of bytes to feed at once.
@@ -201,7 +202,7 @@ def _settings(
     require_types(prefix, restore_map, converts=True)
     for name, variable in restore_map.items():
         with explained_read(prefix):
-            value = reader.get_tensor(name)
+            value = _widened(reader.get_tensor(name), variable)
         is_whole = isinstance(variable, partitioned.WholeVariable)
         for part in variable.parts if is_whole else (variable,):
             variables = [part]
@@ -209,6 +210,14 @@ def _settings(
                 variables.append(averages[variable_name(part)])
             targets = [target for each in variables for target in partitioned.components(each)]
             yield partitioned.take_slice(value, part), targets
+
+
+def _widened(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
+    """Return a kernel [.., .., inputs, outputs] with zeros for the inputs that it lacks."""
+    shape = tuple(variable.shape.as_list())
+    if value.shape == shape or value.ndim != 4:
+        return value
+    return np.pad(value, [[0, 0], [0, 0], [0, shape[2] - value.shape[2]], [0, 0]])
 
 
 def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:

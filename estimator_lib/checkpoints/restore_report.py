@@ -31,6 +31,7 @@ from estimator_lib.optimization import loss_scale, partitioned
 Shape = Tuple[int, ...]
 
 MAX_ROWS = 20
+_COLORS = 3  # channels of the images that published networks are trained on
 
 # Variables of a training run that are not variables of the model. TensorFlow names an optimizer
 # slot after its variable, with the name of the optimizer as the last part.
@@ -160,6 +161,7 @@ def match(
     excluded: Callable[[str], bool] = lambda name: False,
     list_run: bool = False,
     companions: Mapping[str, Collection[str]] = types.MappingProxyType({}),
+    channels: int = _COLORS,
 ) -> RestoreReport:
     """Compare wanted variables with a checkpoint, and group them by the result.
 
@@ -171,6 +173,7 @@ def match(
         list_run: whether to list unused variables of the run that wrote the checkpoint: optimizer
             slots, moving averages, the global step.
         companions: names of variables that the checkpoint may lack, by their kind.
+        channels: of the images; a checkpoint of three may be restored, see `is_widened`.
 
     Returns:
         The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,
@@ -187,7 +190,7 @@ def match(
             checkpoint_name,
             None if shape is None else tuple(shape),
         )
-        group = _choose_group(entry, excluded)
+        group = _choose_group(entry, excluded, channels)
         if group == 'missing' and entry.name in kinds:
             fresh[kinds[entry.name]] += 1
         else:
@@ -268,12 +271,31 @@ def averages_hint(report: RestoreReport, shapes: Mapping[str, Sequence[int]]) ->
     )
 
 
-def _choose_group(entry: Entry, excluded: Callable[[str], bool]) -> str:
+def is_widened(shape: Shape, checkpoint_shape: Shape, channels: int) -> bool:
+    """Return True for kernels of the first layers of a network that takes more channels.
+
+    Their number of inputs is that of the checkpoint times the number of channels over three.
+
+    Args:
+        shape: of the variable.
+        checkpoint_shape: of the variable in the checkpoint.
+        channels: of the images of the model.
+    """
+    if channels <= _COLORS or len(shape) != 4 or len(checkpoint_shape) != 4:
+        return False
+    same = shape[:2] == checkpoint_shape[:2] and shape[3] == checkpoint_shape[3]
+    return same and shape[2] * _COLORS == checkpoint_shape[2] * channels
+
+
+def _choose_group(entry: Entry, excluded: Callable[[str], bool], channels: int) -> str:
     if excluded(entry.name):
         return 'excluded'
     if entry.checkpoint_shape is None:
         return 'missing'
-    return 'loaded' if entry.checkpoint_shape == entry.shape else 'mismatched'
+    fits = entry.checkpoint_shape == entry.shape
+    if fits or is_widened(entry.shape, entry.checkpoint_shape, channels):
+        return 'loaded'
+    return 'mismatched'
 
 
 def _tail(name: str) -> str:

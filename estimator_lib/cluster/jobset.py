@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
+from estimator_lib import environment
 from estimator_lib.cluster.tasks import Addresses, tf_config
 
 Manifest = Dict[str, Any]
 
 PORT = 2222
-COMMAND = 'run-train-eval'
 _CONTAINER = 'task'
 _INDEX = 'TASK_INDEX'
 _INDEX_ANNOTATION = 'batch.kubernetes.io/job-completion-index'
@@ -146,7 +146,7 @@ def _pod(options: JobOptions, addresses: Addresses, role: str) -> Manifest:
     container: Manifest = {
         'name': _CONTAINER,
         'image': options.image,
-        'command': [COMMAND],
+        'command': [environment.FRONT_DOOR],
         # Kubernetes replaces $(NAME) by a variable; a doubled dollar is one.
         'args': [argument.replace('$(', '$$(') for argument in options.arguments],
         'env': _environment(addresses, role),

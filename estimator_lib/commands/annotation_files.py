@@ -61,7 +61,7 @@ def _yolo_line(region: Region, size: Size) -> str:
     if region.corners is not None:
         numbers = _normalized(region.corners, size)
     elif region.mask is not None and region.mask.any():
-        numbers = _normalized(outlines.polygon(region.mask), size)
+        numbers = _normalized(outlines.polygon(region.mask) + region.origin, size)
     else:
         top, left, bottom, right = _clipped(region.box, size)
         sides = np.array([[top + bottom, left + right], [2 * (bottom - top), 2 * (right - left)]])

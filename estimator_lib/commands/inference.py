@@ -79,6 +79,11 @@ def run(
             '--tile: the model has no pipeline.config, so how to put its outputs of tiles together '
             'is not known; --pipeline_config_path is needed.'
         )
+    if plan.tiling.whole and not task.merges_whole_image():
+        raise errors.UserError(
+            f'--whole_image: {task.name} has a result for each pixel, which a tile gives; leave it '
+            'out.'
+        )
     return _run_in_tiles(predictor, task, loaded, plan, report)
 
 

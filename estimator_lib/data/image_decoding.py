@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from estimator_lib.task_interfaces.image_format import ImageFormat
+
 # First bytes of the supported formats.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
@@ -17,6 +19,10 @@ SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 
 _HIGH_FIRST, _LOW_FIRST = (1 << 24, 1 << 16, 1 << 8, 1), (1, 1 << 8, 1 << 16, 1 << 24)
 _SIDES = {'PNG': (16, _HIGH_FIRST), 'GIF': (6, _LOW_FIRST[:2]), 'BMP': (18, _LOW_FIRST)}
 _HEADER_BYTES = 26
+_PNG_DEPTH_AT = 24  # in a PNG file, see ISO/IEC 15948, 11.2.2
+
+# Key of a `tf.train.Example` with a gray image for each further channel, as published.
+ADDITIONAL_CHANNELS = 'image/additional_channels/encoded'
 
 
 def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
@@ -45,6 +51,55 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
         is_bmp,
         lambda: _decode_bmp(encoded, channels),
         lambda: tf.io.decode_image(encoded, channels=channels, expand_animations=False),
+    )
+    image.set_shape([None, None, channels])
+    return image
+
+
+def decode_channels(
+    image_format: ImageFormat, encoded: tf.Tensor, further: Optional[tf.Tensor] = None
+) -> tf.Tensor:
+    """Decode all channels of an image: [height, width, channels] of the format's type.
+
+    Args:
+        image_format: of the image.
+        encoded: string scalar, the colors.
+        further: string [additional], a gray image for each further channel.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when it runs, where an image does not decode, or their sizes
+            differ.
+    """
+    colors = _decode_bits(encoded, 3, image_format.bits)
+    count = image_format.additional
+    if not count:
+        return colors
+    parts = [_decode_bits(part, 1, image_format.bits) for part in tf.unstack(further, count)]
+    size = tf.shape(colors)[:2]
+    same = tf.reduce_all([tf.reduce_all(tf.equal(tf.shape(one)[:2], size)) for one in parts])
+    text = f'{ADDITIONAL_CHANNELS}: a channel differs in size from the image'
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=same, data=[text])]):
+        return tf.concat([tf.identity(colors), *parts], -1)
+
+
+def _decode_bits(encoded: tf.Tensor, channels: int, bits: int) -> tf.Tensor:
+    """Decode an image; with more than 8 bits, to float32 in [0, 255]."""
+    if bits == 8:
+        return decode_image(encoded, channels)
+    padded = tf.strings.join([tf.strings.substr(encoded, 0, _HEADER_BYTES), bytes(_HEADER_BYTES)])
+    header = tf.io.decode_raw(padded, tf.uint8)[:_HEADER_BYTES]
+    signature = np.frombuffer(SIGNATURES['PNG'], np.uint8)
+    is_png = tf.reduce_all(tf.equal(header[: len(signature)], signature))
+
+    def decode_deep() -> tf.Tensor:
+        values = tf.io.decode_png(encoded, channels=channels, dtype=tf.uint16)
+        scaled = tf.cast(values, tf.float32) * np.float32(255.0 / (2**bits - 1))
+        return tf.minimum(scaled, 255.0)
+
+    image = tf.cond(
+        is_png & tf.equal(header[_PNG_DEPTH_AT], 16),
+        decode_deep,
+        lambda: tf.cast(decode_image(encoded, channels), tf.float32),
     )
     image.set_shape([None, None, channels])
     return image

@@ -45,7 +45,6 @@ WHOLE_FILE = -1  # in place of the index of a record: the file is the record
 _HEADER_BYTES = 12
 _FRAME_BYTES = 16  # size of a frame without its payload
 _GZIP_MAGIC = b'\x1f\x8b\x08'
-_PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # published configs have this in place of a path
 _OPENING_THREADS = 16
 
 
@@ -321,7 +320,7 @@ def _match(pattern: str, field: str) -> List[str]:
     """Return the files that a pattern matches."""
     if not pattern.strip():
         raise errors.DataError(f'{field}: the path is empty; expected a TFRecord file or a glob.')
-    if _PLACEHOLDER in pattern:
+    if errors.PLACEHOLDER in pattern:
         raise errors.DataError(
             f'{field}: {pattern!r} is still the placeholder of a published config; put the path '
             'of your TFRecord files there.'

@@ -45,12 +45,14 @@ def displayable(image: np.ndarray) -> np.ndarray:
     """Convert an image to a form that people can look at.
 
     Args:
-        image: [height, width, 1 or 3]. uint8 images stay; others, which a network's preprocessing
-            has shifted and scaled, are stretched so that their values go from 0 to 255.
+        image: [height, width, channels]; channels beside the colors are not shown. uint8 images
+            stay; others, which a network's preprocessing has shifted and scaled, are stretched so
+            that their values go from 0 to 255.
 
     Returns:
         uint8 [height, width, 3].
     """
+    image = image[..., :3]
     if image.dtype != np.uint8:
         values = np.nan_to_num(image.astype(np.float64), posinf=0.0, neginf=0.0)
         low, high = values.min(), values.max()

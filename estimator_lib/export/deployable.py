@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import abc
 import enum
-from typing import Any, Dict, FrozenSet, Mapping, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -39,16 +41,57 @@ class Ops(enum.Enum):
     TFLITE = 'tflite'
 
 
-class Deployable(abc.ABC):
-    """Network of a task for one image of a fixed size.
+class Content(enum.Enum):
+    """Content of an output, for programs that know nothing of this project.
+
+    A value is the name by which MediaPipe Tasks look for the output; empty: by no name.
 
     Attributes:
-        input_shape: (height, width, channels) of the image.
-        meanings: what each output of `finish` is, by its name: for people who read `export.json`.
+        CLASS_SCORES: a score of each class, in the last axis.
+        BOXES: rows of ymin, xmin, ymax, xmax, normalized to the input.
+        CLASS_NUMBERS: the class of each box, from 0.
+        BOX_SCORES: the score of each box.
+        COUNT: the number of boxes.
     """
 
-    input_shape: Tuple[int, int, int]
+    CLASS_SCORES = ''
+    BOXES = 'location'
+    CLASS_NUMBERS = 'category'
+    BOX_SCORES = 'score'
+    COUNT = 'number of detections'
+
+
+class PluginNode(NamedTuple):
+    """Node of a runtime's plugin, after what `Deployable.finish` computes.
+
+    Attributes:
+        op: its name.
+        domain: of the name.
+        inputs: names of outputs of `Deployable.finish`.
+        outputs: types and shapes, without the batch, of the outputs of the file by name.
+        attributes: by name.
+    """
+
+    op: str
+    domain: str
+    inputs: Sequence[str]
+    outputs: Mapping[str, Tuple[str, Tuple[int, ...]]]
+    attributes: Mapping[str, Any]
+
+
+class Deployable(abc.ABC):
+    """Network of a task for one image.
+
+    Attributes:
+        input_shape: (height, width, channels) of the image; None for a side that may be any.
+        meanings: what each output of the file is, by its name: for people who read `export.json`.
+        contents: content of the outputs that other programs know, by name, in the order in which
+            they expect them; further outputs follow these.
+    """
+
+    input_shape: Tuple[Optional[int], Optional[int], int]
     meanings: Mapping[str, str]
+    contents: Mapping[str, Content] = MappingProxyType({})
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:
@@ -62,15 +105,28 @@ class Deployable(abc.ABC):
             to that size in its own way, and feeds the pixels as they are.
         """
 
+    def content_sizes(self, features: Features) -> Optional[tf.Tensor]:
+        """Return the size of the part of each image of `pixels` that the file is given.
+
+        Args:
+            features: see `pixels`.
+
+        Returns:
+            int32 [B, 2], height and width; None: the whole.
+        """
+        del features
+        return None
+
     @abc.abstractmethod
     def network(self, pixels: tf.Tensor) -> Tensors:
         """Build the inference network without the selection of its outputs.
 
         Args:
-            pixels: float32 [1, *input_shape] in [0, 255]; normalization is the network's.
+            pixels: float32 [B, *input_shape] in [0, 255]; normalization is the network's. B is 1,
+                or None for a format whose files take batches.
 
         Returns:
-            Raw outputs by name, of static shape.
+            Raw outputs by name, of static shape where that of the input is static.
         """
 
     def finish(self, raw: Tensors, ops: Ops) -> Tensors:
@@ -82,7 +138,7 @@ class Deployable(abc.ABC):
             ops: what may be used. All give the same outputs, by the same names.
 
         Returns:
-            By the names of `meanings`, with a leading dimension of 1.
+            By the names of `meanings`, with the leading dimension of the input.
         """
         del ops
         return dict(raw)
@@ -91,6 +147,10 @@ class Deployable(abc.ABC):
         """Return the custom ops that a file of this network must have."""
         del ops
         return frozenset()
+
+    def plugin_node(self) -> Optional[PluginNode]:
+        """Return the node that ends the file; None: the outputs are those of `finish`."""
+        return None
 
     @abc.abstractmethod
     def outputs(self, found: Tensors, features: Features) -> Tensors:
@@ -129,6 +189,20 @@ class Deployable(abc.ABC):
             found: likewise.
         """
         return agreement.largest_differences(expected, found)
+
+
+def content(pixels: np.ndarray, sizes: Optional[np.ndarray]) -> List[np.ndarray]:
+    """Return what a file is given for each image of a batch: float32 [1, height, width, channels].
+
+    Args:
+        pixels: of `Deployable.pixels`.
+        sizes: of `Deployable.content_sizes`.
+    """
+    if sizes is None:
+        sizes = np.array([pixels.shape[1:3]] * len(pixels))
+    return [
+        pixels[index : index + 1, :height, :width] for index, (height, width) in enumerate(sizes)
+    ]
 
 
 def refuse_options(options: Mapping[str, Any], reason: str) -> None:

@@ -121,6 +121,16 @@ class DeviceWriter(Writer[DeviceModel]):
             errors.UserError: it is not of the format, or cannot be run.
         """
 
+    @property
+    def batch_size(self) -> Optional[int]:
+        """Number of images that a file takes; None: any."""
+        return 1
+
+    def load_checked(self, graph: StaticGraph, path: str) -> FileModel:
+        """Load the part of a file that can be compared with its network."""
+        del graph
+        return self.load(path)
+
     def build(self, source: Source) -> DeviceModel:
         """Build the network of constants, and the images for quantization."""
         task, config = source.task, source.config
@@ -132,7 +142,8 @@ class DeviceWriter(Writer[DeviceModel]):
             sample = samples.representative(task, config, self.representative_examples)
             log.info('ranges of activations are measured on %s', sample)
             representative = samples.pixels(task, deployable, sample.images)
-        return DeviceModel(static_graph.build(deployable, source), quantize, representative)
+        graph = static_graph.build(deployable, source, self.batch_size)
+        return DeviceModel(graph, quantize, representative)
 
     def write(self, model: DeviceModel, source: Source, folder: str) -> None:
         """Convert the network."""
@@ -145,9 +156,11 @@ class DeviceWriter(Writer[DeviceModel]):
         deployable = graph.deployable
         sample = samples.evaluation_images(source.task, source.config, _IMAGES)
         images = samples.pixels(source.task, deployable, sample.images)
-        file = self.load(path)
-        computed = [file.run(image) for image in images]
-        expected = graph.run(images)
+        file = self.load_checked(graph, path)
+        if graph.batch is None:
+            images = _in_batches(images)
+        computed = [one for batch in images for one in _apart(file.run(batch))]
+        expected = [one for batch in graph.run(images) for one in _apart(batch)]
         agreement.require_change(expected, computed, path)
         # What is rounded differs by a step where numbers differ by rounding.
         arithmetic = INT8 if graph.is_quantized else model.quantize
@@ -187,6 +200,23 @@ class DeviceWriter(Writer[DeviceModel]):
         if quantize != INT8 and self.representative_examples != _EXAMPLES:
             raise errors.UserError('--representative_examples is of --quantize=int8; leave it out.')
         return quantize
+
+
+def _in_batches(images: Sequence[np.ndarray]) -> List[np.ndarray]:
+    """Put images [1, height, width, channels] of the same size together."""
+    by_shape: Dict[Tuple[int, ...], List[np.ndarray]] = {}
+    for image in images:
+        by_shape.setdefault(image.shape, []).append(image)
+    return [np.concatenate(group) for group in by_shape.values()]
+
+
+def _apart(outputs: Mapping[str, np.ndarray]) -> List[Dict[str, np.ndarray]]:
+    """Return the outputs of each image of a batch, with a leading dimension of 1."""
+    count = len(next(iter(outputs.values())))
+    return [
+        {name: value[index : index + 1] for name, value in outputs.items()}
+        for index in range(count)
+    ]
 
 
 def _with_meanings(about: Mapping[str, Any], meanings: Mapping[str, str]) -> Dict[str, Any]:

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import artifacts, exported_model, formats, serving, static_graph
+from estimator_lib.export.deployable import content
 from estimator_lib.task import Features, Task, Tensors
 
 tf1 = tf.compat.v1
@@ -65,31 +66,35 @@ class ExportedFile:
             features: from `Task.prepare` in evaluation or from `Task.serving_features`.
         """
         pixels = self._deployable.pixels(features)
+        sizes = self._deployable.content_sizes(features)
         names = list(self._outputs)
         types = [tf.as_dtype(self._outputs[name]['dtype']) for name in names]
-        computed = tf.numpy_function(self._run, [pixels], types, stateful=False)
+        inputs = [pixels] if sizes is None else [pixels, sizes]
+        computed = tf.numpy_function(self._run, inputs, types, stateful=False)
         for name, output in zip(names, computed):
-            output.set_shape([pixels.shape[0], *self._outputs[name]['shape'][1:]])
+            output.set_shape([pixels.shape[0], *_known(self._outputs[name]['shape'])[1:]])
         return self._deployable.outputs(dict(zip(names, computed)), features)
 
-    def _run(self, pixels: np.ndarray) -> Any:
+    def _run(self, pixels: np.ndarray, sizes: Optional[np.ndarray] = None) -> Any:
         """Run the file on each image of a batch, and return the outputs of the batch."""
-        rows = [self._model.run(pixels[index : index + 1]) for index in range(len(pixels))]
+        rows = [self._model.run(image) for image in content(pixels, sizes)]
         return [np.concatenate([row[name] for row in rows]) for name in self._outputs]
 
     def _check_fit(self) -> None:
         described = self._model.about['inputs'][static_graph.INPUT]['shape']
-        shape = [1, *self._deployable.input_shape]
-        if list(described) != shape:
+        shape = list(self._deployable.input_shape)
+        if _known(described[1:]) != shape:
             raise errors.UserError(
                 f'{self.path} takes an image of {list(described)}, and the network of the config '
-                f'one of {shape}; expected the {artifacts.CONFIG_FILE} that was exported with it.'
+                f'one of {[1, *shape]}; expected the {artifacts.CONFIG_FILE} that was exported '
+                'with it.'
             )
         missing = sorted(set(self._deployable.meanings) - set(self._outputs))
         if missing:
             raise errors.UserError(
                 f'{self.path} has no output {missing[0]!r}, which the network of the config has; '
-                f'expected the {artifacts.CONFIG_FILE} that was exported with it.'
+                f'expected the {artifacts.CONFIG_FILE} that was exported with it, and a file that '
+                'ends as its network does.'
             )
 
 
@@ -107,11 +112,16 @@ class FilePredictor(exported_model.Predictor):
 
         def load(session: tf1.Session) -> Any:
             del session
-            served = tf1.placeholder(tf.uint8, [None, None, None, 3], serving.IMAGE_TENSOR)
+            served = serving.image_placeholder(task)
             outputs = task.export_outputs(file.outputs(task.serving_features(served)))
             return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: served}, outputs)
 
         self._open(load)
+
+
+def _known(shape: Sequence[Any]) -> List[Optional[int]]:
+    """Return a shape with None for the sides that have names."""
+    return [side if isinstance(side, int) else None for side in shape]
 
 
 def is_file(path: Optional[str]) -> bool:

@@ -67,7 +67,7 @@ class Predictor:
         """Return the model's outputs for a batch of images, converted to the form of its input.
 
         Args:
-            images: uint8 [batch, height, width, 3].
+            images: [batch, height, width, channels] of the task's image format.
 
         Returns:
             Arrays by the output's key in the signature.
@@ -141,9 +141,13 @@ def _image_input(signature: Any, path: str) -> Tuple[str, str]:
     # Inputs of numbers that have defaults may stand beside it.
     kinds = (tf.uint8.as_datatype_enum, tf.string.as_datatype_enum)
     images = [(key, info) for key, info in signature.inputs.items() if info.dtype in kinds]
+    deep = signature.inputs.get(serving.INPUT_KEY)
+    is_deep = deep is not None and deep.dtype == tf.float32.as_datatype_enum
+    if not images and is_deep and len(deep.tensor_shape.dim) == 4:
+        images = [(serving.INPUT_KEY, deep)]  # of more than 8 bits
     if len(images) == 1 and (len(signature.inputs) == 1 or images[0][0] == serving.INPUT_KEY):
         ((key, only),) = images
-        if only.dtype == tf.uint8.as_datatype_enum:
+        if only.dtype != tf.string.as_datatype_enum:
             return only.name, serving.IMAGE_TENSOR
         # Estimators of the published programs call it an example by its key alone.
         is_example = 'example' in only.name or 'example' in key

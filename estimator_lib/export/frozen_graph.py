@@ -85,8 +85,9 @@ class FrozenGraphWriter(Writer[FrozenModel]):
         computed = run_file(path, f'{model.input_name}:0', list(outputs), model.sample.images)
         parts = agreement.compare(model.expected, computed)
         agreement.require(parts, _LEAST_AGREEMENT, path, str(model.sample))
+        dtype, channels = source.task.image_format.dtype, source.task.image_format.channels
         return {
-            'inputs': {f'{model.input_name}:0': 'uint8 [batch, height, width, 3]'},
+            'inputs': {f'{model.input_name}:0': f'{dtype.name} [batch, height, width, {channels}]'},
             'outputs': {f'{key}:0': _described(value) for key, value in outputs.items()},
             'agreement': {'images': str(model.sample), 'outputs': parts},
         }

@@ -8,17 +8,18 @@ the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import logging
 import sys
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import environment, errors, logs
-from estimator_lib.export import static_graph
+from estimator_lib.export import onnx_ops, static_graph
 from estimator_lib.export.deployable import Ops
 from estimator_lib.export.device_files import NONE, DeviceWriter, FileModel
 from estimator_lib.export.static_graph import StaticGraph
@@ -27,6 +28,8 @@ tf1 = tf.compat.v1
 
 # Of 2021: what is in these networks is in it, and runtimes that are years old read it.
 OPSET = 15
+
+DYNAMIC = 'dynamic'  # of `--batch`
 
 _INSTALL = "pip install 'vision-model-fns[onnx]'"
 _WRITING = ('tf2onnx', 'onnx')
@@ -40,21 +43,27 @@ _TYPES: Mapping[str, str] = {
     'tensor(int32)': 'int32',
     'tensor(int64)': 'int64',
 }
-# Resizes whose result has a size that is known.
-_RESIZES: Mapping[str, str] = {'ResizeBilinear': 'linear', 'ResizeNearestNeighbor': 'nearest'}
-# Of `Resize`: where a pixel of the result lies, and which one is the nearest to it.
-_ASYMMETRIC = 'asymmetric', 'floor'
-_ALIGNED = 'align_corners', 'round_prefer_ceil'
-_HALF_PIXEL = 'half_pixel', 'round_prefer_ceil'
 
 
+@dataclasses.dataclass(frozen=True)
 class OnnxWriter(DeviceWriter):
-    """Format of ONNX files."""
+    """Format of ONNX files.
 
-    name = 'onnx'
-    file_name = 'model.onnx'
-    ops = Ops.CORE
-    quantizes = (NONE,)
+    Attributes:
+        batch: `DYNAMIC`: any number of images of one size; None: one image.
+    """
+
+    batch: Optional[str] = None
+
+    name: ClassVar[str] = 'onnx'
+    file_name: ClassVar[str] = 'model.onnx'
+    ops: ClassVar[Ops] = Ops.CORE
+    quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
+
+    @property
+    def batch_size(self) -> Optional[int]:
+        """Number of images that a file takes; None: any."""
+        return 1 if self.batch is None else None
 
     def check(self) -> None:
         """Check that the packages of the extra [onnx] are installed."""
@@ -87,16 +96,23 @@ class OnnxWriter(DeviceWriter):
     ) -> None:
         """Convert a network with tf2onnx."""
         with tf.Graph().as_default() as built:
-            shape = [1, *graph.deployable.input_shape]
-            image = tf1.placeholder(tf.float32, shape, static_graph.INPUT)
+            image = graph.input()
             outputs = graph.add_evaluated(image, self.ops)
         model = _converted(built.as_graph_def(), image, outputs)
+        node = graph.deployable.plugin_node()
+        if node is not None:
+            onnx_ops.append_plugin(model, node)
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(model.SerializeToString())
 
     def load(self, path: str) -> FileModel:
         """Load a file in onnxruntime."""
         return OnnxModel(path)
+
+    def load_checked(self, graph: StaticGraph, path: str) -> FileModel:
+        """Load a file without the node of a plugin, which onnxruntime does not know."""
+        node = graph.deployable.plugin_node()
+        return OnnxModel(path, without=None if node is None else node.op)
 
 
 class OnnxModel(FileModel):
@@ -105,13 +121,15 @@ class OnnxModel(FileModel):
     Args:
         path: of the file.
         num_threads: that a run may take; None: as many as the runtime likes.
+        without: op of a node that ends the file and is not run; its inputs are returned, and
+            `about` describes its outputs.
 
     Raises:
         errors.UserError: onnxruntime is not installed; the file cannot be read, or is not one of
             ours: an image in, named outputs.
     """
 
-    def __init__(self, path: str, num_threads: Optional[int] = None):
+    def __init__(self, path: str, num_threads: Optional[int] = None, without: Optional[str] = None):
         if not _is_installed(_RUNNING):
             raise errors.UserError(
                 f'{path}: the package {_RUNNING} is not installed; {_INSTALL}, or pip install '
@@ -125,6 +143,9 @@ class OnnxModel(FileModel):
         try:
             with tf.io.gfile.GFile(path, 'rb') as file:
                 content = file.read()
+            outputs = None
+            if without is not None:
+                content, outputs = onnx_ops.without_plugin(content, without)
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=['CPUExecutionProvider']
             )
@@ -141,7 +162,8 @@ class OnnxModel(FileModel):
         self._names = [one.name for one in self._session.get_outputs()]
         self.about = {
             'inputs': {static_graph.INPUT: _described(inputs[0], 'pixels from 0 to 255')},
-            'outputs': {one.name: _described(one) for one in self._session.get_outputs()},
+            'outputs': outputs
+            or {one.name: _described(one) for one in self._session.get_outputs()},
             **self._session.get_modelmeta().custom_metadata_map,
         }
 
@@ -178,6 +200,8 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
     import onnx
     import tf2onnx.convert
 
+    opset = max(OPSET, onnx_ops.least_opset(graph_def))
+    _keep_loops(graph_def)
     names = {image.name: static_graph.INPUT, **{one.name: key for key, one in outputs.items()}}
     try:
         # The log of the converter is about itself, not about the model.
@@ -186,76 +210,38 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
                 graph_def,
                 input_names=[image.name],
                 output_names=[one.name for one in outputs.values()],
-                opset=OPSET,
-                custom_op_handlers={name: (_resize, []) for name in _RESIZES},
+                opset=opset,
+                custom_op_handlers=onnx_ops.handlers(),
                 tensors_to_rename=names,
             )
     except Exception as error:  # the converter raises errors of any type
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
-    unknown = sorted({node.op_type for node in model.graph.node if _is_unknown(node)})
+    onnx_ops.separate_bodies(model.graph)
+    onnx_ops.name_dimensions(model.graph)
+    unknown = sorted(
+        {node.op_type for node in onnx_ops.all_nodes(model.graph) if _is_unknown(node, opset)}
+    )
     if unknown:
         raise errors.UserError(
-            f'the network cannot be converted to ONNX: opset {OPSET} has no {", ".join(unknown)}.'
+            f'the network cannot be converted to ONNX: opset {opset} has no {", ".join(unknown)}.'
         )
     onnx.helper.set_model_props(
-        model, {'opset': str(OPSET), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
+        model, {'opset': str(opset), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
     )
     return model
 
 
-def _resize(context: Any, node: Any, name: str, args: Any) -> None:
-    """Convert a resize by its result's size.
-
-    The converter's own way is by factors, float32: 7 pixels times 13 / 7 become 12.
-
-    Args:
-        context: the graph of tf2onnx.
-        node: its node.
-        name: of it.
-        args: none.
-    """
-    del args
-    count, _, _, channels = context.get_shape(node.input[0])
-    height, width = node.inputs[1].get_tensor_value()
-    sizes = np.array([count, channels, height, width], np.int64)
-    nothing = context.make_const(f'{name}/nothing', np.zeros([0], np.float32))
-    places, nearest = _ASYMMETRIC
-    if node.get_attr_value('align_corners', False):
-        places, nearest = _ALIGNED
-    elif node.get_attr_value('half_pixel_centers', False):
-        places, nearest = _HALF_PIXEL
-    mode = _RESIZES[node.type]
-    channels_first = context.make_node('Transpose', [node.input[0]], attr={'perm': [0, 3, 1, 2]})
-    resized = context.make_node(
-        'Resize',
-        [
-            channels_first.output[0],
-            nothing.output[0],
-            nothing.output[0],
-            context.make_const(f'{name}/sizes', sizes).output[0],
-        ],
-        attr={
-            'mode': mode,
-            'coordinate_transformation_mode': places,
-            **({'nearest_mode': nearest} if mode == 'nearest' else {}),
-        },
-    )
-    shapes, types, outputs = node.output_shapes, node.output_dtypes, node.output
-    context.remove_node(name)
-    context.make_node(
-        'Transpose',
-        resized.output,
-        attr={'perm': [0, 2, 3, 1]},
-        name=name,
-        outputs=outputs,
-        shapes=shapes,
-        dtypes=types,
-    )
+def _keep_loops(graph_def: tf1.GraphDef) -> None:
+    """Keep loops as one op, which becomes a `Loop`, where they would be lowered to branches."""
+    bodies = [function.node_def for function in graph_def.library.function]
+    for nodes in (graph_def.node, *bodies):
+        for node in nodes:
+            node.attr.pop('_lower_using_switch_merge', None)
 
 
-def _is_unknown(node: Any) -> bool:
+def _is_unknown(node: Any, opset: int) -> bool:
     """Return True for an op that the converter has left with its name in TensorFlow."""
     import onnx
 
-    return not onnx.defs.has(node.op_type, OPSET, node.domain)
+    return not onnx.defs.has(node.op_type, opset, node.domain)

@@ -11,7 +11,7 @@ from estimator_lib import errors
 from estimator_lib.data import record_streams
 from estimator_lib.data.reading import create_sequences
 from estimator_lib.data.record_sources import Source, input_files
-from estimator_lib.export.deployable import Deployable
+from estimator_lib.export.deployable import Deployable, content
 from estimator_lib.task import IMAGE, Task
 from protos import pipeline_pb2
 
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
     Attributes:
         kind: in words.
-        images: uint8 [height, width, 3] each.
+        images: uint8 [height, width, channels] each.
     """
 
     kind: str
@@ -45,7 +45,8 @@ def evaluation_images(
         if found:
             return Sample(kind, found)
     random = np.random.RandomState(0)
-    noise = [random.randint(0, 256, [320, 320, 3]).astype(np.uint8) for _ in range(count)]
+    shape = [320, 320, task.image_format.channels]
+    noise = [random.randint(0, 256, shape).astype(np.uint8) for _ in range(count)]
     return Sample('images of noise', noise)
 
 
@@ -74,9 +75,15 @@ def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, cou
 def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> List[np.ndarray]:
     """Return the input of a file for each image: float32 [1, *input_shape]."""
     with tf.Graph().as_default(), tf1.Session() as session:
-        served = tf1.placeholder(tf.uint8, [1, None, None, 3])
-        result = deployable.pixels(task.serving_features(served))
-        return [session.run(result, {served: image[np.newaxis]}) for image in images]
+        channels = task.image_format.channels
+        served = tf1.placeholder(task.image_format.dtype, [1, None, None, channels])
+        features = task.serving_features(served)
+        fetched = {'pixels': deployable.pixels(features)}
+        sizes = deployable.content_sizes(features)
+        if sizes is not None:
+            fetched['sizes'] = sizes
+        found = [session.run(fetched, {served: image[np.newaxis]}) for image in images]
+    return [one for each in found for one in content(each['pixels'], each.get('sizes'))]
 
 
 def _readers(
@@ -123,4 +130,4 @@ def _decoded(task: Task, source: Source, count: int) -> Sequence[np.ndarray]:
                 image = session.run(following)
                 found.append(np.clip(np.round(image), 0, 255).astype(np.uint8))
         except tf.errors.OutOfRangeError:
-            return [image for image in found if image.shape[-1] == 3]
+            return [image for image in found if image.shape[-1] == task.image_format.channels]

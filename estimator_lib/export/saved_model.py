@@ -17,12 +17,13 @@ from estimator_lib import environment, errors
 from estimator_lib.export import artifacts, export_folders, freezing, inference_graph, serving
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.writers import Source, Writer
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 
 tf1 = tf.compat.v1
 
 WARMUP_FILE = os.path.join(artifacts.ASSETS, 'tf_serving_warmup_requests')
 MOST_WARMUP_REQUESTS = 1000  # A server refuses a model with more.
-_WARMUP_SHAPE = (1, 480, 640, 3)
+_WARMUP_SIZE = (1, 480, 640)
 
 # Programs refuse larger protocol buffers: lengths are signed numbers of 32 bits.
 _MOST_BYTES = (1 << 31) - 1
@@ -74,7 +75,8 @@ class SavedModelWriter(Writer[InferenceGraph]):
             file.write(json.dumps(origin) + '\n')
         if self.warmup_requests:
             kind = model.inputs[serving.INPUT_KEY].op.name
-            write_warmup(os.path.join(folder, WARMUP_FILE), kind, self.warmup_requests)
+            path = os.path.join(folder, WARMUP_FILE)
+            write_warmup(path, kind, self.warmup_requests, source.task.image_format)
 
     def verify(self, model: InferenceGraph, source: Source, folder: str) -> Dict[str, Any]:
         """Describe the signature.
@@ -185,17 +187,20 @@ def check_warmup(count: int) -> None:
         )
 
 
-def write_warmup(path: str, kind: str, count: int) -> None:
+def write_warmup(path: str, kind: str, count: int, image_format: ImageFormat = COLOR) -> None:
     """Write requests that TensorFlow Serving makes to a model, with an image of noise each.
 
     Args:
         path: of the TFRecord file.
         kind: see `serving.as_requests`.
         count: how many; see `check_warmup`.
+        image_format: of the images.
     """
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-    images = np.random.RandomState(0).randint(0, 256, _WARMUP_SHAPE).astype(np.uint8)
+    shape = (*_WARMUP_SIZE, image_format.channels)
+    images = np.random.RandomState(0).randint(0, 256, shape)
+    images = images.astype(image_format.dtype.as_numpy_dtype)
     request = predict_pb2.PredictRequest()
     request.model_spec.signature_name = serving.DEFAULT_SIGNATURE
     inputs = tf.make_tensor_proto(serving.as_requests(images, kind))

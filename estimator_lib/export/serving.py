@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Dict, Mapping, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import tf_estimator
-from estimator_lib.data.image_decoding import decode_image
+from estimator_lib import errors, tf_estimator
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS, decode_channels
 from estimator_lib.drawing import visualization
 from estimator_lib.task import Features, Task, Tensors
 from protos import export_pb2
@@ -45,11 +46,17 @@ def serving_input_receiver_fn(
 
     Returns:
         A function that adds the inputs to the current graph. Its receiver tensor is named `inputs`:
-        for `IMAGE_TENSOR` uint8 [batch, height, width, 3]; for `ENCODED_IMAGE_STRING_TENSOR` string
-        [batch], JPEG, PNG, GIF or BMP files, which may differ in size where the task resizes all
-        images to one size; for `SERIALIZED_TF_EXAMPLE` string [batch], each with such a file as
-        `image/encoded`. Beside it are those of `Task.serving_side_inputs`.
+        for `IMAGE_TENSOR` [batch, height, width, channels] of the task's image format; for
+        `ENCODED_IMAGE_STRING_TENSOR` string [batch], JPEG, PNG, GIF or BMP files, which may differ
+        in size where the task resizes all images to one size; for `SERIALIZED_TF_EXAMPLE` string
+        [batch], each with such a file as `image/encoded`, and further channels as training has
+        them. Beside it are those of `Task.serving_side_inputs`.
     """
+    if serving_input == export_pb2.ENCODED_IMAGE_STRING_TENSOR and task.image_format.additional:
+        raise errors.UserError(
+            f'--input_type={ENCODED_IMAGE_STRING_TENSOR}: a file has three colors, and the model '
+            f'takes {task.image_format.channels} channels; expected {IMAGE_TENSOR} or {TF_EXAMPLE}.'
+        )
     build = {
         export_pb2.IMAGE_TENSOR: _images,
         export_pb2.ENCODED_IMAGE_STRING_TENSOR: _encoded_images,
@@ -71,54 +78,81 @@ def as_requests(images: np.ndarray, kind: str) -> Any:
     """Convert images to the input form of a model.
 
     Args:
-        images: uint8 [batch, height, width, 3].
+        images: [batch, height, width, channels], from 0 to 255; encoded ones have 8 bits.
         kind: the name of the placeholder that they are for.
     """
     if kind == IMAGE_TENSOR:
         return images
-    encoded = [visualization.encode_png(image) for image in images]
-    return encoded if kind != TF_EXAMPLE else [_example(one) for one in encoded]
+    images = np.rint(np.clip(images, 0, 255)).astype(np.uint8)
+    if kind == TF_EXAMPLE:
+        return [_example(image) for image in images]
+    return [visualization.encode_png(image) for image in images]
 
 
-def _example(encoded: bytes) -> bytes:
-    """Return a serialized `tf.train.Example` with an image."""
-    image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded]))
-    features = tf.train.Features(feature={ENCODED_IMAGE: image})
-    return tf.train.Example(features=features).SerializeToString()
+def _example(image: np.ndarray) -> bytes:
+    """Return a serialized `tf.train.Example` with an image [height, width, channels]."""
+    parts = [image[..., :3], *np.moveaxis(image[..., 3:], 2, 0)]
+    encoded = [visualization.encode_png(np.ascontiguousarray(part)) for part in parts]
+    files = {ENCODED_IMAGE: encoded[:1], ADDITIONAL_CHANNELS: encoded[1:]}
+    values = {key: tf.train.BytesList(value=own) for key, own in files.items() if own}
+    features = {key: tf.train.Feature(bytes_list=own) for key, own in values.items()}
+    feature_map = tf.train.Features(feature=features)
+    return tf.train.Example(features=feature_map).SerializeToString()
 
 
 def _images(task: Task) -> Tuple[tf.Tensor, Features]:
-    images = tf1.placeholder(tf.uint8, [None, None, None, 3], IMAGE_TENSOR)
+    images = image_placeholder(task)
     return images, task.serving_features(images)
+
+
+def image_placeholder(task: Task) -> tf.Tensor:
+    """Return a placeholder for images: [batch, height, width, channels] of the task's format."""
+    image_format = task.image_format
+    shape = [None, None, None, image_format.channels]
+    return tf1.placeholder(image_format.dtype, shape, IMAGE_TENSOR)
 
 
 def _encoded_images(task: Task) -> Tuple[tf.Tensor, Features]:
     encoded = tf1.placeholder(tf.string, [None], ENCODED_IMAGE_STRING_TENSOR)
-    return encoded, _features_of_encoded(task, encoded)
+    decode = functools.partial(decode_channels, task.image_format)
+    return encoded, _features_of_encoded(task, encoded, decode)
 
 
 def _examples(task: Task) -> Tuple[tf.Tensor, Features]:
     serialized = tf1.placeholder(tf.string, [None], TF_EXAMPLE)
-    parsed = tf.io.parse_example(serialized, {ENCODED_IMAGE: tf.io.FixedLenFeature([], tf.string)})
-    return serialized, _features_of_encoded(task, parsed[ENCODED_IMAGE])
+    further = task.image_format.additional
+    keys = {ENCODED_IMAGE: tf.io.FixedLenFeature([], tf.string)}
+    if not further:
+        parsed = tf.io.parse_example(serialized, keys)[ENCODED_IMAGE]
+        decode = functools.partial(decode_channels, task.image_format)
+        return serialized, _features_of_encoded(task, parsed, decode)
+    keys[ADDITIONAL_CHANNELS] = tf.io.FixedLenFeature([further], tf.string)
+    parts = tf.io.parse_example(serialized, keys)
+    files = tf.concat([parts[ENCODED_IMAGE][:, tf.newaxis], parts[ADDITIONAL_CHANNELS]], 1)
+    return serialized, _features_of_encoded(
+        task, files, lambda one: decode_channels(task.image_format, one[0], one[1:])
+    )
 
 
-def _features_of_encoded(task: Task, encoded: tf.Tensor) -> Features:
+def _features_of_encoded(
+    task: Task, encoded: tf.Tensor, decode: Callable[[tf.Tensor], tf.Tensor]
+) -> Features:
     """Build features of encoded images: each is prepared by itself, since their sizes differ.
 
     Args:
         task: prepares.
-        encoded: string [batch].
+        encoded: string [batch] or [batch, files of an image].
+        decode: decodes the files of an image.
     """
 
     def features_of_one(one: tf.Tensor) -> Features:
-        image = decode_image(one)
+        image = decode(one)
         return {
             name: tf.squeeze(value, 0)
             for name, value in task.serving_features(image[tf.newaxis]).items()
         }
 
-    signature = _signature(features_of_one)
+    signature = _signature(features_of_one, encoded.shape[1:])
     if all(spec.shape.is_fully_defined() for spec in signature.values()):
         return tf.map_fn(features_of_one, encoded, fn_output_signature=signature)
     return _features_of_one_size(features_of_one, encoded, signature)
@@ -159,8 +193,10 @@ def _shapes(features: Tensors) -> tf.Tensor:
     return tf.concat([tf.shape(features[name]) for name in sorted(features)], 0)
 
 
-def _signature(features_of_one: Callable[[tf.Tensor], Features]) -> Dict[str, tf.TensorSpec]:
-    """Return shapes and types of what a function of a string returns."""
+def _signature(
+    features_of_one: Callable[[tf.Tensor], Features], shape: tf.TensorShape
+) -> Dict[str, tf.TensorSpec]:
+    """Return shapes and types of what a function of strings of a shape returns."""
     with tf.Graph().as_default():
-        features = features_of_one(tf1.placeholder(tf.string, []))
+        features = features_of_one(tf1.placeholder(tf.string, shape))
         return {name: tf.TensorSpec(one.shape, one.dtype) for name, one in features.items()}

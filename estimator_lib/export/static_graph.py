@@ -46,6 +46,7 @@ class StaticGraph(NamedTuple):
         evaluated: the same as evaluation computes it.
         names: of the raw outputs' tensors, by key.
         is_quantized: whether it was trained to be quantized: activations are rounded.
+        batch: number of images of the input; None: any.
     """
 
     deployable: Deployable
@@ -53,6 +54,11 @@ class StaticGraph(NamedTuple):
     evaluated: tf1.GraphDef
     names: Mapping[str, str]
     is_quantized: bool
+    batch: Optional[int] = 1
+
+    def input(self) -> tf.Tensor:
+        """Build the placeholder of the input, in the current graph."""
+        return _input(self.deployable, self.batch)
 
     def add(self, image: tf.Tensor, ops: Ops) -> Tensors:
         """Add the whole of what a file computes to the current graph.
@@ -74,10 +80,10 @@ class StaticGraph(NamedTuple):
         """Return what evaluation computes in TensorFlow: the outputs of each image.
 
         Args:
-            images: float32 [1, *input_shape] each, see `samples.pixels`.
+            images: float32 [1, *input_shape] each, see `samples.pixels`, or batches.
         """
         with tf.Graph().as_default(), tf1.Session() as session:
-            image = tf1.placeholder(tf.float32, [1, *self.deployable.input_shape], INPUT)
+            image = self.input()
             outputs = self._added(self.evaluated, image, Ops.CORE)
             return [session.run(outputs, {image: one}) for one in images]
 
@@ -92,19 +98,24 @@ class StaticGraph(NamedTuple):
         return {name: tf.identity(output, name) for name, output in outputs.items()}
 
 
-def build(deployable: Deployable, source: Source) -> StaticGraph:
+def _input(deployable: Deployable, batch: Optional[int]) -> tf.Tensor:
+    return tf1.placeholder(tf.float32, [batch, *deployable.input_shape], INPUT)
+
+
+def build(deployable: Deployable, source: Source, batch: Optional[int] = 1) -> StaticGraph:
     """Build the network of a checkpoint.
 
     Args:
         deployable: from `Task.deployable`.
         source: the model.
+        batch: see `StaticGraph`.
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model, or the ranges of its
             quantization were never trained.
     """
     with tf.Graph().as_default():
-        image = tf1.placeholder(tf.float32, [1, *deployable.input_shape], INPUT)
+        image = _input(deployable, batch)
         raw = {
             name: tf.identity(output, f'raw/{name}')
             for name, output in deployable.network(image).items()
@@ -124,6 +135,7 @@ def build(deployable: Deployable, source: Source) -> StaticGraph:
         evaluated,
         {name: output.name for name, output in raw.items()},
         any(node.op == _ROUNDING for node in plain.node),
+        batch,
     )
 
 

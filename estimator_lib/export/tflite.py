@@ -8,10 +8,12 @@ int8. Outputs are float32 (and int64 classes).
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import importlib.util
 import logging
 import os
 import tempfile
-from typing import Any, Dict, Iterator, Sequence
+from typing import Any, Dict, Iterator, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,15 +26,19 @@ from estimator_lib.export.device_files import (
     FLOAT16,
     INT8,
     NONE,
+    DeviceModel,
     DeviceWriter,
     FileModel,
 )
+from estimator_lib.export.metadata import tflite_metadata
 from estimator_lib.export.static_graph import StaticGraph
+from estimator_lib.export.writers import Source
 
 tf1 = tf.compat.v1
 
 _PIXELS = (0.0, 255.0)
 _SIGNATURE = 'serving_default'
+_LITERT = 'ai-edge-litert'
 
 
 class TfliteWriter(DeviceWriter):
@@ -63,6 +69,18 @@ class TfliteWriter(DeviceWriter):
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(content)
 
+    def write(self, model: DeviceModel, source: Source, folder: str) -> None:
+        """Convert the network, and add the metadata of its input, outputs and classes."""
+        super().write(model, source, folder)
+        path = os.path.join(folder, self.file_name)
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            content = file.read()
+        task = source.task
+        with tf.io.gfile.GFile(path, 'wb') as file:
+            file.write(
+                tflite_metadata.add(content, model.graph.deployable, task.name, task.class_names())
+            )
+
     def load(self, path: str) -> FileModel:
         """Load a file in the interpreter of TFLite."""
         return TfliteModel(path)
@@ -80,13 +98,12 @@ class TfliteModel(FileModel):
     """
 
     def __init__(self, path: str, num_threads: Any = None):
+        interpreter, version = _find_interpreter()
         try:
             with tf.io.gfile.GFile(path, 'rb') as file:
                 content = file.read()
             with _quiet():
-                self._interpreter = tf.lite.Interpreter(
-                    model_content=content, num_threads=num_threads
-                )
+                self._interpreter = interpreter(model_content=content, num_threads=num_threads)
                 self._interpreter.allocate_tensors()
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
             reason = errors.first_line(error)
@@ -99,6 +116,7 @@ class TfliteModel(FileModel):
                 name: _described(one) for name, one in self._run.get_output_details().items()
             },
             'made_with': f'TensorFlow {tf.__version__}',
+            'run_with': version,
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
@@ -115,6 +133,20 @@ class TfliteModel(FileModel):
                 f'--mode=export --format=tflite has written, with the input {static_graph.INPUT!r}.'
             )
         return self._interpreter.get_signature_runner(_SIGNATURE)
+
+
+def _find_interpreter() -> Tuple[Any, str]:
+    """Return the class of the interpreter, and the name and version of its package.
+
+    It is that of LiteRT where the package is installed: TensorFlow's own will not be developed
+    any more.
+    """
+    if importlib.util.find_spec('ai_edge_litert') is None:
+        return tf.lite.Interpreter, f'TensorFlow {tf.__version__}'
+    with _quiet():
+        from ai_edge_litert import interpreter
+    version = importlib.metadata.version(_LITERT)
+    return interpreter.Interpreter, f'{_LITERT} {version}'
 
 
 def _described(details: Any, meaning: str = '') -> Dict[str, Any]:

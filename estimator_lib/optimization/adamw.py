@@ -51,5 +51,4 @@ class AdamWOptimizer(tf1.train.AdamOptimizer):
         with tf.control_dependencies([gradient]):
             rate = tf.cast(self._lr_t, variable.dtype.base_dtype) * self._weight_decay
             # The value is read after the gradient, whose update waits for this op.
-            value = tf.identity(variable.read_value())
-            return [tf1.assign_sub(variable, rate * value)]
+            return [tf1.assign_sub(variable, rate * variable.read_value())]

@@ -64,18 +64,9 @@ def optimize_loss(
     if policy.layer_decay != 1 and trained:
         factors = layer_rates.compute_factors(loss, trained, policy.layer_decay)
         optimizer.set_factors(trained, factors)
-    parts = parts or [LossPart(loss)]
-    if loss_scale is not None:
-        first, *others = parts
-        parts = [
-            dataclasses.replace(first, loss=loss_scale.multiply(first.loss)),
-            *(dataclasses.replace(each, loss=each.loss * loss_scale.value) for each in others),
-        ]
-    pairs = accumulation.compute_gradients(
-        parts, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
+    pairs = _compute_gradients(
+        parts or [LossPart(loss)], trained, optimizer, loss_scale, colocate_gradients
     )
-    if loss_scale is not None:
-        pairs = loss_scale.divide(pairs)
     if exchange is not None:
         pairs = exchange.average(pairs)
     if finite is not None:
@@ -93,6 +84,26 @@ def optimize_loss(
     if loss_scale is not None:
         update = tf.group(update, loss_scale.update(finite.is_finite))
     return update if exchange is None else exchange.finish(update)
+
+
+def _compute_gradients(
+    parts: Sequence[LossPart],
+    variables: Sequence[tf.Variable],
+    optimizer: tf.compat.v1.train.Optimizer,
+    loss_scale: Optional[LossScale],
+    colocate: bool,
+) -> List[gradients_lib.Pair]:
+    """Compute the gradients of the sum of some parts, by a scaled loss if there is a scale."""
+    if loss_scale is not None:
+        first, *others = parts
+        parts = [
+            dataclasses.replace(first, loss=loss_scale.multiply(first.loss)),
+            *(dataclasses.replace(each, loss=each.loss * loss_scale.value) for each in others),
+        ]
+    pairs = accumulation.compute_gradients(
+        parts, variables, optimizer, colocate_gradients_with_ops=colocate
+    )
+    return pairs if loss_scale is None else loss_scale.divide(pairs)
 
 
 def _process_in_replica(

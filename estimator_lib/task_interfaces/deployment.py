@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple, TypeVar
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from estimator_lib.task_interfaces.named import Named
 from estimator_lib.task_interfaces.tensors import Features, Tensors
 
@@ -18,14 +19,21 @@ DeploymentT = TypeVar('DeploymentT', bound='Deployment')
 
 
 class Deployment(Named):
-    """Methods of a task for SavedModels, frozen graphs, and files for small devices."""
+    """Methods of a task for SavedModels, frozen graphs, and files for small devices.
+
+    Attributes:
+        image_format: format of the images that a server receives.
+    """
+
+    image_format: ImageFormat = COLOR
 
     @abc.abstractmethod
     def serving_features(self, images: tf.Tensor) -> Features:
         """Build features of the images that a server receives.
 
         Args:
-            images: uint8 [batch, height, width, 3]; height and width are not static.
+            images: [batch, height, width, channels] of `image_format`, from 0 to 255; height and
+                width are not static.
         """
 
     def serving_side_inputs(
@@ -78,7 +86,7 @@ class Deployment(Named):
         Args:
             ops: the ops that the format can compute.
             options: the options of an export that belong to the task (`max_detections`,
-                `fast_nms`), by name: those that the user set.
+                `fast_nms`, `suppression`), by name: those that the user set.
 
         Raises:
             errors.UserError: the task does not know an option, or the format cannot express its

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from estimator_lib.task_interfaces.tensors import Arrays
+
+if TYPE_CHECKING:
+    from estimator_lib.drawing.tiling import Window
 
 
 class Shown(NamedTuple):
@@ -53,7 +66,9 @@ class Region(NamedTuple):
         rotated: center y and x, height, width, and the angle in radians, clockwise; None: the box
             is axis-aligned.
         corners: [4, 2], y and x of the corners of a rotated box, in order; None as `rotated`.
-        mask: bool [height, width] of the image; None: only the box is known.
+        mask: bool [h, w], a part of the image that has all of the object; None: only the box is
+            known.
+        origin: row and column of the image where the part begins.
     """
 
     class_index: int
@@ -61,6 +76,7 @@ class Region(NamedTuple):
     rotated: Optional[Sequence[float]] = None
     corners: Optional[np.ndarray] = None
     mask: Optional[np.ndarray] = None
+    origin: Tuple[int, int] = (0, 0)
 
 
 class Presentation:
@@ -212,7 +228,7 @@ class Presentation:
         return None
 
     def merge_tiles(
-        self, tiles: Iterable[Tuple[Sequence[int], Arrays]], size: Tuple[int, int]
+        self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]
     ) -> Optional[Arrays]:
         """Merge the outputs of overlapping tiles into those of the whole image.
 
@@ -227,3 +243,7 @@ class Presentation:
         """
         del tiles, size
         return None
+
+    def merges_whole_image(self) -> bool:
+        """Return whether the last tile of `merge_tiles` may be the whole image."""
+        return True

@@ -11,14 +11,34 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.task import Example, Mixing
+from estimator_lib.task import IMAGE, Example, Mixing
 from model_fns.augmentation import randomness, steps
+from model_fns.structures.channels import COLORS
 from protos import augmentation_pb2
 
 # A step of one example, or of several.
 Function = Callable[[Any, tf.Tensor], Example]
 
 WHERE = 'train_config.data_augmentation_options'
+
+# Steps that change the colors alone, and those that mix such changes with moves of pixels.
+_OF_COLORS = frozenset(
+    [
+        'adjust_gamma',
+        'normalize_image',
+        'random_adjust_brightness',
+        'random_adjust_contrast',
+        'random_adjust_hue',
+        'random_adjust_saturation',
+        'random_distort_color',
+        'random_jpeg_quality',
+        'random_pixel_value_scale',
+        'random_rgb_to_gray',
+        'rgb_to_gray',
+        'subtract_channel_mean',
+    ]
+)
+_OF_COLORS_AND_PLACES = frozenset(['autoaugment_image', 'rand_augment'])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,14 +129,32 @@ def build(
 
 def _locate(function: Function, index: int, path: str) -> Function:
     """Return a step that draws from its own seed, and whose errors name its path."""
+    kind = path.rpartition('.')[2]
 
     def located(examples: Any, seed: tf.Tensor) -> Example:
         try:
+            if kind in _OF_COLORS:
+                return _change_colors(function, examples, randomness.step_seed(seed, index))
+            if kind in _OF_COLORS_AND_PLACES and examples[IMAGE].shape[-1] > COLORS:
+                raise errors.ConfigError(
+                    'it changes colors and moves pixels, of three channels; the images have '
+                    f'{examples[IMAGE].shape[-1]}. Leave it out.'
+                )
             return function(examples, randomness.step_seed(seed, index))
         except errors.ConfigError as error:
             raise errors.ConfigError(f'{path}: {error}') from None
 
     return located
+
+
+def _change_colors(step: Function, example: Example, seed: tf.Tensor) -> Example:
+    """Apply a step to the colors of an image; further channels stay."""
+    image = example[IMAGE]
+    if image.shape[-1] is None or image.shape[-1] <= COLORS:
+        return step(example, seed)
+    changed = step({**example, IMAGE: image[..., :COLORS]}, seed)
+    further = tf.cast(image[..., COLORS:], changed[IMAGE].dtype)
+    return {**changed, IMAGE: tf.concat([changed[IMAGE], further], -1)}
 
 
 def _apply(functions: Sequence[Function], example: Example, seed: tf.Tensor) -> Example:

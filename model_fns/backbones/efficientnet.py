@@ -2,13 +2,13 @@
 
 Seven stacks of inverted residuals with gates lie between a strided convolution and a wide 1x1 one;
 a size multiplies their channels and how many blocks a stack has. The networks are those that
-TensorFlow 2's detectors were published on. Variables:
+TensorFlow 2's detectors were published on. `modern.efficientnet_v2` has other stacks. Variables:
 
-    EfficientNet/stem                           the first convolution, with batch norm
-    EfficientNet/stack_<i>/block_<j>/           expand, depthwise, squeeze_excite/{Conv,Conv_1},
-                                                project
-    EfficientNet/top                            the last convolution, with batch norm
-    EfficientNet/logits
+    <scope>/stem                                the first convolution, with batch norm
+    <scope>/stack_<i>/block_<j>/                expand, depthwise, squeeze_excite/{Conv,Conv_1},
+                                                project; of a fused block: expand, project
+    <scope>/top                                 the last convolution, with batch norm
+    <scope>/logits
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ HONORS = (
     'drop_path_keep_prob',
 )
 
-_STEM_CHANNELS = 32
 _STEM_STRIDE = 2
 _TOP_CHANNELS = 1280
 # Channels between the layers of a gate, by those of the block's input.
@@ -56,6 +55,8 @@ class Stack:
         kernel_size: height and width of the filters.
         stride: of the first block.
         expansion: expanded channels over input channels.
+        fused: whether one convolution expands and filters, and there are no gates. Without
+            expansion it is all that a block has.
     """
 
     channels: int
@@ -63,6 +64,7 @@ class Stack:
     kernel_size: int
     stride: int
     expansion: int = 6
+    fused: bool = False
 
 
 # Table 1 of the paper.
@@ -86,12 +88,24 @@ class Size:
         depth: factor on the numbers of blocks.
         image_size: height and width that its classifier was published for.
         keep_prob: of the classifier's dropout.
+        stacks: what it multiplies.
+        stem_channels: of the first convolution, before the factor.
+        least_share: see `layers.divisible_channels`.
+        scope: the variable scope of everything in it.
+        normalization: of images.
+        preprocessing: see `registry.Network`.
     """
 
     width: float
     depth: float
     image_size: int
     keep_prob: float
+    stacks: Tuple[Stack, ...] = STACKS
+    stem_channels: int = 32
+    least_share: float = 0.9
+    scope: str = SCOPE
+    normalization: registry.Normalization = registry.IMAGENET_STANDARDS
+    preprocessing: str = 'efficientnet'
 
 
 SIZES: Mapping[str, Size] = {
@@ -136,13 +150,14 @@ def list_blocks(size: Size, output_stride: Optional[int] = None) -> Tuple[Block,
     Raises:
         errors.ConfigError: the network cannot have that output stride.
     """
-    counts = [math.ceil(stack.blocks * size.depth) for stack in STACKS]
+    stacks = size.stacks
+    counts = [math.ceil(stack.blocks * size.depth) for stack in stacks]
     places = [(number, index) for number, count in enumerate(counts) for index in range(count)]
-    published = [STACKS[number].stride if index == 0 else 1 for number, index in places]
+    published = [stacks[number].stride if index == 0 else 1 for number, index in places]
     # The first convolution strides too.
     steps = output_strides.atrous_strides([_STEM_STRIDE, *published], output_stride)[1:]
     return tuple(
-        Block(f'stack_{number}/block_{index}', STACKS[number], stride, place / len(places), rate)
+        Block(f'stack_{number}/block_{index}', stacks[number], stride, place / len(places), rate)
         for place, ((number, index), (stride, rate)) in enumerate(zip(places, steps))
     )
 
@@ -183,9 +198,9 @@ def efficientnet_features(
     """
     blocks = _leading_blocks(list_blocks(size, options.output_stride), options.final_endpoint)
     channels = functools.partial(_channels, size, options)
-    with tf1.variable_scope(SCOPE):
+    with tf1.variable_scope(size.scope):
         features = layers.conv2d(
-            images, channels(_STEM_CHANNELS), 3, style, _STEM, stride=_STEM_STRIDE
+            images, channels(size.stem_channels), 3, style, _STEM, stride=_STEM_STRIDE
         )
         return {_STEM: features, **_run(blocks, features, style, options, channels)}
 
@@ -239,7 +254,7 @@ def add_unused(
     rest = blocks[len(_leading_blocks(blocks, last)) :]
     style = style.but(is_training=False)
     channels = functools.partial(_channels, size, options)
-    with tf1.variable_scope(SCOPE):
+    with tf1.variable_scope(size.scope):
         further = _run(rest, end_points[last], style, options, channels)
     features = [end_points[last], *further.values()][-1]
     _top(features, num_classes, style, options, size)
@@ -274,7 +289,9 @@ def _keras_layers(size: Size) -> Iterator[str]:
 
 def _channels(size: Size, options: registry.Options, channels: float) -> int:
     """Return channels of a layer of a network of that size, whose width a config may change."""
-    return layers.divisible_channels(channels * size.width * options.depth_multiplier)
+    return layers.divisible_channels(
+        channels * size.width * options.depth_multiplier, least_share=size.least_share
+    )
 
 
 def _leading_blocks(blocks: Tuple[Block, ...], last: Optional[str]) -> Tuple[Block, ...]:
@@ -308,7 +325,21 @@ def _run(
 def _block(
     inputs: tf.Tensor, block: Block, style: layers.LayerStyle, channels: int, keep_prob: float
 ) -> tf.Tensor:
-    """Expand, filter each channel, gate, project; plus the input where the shapes agree."""
+    """Return a block's branch, plus the input where the shapes agree."""
+    stack, depth = block.stack, inputs.shape[-1]
+    branch = _fused_branch if stack.fused else _gated_branch
+    outputs = branch(inputs, block, style, channels)
+    strides = stack.stride > 1 and block.name.endswith('/block_0')  # or is atrous instead
+    if strides or channels != depth:
+        return outputs
+    kept = layers.dropout(outputs, keep_prob, style.is_training, 'drop_path', whole_examples=True)
+    return layers.add(kept, inputs, style)
+
+
+def _gated_branch(
+    inputs: tf.Tensor, block: Block, style: layers.LayerStyle, channels: int
+) -> tf.Tensor:
+    """Expand, filter each channel, gate, project."""
     stack, depth = block.stack, inputs.shape[-1]
     outputs = inputs
     if stack.expansion > 1:
@@ -318,12 +349,20 @@ def _block(
     )
     hidden = max(1, int(depth * _GATE_RATIO))
     outputs = mobilenet_parts.gated(outputs, hidden, style, tf.nn.swish, tf.sigmoid)
-    outputs = layers.conv2d(outputs, channels, 1, style.but(activation=None), 'project')
-    strides = stack.stride > 1 and block.name.endswith('/block_0')  # or is atrous instead
-    if strides or channels != depth:
-        return outputs
-    kept = layers.dropout(outputs, keep_prob, style.is_training, 'drop_path', whole_examples=True)
-    return layers.add(kept, inputs, style)
+    return layers.conv2d(outputs, channels, 1, style.but(activation=None), 'project')
+
+
+def _fused_branch(
+    inputs: tf.Tensor, block: Block, style: layers.LayerStyle, channels: int
+) -> tf.Tensor:
+    """Expand and filter by one convolution, and project; or only filter, without expansion."""
+    stack, moves = block.stack, {'stride': block.stride, 'rate': block.rate}
+    size = stack.kernel_size
+    if stack.expansion == 1:
+        return layers.conv2d(inputs, channels, size, style, 'project', **moves)
+    depth = inputs.shape[-1] * stack.expansion
+    outputs = layers.conv2d(inputs, depth, size, style, 'expand', **moves)
+    return layers.conv2d(outputs, channels, 1, style.but(activation=None), 'project')
 
 
 def _top(
@@ -336,7 +375,7 @@ def _top(
     """Return the classifier's last layers by the names of their end points."""
     uniform = layers.Initializer('uniform', 1.0 / 3.0, fan='out')
     keep_prob = options.get('dropout_keep_prob', size.keep_prob)
-    with tf1.variable_scope(SCOPE):
+    with tf1.variable_scope(size.scope):
         top = layers.conv2d(features, _channels(size, options, _TOP_CHANNELS), 1, style, _TOP)
         pooled = layers.global_mean(top)
         dropped = layers.dropout(pooled, keep_prob, style.is_training, 'dropout')
@@ -359,30 +398,37 @@ def _segmentation(size: Size) -> registry.Segmentation:
         decoder_taps={stride: name for stride, name in maps.items() if stride < max(maps)},
         honors=(*(name for name in HONORS if name != 'dropout_keep_prob'), 'output_stride'),
         options=registry.Options(output_stride=16, weight_decay=1e-5),
-        normalization=registry.IMAGENET_STANDARDS,
-        mean_pixel=registry.IMAGENET_STANDARDS.means,
+        normalization=size.normalization,
+        mean_pixel=size.normalization.means or registry.Segmentation.mean_pixel,
     )
 
 
-def _register(name: str, size: Size) -> None:
+def register(name: str, size: Size, keras: Tuple[str, ...] = ()) -> None:
+    """Add a network to the registry.
+
+    Args:
+        name: its name.
+        size: which network.
+        keras: see `registry.Network.keras_layers`.
+    """
     registry.add(
         registry.Network(
             name=name,
-            scope=SCOPE,
+            scope=size.scope,
             features=functools.partial(efficientnet_features, size=size),
             style=efficientnet_style,
             feature_maps=feature_maps(size),
-            normalization=registry.IMAGENET_STANDARDS,
+            normalization=size.normalization,
             honors=HONORS,
             build=functools.partial(efficientnet, size=size),
-            logits_scopes=(f'{SCOPE}/logits',),
-            keras_layers=keras_layers(size),
+            logits_scopes=(f'{size.scope}/logits',),
+            keras_layers=keras,
             image_size=size.image_size,
             segmentation=_segmentation(size),
-            preprocessing='efficientnet',
+            preprocessing=size.preprocessing,
         )
     )
 
 
 for _name, _size in SIZES.items():
-    _register(_name, _size)
+    register(_name, _size, keras_layers(_size))

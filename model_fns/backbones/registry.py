@@ -26,7 +26,7 @@ class Options:
     """Variations of a network, from a pipeline config or from the task that builds it.
 
     Attributes:
-        depth_multiplier: factor on channel counts (the MobileNets and EfficientNets).
+        depth_multiplier: factor on channel counts.
         min_depth: least channel count that the factor leaves; None: the network's own.
         output_stride: input size over feature-map size; None: the network's own.
         multi_grid: atrous rates of the last block's units, as multiples.
@@ -40,7 +40,8 @@ class Options:
         final_endpoint: where to stop; None: at the network's end.
         subsample_after: whether residual blocks give their outputs before they stride.
         drop_path_keep_prob: least probability that training keeps an operation of a searched cell,
-            or a branch of a residual unit (the EfficientNets); None: the network's own.
+            or a branch of a residual unit (the EfficientNets and ConvNeXts); None: the network's
+            own.
         drop_path_steps: steps of training over which it falls to that; None: the network's own.
         stem_filters: channels of a state of a cell at stride 4 (DeepLab's searched networks);
             None: the network's own.
@@ -251,7 +252,10 @@ _FAMILIES = (
     'mobilenet_v3',
     'mobiledet',
     'efficientnet',
+    'modern.convnext',
+    'modern.efficientnet_v2',
     'resnet_v1',
+    'resnet_v1_5',
     'resnet_v2',
     'inception_v1',
     'inception_v2',

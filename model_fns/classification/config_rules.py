@@ -45,8 +45,23 @@ def _views(config: PipelineConfig) -> Iterator[Problem]:
     yield from find_build_problems(merged_views.build_views, evaluation, network, size)
 
 
-RULES = config_rules.QUANTIZED + ConfigRules(
-    models=frozenset({'classification'}),
-    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-    problems=(_backbone, _class_weights, _views),
+def _gray(config: PipelineConfig) -> Iterator[Problem]:
+    """Check that a network of gray images gets no further channels."""
+    model, name = config.model.classification, 'num_additional_channels'
+    if any(_backbone(config)):
+        return  # another check reports these problems
+    is_gray = registry.get_network(model.backbone.name).image_channels == 1
+    if config.train_input_reader.num_additional_channels and (is_gray or model.use_grayscale):
+        text = 'the network takes gray images; expected 0.'
+        yield Problem(f'train_input_reader.{name}', text)
+
+
+RULES = (
+    config_rules.QUANTIZED
+    + config_rules.CHANNELS
+    + ConfigRules(
+        models=frozenset({'classification'}),
+        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+        problems=(_backbone, _class_weights, _views, _gray),
+    )
 )

@@ -40,6 +40,8 @@ class ClassificationDeployable(interface.Deployable):
             LOGITS: 'of each class, in the order of labels.txt',
             PROBABILITIES: 'of each class, in the order of labels.txt; their sum is 1',
         }
+        # Programs that take one output take the first.
+        self.contents = dict.fromkeys((PROBABILITIES, LOGITS), interface.Content.CLASS_SCORES)
         self._family = family
         self._logits = logits
         self._postprocess = postprocess

@@ -7,7 +7,7 @@ from typing import Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
-from model_fns.structures import images
+from model_fns.structures.channels import THREE_COLORS, Channels
 from model_fns.structures.images import MAX_PIXELS
 from model_fns.structures.label_map import LabelMap
 
@@ -33,6 +33,7 @@ def decode(
     labels_offset: int,
     label_map: Optional[LabelMap] = None,
     max_pixels: int = MAX_PIXELS,
+    channels: Channels = THREE_COLORS,
 ) -> Example:
     """Decode one record.
 
@@ -43,12 +44,13 @@ def decode(
         labels_offset: the label of logit 0.
         label_map: ids of names, for records that have only those.
         max_pixels: of the image.
+        channels: of the image.
 
     Returns:
-        `IMAGE`: uint8 [height, width, 3]; `LABEL`: int64 scalar in [0, num_classes);
+        `IMAGE`: uint8 [height, width, channels]; `LABEL`: int64 scalar in [0, num_classes);
         `SOURCE_ID`: string scalar, the file name where the record has no id.
     """
-    parsed = tf.io.parse_single_example(serialized, _KEYS)
+    parsed = tf.io.parse_single_example(serialized, {**_KEYS, **channels.keys()})
     label = parsed['image/class/label']
     if label_map is not None:
         by_name = label_map.lookup(parsed['image/class/text'])
@@ -67,7 +69,7 @@ def decode(
         index = tf.identity(index)
     source_id = parsed['image/source_id']
     return {
-        IMAGE: images.decode_image(images.limit_pixels(parsed['image/encoded'], max_pixels)),
+        IMAGE: channels.decode(parsed, max_pixels),
         LABEL: index,
         SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
     }
@@ -89,7 +91,11 @@ def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
 
 
 def find_problem(
-    serialized: bytes, num_classes: int, labels_offset: int, label_map: Optional[LabelMap] = None
+    serialized: bytes,
+    num_classes: int,
+    labels_offset: int,
+    label_map: Optional[LabelMap] = None,
+    channels: Channels = THREE_COLORS,
 ) -> Optional[str]:
     """Describe the first problem of a record, by its keys and values alone; None: it has none."""
     try:
@@ -98,6 +104,9 @@ def find_problem(
         return 'not a tf.train.Example'
     if not features['image/encoded'].bytes_list.value:
         return 'no image/encoded'
+    wrong = channels.find_problem(features)
+    if wrong:
+        return wrong
     labels = features['image/class/label'].int64_list.value
     if not labels:
         names = features['image/class/text'].bytes_list.value

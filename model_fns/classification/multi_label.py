@@ -34,7 +34,6 @@ from model_fns.classification.task import (
     MERGED_LOGITS,
     ClassificationTask,
 )
-from model_fns.structures import images
 
 _THRESHOLD = 0.5  # of the probability of a class that an image is said to have
 _KEYS = {
@@ -51,7 +50,8 @@ class MultiLabelTask(ClassificationTask):
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record; its labels become float32 [num_classes], 1 for each label."""
-        parsed = tf.io.parse_single_example(serialized, _KEYS)
+        channels = self._preprocess.channels
+        parsed = tf.io.parse_single_example(serialized, {**_KEYS, **channels.keys()})
         ids = parsed['image/class/label'].values
         if self._label_map is not None:
             by_name = self._label_map.lookup(parsed['image/class/text'].values)
@@ -65,9 +65,8 @@ class MultiLabelTask(ClassificationTask):
         with tf.control_dependencies([in_range]):
             is_label = tf.reduce_any(tf.one_hot(indices, self._num_classes) > 0, axis=0)
         source_id = parsed['image/source_id']
-        encoded = images.limit_pixels(parsed['image/encoded'], self._max_pixels)
         return {
-            IMAGE: images.decode_image(encoded),
+            IMAGE: channels.decode(parsed, self._max_pixels),
             inputs.LABEL: tf.ensure_shape(tf.cast(is_label, tf.float32), [self._num_classes]),
             SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
         }
@@ -151,6 +150,9 @@ class MultiLabelTask(ClassificationTask):
             return 'not a tf.train.Example'
         if not features['image/encoded'].bytes_list.value:
             return 'no image/encoded'
+        wrong = self._preprocess.channels.find_problem(features)
+        if wrong:
+            return wrong
         first, last = self._labels_offset, self._labels_offset + self._num_classes - 1
         for label in features['image/class/label'].int64_list.value:
             if not first <= label <= last:

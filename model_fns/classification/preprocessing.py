@@ -19,6 +19,7 @@ import tensorflow as tf
 from estimator_lib import errors, registry
 from model_fns.backbones.registry import IMAGENET_STANDARDS
 from model_fns.structures import images
+from model_fns.structures.channels import THREE_COLORS, Channels, change_colors
 
 FAMILIES: registry.Registry[Type[Family]] = registry.Registry('preprocessing family')
 
@@ -37,10 +38,12 @@ class Family(abc.ABC):
     Args:
         use_grayscale: turn images of three channels into one of luminance.
         mirrors: mirror half of the images for training, where the family does.
+        channels: of the images. Colors are varied alone; crops and mirroring move all channels.
     """
 
     use_grayscale: bool = False
     mirrors: bool = True
+    channels: Channels = THREE_COLORS
 
     AUGMENTATIONS: ClassVar[Sequence[str]] = ()  # what `distort` varies, for people
 
@@ -92,7 +95,7 @@ class Family(abc.ABC):
         pixels = tf.cast(pixels, tf.float32)
         if self.use_grayscale and pixels.shape[-1] == 3:
             pixels = tf.reduce_sum(pixels * _LUMINANCE, -1, keepdims=True)
-        return self._normalize(pixels)
+        return self.channels.normalize(pixels, self._normalize)
 
     @abc.abstractmethod
     def _distort(self, image: tf.Tensor, size: Size, seed: tf.Tensor) -> tf.Tensor:
@@ -108,7 +111,7 @@ class Family(abc.ABC):
         Args:
             pixels: float32 [.., height, width, channels] in [0, 255].
         """
-        return self._normalize(pixels)
+        return self.channels.normalize(pixels, self._normalize)
 
     def denormalize(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the pixels from which `normalize` computes these inputs.
@@ -118,7 +121,7 @@ class Family(abc.ABC):
         Args:
             inputs: float32 [.., height, width, channels].
         """
-        return self._denormalize(inputs)
+        return self.channels.denormalize(inputs, self._denormalize)
 
     @abc.abstractmethod
     def _normalize(self, pixels: tf.Tensor) -> tf.Tensor:
@@ -142,6 +145,7 @@ def get_family(
     use_grayscale: bool = False,
     slow_color_distortion: bool = False,
     mirrors: bool = True,
+    channels: Channels = THREE_COLORS,
 ) -> Family:
     """Return the preprocessing of that name.
 
@@ -151,6 +155,7 @@ def get_family(
         use_grayscale: turn images of three channels into one of luminance.
         slow_color_distortion: the richer of the two distortions of `inception`.
         mirrors: mirror half of the images for training, where the family does.
+        channels: of the images.
 
     Raises:
         errors.ConfigError: no such family, or one without a slow color distortion.
@@ -163,7 +168,7 @@ def get_family(
                 f"color distortion; only 'inception' has two."
             )
         family = SlowInception
-    return family(use_grayscale, mirrors)
+    return family(use_grayscale, mirrors, channels)
 
 
 @FAMILIES.register('inception')
@@ -424,24 +429,31 @@ def _random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _shift_brightness(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    return pixels + _scale_uniform(uniform, -32, 32)
+    return change_colors(pixels, lambda colors: colors + _scale_uniform(uniform, -32, 32))
 
 
 def _scale_saturation(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     if pixels.shape[-1] == 1:
         return pixels
-    return tf.raw_ops.AdjustSaturation(images=pixels, scale=_scale_uniform(uniform, 0.5, 1.5))
+    scale = _scale_uniform(uniform, 0.5, 1.5)
+    return change_colors(
+        pixels, lambda colors: tf.raw_ops.AdjustSaturation(images=colors, scale=scale)
+    )
 
 
 def _shift_hue(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     if pixels.shape[-1] == 1:
         return pixels
-    return tf.raw_ops.AdjustHue(images=pixels, delta=_scale_uniform(uniform, -0.2, 0.2))
+    delta = _scale_uniform(uniform, -0.2, 0.2)
+    return change_colors(pixels, lambda colors: tf.raw_ops.AdjustHue(images=colors, delta=delta))
 
 
 def _scale_contrast(pixels: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Scale the distances from the mean of each channel."""
-    return tf.raw_ops.AdjustContrastv2(images=pixels, contrast_factor=factor)
+    return change_colors(
+        pixels,
+        lambda colors: tf.raw_ops.AdjustContrastv2(images=colors, contrast_factor=factor),
+    )
 
 
 def _vary_contrast(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:

@@ -52,7 +52,7 @@ from model_fns.classification.deployable import (
     ClassificationDeployable,
 )
 from model_fns.layers import quantization
-from model_fns.structures import images, label_map_files
+from model_fns.structures import channels, images, label_map_files
 from model_fns.structures import label_map as label_maps
 from model_fns.structures.label_map import LabelMap
 from model_fns.structures.views import Views
@@ -78,7 +78,7 @@ class ClassificationTask(Task):
         num_classes: how many logits.
         image_size: input (height, width) in pixels.
         options: what is changed of the published network.
-        preprocess: how images become network inputs.
+        preprocess: how images become network inputs; it has their channels.
         channels: of the input: 3, or 1 for grayscale.
         labels_offset: the label of logit 0.
         label_smoothing: see `losses.cross_entropy`.
@@ -113,6 +113,7 @@ class ClassificationTask(Task):
         self._num_classes = num_classes
         self._height, self._width = image_size
         self._preprocess = preprocess
+        self.image_format = preprocess.channels.format
         self._options = options or registry.Options()
         self._channels = channels
         self._labels_offset = labels_offset
@@ -144,7 +145,8 @@ class ClassificationTask(Task):
             model.image_width or network.image_size,
         )
         _check_size(network, size)
-        channels = 1 if model.use_grayscale else network.image_channels
+        image_channels = channels.from_config(config)
+        is_gray = model.use_grayscale or network.image_channels == 1
         return cls(
             network,
             model.num_classes,
@@ -152,14 +154,15 @@ class ClassificationTask(Task):
             preprocessing.get_family(
                 model.preprocessing or network.preprocessing,
                 'model.classification.preprocessing',
-                use_grayscale=channels == 1,
+                use_grayscale=is_gray,
                 slow_color_distortion=model.slow_color_distortion,
                 mirrors=model.mirror_images,
+                channels=image_channels,
             ),
             _options(model, network, config.train_config.num_steps).but(
                 quantization=quantization.from_config(config.graph_rewriter)
             ),
-            channels=channels,
+            channels=1 if is_gray else image_channels.total,
             labels_offset=model.labels_offset,
             label_smoothing=model.label_smoothing,
             auxiliary_loss_weight=model.auxiliary_loss_weight,
@@ -181,11 +184,7 @@ class ClassificationTask(Task):
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record into an image and a label, see `inputs.decode`."""
         return inputs.decode(
-            serialized,
-            self._num_classes,
-            self._labels_offset,
-            self._label_map,
-            self._max_pixels,
+            serialized, *self._labeling(), self._max_pixels, self._preprocess.channels
         )
 
     def mixings(self) -> Sequence[Mixing]:
@@ -404,9 +403,10 @@ class ClassificationTask(Task):
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """Describe the first problem of a record; None: it has none."""
-        return inputs.find_problem(
-            serialized, self._num_classes, self._labels_offset, self._label_map
-        )
+        return inputs.find_problem(serialized, *self._labeling(), self._preprocess.channels)
+
+    def _labeling(self) -> Tuple[int, int, Optional[LabelMap]]:
+        return self._num_classes, self._labels_offset, self._label_map
 
     def examine(self, serialized: bytes) -> class_report.Counts:
         """Count one image for its class."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
-from model_fns.cli import builtin_configs
+from model_fns.cli import builtin_configs, platforms
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import demo
 from model_fns.structures import label_map_files
@@ -115,6 +115,7 @@ def load_file(
     config = config_lib.load_pipeline_config(path)
     if is_builtin:
         demo.locate_data(config)
+    platforms.fill_channels(config, os.environ)
     if _is_trained(options):
         checkpoint = options.checkpoint_path or options.checkpoint_dir or ''
         beside = [options.model_dir, os.path.dirname(path), checkpoint, os.path.dirname(checkpoint)]

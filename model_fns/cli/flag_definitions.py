@@ -14,7 +14,10 @@ from model_fns.cli import legacy_flags
 
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
+BATCHES = ('dynamic',)
+SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
 WHICH = ('best', 'latest')
+REPOSITORIES = ('triton',)
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 # The help lists the flags under the name of the program, not of this module.
@@ -42,8 +45,8 @@ _FLAGS_OF_MODES = (
     (('export', 'predict'), 'signature_name'),
     (
         ('export',),
-        'export_dir format input_type warmup_requests quantize representative_examples '
-        'max_detections fast_nms',
+        'export_dir format input_type warmup_requests repository quantize '
+        'representative_examples max_detections fast_nms batch suppression',
     ),
     (('predict', 'compare'), 'output_dir'),
     (
@@ -234,6 +237,13 @@ def _define_export_flags(values: flags.FlagValues) -> None:
         0,
         0,
     )
+    _choice(
+        values,
+        'repository',
+        'To onnx: makes export_dir a model in the repository of this server.',
+        REPOSITORIES,
+        None,
+    )
 
 
 def _define_device_flags(values: flags.FlagValues) -> None:
@@ -263,6 +273,21 @@ def _define_device_flags(values: flags.FlagValues) -> None:
     )
     _boolean(
         values, 'fast_nms', 'To tflite or onnx: suppression of all classes of a detector as one.'
+    )
+    _choice(
+        values,
+        'batch',
+        'To onnx: dynamic: any number of images of one size at a time; left out: one image.',
+        BATCHES,
+        None,
+    )
+    _choice(
+        values,
+        'suppression',
+        'To onnx: what ends the file of a detector: its suppression (standard), decoded boxes and '
+        "their scores (none), or the node of TensorRT's plugin (efficient_nms).",
+        SUPPRESSIONS,
+        'standard',
     )
 
 

@@ -16,10 +16,11 @@ from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
+from estimator_lib.export.metadata import triton
 from estimator_lib.hooks import preemption
 from estimator_lib.replay import counterfactual, past_run, replay
 from model_fns import build_task, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs, prediction
+from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
 
@@ -39,7 +40,7 @@ _PATHS = (
 )
 # Options that name a model in place of a checkpoint of `model_dir`.
 _MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
-_TASK_OPTIONS = ('max_detections', 'fast_nms')  # of an export, see `Task.deployable`
+_TASK_OPTIONS = ('max_detections', 'fast_nms', 'suppression')  # of an export, see `Task.deployable`
 
 
 def run(options: RunOptions) -> None:
@@ -52,6 +53,7 @@ def run(options: RunOptions) -> None:
     if options.pipeline_config_path == builtin_configs.PREFIX:
         print('\n'.join(builtin_configs.list_lines()))
         return
+    options = platforms.with_defaults(options, os.environ)
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', getattr(options, name))
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
@@ -171,6 +173,8 @@ def _watch_checkpoints(options: RunOptions) -> None:
 def _export(options: RunOptions) -> None:
     if not options.model_dir and not options.pipeline_config_path:
         raise errors.UserError('--mode=export needs --model_dir (or --pipeline_config_path).')
+    if options.repository:
+        triton.check(options.format)
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     options.require('export_dir')
@@ -180,7 +184,10 @@ def _export(options: RunOptions) -> None:
         _changed(options, formats.option_names()),
         _changed(options, _TASK_OPTIONS),
     )
-    print(exporting.export(task, config, checkpoint, options.export_dir, writer))
+    path = exporting.export(task, config, checkpoint, options.export_dir, writer)
+    if options.repository:
+        log.info('config of the model for Triton: %s', triton.write_config(path))
+    print(path)
 
 
 def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:

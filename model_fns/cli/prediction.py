@@ -12,6 +12,7 @@ from estimator_lib.commands import predict
 from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.task import AS_CONFIGURED, Shown
+from estimator_lib.task_interfaces.image_format import COLOR
 from model_fns.cli import chosen_models, video_prediction
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
@@ -35,7 +36,8 @@ def predict_files(options: RunOptions) -> None:
         images.MAX_PIXELS if source.config is None else validation.pixel_limit(source.config)
     )
     decoding = options.exif == 'apply', max_pixels
-    sources = image_sources.find_images(options.images, *decoding)
+    image_format = COLOR if task is None else task.image_format
+    sources = image_sources.find_images(options.images, *decoding, image_format)
     sources.refuse_overwriting(options.output_dir)
     worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
     if options.score_threshold is None and worth_showing.least_score is not None:
@@ -51,6 +53,11 @@ def predict_files(options: RunOptions) -> None:
     )
     output_dir, videos = options.output_dir, sources.videos()
     if videos:
+        if image_format.additional:
+            raise errors.UserError(
+                f'--images: a video has three channels, and the model takes '
+                f'{image_format.channels}; expected TFRecords.'
+            )
         if runner is not None:
             raise errors.UserError('--runner: videos are predicted without one; leave it out.')
         skipped = video_prediction.predict_videos(
@@ -69,7 +76,7 @@ def predict_files(options: RunOptions) -> None:
         skipped = prediction.predict_images(
             functools.partial(chosen_models.open_model, source),
             sources,
-            functools.partial(image_sources.Decoder, *decoding),
+            functools.partial(image_sources.Decoder, *decoding, image_format),
             output_dir,
             prediction_options,
             runner,

@@ -50,10 +50,13 @@ class RunOptions:
     format: str = 'saved_model'
     input_type: Optional[str] = None
     warmup_requests: int = 0
+    repository: Optional[str] = None
     quantize: Optional[str] = None
     representative_examples: int = 100
     max_detections: Optional[int] = None
     fast_nms: bool = False
+    batch: Optional[str] = None
+    suppression: str = 'standard'
 
     # Prediction.
     images: Optional[str] = None

@@ -32,7 +32,7 @@ from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import codecs, image_files, records, sources
 from model_fns.datasets.annotations import tiles
-from model_fns.datasets.files import folder_files, image_lists
+from model_fns.datasets.files import channel_folders, folder_files, image_lists
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.rotated import tiles as rotated_tiles
 from model_fns.datasets.sources import Item, Problem, Source
@@ -56,6 +56,8 @@ class Options:
         skip_problems: leave out items with problems, instead of writing nothing.
         clips: boxes that reach outside of their image are clipped; else they are problems.
         bits: of the values in images of 16 bits a channel; None: 16.
+        keep_bits: leave PNGs of 16 bits a channel as they are.
+        additional_channels: a folder of gray images for each channel beside the colors.
         apply_exif: rotate images as their EXIF orientation says.
         split: name of each part and its fraction of the images; empty: one part without a name.
         tiling: tiles that large images are cut into; None: images stay whole.
@@ -70,6 +72,8 @@ class Options:
     skip_problems: bool = False
     clips: bool = True
     bits: Optional[int] = None
+    keep_bits: bool = False
+    additional_channels: Sequence[str] = ()
     apply_exif: bool = True
     split: Sequence[Tuple[str, float]] = ()
     tiling: Optional[Tiling] = None
@@ -377,7 +381,8 @@ class Converter:
         self._min_area_inside = options.min_area_inside
         self._drop_empty_tiles = options.drop_empty_tiles
         self._clips = options.clips
-        self._bits = options.bits
+        self._bits, self._keeps_bits = options.bits, options.keep_bits
+        self._channel_folders = options.additional_channels
         self._decodes = decodes
         self._tiled = codecs.DecodedImages(self._to_cut)
 
@@ -405,7 +410,7 @@ class Converter:
         There are no pixels (None) where they need not be decoded.
         """
         image = image_files.prepare(_content(path), self._apply_exif)
-        is_deep = image_files.is_deep(image.encoded)
+        is_deep = image_files.is_deep(image.encoded) and not self._keeps_bits
         if is_deep and self._bits:
             image = image_files.prepare(self._codec.scale_depth(image.encoded, self._bits))
             is_deep = False
@@ -455,6 +460,9 @@ class Converter:
         image, pixels = self._decode(item.path)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
+        features.update(
+            channel_folders.channel_features(self._channel_folders, item.path, image.header)
+        )
         try:
             features.update(self._source.features(item, image.header, self._classes, report))
         except sources.SizeError as error:

@@ -26,7 +26,7 @@ from model_fns.structures import images, label_map
 from protos import pipeline_pb2
 
 # Increased with each change of the pictures or records, so that they go to another folder.
-VERSION = 2
+VERSION = 3
 # Environment variable with the path of another cache folder.
 CACHE_VARIABLE = 'DEMO_CACHE_DIR'
 
@@ -208,7 +208,7 @@ def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
         dataset: the paths to write to.
         subsets: those to draw, by name.
     """
-    classes = label_map.LabelMap.from_names(shapes.NAMES)
+    classes = _label_map()
     classes.write(dataset.label_map)
     total = sum(sum(subset.num_examples.values()) for subset in subsets.values())
     with (
@@ -223,6 +223,14 @@ def write(dataset: DemoDataset, subsets: Mapping[str, Subset]) -> None:
                         source_id = f'{name}/{split}/{index:05d}'
                         writer.write(records.serialize(_features(scene, classes, codec, source_id)))
                         bar.update()
+
+
+def _label_map() -> label_map.LabelMap:
+    """Return the shapes; each has its extreme points as keypoints."""
+    named = label_map.LabelMap.from_names(shapes.NAMES)
+    keypoints = tuple(enumerate(scenes.EXTREMES))
+    items = (dataclasses.replace(item, keypoints=keypoints) for item in named.items)
+    return label_map.LabelMap(tuple(items))
 
 
 def draw(name: str, subset: Subset, split: str) -> Iterator[scenes.Scene]:
@@ -274,7 +282,17 @@ def _object_features(scene: scenes.Scene, classes: label_map.LabelMap) -> record
     }
     for side, values in zip(('ymin', 'xmin', 'ymax', 'xmax'), boxes.T):
         features[f'image/object/bbox/{side}'] = values
-    return {**features, **_rotated_box_features(scene)}
+    return {**features, **_rotated_box_features(scene), **_keypoint_features(scene)}
+
+
+def _keypoint_features(scene: scenes.Scene) -> records.Features:
+    points = np.array([item.extreme_points for item in scene.objects]) / scene.image.shape[0]
+    return {
+        'image/object/keypoint/y': points[..., 0].ravel().astype(np.float32),
+        'image/object/keypoint/x': points[..., 1].ravel().astype(np.float32),
+        'image/object/keypoint/visibility': np.full(points[..., 0].size, 2),
+        'image/object/keypoint/num': np.full(len(points), len(scenes.EXTREMES)),
+    }
 
 
 def _rotated_box_features(scene: scenes.Scene) -> records.Features:

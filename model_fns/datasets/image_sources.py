@@ -19,7 +19,9 @@ from google.protobuf import message
 from estimator_lib import errors
 from estimator_lib.commands.inference import Image
 from estimator_lib.data import image_decoding, records
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
 from estimator_lib.export.serving import ENCODED_IMAGE
+from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from model_fns.datasets import image_files
 from model_fns.datasets.files import folder_files, videos
 
@@ -41,7 +43,7 @@ _TURNS = {
     8: lambda image: image.swapaxes(0, 1)[::-1],
 }
 
-Decode = Callable[[bytes, str], np.ndarray]
+Decode = Callable[..., np.ndarray]  # see `Decoder.__call__`
 
 
 class File(NamedTuple):
@@ -139,7 +141,12 @@ class Images:
                 number += len(records.list_frames(file)[0])
 
 
-def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int] = None) -> Images:
+def find_images(
+    pattern: str,
+    apply_exif: bool = True,
+    max_pixels: Optional[int] = None,
+    image_format: ImageFormat = COLOR,
+) -> Images:
     """Find the images that `--images` names.
 
     Args:
@@ -149,6 +156,7 @@ def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int]
             in place of images are found too; in a folder only if it has no images.
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size; None: no limit.
+        image_format: of the model's images.
 
     Raises:
         errors.DataError: there is no image.
@@ -161,7 +169,8 @@ def find_images(pattern: str, apply_exif: bool = True, max_pixels: Optional[int]
             paths.append(path)
         else:
             record_files += records.find_files([path], '--images')
-    return Images(list(dict.fromkeys(paths)), record_files, Decoder(apply_exif, max_pixels))
+    decoder = Decoder(apply_exif, max_pixels, image_format)
+    return Images(list(dict.fromkeys(paths)), record_files, decoder)
 
 
 class Decoder:
@@ -170,32 +179,47 @@ class Decoder:
     Args:
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size; None: no limit.
+        image_format: of the model's images.
     """
 
-    def __init__(self, apply_exif: bool = True, max_pixels: Optional[int] = None):
+    def __init__(
+        self,
+        apply_exif: bool = True,
+        max_pixels: Optional[int] = None,
+        image_format: ImageFormat = COLOR,
+    ):
         self._apply_exif = apply_exif
         self._max_pixels = max_pixels
+        self._format = image_format
         with tf.Graph().as_default() as graph:
-            self._encoded = tf1.placeholder(tf.string, [])
-            image = image_decoding.decode_image(self._encoded)
-            self._run = tf1.Session(graph=graph).make_callable(image, [self._encoded])
+            inputs = tf1.placeholder(tf.string, []), tf1.placeholder(tf.string, [None])
+            image = image_decoding.decode_channels(image_format, *inputs)
+            self._run = tf1.Session(graph=graph).make_callable(image, list(inputs))
 
-    def __call__(self, encoded: bytes, name: str) -> np.ndarray:
-        """Decode an image: uint8 [height, width, 3].
+    def __call__(self, encoded: bytes, name: str, further: Sequence[bytes] = ()) -> np.ndarray:
+        """Decode an image: [height, width, channels], as training does.
 
         Args:
             encoded: the bytes of a file.
             name: of the image, for messages.
+            further: files of the channels beside the colors.
 
         Raises:
             errors.DataError: it is not an image, corrupt, or too large.
         """
+        if self._format.additional and len(further) != self._format.additional:
+            raise errors.DataError(
+                f'{name}: the image has {3 + len(further)} channels, and the model takes '
+                f'{self._format.channels}; expected TFRecords with {ADDITIONAL_CHANNELS}.'
+            )
         try:
             file = image_files.prepare(encoded, False, self._max_pixels)
-            pixels = self._run(file.encoded)
+            pixels = self._run(file.encoded, list(further[: self._format.additional]))
         except errors.DataError as error:
             raise errors.DataError(f'{name}: {error}') from None
-        except tf.errors.OpError:
+        except tf.errors.OpError as error:
+            if ADDITIONAL_CHANNELS in str(error):
+                raise errors.DataError(f'{name}: {errors.first_line(error)}') from None
             problem = image_decoding.decoding_problem(file.encoded)
             raise errors.DataError(f'{name}: the image {problem}.') from None
         return np.ascontiguousarray(_TURNS[file.orientation if self._apply_exif else 1](pixels))
@@ -309,7 +333,8 @@ def _record_image(record: object, name: str, stem: str, number: int, decode: Dec
     (source_id,) = feature[_SOURCE_ID].bytes_list.value[:1] or (b'',)
     if source_id.isdigit() and len(source_id) <= _MOST_DIGITS:
         number = int(source_id)
-    return Image(name, stem, number, functools.partial(decode, encoded[0], name))
+    further = list(feature[ADDITIONAL_CHANNELS].bytes_list.value)
+    return Image(name, stem, number, functools.partial(decode, encoded[0], name, further))
 
 
 def _parse_example(record: bytes, name: str) -> tf.train.Example:

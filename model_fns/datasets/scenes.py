@@ -17,6 +17,9 @@ _DARK = 110
 _LEAST_CONTRAST = 80
 _LUMINANCE = np.array([0.299, 0.587, 0.114])
 
+# Names of the extreme points of an object.
+EXTREMES = ('top', 'left', 'bottom', 'right')
+
 
 @dataclasses.dataclass(frozen=True)
 class SceneObject:
@@ -37,6 +40,19 @@ class SceneObject:
         """The tightest (ymin, xmin, ymax, xmax) around the mask, in pixels."""
         rows, columns = np.flatnonzero(self.mask.any(1)), np.flatnonzero(self.mask.any(0))
         return int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+
+    @property
+    def extreme_points(self) -> np.ndarray:
+        """The outermost points of the mask, in the order of `EXTREMES`.
+
+        float64 [4, 2], y and x in pixels. The outermost row or column may have several pixels, of
+        which it is the middle.
+        """
+        ymin, xmin, ymax, xmax = self.box
+        top, bottom = (np.flatnonzero(self.mask[row]).mean() for row in (ymin, ymax - 1))
+        left, right = (np.flatnonzero(self.mask[:, side]).mean() for side in (xmin, xmax - 1))
+        centers = np.array([(ymin, top), (left, xmin), (ymax - 1, bottom), (right, xmax - 1)])
+        return centers + 0.5
 
 
 @dataclasses.dataclass(frozen=True)

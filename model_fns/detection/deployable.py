@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Mapping, Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import deployable as interface
 from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
-from model_fns.detection import detector, fields
-from model_fns.detection.boxes import axis_aligned, box_coders, overlaps
+from model_fns.detection import detector, fields, file_agreement
+from model_fns.detection.boxes import axis_aligned, box_coders
 from model_fns.detection.detections import device_suppression, post_processing, suppression
 from model_fns.structures import label_map as label_maps
 
@@ -25,12 +24,12 @@ _MEANINGS = {
     fields.DETECTION_SCORES: 'from 0 to 1',
     fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
 }
-_IN_ORDER = 'scores in order'
-_FOUND = 0.3  # least score of detections that are compared
-_SAME_BOX = 0.9  # least IoU of the same detection in exact outputs; in others:
-_NEAR_BOX = 0.6
-_NEAR_SCORE = 0.1
-_EXACT_SCORE = 1e-3
+CONTENTS = {
+    fields.DETECTION_BOXES: interface.Content.BOXES,
+    fields.DETECTION_CLASSES: interface.Content.CLASS_NUMBERS,
+    fields.DETECTION_SCORES: interface.Content.BOX_SCORES,
+    fields.NUM_DETECTIONS: interface.Content.COUNT,
+}
 
 
 class SingleShotDeployable(interface.Deployable):
@@ -52,8 +51,9 @@ class SingleShotDeployable(interface.Deployable):
         changes_frame: bool,
         drops_empty: bool,
     ):
-        self.input_shape = (*model.resizer.static_size, 3)  # the network's graph makes colors gray
-        self.meanings = _MEANINGS
+        # The network's graph makes colors gray.
+        self.input_shape = (*model.resizer.static_size, model.channels.total)
+        self.meanings, self.contents = _MEANINGS, CONTENTS
         self._model = model
         self._converter = converter
         self._rules = rules
@@ -131,30 +131,14 @@ class SingleShotDeployable(interface.Deployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Compute the fraction of detections that are found again, and of equal sorted scores.
-
-        Rows cannot be compared directly, because detections with almost equal scores may be
-        swapped.
-        """
-        again = [
-            is_found
-            for want, got in zip(expected, found)
-            for is_found in _found_again(want, got, exact)
-        ]
-        tolerance = _EXACT_SCORE if exact else _NEAR_SCORE
-        scores = [
-            np.abs(_scores(want) - _scores(got)) <= tolerance for want, got in zip(expected, found)
-        ]
-        parts = {_IN_ORDER: float(np.mean(scores))}
-        # An untrained network may have no detections.
-        return {f'detections from {_FOUND} on': float(np.mean(again)), **parts} if again else parts
+        """Compare detections, see `file_agreement`."""
+        return file_agreement.compare(expected, found, exact)
 
     def largest_differences(
         self, expected: Sequence[Arrays], found: Sequence[Arrays]
     ) -> Dict[str, float]:
-        """Compute the largest difference of sorted scores; see `agreement`."""
-        differences = [np.abs(_scores(want) - _scores(got)) for want, got in zip(expected, found)]
-        return {_IN_ORDER: float(np.max(differences))}
+        """Compute the largest difference of sorted scores."""
+        return file_agreement.largest_differences(expected, found)
 
     def _padding_pixel(self) -> tf.Tensor:
         """Compute the color that the normalization, which is affine, turns into padding.
@@ -183,7 +167,8 @@ def build(
         coder: coder of its boxes.
         post_processor: converts raw predictions to detections.
         ops: ops of the format.
-        options: `max_detections` (default: that of the config) and `fast_nms`.
+        options: `max_detections` (default: that of the config), `fast_nms` and, with core ops,
+            `suppression`.
 
     Raises:
         errors.UserError: an option is unknown, or the format does not support a part of the model;
@@ -191,7 +176,11 @@ def build(
     """
     unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
-    _refuse(model, coder, post_processor.rules)
+    if 'suppression' in options and ops is not Ops.CORE:
+        raise errors.UserError('--suppression is of --format=onnx; leave it out.')
+    problem = find_problem(model, coder, post_processor.rules)
+    if problem:
+        raise errors.ConfigError(f'{problem}, or --format=saved_model.')
     kept = post_processor.rules
     most = options.get('max_detections') or kept.max_total
     rules = device_suppression.Rules(
@@ -208,12 +197,14 @@ def build(
     )
 
 
-_OPTIONS = ('max_detections', 'fast_nms')
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 _AXIS_ALIGNED = 'UPRIGHT'  # the `box_type`
 
 
-def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules) -> None:
-    """Raise an error for settings that the op of a file does not support."""
+def find_problem(
+    model: detector.Detector, coder: box_coders.BoxCoder, rules: suppression.Rules
+) -> str:
+    """Describe the first setting that the op of a file does not support; empty: none."""
     where = model.where
     suppresses = f'{where}.post_processing.batch_non_max_suppression'
     refused = (
@@ -244,39 +235,10 @@ def _refuse(model: detector.Detector, coder: box_coders.BoxCoder, rules: suppres
             'small devices a box has one class; expected 1',
         ),
     )
-    for is_refused, message in refused:
-        if is_refused:
-            raise errors.ConfigError(f'{message}, or --format=saved_model.')
+    return next((message for is_refused, message in refused if is_refused), '')
 
 
 _NAMES: Mapping[type, str] = {
     box_coders.MeanStddevBoxCoder: 'mean_stddev_box_coder',
     box_coders.SquareBoxCoder: 'square_box_coder',
 }
-
-
-def _scores(outputs: Arrays) -> np.ndarray:
-    """Return scores [N], with zeros after the last detection."""
-    scores = outputs[fields.DETECTION_SCORES][0]
-    return np.where(np.arange(len(scores)) < outputs[fields.NUM_DETECTIONS][0], scores, 0.0)
-
-
-def _found_again(expected: Arrays, found: Arrays, exact: bool) -> Sequence[bool]:
-    """Check for each detection with a sufficient score whether another run found it too.
-
-    If the other run has no free rows, detections with the lowest scores may have been replaced by
-    others with the same score: the scores of an untrained network are almost equal.
-    """
-    boxes, others = (outputs[fields.DETECTION_BOXES][0] for outputs in (expected, found))
-    classes, other_classes = (outputs[fields.DETECTION_CLASSES][0] for outputs in (expected, found))
-    scores, other_scores = _scores(expected), _scores(found)
-    is_other = np.arange(len(others)) < found[fields.NUM_DETECTIONS][0]
-    least = _SAME_BOX if exact else _NEAR_BOX
-    similarity = overlaps.iou(boxes, others)
-    lost_from = other_scores.min() if is_other.all() else 0.0
-    tolerance = _EXACT_SCORE if exact else _NEAR_SCORE
-    return [
-        scores[row] <= lost_from + tolerance
-        or bool(np.any(is_other & (other_classes == classes[row]) & (similarity[row] > least)))
-        for row in np.flatnonzero(scores >= _FOUND)
-    ]

@@ -34,6 +34,7 @@ from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.layers.quantization import Quantization
+from model_fns.structures.channels import THREE_COLORS, Channels
 from protos import model_pb2
 
 # The values of `train_config.fine_tune_checkpoint_type`: the backbone of a classifier, the feature
@@ -74,6 +75,7 @@ class Detector(abc.ABC):
         tells_classes: True: detections have classes; False: all are of the first.
         side_inputs: names of `fields` that `predict` uses besides images.
         where: path of the config, for messages.
+        channels: of the images.
     """
 
     num_classes: int
@@ -85,6 +87,7 @@ class Detector(abc.ABC):
     tells_classes: bool = True
     side_inputs: FrozenSet[str] = frozenset()
     where: str = 'model'
+    channels: Channels = THREE_COLORS
 
     @abc.abstractmethod
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
@@ -197,13 +200,9 @@ class Detector(abc.ABC):
         del images, boxes
         return None
 
+    @abc.abstractmethod
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
         """Build the deployable form; its outputs have the class ids of the task."""
-        del ops, options
-        raise errors.ConfigError(
-            f'{self.where}: such a detector has no place in a file for small devices; expected a '
-            'single-shot detector of axis-aligned boxes (model.ssd), or --format=saved_model.'
-        )
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Select the outputs of a served model, without those for pictures only."""
@@ -218,13 +217,16 @@ _ARCHITECTURES = ('ssd', 'faster_rcnn.build', 'center_net.build')
 
 
 def build_detector(
-    config: model_pb2.DetectionModel, quantization: Optional[Quantization] = None
+    config: model_pb2.DetectionModel,
+    quantization: Optional[Quantization] = None,
+    channels: Channels = THREE_COLORS,
 ) -> Detector:
     """Build the detector that a config describes.
 
     Args:
         config: configuration message.
         quantization: quantization of the layers; None: they are not quantized.
+        channels: of the images.
 
     Raises:
         errors.ConfigError: the architecture or a part is missing or unknown, or a field is not
@@ -236,7 +238,14 @@ def build_detector(
     if kind is None:
         raise errors.ConfigError(f'model: empty; expected one of {", ".join(DETECTORS)}.')
     where = f'model.{kind}'
-    return DETECTORS.get(kind, where)(getattr(config, kind), where, quantization)
+    detector = DETECTORS.get(kind, where)(getattr(config, kind), where, quantization)
+    if channels.has_more and detector.resizer.channels == 1:
+        raise errors.ConfigError(
+            f'{where}.image_resizer: convert_to_grayscale is for three channels; the images have '
+            f'{channels.total} (num_additional_channels). Expected false.'
+        )
+    detector.channels = channels
+    return detector
 
 
 def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
@@ -253,7 +262,13 @@ def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
 def fill_padding(
     images: tf.Tensor, true_shapes: tf.Tensor, values: Union[Tuple[float, ...], tf.Tensor]
 ) -> tf.Tensor:
-    """Set the padding of images [B, height, width, channels] to some values."""
+    """Set the padding of images [B, height, width, channels] to some values.
+
+    Values of three colors are followed by zeros for further channels.
+    """
+    further = (images.shape[-1] or 3) - 3
+    if isinstance(values, tuple) and len(values) == 3 and further > 0:
+        values = (*values, *[0.0] * further)
     _, height, width, _ = tf.unstack(tf.shape(images))
     rows = tf.range(height)[tf.newaxis, :] < true_shapes[:, 0:1]
     columns = tf.range(width)[tf.newaxis, :] < true_shapes[:, 1:2]

@@ -75,10 +75,11 @@ NUM_PROPOSALS = 'num_proposals'  # int32 [batch]
 BOX_FEATURES = 'box_classifier_features'  # [batch * P, height', width', channels]
 REFINED_BOX_ENCODINGS = 'refined_box_encodings'  # float32 [batch, P, q, K]
 
-# Masks of boxes. R is the number of rows with predicted masks, q is 1 or C.
-MASK_BOXES = 'mask_boxes'  # float32 [batch, P, 4]: boxes of the rows, in pixels
-MASK_ROWS = 'mask_rows'  # int32 [R]: indices of the batch * P boxes
+# Masks and keypoints of boxes. R is the number of rows with predictions, q is 1 or C.
+INSTANCE_BOXES = 'instance_boxes'  # float32 [batch, P, 4]: boxes of the rows, in pixels
+INSTANCE_ROWS = 'instance_rows'  # int32 [R]: indices of the batch * P boxes
 MASK_LOGITS = 'mask_predictions'  # float32 [R, q, mask height, mask width]
+KEYPOINT_LOGITS = 'keypoint_predictions'  # float32 [R, k, heat map height, heat map width]
 
 # Detections. N is `max_total_detections`.
 DETECTION_BOXES = 'detection_boxes'  # float32 [batch, N, 4]; rotated [batch, N, 5]

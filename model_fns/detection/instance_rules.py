@@ -7,13 +7,13 @@ from typing import Iterator
 from estimator_lib import errors
 from estimator_lib.config.rules import PipelineConfig, Problem
 from model_fns.detection import metrics
+from model_fns.detection.config_rules import two_stage
 
 # Reader fields of masks and keypoints, each with words for messages.
 _FIELDS = (
     ('load_instance_masks', 'masks are', 'true'),
     ('num_keypoints', 'keypoints are', 'how many an object has'),
 )
-_STAGES_OF_MASKS = 3
 
 
 def check_readers(config: PipelineConfig) -> Iterator[Problem]:
@@ -33,9 +33,11 @@ def check_readers(config: PipelineConfig) -> Iterator[Problem]:
 
 def find_warnings(config: PipelineConfig) -> Iterator[str]:
     """Yield warnings about masks and keypoints that are read but not learned from."""
+    two_stages = config.model.faster_rcnn
     learned = (
-        config.model.faster_rcnn.number_of_stages == _STAGES_OF_MASKS,
-        bool(config.model.center_net.keypoint_estimation_task),
+        two_stage.learns_masks(two_stages),
+        two_stage.learns_keypoints(two_stages)
+        or bool(config.model.center_net.keypoint_estimation_task),
     )
     for (field, *_), is_learned in zip(_FIELDS, learned):
         if getattr(config.train_input_reader, field) and not is_learned:

@@ -84,7 +84,7 @@ def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
 
 _SYNCHRONIZED = 'sync_batch_norm'
 
-_COMMON = ConfigRules(
+_COMMON = config_rules.CHANNELS + ConfigRules(
     same_in_readers={
         **dict.fromkeys(('use_display_name', 'load_instance_masks', 'mask_type'), ''),
         **dict.fromkeys(('load_context_features', 'expand_labels_hierarchy'), ''),

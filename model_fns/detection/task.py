@@ -40,8 +40,8 @@ from model_fns.detection.detections import descriptions, masks, merging, picture
 from model_fns.detection.metrics import best_f1
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.layers import quantization
+from model_fns.structures import channels, label_map_files
 from model_fns.structures import label_map as label_maps
-from model_fns.structures import label_map_files
 from model_fns.structures.views import Views
 from protos import pipeline_pb2
 
@@ -96,6 +96,7 @@ class DetectionTask(Task):
         self._across_replicas = tuple(across_replicas)
         self._analyzed = analyzed
         self._views = views
+        self.image_format = model.channels.format
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -110,7 +111,9 @@ class DetectionTask(Task):
             errors.ConfigError: a part is missing or unknown, or a field is not supported.
         """
         model = detector.build_detector(
-            config.model, quantization.from_config(config.graph_rewriter)
+            config.model,
+            quantization.from_config(config.graph_rewriter),
+            channels.from_config(config),
         )
         label_map = label_map_files.read_label_maps(config, model.num_classes)
         return cls(
@@ -304,8 +307,10 @@ class DetectionTask(Task):
     def merge_tiles(
         self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]
     ) -> Optional[Arrays]:
-        """Merge the detections of tiles; None for models with masks or keypoints."""
-        return None if self._model.outputs else merging.merge(tiles, size)
+        """Merge the detections of tiles, with their masks; None for models with keypoints."""
+        if fields.DETECTION_KEYPOINTS in self._model.outputs:
+            return None
+        return merging.merge(tiles, size)
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Resize each image to the network's input size."""
@@ -322,14 +327,12 @@ class DetectionTask(Task):
             return {fields.IMAGE: result.image, fields.TRUE_IMAGE_SHAPE: result.true_shape}
 
         features = tf.map_fn(resized, images, fn_output_signature=signature)
+        features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
+        batch, height, width, _ = tf.unstack(tf.shape(images))
         if self._model.family.IS_ROTATED:
             # Sides and angles refer to the original image, not to the resized one.
-            batch, height, width, _ = tf.unstack(tf.shape(images))
-            shapes = tf.tile(tf.stack([[height, width]]), [batch, 1])
-            features[fields.ORIGINAL_SHAPE] = shapes
-        features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
+            features[fields.ORIGINAL_SHAPE] = tf.tile([[height, width]], [batch, 1])
         if fields.REFRAMED_MASKS in self._model.outputs:
-            batch, height, width, _ = tf.unstack(tf.shape(images))
             features[fields.SERVED_SHAPE] = tf.tile([[height, width]], [batch, 1])
         return features
 
@@ -439,11 +442,8 @@ class DetectionTask(Task):
         boxes = box_report.box_report(self._model, examined)
         room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
         left_out = box_report.list_warnings(examined, room)
-        return DataReport(
-            [*classes.lines, *boxes.lines],
-            [*left_out, *classes.warnings, *boxes.warnings],
-            [*classes.problems, *boxes.problems],
-        )
+        lines, problems = [*classes.lines, *boxes.lines], [*classes.problems, *boxes.problems]
+        return DataReport(lines, [*left_out, *classes.warnings, *boxes.warnings], problems)
 
     def create_analyzer(self) -> Optional[analyzer.DetectionAnalyzer]:
         """Create an analyzer of errors by type, confusions and curves."""

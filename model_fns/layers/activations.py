@@ -18,6 +18,11 @@ def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
     return tf.nn.relu6(inputs + 3.0) * 0.16667
 
 
+def gelu(inputs: tf.Tensor) -> tf.Tensor:
+    """Compute x times the normal distribution's share below x (Hendrycks and Gimpel 2016)."""
+    return tf.nn.gelu(inputs, approximate=False)
+
+
 def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
     """Return the style's activation of what a layer computed, in the layer's variable scope.
 

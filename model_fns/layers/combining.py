@@ -141,11 +141,22 @@ def to_float32(outputs: tf.Tensor) -> tf.Tensor:
     return outputs if outputs.dtype == tf.float32 else tf.cast(outputs, tf.float32)
 
 
-def divisible_channels(channels: float, divisor: int = 8, at_least: Optional[int] = None) -> int:
-    """Return channels rounded to a multiple of the divisor, never down by more than a tenth.
+def divisible_channels(
+    channels: float,
+    divisor: int = 8,
+    at_least: Optional[int] = None,
+    least_share: float = 0.9,
+) -> int:
+    """Return channels rounded to a multiple of the divisor.
 
     The rounding rule of the MobileNets (V2 and later).
+
+    Args:
+        channels: to round.
+        divisor: what the result is a multiple of.
+        at_least: the least result; None: the divisor.
+        least_share: rounding down leaves this share of the channels, else they are rounded up.
     """
     at_least = divisor if at_least is None else at_least
     rounded = max(at_least, int(channels + divisor / 2) // divisor * divisor)
-    return rounded + divisor if rounded < 0.9 * channels else rounded
+    return rounded + divisor if rounded < least_share * channels else rounded

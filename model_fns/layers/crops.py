@@ -77,6 +77,38 @@ def crop_and_resize(
     return sample(images, tf.concat(snapped, axis=-1), rows)
 
 
+def roi_align(
+    images: tf.Tensor, boxes: tf.Tensor, rows: tf.Tensor, size: int, stride: int, ratio: int = 2
+) -> tf.Tensor:
+    """Compute means of samples in the bins of boxes (RoIAlign; He et al. 2017, section 3).
+
+    A box is divided into `size` x `size` bins, and a bin into `ratio` x `ratio` cells whose centers
+    are sampled. The center of pixel i of a map is at i + 0.5 of its strides, as Detectron2 defines
+    it for `aligned`. Up to a pixel outside of a map samples have the value of its edge; further out
+    they are 0. No gradient goes to boxes.
+
+    Args:
+        images: [B, height, width, channels], maps of features.
+        boxes: float32 [n, 4], in pixels of the input.
+        rows: int32 [n]: the map of each box.
+        size: rows and columns of bins.
+        stride: pixels of the input for each pixel of a map.
+        ratio: rows and columns of samples of a bin.
+
+    Returns:
+        float32 [n, size, size, channels].
+    """
+    # With edges repeated once, the samples are those of a smaller box, from border to border.
+    padded = tf.pad(images, [[0, 0], [1, 1], [1, 1], [0, 0]], mode='SYMMETRIC')
+    last_pixel = tf.cast(tf.shape(padded)[1:3] - 1, tf.float32)
+    near, far = tf.split(boxes / float(stride), 2, axis=-1)
+    inset = (far - near) * (0.5 / (size * ratio))
+    first, last = near + inset + 0.5, far - inset + 0.5
+    normalized = tf.concat([first / last_pixel, last / last_pixel], axis=-1)
+    samples = crop_and_resize(padded, normalized, rows, [size * ratio] * 2)
+    return tf.nn.avg_pool2d(samples, ratio, ratio, 'VALID')
+
+
 def _add_samples(
     samples: tf.Tensor, boxes: tf.Tensor, rows: tf.Tensor, shape: tf.Tensor
 ) -> tf.Tensor:

@@ -60,9 +60,13 @@ def _is_one_pass(view: Any) -> bool:
     return list(view.scales) in ([], [1.0]) and not view.add_flipped_images
 
 
-RULES = config_rules.QUANTIZED + ConfigRules(
-    models=frozenset({'segmentation'}),
-    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-    problems=(_problems,),
-    warnings=(_find_warnings,),
+RULES = (
+    config_rules.QUANTIZED
+    + config_rules.CHANNELS
+    + ConfigRules(
+        models=frozenset({'segmentation'}),
+        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+        problems=(_problems,),
+        warnings=(_find_warnings,),
+    )
 )

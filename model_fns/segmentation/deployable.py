@@ -40,8 +40,9 @@ class SegmentationDeployable(interface.Deployable):
         heads: Sequence[str],
         mean_pixel: Sequence[float],
     ):
-        self.input_shape = (*size, 3)
+        self.input_shape = (*size, len(mean_pixel))
         self.meanings = {name: _MEANINGS[name] for name in heads}
+        self.contents = {fields.SEMANTIC_PROBABILITIES: interface.Content.CLASS_SCORES}
         self._infer = infer
         self._postprocess = postprocess
         self._mean_pixel = tuple(mean_pixel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -11,11 +12,13 @@ from estimator_lib.drawing import colors, visualization
 from estimator_lib.task import Arrays, Region
 from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
-from model_fns.structures import run_lengths
+from model_fns.structures import id_maps, run_lengths
 
 _MOST_NAMES = 6  # classes that a caption names
 _DIMMED = 0.35  # brightness of the image below a heat map
 _HEAT = np.array([255.0, 90.0, 40.0])
+_MOST_GRAY = 65535  # of a PNG of 16 bits
+_MOST_DRAWN = 1 << 25  # pixels; of larger images each n-th row and column is drawn
 _NOTHING = np.full([1, 1, 3], visualization.PAPER, np.uint8)
 
 # Output and label of each further head that is drawn.
@@ -51,9 +54,11 @@ class Drawer:
             uint8 [height, width, 3].
         """
         image = _image(features)
-        content = tuple(slice(side) for side in image.shape[:2])
-        outputs = {name: np.asarray(values)[content] for name, values in outputs.items()}
-        labels = {name: np.asarray(values)[content] for name, values in (labels or {}).items()}
+        step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MOST_DRAWN))
+        drawn = tuple(slice(0, side, step) for side in image.shape[:2])
+        image = image[drawn]
+        outputs = {name: np.asarray(values)[drawn] for name, values in outputs.items()}
+        labels = {name: np.asarray(values)[drawn] for name, values in (labels or {}).items()}
         rows = [[visualization.captioned(image, ['image'])]]
         if fields.SEMANTIC in labels:
             rows[0].append(self._classes(labels[fields.SEMANTIC], 'label'))
@@ -101,7 +106,7 @@ class Drawer:
         numbers: Dict[str, Any] = {'height': height, 'width': width, 'classes': classes}
         if fields.INSTANCE_PREDICTIONS in outputs:
             ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS])
-            numbers['instances'] = np.unique(ids[ids > 0]).size
+            numbers['instances'] = int(np.count_nonzero(id_maps.count_pixels(ids)[1:]))
         return numbers
 
     def rows(self, outputs: Arrays, top_k: Optional[int] = None) -> List[Dict[str, Any]]:
@@ -111,7 +116,7 @@ class Drawer:
             outputs: see `numbers`.
             top_k: number of classes; None: all.
         """
-        counts = np.bincount(np.asarray(outputs[fields.SEMANTIC_PREDICTIONS]).ravel())
+        counts = id_maps.count_pixels(np.asarray(outputs[fields.SEMANTIC_PREDICTIONS]))
         largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
         names = self.dataset.class_names
         return [
@@ -127,13 +132,13 @@ class Drawer:
             top_k: number of regions; None: all.
         """
         classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
-        areas = np.asarray(outputs.get(fields.INSTANCE_PREDICTIONS, classes + 1))
-        ids, counts = np.unique(areas[areas > 0], return_counts=True)
-        masks = [areas == ids[index] for index in np.argsort(-counts, kind='stable')[:top_k]]
-        return [
-            Region(int(np.bincount(classes[mask]).argmax()), _box(mask), mask=mask)
-            for mask in masks
-        ]
+        ids, first = classes, 0
+        if fields.INSTANCE_PREDICTIONS in outputs:
+            ids, first = np.asarray(outputs[fields.INSTANCE_PREDICTIONS]), 1
+        counts, boxes = id_maps.count_pixels(ids), id_maps.enclosing_boxes(ids)
+        counts[:first] = 0
+        largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
+        return [_region(classes, ids, index, boxes[index]) for index in largest[:top_k]]
 
     def coco_results(self, outputs: Arrays, top_k: Optional[int]) -> List[Dict[str, Any]]:
         """Return the run lengths of the regions; scores are 1.
@@ -142,10 +147,11 @@ class Drawer:
             outputs: see `numbers`.
             top_k: see `regions`.
         """
+        size = np.shape(outputs[fields.SEMANTIC_PREDICTIONS])
         return [
             {
                 'category_id': region.class_index,
-                'segmentation': run_lengths.encode(region.mask),
+                'segmentation': run_lengths.encode(region.mask, region.origin, size),
                 'score': 1.0,
             }
             for region in self.regions(outputs, top_k)
@@ -160,8 +166,8 @@ class Drawer:
         """
         files = {'_classes.png': visualization.encode_png(_unpadded_classes(features, outputs))}
         if fields.INSTANCE_PREDICTIONS in outputs:
-            ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS]).astype(np.uint16)
-            files['_instances.png'] = visualization.encode_png(ids)
+            ids = np.asarray(outputs[fields.INSTANCE_PREDICTIONS])
+            files['_instances.png'] = visualization.encode_png(_ids_to_pixels(ids))
         return files
 
     def _classes(self, classes: np.ndarray, title: str) -> np.ndarray:
@@ -179,7 +185,7 @@ class Drawer:
 
     def _head(self, image: np.ndarray, head: str, values: np.ndarray, title: str) -> np.ndarray:
         if head == fields.INSTANCE_PREDICTIONS:
-            count = np.unique(values[values > 0]).size
+            count = np.count_nonzero(id_maps.count_pixels(values)[1:])
             return visualization.captioned(
                 _instances(image, values), [title, f'instances: {count}']
             )
@@ -199,7 +205,7 @@ class Drawer:
 
 def _image(features: Arrays) -> np.ndarray:
     """Return the image without padding: uint8 [height, width, 3]."""
-    image = np.asarray(features[fields.IMAGE])
+    image = np.asarray(features[fields.IMAGE])[..., :3]
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
         image = image[:height, :width]
@@ -217,20 +223,31 @@ def _unpadded_classes(features: Arrays, outputs: Arrays) -> np.ndarray:
 
 def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Draw instances over the image, each in its own color and with an outline."""
-    present, places = np.unique(ids, return_inverse=True)
-    places = places.reshape(ids.shape)
-    shown = np.array([colors.class_color(number) for number in range(len(present))], np.float32)
-    instance_colors = shown[places]
-    picture = np.where((ids > 0)[..., np.newaxis], 0.6 * image + 0.4 * instance_colors, image)
+    present = np.flatnonzero(id_maps.count_pixels(ids))
+    shown = np.zeros([int(ids.max(initial=0)) + 1, 3], np.float32)
+    shown[present] = [colors.class_color(number) for number in range(len(present))]
+    picture = image.copy()
+    for row, part in zip(ids, picture):
+        inside = row > 0
+        part[inside] = np.rint(0.6 * part[inside] + 0.4 * shown[row[inside]])
     outline = _outline(ids)
-    picture[outline] = instance_colors[outline]
-    return np.rint(picture).astype(np.uint8)
+    picture[outline] = shown[ids[outline]]
+    return picture
 
 
-def _box(mask: np.ndarray) -> List[float]:
-    """Return ymin, xmin, ymax and xmax around the pixels of a mask, which has some."""
-    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
-    return [float(rows[0]), float(columns[0]), float(rows[-1] + 1), float(columns[-1] + 1)]
+def _region(classes: np.ndarray, ids: np.ndarray, index: int, box: np.ndarray) -> Region:
+    """Return the pixels of an id as a region, with the class of most of them."""
+    top, left, bottom, right = box.tolist()
+    mask = ids[top:bottom, left:right] == index
+    class_index = int(np.bincount(classes[top:bottom, left:right][mask]).argmax())
+    return Region(class_index, box.astype(float).tolist(), mask=mask, origin=(top, left))
+
+
+def _ids_to_pixels(ids: np.ndarray) -> np.ndarray:
+    """Return ids as gray values of 16 bits; larger ones as red + 256 * green + 65536 * blue."""
+    if ids.max(initial=0) <= _MOST_GRAY:
+        return ids.astype(np.uint16)
+    return np.stack([(ids >> shift).astype(np.uint8) for shift in (0, 8, 16)], axis=-1)
 
 
 def _outline(ids: np.ndarray) -> np.ndarray:

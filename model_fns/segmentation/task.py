@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +12,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import parts
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.drawing.tiling import Window
 from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
@@ -31,7 +32,15 @@ from estimator_lib.task import (
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis, class_report
 from model_fns.layers import quantization
-from model_fns.segmentation import config_rules, fields, instances, losses, pictures, serving
+from model_fns.segmentation import (
+    config_rules,
+    fields,
+    instances,
+    losses,
+    merging,
+    pictures,
+    serving,
+)
 from model_fns.segmentation.analysis import analyzer, resampling
 from model_fns.segmentation.data import (
     class_weights,
@@ -45,8 +54,8 @@ from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
 from model_fns.segmentation.networks import image_pyramid, sizes
 from model_fns.segmentation.networks.network import SegmentationNetwork
+from model_fns.structures import channels, label_map_files
 from model_fns.structures import label_map as label_maps
-from model_fns.structures import label_map_files
 from protos import pipeline_pb2, segmentation_pb2
 
 log = logging.getLogger('model_fns')
@@ -95,6 +104,7 @@ class SegmentationTask(Task):
     ):
         self._model = model
         self._network = network
+        self.image_format = network.channels.format
         self._preprocessor = preprocessor
         self._data = data
         self._dataset = data.dataset
@@ -126,16 +136,16 @@ class SegmentationTask(Task):
             dataset.num_classes,
             num_steps=config.train_config.num_steps,
             quantization=quantization.from_config(config.graph_rewriter),
+            channels=channels.from_config(config),
         )
-        if model.export.output_stride:
-            _export_network(network, model.export)
+        network.as_exported(model.export)
         class_weights.configured_weights(model.loss, dataset.num_classes)
         preprocessor = preprocessing.from_config(
             model.preprocessing,
             (model.crop_height, model.crop_width),
-            network.backbone.mean_pixel,
+            network.channels.padding_color(network.backbone.mean_pixel),
             dataset.ignore_label,
-            least_size=_least_size(model),
+            least_size=evaluation_sizes.least_size(model),
         )
         data = _Data(
             dataset,
@@ -159,6 +169,7 @@ class SegmentationTask(Task):
             self._dataset.ignore_label,
             self._reads_instances,
             self._data.max_pixels,
+            self._network.channels,
         )
 
     def augment(self, example: Example, seed: tf.Tensor) -> Example:
@@ -194,7 +205,7 @@ class SegmentationTask(Task):
         images = features[fields.IMAGE]
         if mode == ModeKeys.PREDICT:
             export = self._model.export
-            return _export_network(self._network, export).infer(
+            return self._network.as_exported(export).infer(
                 images, scales=tuple(export.scales), flip=export.add_flipped_images
             )
         logits = self._network.logits(images, mode == ModeKeys.TRAIN)
@@ -275,8 +286,7 @@ class SegmentationTask(Task):
                 'distribution strategy (MIRRORED, MULTI_WORKER_MIRRORED): each replica would '
                 'report its own part.'
             )
-            return {}
-        if not window:
+        if not window or tf.distribute.has_strategy():
             return {}
         logits = predictions[f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}']
         values, update = metrics.training_metrics(
@@ -337,6 +347,14 @@ class SegmentationTask(Task):
         _refuse_threshold(shown)
         return self._drawer.coco_results(outputs, shown.top_k)
 
+    def merge_tiles(self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
+        """Merge the outputs of tiles, see `merging.merge`."""
+        return merging.merge(tiles, size, self._grouping.things() if self._grouping else None)
+
+    def merges_whole_image(self) -> bool:
+        """Return False: each pixel is in a tile, at its own size."""
+        return False
+
     def serving_features(self, images: tf.Tensor) -> Features:
         """Build features of images of any size, padded to the least size of evaluations."""
         served = self._preprocessor.resize_for_serving(images)
@@ -351,7 +369,7 @@ class SegmentationTask(Task):
         del ops
         deployable.refuse_options(options, 'segmentation finds no boxes')
         return SegmentationDeployable(
-            _least_size(self._model),
+            evaluation_sizes.least_size(self._model),
             lambda images: self.predict({fields.IMAGE: images}, ModeKeys.PREDICT),
             self.postprocess,
             self._network.output_names(),
@@ -407,7 +425,7 @@ class SegmentationTask(Task):
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """Describe the first problem of a record's keys and headers; None: it has none."""
-        return inputs.find_problem(serialized, self._reads_instances)
+        return inputs.find_problem(serialized, self._reads_instances, self._network.channels)
 
     def examine(self, serialized: bytes) -> class_report.Counts:
         """Count the pixels of each class."""
@@ -415,15 +433,13 @@ class SegmentationTask(Task):
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
         """Report the pixels and images of each class."""
-        names = dict(enumerate(self._dataset.class_names))
-        return class_report.class_report(examined, names, 'pixels')
+        return class_report.class_report(examined, self._names_by_class(), 'pixels')
 
     def label_figures(
         self, examined: Mapping[str, Sequence[class_report.Counts]]
     ) -> Sequence[parts.Figure]:
         """Return the number of pixels of each class."""
-        names = dict(enumerate(self._dataset.class_names))
-        return class_analysis.class_figures(examined, names, 'pixels')
+        return class_analysis.class_figures(examined, self._names_by_class(), 'pixels')
 
     def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
         """Create an analyzer of one evaluation."""
@@ -432,6 +448,9 @@ class SegmentationTask(Task):
     def create_resampler(self, examples: Arrays) -> Resampler:
         """Create a function from a sample of images to scores of classes."""
         return resampling.create_resampler(examples, self._metrics)
+
+    def _names_by_class(self) -> Mapping[int, str]:
+        return dict(enumerate(self._dataset.class_names))
 
     @property
     def _reads_instances(self) -> bool:
@@ -476,22 +495,3 @@ def _refuse_threshold(shown: Shown) -> None:
         raise errors.ConfigError(
             '--score_threshold: segmentation gives each pixel a class and no score; expected none.'
         )
-
-
-def _export_network(
-    network: SegmentationNetwork, export: segmentation_pb2.SegmentationExport
-) -> SegmentationNetwork:
-    if not export.output_stride:
-        return network
-    return network.change_output_stride(
-        export.output_stride, tuple(export.atrous_rates), 'model.segmentation.export'
-    )
-
-
-def _least_size(model: segmentation_pb2.Segmentation) -> sizes.Size:
-    """Return the least height and width of images in evaluation and serving."""
-    evaluation = model.evaluation
-    return (
-        evaluation.crop_height or model.crop_height,
-        evaluation.crop_width or model.crop_width,
-    )

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
 
-def encode(mask: np.ndarray) -> Dict[str, Any]:
-    """Return a mask, bool [height, width], as `size` and `counts`, which pycocotools reads."""
+def encode(
+    mask: np.ndarray, origin: Sequence[int] = (0, 0), size: Optional[Sequence[int]] = None
+) -> Dict[str, Any]:
+    """Return a mask as `size` and `counts`, which pycocotools reads.
+
+    Args:
+        mask: bool [h, w], a part of an image outside of which the mask is empty.
+        origin: row and column of the image where the part begins.
+        size: height and width of the image; None: the mask is as large as the image.
+    """
     # Here: its kernels take a while to load, and few need them.
     from faster_coco_eval.core import mask as coco_masks
 
-    encoded = coco_masks.encode(np.asfortranarray(mask, np.uint8))
+    height, width = (int(side) for side in (mask.shape if size is None else size))
+    runs = window_runs(int(origin[0]), int(origin[1]), np.asarray(mask, bool), height, width)
+    encoded = coco_masks.frPyObjects([{'size': [height, width], 'counts': runs}], height, width)[0]
     counts = encoded['counts']
     return {
-        'size': [int(side) for side in mask.shape],
+        'size': [height, width],
         'counts': counts.decode() if isinstance(counts, bytes) else counts,
     }
+
+
+def window_runs(top: int, left: int, window: np.ndarray, height: int, width: int) -> List[int]:
+    """Compute the alternating lengths of runs of 0 and 1, column by column of the whole image.
+
+    Args:
+        top: first row of the window in the image.
+        left: first column of the window in the image.
+        window: [h, w], in which 1 is object; outside of it there is none.
+        height: height of the image.
+        width: width of the image.
+    """
+    # Padding with 0 above and below splits runs at the ends of columns.
+    columns = np.pad(window.T.astype(np.int8), [[0, 0], [1, 1]])
+    column, row = np.nonzero(np.diff(columns, axis=1))
+    ends = (left + column) * height + top + row
+    # Join runs that end at the bottom of the image and continue at the top of the next column.
+    joint = 2 * np.flatnonzero(ends[1:-1:2] == ends[2::2]) + 1
+    ends = np.delete(ends, np.concatenate([joint, joint + 1]))
+    runs = np.diff(ends, prepend=0, append=height * width)
+    return runs[: len(runs) - (runs[-1] == 0)].tolist()

@@ -1,8 +1,8 @@
 """Families of networks, and the mapping of their tensors to variables.
 
 In a file, a module has a `weight` and a `bias`, a batch norm also a `running_mean` and a
-`running_var`. A family gives the scope of each module. The axes of the tensors follow from their
-shapes.
+`running_var`, and a block with layer norms a `gamma` beside its modules. A family gives the scope
+of each module. The axes of the tensors follow from their shapes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _BATCH_NORM = {
     'running_mean': 'moving_mean',
     'running_var': 'moving_variance',
 }
+# A block has a `gamma` of its own, without weights.
+_LAYER_NORM = {'weight': 'gamma', 'bias': 'beta', 'gamma': 'gamma'}
 # A counter of training steps in each batch norm.
 _COUNTER = '.num_batches_tracked'
 
@@ -32,10 +34,11 @@ class Family:
         name: for messages.
         signature: names of tensors that together only these files have.
         networks: our network by the name of timm's model.
-        tags: the tags of each model that are ports of TensorFlow's weights.
+        tags: the tags of each model that have the paddings and the normalization of ours.
         scopes: the scope of each module; a module without one is not of the family.
         has_gamma: whether our batch norms have a factor. Otherwise it goes into the convolution.
-        convolutional_head: whether our last layer is a 1x1 convolution.
+        convolutional_head: whether our linear layers are 1x1 convolutions.
+        layer_norms: whether its norms have no statistics.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Family:
     scopes: Scopes
     has_gamma: bool = True
     convolutional_head: bool = False
+    layer_norms: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +118,10 @@ def _map_layer(
 ) -> Iterator[Tuple[str, Tensor]]:
     module, _, last = name.rpartition('.')
     shape = shapes[name]
-    if last == 'bias':
+    is_norm = family.layer_norms and len(shapes.get(f'{module}.weight', shape)) == 1
+    if is_norm and last in _LAYER_NORM:
+        yield _LAYER_NORM[last], Tensor(name, (0,), shape)
+    elif last == 'bias':
         yield 'biases', Tensor(name, (0,), shape)
     elif len(shape) == 2:
         inputs = (1, 1, shape[1]) if family.convolutional_head else (shape[1],)

@@ -36,7 +36,7 @@ def find(name: str, where: str) -> str:
 
     Raises:
         errors.CheckpointError: the hub cannot be reached, or does not have these weights.
-        errors.ConfigError: the name is malformed, or timm's model is no port.
+        errors.ConfigError: the name is malformed, or timm's model fits no network.
         errors.UserError: the extra [hub] is not installed.
     """
     repository = name[len(SCHEME) :]

@@ -1,11 +1,14 @@
-"""EfficientNets and MobileNets V3: networks of inverted residual blocks."""
+"""EfficientNets, EfficientNetsV2 and MobileNets V3: networks of inverted residual blocks."""
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Callable, Collection, Dict, Iterator, Mapping, Tuple
 
 from model_fns.backbones.hub_weights.family import Family, Shape
+
+Parts = Mapping[str, str]
 
 _BLOCK = re.compile(r'blocks\.(\d+)\.(\d+)\.(.+)')
 _COMMON = {
@@ -29,6 +32,23 @@ _WITH_EXPANSION = {
     'conv_pwl': 'project',
     'bn3': 'project/BatchNorm',
 }
+# Blocks of EfficientNetV2 in which one convolution expands and filters, and those without more.
+_FUSED = {
+    'conv_exp': 'expand',
+    'bn1': 'expand/BatchNorm',
+    'conv_pwl': 'project',
+    'bn2': 'project/BatchNorm',
+}
+_FUSED_WITHOUT_EXPANSION = {'conv': 'project', 'bn1': 'project/BatchNorm'}
+
+
+def _block_parts(block: str, modules: Collection[str]) -> Parts:
+    """Return the scopes of the modules of a block, of the kind that its modules tell."""
+    if f'{block}.conv_exp' in modules:
+        return _FUSED
+    if f'{block}.conv_pwl' in modules:
+        return _WITH_EXPANSION
+    return _FUSED_WITHOUT_EXPANSION if f'{block}.conv' in modules else _WITHOUT_EXPANSION
 
 
 def _block_scopes(
@@ -44,13 +64,14 @@ def _block_scopes(
         match = _BLOCK.fullmatch(module)
         if match:
             stage, block, part = int(match[1]), int(match[2]), match[3]
-            expands = f'blocks.{stage}.{block}.conv_pwl' in modules
-            parts = _WITH_EXPANSION if expands else _WITHOUT_EXPANSION
+            parts = _block_parts(f'blocks.{stage}.{block}', modules)
             if part in parts:
                 yield module, f'{name_block(stage, block)}/{parts[part]}'
 
 
-def _efficientnet_scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
+def _efficientnet_scopes(
+    modules: Mapping[str, Shape], network: str = 'EfficientNet'
+) -> Mapping[str, str]:
     scopes = {
         'conv_stem': 'stem',
         'bn1': 'stem/BatchNorm',
@@ -59,7 +80,7 @@ def _efficientnet_scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
         'classifier': 'logits',
     }
     scopes.update(_block_scopes(modules, lambda stage, block: f'stack_{stage}/block_{block}'))
-    return {module: f'EfficientNet/{scope}' for module, scope in scopes.items()}
+    return {module: f'{network}/{scope}' for module, scope in scopes.items()}
 
 
 def _mobilenet_scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
@@ -102,6 +123,20 @@ EFFICIENTNET = Family(
     networks={f'tf_efficientnet_b{size}': f'efficientnet_b{size}' for size in range(8)},
     tags={f'tf_efficientnet_b{size}': _efficientnet_tags(size) for size in range(8)},
     scopes=_efficientnet_scopes,
+)
+
+_SEARCHED = ('in1k', 'in21k_ft_in1k')
+_V2_TAGS = {
+    's': _SEARCHED,
+    'm': _SEARCHED,
+    **dict.fromkeys(('b0', 'b1', 'b2', 'b3'), ('in1k',)),
+}
+EFFICIENTNET_V2 = Family(
+    name='EfficientNetV2',
+    signature=('conv_stem.weight', 'blocks.0.0.conv.weight', 'blocks.1.0.conv_exp.weight'),
+    networks={f'tf_efficientnetv2_{size}': f'efficientnetv2_{size}' for size in _V2_TAGS},
+    tags={f'tf_efficientnetv2_{size}': tags for size, tags in _V2_TAGS.items()},
+    scopes=functools.partial(_efficientnet_scopes, network='EfficientNetV2'),
 )
 
 _MOBILENETS = {

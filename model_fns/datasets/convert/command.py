@@ -173,6 +173,18 @@ def _add_image_rules(parser: argparse.ArgumentParser) -> None:
         '0 to 4095 (default: all 16)',
     )
     parser.add_argument(
+        '--keep_bits',
+        action='store_true',
+        help='leave PNGs of 16 bits a channel as they are, for readers with image_bits',
+    )
+    parser.add_argument(
+        '--additional_channels',
+        action='append',
+        metavar='FOLDER',
+        help='gray images with the stems of --images: a channel beside the colors; given once for '
+        'each channel, for readers with num_additional_channels',
+    )
+    parser.add_argument(
         '--exif',
         choices=('apply', 'ignore'),
         default='apply',
@@ -322,12 +334,19 @@ def read_options(flags: argparse.Namespace) -> conversion.Options:
     Raises:
         errors.UserError: the flags contradict each other, or the list of images cannot be read.
     """
+    if flags.keep_bits and flags.bits:
+        raise errors.UserError(
+            f'--keep_bits and --bits={flags.bits}: expected one of them; image_bits of a reader '
+            'gives the bits of values.'
+        )
     return conversion.Options(
         num_shards=flags.num_shards,
         stems=image_lists.read(flags.list) if flags.list else None,
         skip_problems=flags.on_error == 'skip',
         clips=flags.outside == 'clip',
         bits=flags.bits,
+        keep_bits=flags.keep_bits,
+        additional_channels=tuple(flags.additional_channels or ()),
         apply_exif=flags.exif == 'apply',
         split=flags.split or (),
         tiling=_tiling(flags),
@@ -370,6 +389,8 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         if flags.empty_tiles == 'drop':
             raise errors.UserError('--empty_tiles=drop: there are no tiles without --tile.')
         return None
+    if flags.keep_bits:
+        raise errors.UserError('--keep_bits: tiles have 8 bits; expected no --tile.')
     if flags.format == 'folders':
         raise errors.UserError('--tile: a label of a whole image is not one of its tiles.')
     if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:

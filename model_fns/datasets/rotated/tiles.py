@@ -9,6 +9,7 @@ import numpy as np
 
 from estimator_lib.drawing.tiling import Window
 from model_fns.datasets import codecs, records
+from model_fns.datasets.files import channel_folders
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.structures import images, rotated_overlaps, rotated_rectangles
 
@@ -43,7 +44,8 @@ def crop_image(
     header = images.image_header(encoded)
     name = tile_name(str(features['image/filename']), window)
     source_id = str(features['image/source_id'])
-    return records.image_features(encoded, header, name, source_id), header
+    made = records.image_features(encoded, header, name, source_id)
+    return {**made, **channel_folders.cut(features, window)}, header
 
 
 def cut(

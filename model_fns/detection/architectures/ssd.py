@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any, Callable, Collection, Dict, Mapping, Optional, Sequence
 
@@ -12,7 +13,14 @@ from estimator_lib import errors
 from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from model_fns import layers
-from model_fns.detection import deployable, detector, fields, generations
+from model_fns.detection import (
+    deployable,
+    detector,
+    fields,
+    file_forms,
+    generations,
+    whole_deployable,
+)
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -122,7 +130,7 @@ class SsdModel(detector.Detector):
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """Normalize images, then fill their padding, as published."""
-        images = self._build_extractor(False).preprocess(images)
+        images = self.channels.normalize(images, self._build_extractor(False).preprocess)
         if true_shapes is not None:
             images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
         return self.resizer.to_network_channels(images)
@@ -243,8 +251,39 @@ class SsdModel(detector.Detector):
         )
 
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """Build the deployable form of the detector."""
-        return deployable.build(self, self._box_coder, self._post_processor, ops, options)
+        """Build the deployable form of the detector.
+
+        In core ops there is a form for what the op of other files has no place for, and for files
+        without suppression.
+        """
+        post_processor = self._post_processor
+        is_whole = options.get(
+            'suppression', file_forms.STANDARD
+        ) != file_forms.STANDARD or deployable.find_problem(
+            self, self._box_coder, post_processor.rules
+        )
+        if ops is Ops.CORE and is_whole:
+            return self._whole_deployable(ops, options)
+        return deployable.build(self, self._box_coder, post_processor, ops, options)
+
+    def _whole_deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Build the form whose file has the detector's own post-processing."""
+        model = copy.copy(self)
+        changes = whole_deployable.changed_rules(options)
+        model._post_processor = self._post_processor.with_rules(**changes)
+        rules = model._post_processor.rules
+        return file_forms.build(model, ops, options, rules, model._candidates)
+
+    def _candidates(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> file_forms.Candidates:
+        """Compute the boxes and scores that are suppressed."""
+        boxes = self._decoded(predictions)
+        if true_shapes is not None and self._post_processor.rules.change_frame:
+            far = detector.content_shares(true_shapes, predictions[fields.PREPROCESSED])
+            boxes = boxes / tf.tile(far, [1, 2])[:, tf.newaxis]
+        scores = self._post_processor.class_scores(predictions[fields.CLASS_LOGITS])
+        return file_forms.Candidates(boxes[:, :, tf.newaxis], scores)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
@@ -312,13 +351,19 @@ class RotatedSsdModel(SsdModel):
         detections = self._post_processor.apply(
             self._decoded(predictions)[:, :, tf.newaxis, :], predictions[fields.CLASS_LOGITS]
         )
-        if true_shapes is None:
-            height, width = _sides(predictions[fields.PREPROCESSED])
-        else:
-            height, width, _ = tf.split(tf.cast(true_shapes, tf.float32), 3, axis=1)
+        height, width = _true_sides(predictions[fields.PREPROCESSED], true_shapes)
         for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES):
             detections[name] = quadrilaterals.from_boxes(detections[name], height, width)
         return detections
+
+    def _candidates(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> file_forms.Candidates:
+        """Compute the boxes and scores that are suppressed."""
+        height, width = _true_sides(predictions[fields.PREPROCESSED], true_shapes)
+        boxes = quadrilaterals.from_boxes(self._decoded(predictions), height, width)
+        scores = self._post_processor.class_scores(predictions[fields.CLASS_LOGITS])
+        return file_forms.Candidates(boxes[:, :, tf.newaxis], scores)
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Decode the predicted boxes [B, A, 5], in pixels."""
@@ -333,6 +378,13 @@ class RotatedSsdModel(SsdModel):
 def _sides(images: tf.Tensor) -> Sequence[tf.Tensor]:
     """Return height and width of an input, float32."""
     return tf.unstack(tf.cast(tf.shape(images)[1:3], tf.float32))
+
+
+def _true_sides(images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> Sequence[tf.Tensor]:
+    """Return height and width without padding, float32: scalars, or [B, 1]."""
+    if true_shapes is None:
+        return _sides(images)
+    return tf.split(tf.cast(true_shapes[:, :2], tf.float32), 2, axis=1)
 
 
 @detector.DETECTORS.register('ssd')

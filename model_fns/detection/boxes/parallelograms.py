@@ -58,12 +58,13 @@ def elementwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.reshape(areas, shape)
 
 
-def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+def pairwise_intersection(first: tf.Tensor, second: tf.Tensor, at_once: bool = False) -> tf.Tensor:
     """Compute the areas of the intersections of all parallelograms of two sets.
 
     Args:
         first: float32 or float64 [..., N, 6].
         second: [..., P, 6]; leading dimensions broadcast against those of `first`.
+        at_once: True: without blocks, so that there is no loop.
 
     Returns:
         [..., N, P], without a gradient.
@@ -73,10 +74,12 @@ def pairwise_intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     pairs = tf.where(near)
     rows = tf.broadcast_to(_row_numbers(first)[..., :, tf.newaxis], tf.shape(near))
     others = tf.broadcast_to(_row_numbers(second)[..., tf.newaxis, :], tf.shape(near))
-    common = _intersect_in_blocks(
-        (tf.reshape(first, [-1, SIZE]), tf.reshape(second, [-1, SIZE])),
-        (tf.gather_nd(rows, pairs), tf.gather_nd(others, pairs)),
-    )
+    flat = tf.reshape(first, [-1, SIZE]), tf.reshape(second, [-1, SIZE])
+    indices = tf.gather_nd(rows, pairs), tf.gather_nd(others, pairs)
+    if at_once:
+        common = _intersection(*map(tf.gather, flat, indices))
+    else:
+        common = _intersect_in_blocks(flat, indices)
     areas = tf.scatter_nd(pairs, common, tf.shape(near, tf.int64))
     return tf.ensure_shape(areas, near.shape)
 

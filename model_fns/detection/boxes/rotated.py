@@ -97,10 +97,18 @@ def wrap(angles: tf.Tensor, period: float = math.pi) -> tf.Tensor:
     return tf.where(wrapped >= 0.5 * period, wrapped - period, wrapped)
 
 
-def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute the IoU of [..., N, 5] and [..., P, 5]: [..., N, P]; no gradient."""
+def pairwise_iou(first: tf.Tensor, second: tf.Tensor, at_once: bool = False) -> tf.Tensor:
+    """Compute the IoU of [..., N, 5] and [..., P, 5]: [..., N, P]; no gradient.
+
+    Args:
+        first: boxes.
+        second: boxes; leading dimensions broadcast.
+        at_once: see `parallelograms.pairwise_intersection`.
+    """
     return _union_ratio(
-        parallelograms.pairwise_intersection(to_parallelograms(first), to_parallelograms(second)),
+        parallelograms.pairwise_intersection(
+            to_parallelograms(first), to_parallelograms(second), at_once
+        ),
         area(first)[..., :, tf.newaxis],
         area(second)[..., tf.newaxis, :],
     )

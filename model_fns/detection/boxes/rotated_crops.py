@@ -6,9 +6,6 @@ import tensorflow as tf
 
 from model_fns.layers import crops as box_crops
 
-# Boxes whose crops are computed at once; each needs four gathers of a whole crop.
-_BLOCK = 64
-
 
 def crop(
     features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, size: int, image_size: tf.Tensor
@@ -28,21 +25,13 @@ def crop(
     Returns:
         [n, size, size, channels].
     """
-    points = _grid(boxes, size) / tf.cast(tf.stack(image_size), features.dtype)
-    last = tf.cast(tf.shape(features)[1:3] - 1, features.dtype)
-    points = box_crops.snap_to_edges(points) * last
-
-    def block(index: tf.Tensor, crops: tf.TensorArray):
-        rows = slice(index * _BLOCK, (index + 1) * _BLOCK)
-        return index + 1, crops.write(index, _sampled(features, points[rows], images[rows]))
-
-    blocks = tf.maximum((tf.shape(boxes)[0] + _BLOCK - 1) // _BLOCK, 1)  # one may be empty
-    shape = [None, size, size, features.shape[-1]]
-    crops = tf.TensorArray(features.dtype, size=blocks, infer_shape=False, element_shape=shape)
-    _, crops = tf.while_loop(
-        lambda index, _: index < blocks, block, (tf.constant(0), crops), parallel_iterations=1
-    )
-    return tf.ensure_shape(crops.concat(), shape)
+    points = _grid(boxes, size) / tf.cast(tf.stack(image_size), boxes.dtype)
+    # Each sample is a crop of one pixel.
+    points = tf.reshape(points, [-1, 2])
+    rows = tf.repeat(images, size * size)
+    places = tf.concat([points, points], axis=-1)
+    samples = box_crops.crop_and_resize(features, places, rows, (1, 1))
+    return tf.reshape(samples, [-1, size, size, features.shape[-1]])
 
 
 def _grid(boxes: tf.Tensor, size: int) -> tf.Tensor:
@@ -56,23 +45,3 @@ def _grid(boxes: tf.Tensor, size: int) -> tf.Tensor:
     y = cy + down * height * cosine + along * width * sine
     x = cx + along * width * cosine - down * height * sine
     return tf.stack([y, x], axis=-1)
-
-
-def _sampled(features: tf.Tensor, points: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-    """Sample features [n, size, size, channels] at points in cells of the map."""
-    last = tf.cast(tf.shape(features)[1:3] - 1, points.dtype)
-    inside = tf.reduce_all(tf.logical_and(points >= 0.0, points <= last), axis=-1)
-    low = tf.clip_by_value(tf.floor(points), 0.0, last)
-    part = tf.clip_by_value(points - low, 0.0, 1.0)
-    rows = tf.broadcast_to(images[:, tf.newaxis, tf.newaxis], tf.shape(points)[:3])
-    total = tf.zeros([], features.dtype)
-    for dy in (0, 1):
-        for dx in (0, 1):
-            cell = tf.minimum(low + [float(dy), float(dx)], last)
-            indices = tf.concat([rows[..., tf.newaxis], tf.cast(cell, tf.int32)], axis=-1)
-            weights = [
-                offset if far else 1.0 - offset
-                for offset, far in zip(tf.unstack(part, axis=-1), (dy, dx))
-            ]
-            total += tf.gather_nd(features, indices) * (weights[0] * weights[1])[..., tf.newaxis]
-    return tf.where(inside[..., tf.newaxis], total, tf.zeros([], features.dtype))

@@ -82,9 +82,15 @@ def check_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator
         if config.HasField('rotated_box_coder'):
             yield Problem(f'{where}.rotated_box_coder', _ROTATED_ALONE)
         return
+    if config.HasField('roi_align'):
+        yield Problem(
+            f'{where}.roi_align',
+            'its bins are axis-aligned, and box_type is ROTATED: leave it out.',
+        )
     if config.number_of_stages > 2:
         yield Problem(
-            f'{where}.number_of_stages', '3; masks are of axis-aligned boxes: expected 1 or 2.'
+            f'{where}.number_of_stages',
+            '3; masks and keypoints are of axis-aligned boxes: expected 1 or 2.',
         )
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
         yield Problem(

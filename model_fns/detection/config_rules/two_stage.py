@@ -23,7 +23,6 @@ _Levels = Union[anchors_pb2.MultiscaleAnchorGenerator, feature_pyramids_pb2.Feat
 _CROP_FIELDS = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
 _MASK_FIELDS = (
     'conv_hyperparams',
-    'predict_instance_masks',
     'mask_prediction_conv_depth',
     'mask_height',
     'mask_width',
@@ -31,6 +30,7 @@ _MASK_FIELDS = (
     'masks_are_class_agnostic',
     'convolve_then_upsample_masks',
 )
+_THIRD_STAGE_FIELDS = ('predict_instance_masks', 'predict_keypoints', *_MASK_FIELDS)
 _WHERE = 'model.faster_rcnn'
 _MASK_HEAD = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
 
@@ -58,7 +58,25 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
                     f'{path}.load_context_features',
                     f'false; expected true: {_WHERE}.context_config attends to these features.',
                 )
-    if pipeline.model.faster_rcnn.number_of_stages == 3:
+    yield from _instance_readers(pipeline)
+
+
+def learns_masks(config: faster_rcnn_pb2.FasterRcnn) -> bool:
+    """Check whether a model predicts masks."""
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    return config.number_of_stages == 3 and head.predict_instance_masks
+
+
+def learns_keypoints(config: faster_rcnn_pb2.FasterRcnn) -> bool:
+    """Check whether a model predicts keypoints."""
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    return config.number_of_stages == 3 and head.predict_keypoints
+
+
+def _instance_readers(pipeline: PipelineConfig) -> Iterator[Problem]:
+    """Check that readers have the masks and keypoints that the model learns."""
+    config = pipeline.model.faster_rcnn
+    if learns_masks(config):
         if pipeline.train_config.merge_multiple_label_boxes:
             yield Problem(
                 'train_config.merge_multiple_label_boxes',
@@ -70,6 +88,16 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
                     f'{path}.load_instance_masks',
                     'false; the model learns masks (number_of_stages: 3): expected true, and '
                     'records with image/object/mask.',
+                )
+    if learns_keypoints(config):
+        head = config.second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head
+        for path, reader in checks.readers(pipeline):
+            if reader.num_keypoints != head.num_keypoints:
+                yield Problem(
+                    f'{path}.num_keypoints',
+                    f'{reader.num_keypoints}; the model learns keypoints (number_of_stages: 3): '
+                    f'expected {head.num_keypoints}, that of {_MASK_HEAD}.keypoint_head, and '
+                    'records with image/object/keypoint.',
                 )
 
 
@@ -84,11 +112,15 @@ def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
                     'own crop_height and crop_width.'
                 )
     yield from _backbone_warnings(pipeline)
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
     if config.number_of_stages < 3:
-        head = config.second_stage_box_predictor.mask_rcnn_box_predictor
-        for field in _MASK_FIELDS:
+        for field in _THIRD_STAGE_FIELDS:
             if head.HasField(field):
                 yield f'{_MASK_HEAD}.{field} has no effect without number_of_stages: 3.'
+    elif not learns_masks(config):
+        for field in _MASK_FIELDS:
+            if head.HasField(field):
+                yield f'{_MASK_HEAD}.{field} has no effect without predict_instance_masks: true.'
     miner = config.hard_example_miner
     for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
         if getattr(miner, field):
@@ -107,6 +139,11 @@ def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
         yield (
             f'{path}.first_stage_features_stride has no effect: {extractor.type} has the strides '
             'of the levels of fpn.'
+        )
+    if not has_pyramid and pipeline.model.faster_rcnn.HasField('instance_crop_size'):
+        yield (
+            f'{_WHERE}.instance_crop_size has no effect: {extractor.type} has no feature pyramid, '
+            'and masks and keypoints have the features of classes, of initial_crop_size.'
         )
     if not has_pyramid and extractor.HasField('pad_to_multiple'):
         yield (
@@ -165,7 +202,7 @@ def _context(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem
     if config.number_of_stages == 3:
         yield Problem(
             f'{where}.number_of_stages',
-            '3; masks do not attend to other images: with context_config expected 2.',
+            '3; masks and keypoints do not attend to other images: with context_config expected 2.',
         )
     yield from _check_features(config, where, 'context_config does not apply to these features')
 
@@ -234,12 +271,6 @@ def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem
             'the first stage has one layer for all levels of the feature pyramid, and statistics '
             'of one: leave it out.',
         )
-    if config.number_of_stages == 3:
-        yield Problem(
-            f'{where}.number_of_stages',
-            f'3; features of boxes of {extractor.type} have one cell, and masks of one cell no '
-            'shape: expected 1 or 2.',
-        )
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
         yield Problem(
             f'{where}.second_stage_box_predictor.rfcn_box_predictor',
@@ -284,17 +315,29 @@ def _bins(config: box_predictors_pb2.RfcnBoxPredictor, where: str) -> Iterator[P
             )
 
 
-def _masks(config: box_predictors_pb2.MaskRCNNBoxPredictor, where: str) -> Iterator[Problem]:
-    if not config.predict_instance_masks:
+def _third_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
+    """Check the heads of masks and keypoints."""
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
+    if not (head.predict_instance_masks or head.predict_keypoints):
         yield Problem(
             f'{where}.number_of_stages',
-            '3; the third stage predicts masks: expected predict_instance_masks: true in '
-            'mask_rcnn_box_predictor, or number_of_stages: 2.',
+            '3; the third stage predicts masks or keypoints: expected predict_instance_masks: true '
+            'or predict_keypoints: true in mask_rcnn_box_predictor, or number_of_stages: 2.',
         )
-    elif not config.HasField('conv_hyperparams'):
+    if head.predict_instance_masks and not head.HasField('conv_hyperparams'):
         yield Problem(
-            f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.conv_hyperparams',
-            'is missing; masks are predicted by convolutions.',
+            f'{path}.conv_hyperparams', 'is missing; masks are predicted by convolutions.'
+        )
+    if head.predict_keypoints and not head.HasField('keypoint_head'):
+        yield Problem(
+            f'{path}.keypoint_head',
+            'is missing; expected the number of keypoints and its layers with predict_keypoints.',
+        )
+    if config.output_reframed_masks and not head.predict_instance_masks:
+        yield Problem(
+            f'{where}.output_reframed_masks',
+            'true; the model predicts no masks: expected false, or predict_instance_masks: true.',
         )
 
 
@@ -313,13 +356,18 @@ def _second_stage(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Pr
         yield from _bins(head.rfcn_box_predictor, path)
         if config.number_of_stages == 3:
             yield Problem(
-                f'{where}.number_of_stages', '3; rfcn_box_predictor has no masks: expected 1 or 2.'
+                f'{where}.number_of_stages',
+                '3; rfcn_box_predictor has no masks and no keypoints: expected 1 or 2.',
+            )
+        if config.HasField('roi_align'):
+            yield Problem(
+                f'{where}.roi_align', 'rfcn_box_predictor samples bins of its own: leave it out.'
             )
         yield from _check_features(config, where, 'rfcn_box_predictor computes none of boxes')
     else:
         yield from _crops(config, where)
         if config.number_of_stages == 3:
-            yield from _masks(head.mask_rcnn_box_predictor, where)
+            yield from _third_stage(config, where)
     if not config.HasField('second_stage_box_predictor'):
         yield Problem(
             f'{where}.second_stage_box_predictor',

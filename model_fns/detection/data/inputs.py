@@ -24,8 +24,10 @@ from model_fns.detection.data import (
 from model_fns.detection.data.examples import fill_missing, keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.data.keypoints import KeypointDecoder
+from model_fns.structures import channels as image_channels
 from model_fns.structures import images
 from model_fns.structures import label_map as label_maps
+from model_fns.structures.channels import THREE_COLORS, Channels
 from protos import input_reader_pb2, pipeline_pb2
 
 ModeKeys = tf_estimator.ModeKeys
@@ -105,6 +107,7 @@ class Reader:
         class_scores: True: training learns the scores of all classes that records have.
         merges_boxes: True: training merges equal boxes to one with all of their classes.
         hierarchy: relations of the classes; None: a box has one class.
+        channels: of the images.
     """
 
     num_classes: int
@@ -124,6 +127,7 @@ class Reader:
     class_scores: bool = False
     merges_boxes: bool = False
     hierarchy: Optional[class_targets.Hierarchy] = None
+    channels: Channels = THREE_COLORS
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record, without boxes that are NaN or of an unknown class.
@@ -132,14 +136,14 @@ class Reader:
             serialized: string scalar, a `tf.train.Example`.
 
         Returns:
-            Tensors by the names of `fields`: `IMAGE` uint8 [height, width, 3], `BOXES` [n, K],
-            `CLASSES` [n] from 0, and so on. Running them fails if lists differ in length, or if a
-            box is inverted or far outside of the image; `find_problem` describes the reason.
+            Tensors by the names of `fields`: `IMAGE` uint8 [height, width, channels], `BOXES`
+            [n, K], `CLASSES` [n] from 0, and so on. Running them fails if lists differ in length,
+            or if a box is inverted or far outside of the image; `find_problem` describes why.
         """
         parsed = tf.io.parse_single_example(serialized, self._keys())
         numbers = [parsed[key] for key in self.family.RECORD_KEYS]
         numbers = self._sound(tf.stack(numbers, axis=1), parsed)
-        image = images.decode_image(images.limit_pixels(parsed['image/encoded'], self.max_pixels))
+        image = self.channels.decode(parsed, self.max_pixels)
         boxes = self.family.from_record(numbers, *tf.unstack(tf.shape(image)[:2]))
         count = tf.shape(boxes)[0]
         example = {
@@ -246,6 +250,7 @@ class Reader:
             self.family,
             self.context,
             self.num_classes if self.class_scores else 0,
+            self.channels,
         )
 
     def class_names(self) -> Dict[int, str]:
@@ -270,7 +275,8 @@ class Reader:
             classes.update(dict.fromkeys(_LVIS_KEYS.values(), _list_feature(tf.int64)))
         context = {} if self.context is None else self.context.keys()
         scores = {class_targets.SCORES: _list_feature(tf.float32)} if self.class_scores else {}
-        return {**_KEYS, **boxes, **masks, **points, **classes, **scores, **context}
+        own = {**_KEYS, **self.channels.keys()}
+        return {**own, **boxes, **masks, **points, **classes, **scores, **context}
 
     def _sound(self, numbers: tf.Tensor, parsed: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Return the values of boxes; running them fails if they or their lists are invalid."""
@@ -393,6 +399,7 @@ def build_reader(
         absent_classes=metrics.needs_absent_classes(config.eval_config),
         family=family,
         max_pixels=validation.pixel_limit(config),
+        channels=image_channels.from_config(config),
         context=context_features.build(config),
         ignored=tuple(_FLAGS[flag] for flag in config.train_input_reader.ignored_boxes),
         ignored_coverage=config.train_config.ignored_coverage,

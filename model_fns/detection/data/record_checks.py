@@ -14,6 +14,7 @@ from model_fns.detection.data import (
     instance_checks,
     sequences,
 )
+from model_fns.structures.channels import THREE_COLORS, Channels
 from model_fns.structures.label_map import LabelMap
 
 # Optional lists with a value for each box.
@@ -53,6 +54,7 @@ def find_problem(
     family: BoxFamily = axis_aligned,
     context: Optional[context_features.ContextFeatures] = None,
     num_scores: int = 0,
+    channels: Channels = THREE_COLORS,
 ) -> Optional[str]:
     """Find the first problem of a record; None if there is none.
 
@@ -68,6 +70,7 @@ def find_problem(
         family: family of the boxes.
         context: reader of features of other images; None: they are not read.
         num_scores: number of classes that boxes have scores of; 0: they are not read.
+        channels: of the image.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -89,6 +92,9 @@ def find_problem(
     values = {key: _values(feature) for key, feature in features.items()}
     if not any(values.get('image/encoded', ())):
         return 'no image/encoded'
+    wrong = channels.find_problem(features)
+    if wrong:
+        return wrong
     numbers = {key: values.get(key, []) for key in family.RECORD_KEYS}
     wrong = _wrong_family(values, family)
     if wrong:

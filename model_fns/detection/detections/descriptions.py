@@ -8,7 +8,7 @@ import numpy as np
 
 from estimator_lib.task import Arrays, Region, Shown
 from model_fns.detection import fields
-from model_fns.detection.detections.masks import binary_masks
+from model_fns.detection.detections.masks import binary_windows
 from model_fns.structures import run_lengths
 from model_fns.structures.label_map import to_index
 
@@ -24,7 +24,8 @@ class Found(NamedTuple):
         ids: int [n], ids of the label map.
         scores: float [n].
         boxes: float64 [n, 4] in pixels of the image; rotated ones [n, 5].
-        masks: bool [n, height, width]; None without.
+        masks: n parts of the image: first row, first column, and bool [h, w], which has the whole
+            mask; None without.
         keypoints: [n, k, 2], y and x in pixels; None without.
         corners: float64 [n, 4, 2] of rotated boxes, y and x in pixels; None for axis-aligned boxes.
     """
@@ -33,7 +34,7 @@ class Found(NamedTuple):
     ids: np.ndarray
     scores: np.ndarray
     boxes: np.ndarray
-    masks: Optional[np.ndarray] = None
+    masks: Optional[Sequence[Tuple[int, int, np.ndarray]]] = None
     keypoints: Optional[np.ndarray] = None
     corners: Optional[np.ndarray] = None
 
@@ -62,7 +63,7 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
         corners = per_box.reshape([-1, 4, 2]) * size
     if fields.DETECTION_MASKS in outputs:
         per_box = np.asarray(outputs[fields.DETECTION_MASKS])[best]
-        masks = binary_masks(per_box, boxes, size)
+        masks = list(binary_windows(per_box, boxes, size))
     if fields.DETECTION_KEYPOINTS in outputs:
         keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS], np.float64)[best] * size
     return Found(
@@ -143,7 +144,8 @@ def coco_results(found: Found) -> List[Dict[str, Any]]:
         if found.corners is not None:
             result['segmentation'] = [found.corners[index][:, ::-1].round(3).ravel().tolist()]
         if found.masks is not None:
-            result['segmentation'] = run_lengths.encode(found.masks[index])
+            *origin, mask = found.masks[index]
+            result['segmentation'] = run_lengths.encode(mask, origin, found.size)
         if found.keypoints is not None:
             points = found.keypoints[index]
             there = np.isfinite(points).all(axis=1, keepdims=True)
@@ -168,7 +170,8 @@ def regions(found: Found) -> List[Region]:
             box=box.tolist(),
             rotated=None if found.corners is None else found.boxes[index].tolist(),
             corners=None if found.corners is None else found.corners[index],
-            mask=None if found.masks is None else found.masks[index],
+            mask=None if found.masks is None else found.masks[index][2].astype(bool),
+            origin=(0, 0) if found.masks is None else found.masks[index][:2],
         )
         for index, box in enumerate(_enclosing_boxes(found))
     ]

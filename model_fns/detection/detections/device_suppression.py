@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned, box_coders
+from model_fns.detection.detections import suppression
 
 TFLITE_OP = 'TFLite_Detection_PostProcess'
 
@@ -46,13 +47,13 @@ class Rules:
 
 
 class Detections(NamedTuple):
-    """Detections of one image. N is the number of rows.
+    """Detections. B is the batch size, 1 in TFLite, and N the number of rows.
 
     Attributes:
-        boxes: float32 [1, N, 4], normalized to the input.
-        classes: float32 [1, N], from 0.
-        scores: float32 [1, N], in descending order.
-        count: float32 [1]: number of rows that are detections.
+        boxes: float32 [B, N, 4], normalized to the input.
+        classes: float32 [B, N], from 0.
+        scores: float32 [B, N], in descending order.
+        count: float32 [B]: number of rows that are detections.
     """
 
     boxes: tf.Tensor
@@ -64,11 +65,11 @@ class Detections(NamedTuple):
 def suppress_in_one_op(
     codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules
 ) -> Detections:
-    """Suppress the boxes of one image by TensorFlow's op.
+    """Suppress boxes by TensorFlow's op.
 
     Args:
-        codes: float32 [1, A, 4].
-        scores: float32 [1, A, C] or, with a first column of background, [1, A, C + 1].
+        codes: float32 [B, A, 4].
+        scores: float32 [B, A, C] or, with a first column of background, [B, A, C + 1].
         anchors: float32 [A, 4], corners.
         rules: rules of suppression.
     """
@@ -85,11 +86,11 @@ def suppress_in_one_op(
         score_threshold=rules.score_threshold,
         clip_boxes=False,
     )
-    room = rules.max_detections
+    batch, room = codes.shape[0], rules.max_detections
     return Detections(
-        tf.ensure_shape(kept.nmsed_boxes, [1, room, axis_aligned.SIZE]),
-        tf.ensure_shape(kept.nmsed_classes, [1, room]),
-        tf.ensure_shape(kept.nmsed_scores, [1, room]),
+        tf.ensure_shape(kept.nmsed_boxes, [batch, room, axis_aligned.SIZE]),
+        tf.ensure_shape(kept.nmsed_classes, [batch, room]),
+        tf.ensure_shape(kept.nmsed_scores, [batch, room]),
         tf.cast(kept.valid_detections, tf.float32),
     )
 
@@ -115,26 +116,19 @@ def suppress_in_tflite(
 
 def _suppress_across_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detections:
     """Suppress all classes as one."""
-    best, classes = tf.reduce_max(scores[0], -1), tf.argmax(scores[0], -1)
-    rows, count = tf.raw_ops.NonMaxSuppressionV4(
-        boxes=boxes[0],
-        scores=best,
-        max_output_size=rules.max_detections,
-        iou_threshold=rules.iou_threshold,
+    as_one = suppression.Rules(
         score_threshold=rules.score_threshold,
-        pad_to_max_output_size=True,
+        iou_threshold=rules.iou_threshold,
+        max_total=rules.max_detections,
+        class_agnostic=True,
+        portable=True,
     )
-    rows = tf.ensure_shape(rows, [rules.max_detections])
-    is_valid = tf.range(rules.max_detections) < count
-
-    def picked(values: tf.Tensor) -> tf.Tensor:
-        return tf.gather(tf.cast(values, tf.float32), rows)
-
+    kept = suppression.suppress(boxes[:, :, tf.newaxis], scores, as_one)
     return Detections(
-        tf.where(is_valid[:, tf.newaxis], picked(boxes[0]), 0.0)[tf.newaxis],
-        tf.where(is_valid, picked(classes), 0.0)[tf.newaxis],
-        tf.where(is_valid, picked(best), 0.0)[tf.newaxis],
-        tf.cast(count, tf.float32)[tf.newaxis],
+        kept.boxes,
+        tf.cast(kept.classes, tf.float32),
+        kept.scores,
+        tf.cast(kept.counts, tf.float32),
     )
 
 

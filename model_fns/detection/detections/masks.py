@@ -7,7 +7,8 @@ are those of the network's output. All functions take arrays or tensors, and ret
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Optional, Sequence, Tuple, Union
+import math
+from typing import Any, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +24,7 @@ _ROUNDING = 1e-4
 # Number of float32 pixels in memory at one time.
 _BLOCK_PIXELS = 1 << 22
 _HALF = 0.5  # pixels above it belong to the object
+_MOST_CELLS = 512  # of a side of a joint mask
 
 
 def paste_masks(
@@ -67,7 +69,7 @@ def binary_windows(
     """Generate the binary masks of the parts of an image around each box.
 
     Args:
-        masks: float32 [n, mask height, mask width], in [0, 1].
+        masks: float32 [n, mask height, mask width], in [0, 1], or see `list_masks`.
         boxes: float32 [n, 4], normalized to the image.
         size: height and width of the image, in pixels.
 
@@ -84,13 +86,44 @@ def binary_windows(
         yield top, left, (inside > _HALF).astype(np.uint8)
 
 
-def binary_masks(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> np.ndarray:
-    """Paste the masks of `binary_windows` into the whole image: bool [n, height, width]."""
-    whole = np.zeros([len(masks), int(size[0]), int(size[1])], bool)
-    for mask, (top, left, window) in zip(whole, binary_windows(masks, boxes, size)):
-        height, width = window.shape
-        mask[top : top + height, left : left + width] = window
-    return whole
+def list_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
+    """Return masks as an array [n] of arrays, which may differ in size."""
+    copies = [np.array(mask) for mask in masks]  # so that the outputs can be freed
+    listed = np.empty(len(copies), object)
+    for index, mask in enumerate(copies):
+        listed[index] = mask
+    return listed
+
+
+def join_masks(masks: Sequence[np.ndarray], boxes: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Join the masks of an object's parts, each in its own box.
+
+    The mask of the whole has the finest cells of its parts. Each is the maximum of the parts that
+    cover it.
+
+    Args:
+        masks: float32 [mask height, mask width] of each part, in [0, 1].
+        boxes: float64 [n, 4] of the parts, in pixels.
+        box: float64 [4], of the whole.
+
+    Returns:
+        float32 [mask height, mask width], the mask of the whole in its box.
+    """
+    cells = [
+        _joint_cells(box[axis + 2] - box[axis], boxes[:, axis + 2] - boxes[:, axis], counts)
+        for axis, counts in enumerate(zip(*(mask.shape for mask in masks)))
+    ]
+    sides = np.maximum(np.tile(box[2:] - box[:2], 2), _LEAST_SIDE)
+    joint = np.zeros(cells, np.float32)
+    for mask, own in zip(masks, (boxes - np.tile(box[:2], 2)) / sides):
+        np.maximum(joint, paste_masks(mask, own.astype(np.float32), *cells), out=joint)
+    return joint
+
+
+def _joint_cells(side: float, sides: np.ndarray, counts: Sequence[int]) -> int:
+    """Return the cells of a joint mask along an axis, of the parts' sides in pixels and cells."""
+    finest = min(part / max(count - 1, 1) for part, count in zip(sides, counts))
+    return min(math.ceil(side / max(finest, 1.0)) + 1, _MOST_CELLS)
 
 
 def _span(weights: np.ndarray) -> Tuple[int, int]:

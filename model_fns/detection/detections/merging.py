@@ -8,8 +8,9 @@ middle is removed, because the neighbor sees more of its surroundings. Two detec
 stay, because the model's own suppression has kept both.
 
 No tile sees the whole of an object that is larger than the overlap. The axis-aligned boxes of its
-parts are joined if each ends at the border of its tile and they agree in the overlap. If the model
-also ran on the whole image, its detections that fit in no tile replace their parts.
+parts are joined, with their masks, if each ends at the border of its tile and they agree in the
+overlap. If the model also ran on the whole image, its detections that fit in no tile replace their
+parts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import Arrays
 from model_fns.detection import fields
 from model_fns.detection.boxes import overlaps
+from model_fns.detection.detections import masks
 from model_fns.structures import rotated_overlaps, rotated_rectangles
 
 # Boxes that overlap a better one of their class by more are dropped. Usual values for merging
@@ -58,6 +60,7 @@ def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
 
     Returns:
         Boxes, scores, classes, their number, and corners of rotated boxes, normalized to the image.
+        Masks as `masks.list_masks` has them.
     """
     tile_detections = [(window, _to_image_pixels(window, outputs)) for window, outputs in tiles]
     whole = None
@@ -126,6 +129,9 @@ def _to_image_pixels(window: Window, outputs: Arrays) -> Dict[str, np.ndarray]:
     count = int(outputs[fields.NUM_DETECTIONS])
     # Copies, so that the rest of the outputs can be freed.
     detections = {name: np.array(outputs[name][:count]) for name in _KEPT}
+    if fields.DETECTION_MASKS in outputs:
+        per_box = outputs[fields.DETECTION_MASKS][:count]
+        detections[fields.DETECTION_MASKS] = masks.list_masks(per_box)
     boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[:count]
     origin, shape = [window.top, window.left], (window.height, window.width)
     boxes = boxes * _sides(boxes, shape)
@@ -158,8 +164,9 @@ def _is_inside(
 def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str, np.ndarray]:
     """Join the parts of objects that tiles cut to enclosing boxes with the highest score."""
     groups = np.arange(len(detections[_TILE]))
+    members = [np.flatnonzero(detections[_TILE] == tile) for tile in range(len(windows))]
     for first, second in itertools.combinations(range(len(windows)), 2):
-        rows, columns = (np.flatnonzero(detections[_TILE] == tile) for tile in (first, second))
+        rows, columns = members[first], members[second]
         if len(rows) and len(columns):
             for part, other in _match_parts(
                 detections, rows, columns, windows[first], windows[second]
@@ -172,6 +179,9 @@ def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dic
         best = parts[fields.DETECTION_SCORES].max()
         boxes = parts[fields.DETECTION_BOXES]
         box = np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+        if fields.DETECTION_MASKS in parts:
+            per_part = list(parts[fields.DETECTION_MASKS])
+            joined[fields.DETECTION_MASKS][index] = masks.join_masks(per_part, boxes, box)
         joined[fields.DETECTION_BOXES][index] = box
         joined[fields.DETECTION_SCORES][index] = joined[_RANK][index] = best
         joined[_TILE][index] = -1 - index  # it belongs to no single tile
@@ -202,8 +212,8 @@ def _with_larger(
 
 def _is_cut(bounds: np.ndarray, tiles: np.ndarray, windows: Sequence[Window]) -> np.ndarray:
     """Check which boxes [n, 4] end at the border of their tile, as joined ones do: bool [n]."""
-    starts = np.array([window[:2] for window in windows])[tiles]
-    ends = starts + np.array([window[2:] for window in windows])[tiles]
+    own = np.array(windows)[np.maximum(tiles, 0)]  # joined ones have a negative number
+    starts, ends = own[:, :2], own[:, :2] + own[:, 2:]
     margin = _BORDER * (ends - starts)
     ends_there = (bounds[:, :2] <= starts + margin) | (bounds[:, 2:] >= ends - margin)
     return ends_there.any(axis=1) | (tiles < 0)

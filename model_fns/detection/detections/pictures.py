@@ -13,12 +13,14 @@ from estimator_lib.drawing import colors, visualization
 from estimator_lib.drawing.colors import Color
 from estimator_lib.task import Arrays, Shown
 from model_fns.detection import fields
-from model_fns.detection.detections.masks import binary_masks
+from model_fns.detection.detections.masks import binary_windows
 from model_fns.structures.label_map import LabelMap, to_id
 from protos import eval_pb2
 
 # The least longer side of a picture in pixels: text would not be readable in smaller pictures.
 _LEAST_SIDE = 600
+# The greatest one: larger images are drawn smaller.
+_GREATEST_SIDE = 8192
 # Number of proposals that are drawn, those with the highest scores.
 _MOST_PROPOSALS = 50
 _PROPOSAL_COLOR = (255, 255, 0)
@@ -40,14 +42,14 @@ class _Objects:
             important box is last and covers the others.
         texts: text of each object, '' for none.
         colors: color of each object.
-        masks: bool [n, height, width] of the picture; None without.
+        masks: n parts of the picture: first row, first column, and bool [h, w]; None without.
         keypoints: [n, k, 2], normalized to the image, NaN for missing ones; None without.
     """
 
     boxes: np.ndarray
     texts: Sequence[str]
     colors: Sequence[Color]
-    masks: Optional[np.ndarray] = None
+    masks: Optional[Sequence[Tuple[int, int, np.ndarray]]] = None
     keypoints: Optional[np.ndarray] = None
 
 
@@ -155,7 +157,7 @@ class Drawer:
         masks, keypoints = None, None
         if fields.DETECTION_MASKS in outputs:
             per_box = np.asarray(outputs[fields.DETECTION_MASKS])[shown]
-            masks = binary_masks(per_box, boxes, size)
+            masks = list(binary_windows(per_box, boxes, size))
         if fields.DETECTION_KEYPOINTS in outputs:
             keypoints = np.asarray(outputs[fields.DETECTION_KEYPOINTS])[shown]
         texts = [
@@ -171,9 +173,10 @@ class Drawer:
         classes = to_id(rows[fields.CLASSES].argmax(axis=-1))
         masks, keypoints = None, None
         if fields.MASKS in rows:
-            masks = _resized_masks(rows[fields.MASKS], share, size)
+            whole = _resized_masks(rows[fields.MASKS], share, size)
             # For objects without a mask only the box is drawn.
-            masks = masks & (rows.get(fields.MASK_WEIGHTS, np.ones(count)) > 0)[:, None, None]
+            whole &= (rows.get(fields.MASK_WEIGHTS, np.ones(count)) > 0)[:, None, None]
+            masks = [(0, 0, mask) for mask in whole]
         if fields.KEYPOINTS in rows:
             keypoints = rows[fields.KEYPOINTS]
         flags = [
@@ -193,8 +196,9 @@ class Drawer:
         scale = 1 if is_crowded else max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
         pixels = np.array(picture.shape[:2])
         boxes = objects.boxes * np.tile(pixels, objects.boxes.shape[1] // 2)
-        for mask, color in zip(objects.masks if objects.masks is not None else (), objects.colors):
-            visualization.tint(picture, mask, color)
+        for (top, left, mask), color in zip(objects.masks or (), objects.colors):
+            part = picture[top : top + mask.shape[0], left : left + mask.shape[1]]
+            visualization.tint(part, mask > 0, color)
         with visualization.canvas(picture) as image:
             for box, color in zip(boxes, objects.colors):
                 _draw_box(image, box, color, scale)
@@ -246,7 +250,7 @@ def build_drawer(config: eval_pb2.EvalConfig, label_map: Optional[LabelMap]) -> 
 
 def _background(features: Arrays) -> np.ndarray:
     """Remove padding, enlarge the image and restore its original aspect ratio."""
-    image = np.asarray(features[fields.IMAGE])
+    image = np.asarray(features[fields.IMAGE])[..., :3]
     if fields.TRUE_IMAGE_SHAPE in features:
         height, width = features[fields.TRUE_IMAGE_SHAPE][:2]
         image = image[:height, :width]
@@ -255,7 +259,7 @@ def _background(features: Arrays) -> np.ndarray:
     if image.shape[2] == 1:
         image = np.repeat(image, 3, axis=2)
     shape = np.array(features.get(fields.ORIGINAL_SHAPE, image.shape[:2]), np.float64)
-    longer = max(_LEAST_SIDE, *image.shape[:2])
+    longer = min(max(_LEAST_SIDE, *image.shape[:2]), _GREATEST_SIDE)
     height, width = np.maximum(np.rint(shape * (longer / shape.max())), 1).astype(int)
     return visualization.resized(image, height, width)
 

@@ -70,6 +70,15 @@ class PostProcessor:
         self.rules = rules
         self._background_columns = int(background_column)
 
+    def with_rules(self, **changes: Any) -> PostProcessor:
+        """Return the same with other rules of suppression."""
+        rules = dataclasses.replace(self.rules, **changes)
+        return PostProcessor(self.converter, rules, bool(self._background_columns))
+
+    def class_scores(self, class_logits: tf.Tensor) -> tf.Tensor:
+        """Convert logits [B, A, C'] to the scores of classes [B, A, C]."""
+        return self.converter(class_logits)[..., self._background_columns :]
+
     def apply(
         self,
         boxes: tf.Tensor,
@@ -223,6 +232,7 @@ def add_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Te
     boxes = {
         name: family.to_record(detections[name], height, width)
         for name in (fields.DETECTION_BOXES, fields.RAW_DETECTION_BOXES)
+        if name in detections
     }
     return {**detections, **boxes, fields.DETECTION_CORNERS: detections[fields.DETECTION_BOXES]}
 

@@ -148,6 +148,10 @@ def _suppress_by_class(
     boxes: tf.Tensor, scores: tf.Tensor, rules: Rules, windows: Optional[tf.Tensor]
 ) -> Detections:
     """Suppress each class separately, first the best pairs, then more until these are enough."""
+    if rules.portable:
+        pairs = survivors.all_pairs(boxes, scores)
+        left = survivors.find_survivors(pairs, rules, scores.shape[2])
+        return _detections(pairs, left, rules, windows)
     best = tf.reduce_max(scores, axis=-1)  # [B, A]
     batch, num_anchors = tf.unstack(tf.shape(best))
     all_pairs = tf.minimum(num_anchors * scores.shape[2], _MOST_PAIRS)

@@ -7,13 +7,13 @@ q is 1, or C for boxes by class. S is the number of slots, the considered anchor
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
+from typing import List, Tuple
 
 import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import Boxes
-from model_fns.detection.detections import overlap_suppression
+from model_fns.detection.detections import overlap_suppression, portable_suppression
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Rules:
         drop_empty: True: boxes without area inside the window are dropped.
         change_frame: True: survivors are returned in coordinates of the window.
         on_cpu: True: suppression runs on the CPU even if there is another device.
+        portable: True: only ops that other formats have are used; the result is the same.
         family: family of the boxes.
     """
 
@@ -45,6 +46,7 @@ class Rules:
     drop_empty: bool = True
     change_frame: bool = False
     on_cpu: bool = False
+    portable: bool = False
     family: Boxes = axis_aligned
 
 
@@ -111,6 +113,20 @@ def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: 
     )
 
 
+def all_pairs(boxes: tf.Tensor, scores: tf.Tensor) -> Pairs:
+    """Return all pairs of anchor and class; see `best_pairs` for the arguments."""
+    batch, count = tf.unstack(tf.shape(scores)[:2])
+    flat = tf.reshape(tf.transpose(scores, [0, 2, 1]), [batch, count * scores.shape[2]])
+    values, places = tf.math.top_k(flat, tf.shape(flat)[1])
+    return Pairs(
+        scores=values,
+        places=places,
+        anchors=tf.tile(tf.range(count)[tf.newaxis], [batch, 1]),
+        boxes=boxes,
+        bounds=tf.fill([batch], -float('inf')),
+    )
+
+
 def find_survivors(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
     """Suppress each class of pairs separately, with at most `max_per_class` survivors.
 
@@ -119,6 +135,8 @@ def find_survivors(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
         rules: rules of suppression; the kernel depends on the family.
         num_classes: C.
     """
+    if rules.family.SIZE != axis_aligned.SIZE and rules.portable:
+        return Survivors(*portable_suppression.suppress(pairs, rules))
     if rules.family.SIZE != axis_aligned.SIZE:
         return _suppress_by_overlaps(pairs, rules, num_classes)
     if rules.soft_sigma:
@@ -141,22 +159,52 @@ def _suppress_in_one_kernel(pairs: Pairs, rules: Rules, num_classes: int) -> Sur
         tf.stack([images, pairs.places], axis=-1), ranks, [batch, num_classes * pairs.slots]
     )
     by_class = tf.reshape(by_place, [batch, num_classes, pairs.slots])
-    most = tf.minimum(num_pairs, rules.max_per_class * num_classes)
-    kept = tf.raw_ops.CombinedNonMaxSuppression(
-        boxes=pairs.boxes,
-        scores=tf.transpose(by_class, [0, 2, 1]),
-        max_output_size_per_class=rules.max_per_class,
-        max_total_size=tf.maximum(rules.max_total, most),
-        iou_threshold=rules.iou_threshold,
-        score_threshold=0.0,
-        clip_boxes=False,
-    ).nmsed_scores
+    if rules.portable and pairs.boxes.shape[2] > 1:
+        kept = _kept_of_apart(pairs.boxes, by_class, rules)
+    else:
+        most = tf.minimum(num_pairs, rules.max_per_class * num_classes)
+        scores = tf.transpose(by_class, [0, 2, 1])
+        kept = _kept(pairs.boxes, scores, tf.maximum(rules.max_total, most), rules)
     rows = tf.minimum(num_pairs - tf.cast(kept, tf.int32), num_pairs - 1)
     scores = tf.gather(pairs.scores, rows, batch_dims=1)
     return Survivors(
         scores=tf.where(kept > 0, scores, tf.constant(-float('inf'))),
         places=tf.gather(pairs.places, rows, batch_dims=1),
     )
+
+
+def _kept(boxes: tf.Tensor, ranks: tf.Tensor, room: tf.Tensor, rules: Rules) -> tf.Tensor:
+    """Return the ranks of survivors [B, room], 0 after the last one.
+
+    Args:
+        boxes: float32 [B, S, q, 4].
+        ranks: float32 [B, S, C]; 0 for no pair.
+        room: int32 scalar.
+        rules: rules of suppression.
+    """
+    return tf.raw_ops.CombinedNonMaxSuppression(
+        boxes=boxes,
+        scores=ranks,
+        max_output_size_per_class=rules.max_per_class,
+        max_total_size=room,
+        iou_threshold=rules.iou_threshold,
+        score_threshold=0.0,
+        clip_boxes=False,
+    ).nmsed_scores
+
+
+def _kept_of_apart(boxes: tf.Tensor, by_class: tf.Tensor, rules: Rules) -> tf.Tensor:
+    """Return ranks of survivors of boxes [B, S, C, 4] by class, each class as one more image.
+
+    Other formats have suppression for boxes that all classes share.
+    """
+    num_classes, size = boxes.shape[2:]
+    batch, slots = tf.unstack(tf.shape(boxes)[:2])
+    apart = tf.reshape(tf.transpose(boxes, [0, 2, 1, 3]), [batch * num_classes, slots, 1, size])
+    ranks = tf.reshape(by_class, [batch * num_classes, slots, 1])
+    kept = _kept(apart, ranks, tf.constant(rules.max_per_class), rules)
+    kept = tf.reshape(kept, [batch, num_classes * rules.max_per_class])
+    return tf.pad(kept, _spare(rules, num_classes))
 
 
 def _suppress_softly(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
@@ -225,8 +273,13 @@ def _with_room(
 ) -> Survivors:
     """Pad survivors of all classes to at least `max_total`."""
     flat = [batch, num_classes * rules.max_per_class]
-    spare = [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]
+    spare = _spare(rules, num_classes)
     return Survivors(
         scores=tf.pad(tf.reshape(scores, flat), spare, constant_values=-float('inf')),
         places=tf.pad(tf.reshape(places, flat), spare),
     )
+
+
+def _spare(rules: Rules, num_classes: int) -> List[List[int]]:
+    """Return the padding of [B, C * max_per_class] to at least `max_total`."""
+    return [[0, 0], [0, max(0, rules.max_total - num_classes * rules.max_per_class)]]

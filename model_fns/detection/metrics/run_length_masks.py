@@ -6,6 +6,8 @@ from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
+from model_fns.structures import run_lengths
+
 # Masks that are encoded at once, which bounds the memory of their transposed copies.
 _BLOCK = 16
 
@@ -46,7 +48,8 @@ class RunLengthMasks:
         """
         height, width = (int(side) for side in size)
         runs = [
-            {'size': [height, width], 'counts': _runs(*window, height, width)} for window in windows
+            {'size': [height, width], 'counts': run_lengths.window_runs(*window, height, width)}
+            for window in windows
         ]
         return cls(_kernels().frPyObjects(runs, height, width) if runs else [])
 
@@ -78,19 +81,6 @@ class RunLengthMasks:
         divided = [int(flag) for flag in by_own_area]
         ratios = np.asarray(_kernels().iou(self._encoded, others._encoded, divided), np.float64)
         return np.nan_to_num(ratios.reshape(len(self), len(others)))
-
-
-def _runs(top: int, left: int, window: np.ndarray, height: int, width: int) -> List[int]:
-    """Compute the alternating lengths of runs of 0 and 1, column by column of the whole image."""
-    # Padding with 0 above and below splits runs at the ends of columns.
-    columns = np.pad(window.T.astype(np.int8), [[0, 0], [1, 1]])
-    column, row = np.nonzero(np.diff(columns, axis=1))
-    ends = (left + column) * height + top + row
-    # Join runs that end at the bottom of the image and continue at the top of the next column.
-    joint = 2 * np.flatnonzero(ends[1:-1:2] == ends[2::2]) + 1
-    ends = np.delete(ends, np.concatenate([joint, joint + 1]))
-    runs = np.diff(ends, prepend=0, append=height * width)
-    return runs[: len(runs) - (runs[-1] == 0)].tolist()
 
 
 def _kernels() -> Any:

@@ -1,6 +1,7 @@
 """Random distortions of an image: colors, blur, rotation.
 
-The functions draw no random numbers: they take them as arguments, uniform in [0, 1).
+The functions draw no random numbers: they take them as arguments, uniform in [0, 1). Channels
+beside the colors keep their values, but are blurred and rotated.
 """
 
 from __future__ import annotations
@@ -11,24 +12,33 @@ from typing import Dict, Sequence
 import numpy as np
 import tensorflow as tf
 
-_CHANNELS = 3
+from model_fns.structures.channels import change_colors
 
 
 def shift_brightness(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
     """Add up to `most` of the full range, either way, to all pixels of a float32 image."""
-    return _clip_to_range(image + (2.0 * uniform - 1.0) * (255.0 * most))
+    shift = (2.0 * uniform - 1.0) * (255.0 * most)
+    return change_colors(image, lambda colors: _clip_to_range(colors + shift))
 
 
 def scale_contrast(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
     """Multiply differences from each channel's mean by 1 / `most` to `most`."""
     factor = _factor(uniform, most)
-    return _clip_to_range(tf.raw_ops.AdjustContrastv2(images=image, contrast_factor=factor))
+
+    def change(colors: tf.Tensor) -> tf.Tensor:
+        return _clip_to_range(tf.raw_ops.AdjustContrastv2(images=colors, contrast_factor=factor))
+
+    return change_colors(image, change)
 
 
 def scale_saturation(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
     """Multiply the saturation by 1 / `most` to `most`."""
     scale = _factor(uniform, most)
-    return _clip_to_range(tf.raw_ops.AdjustSaturation(images=image, scale=scale))
+
+    def change(colors: tf.Tensor) -> tf.Tensor:
+        return _clip_to_range(tf.raw_ops.AdjustSaturation(images=colors, scale=scale))
+
+    return change_colors(image, change)
 
 
 def blur_motion(image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most: int) -> tf.Tensor:
@@ -37,14 +47,14 @@ def blur_motion(image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most:
     A pixel becomes the mean of those on the line around it that are in the image.
 
     Args:
-        image: float32 [height, width, 3].
+        image: float32 [height, width, channels].
         direction: uniform; gives the direction of the line.
         length: uniform; gives the length of the line, from 1 to `most` pixels.
         most: largest length in pixels.
     """
     kernel = _line(math.pi * direction, 1.0 + length * (most - 1.0), most // 2)[..., None, None]
     ones = tf.ones(tf.concat([[1], tf.shape(image)[:2], [1]], 0))
-    per_channel = tf.tile(kernel, [1, 1, _CHANNELS, 1])
+    per_channel = tf.tile(kernel, [1, 1, image.shape[-1], 1])
     sums = tf.nn.depthwise_conv2d(image[tf.newaxis], per_channel, [1, 1, 1, 1], 'SAME')
     return (sums / tf.nn.conv2d(ones, kernel, 1, 'SAME'))[0]
 
@@ -60,7 +70,7 @@ def rotate(
     """Rotate an image and its ids around the center.
 
     Args:
-        image: float32 [height, width, 3]; interpolated linearly.
+        image: float32 [height, width, channels]; interpolated linearly.
         ids: int32 [height, width] by name; read at the nearest pixel.
         uniform: gives the angle; 0.5 is no rotation.
         most_degrees: largest angle in either direction.

@@ -14,7 +14,7 @@ from estimator_lib import errors
 from model_fns.segmentation.data import inputs, record_walk
 from model_fns.segmentation.data.preprocessing import Preprocessing, Size
 from model_fns.structures import images
-from protos import input_reader_pb2
+from protos import input_reader_pb2, segmentation_pb2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,15 @@ class _Image:
     place: record_walk.Place
     name: str
     size: Size
+
+
+def least_size(model: segmentation_pb2.Segmentation) -> Size:
+    """Return the least height and width of images in evaluation and serving."""
+    evaluation = model.evaluation
+    return (
+        evaluation.crop_height or model.crop_height,
+        evaluation.crop_width or model.crop_width,
+    )
 
 
 def check_sizes(

@@ -11,6 +11,7 @@ from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.segmentation import fields
 from model_fns.structures import id_images, images
+from model_fns.structures.channels import THREE_COLORS, Channels
 
 IMAGE_KEY = 'image/encoded'
 CLASSES_KEY = 'image/segmentation/class/encoded'
@@ -32,6 +33,7 @@ def decode(
     ignore_label: int,
     with_instances: bool = False,
     max_pixels: int = images.MAX_PIXELS,
+    channels: Channels = THREE_COLORS,
 ) -> Example:
     """Decode one record.
 
@@ -42,21 +44,22 @@ def decode(
         ignore_label: the only other value of pixels.
         with_instances: whether instance ids are read too.
         max_pixels: limit of the size of the image and the ids.
+        channels: of the image.
 
     Returns:
-        `IMAGE`: uint8 [height, width, 3]; `SEMANTIC`, with instances `INSTANCES`: int32 [height,
-        width]; `TRUE_IMAGE_SHAPE`: int32 [3]; `SOURCE_ID`: string scalar, the file name where the
-        record has no id. They fail with `tf.errors.InvalidArgumentError` where sizes differ
-        and where a value is neither a class nor the ignore label: the message has the source and
-        the values.
+        `IMAGE`: uint8 [height, width, channels]; `SEMANTIC`, with instances `INSTANCES`: int32
+        [height, width]; `TRUE_IMAGE_SHAPE`: int32 [3]; `SOURCE_ID`: string scalar, the file name
+        where the record has no id. They fail with `tf.errors.InvalidArgumentError` where sizes
+        differ and where a value is neither a class nor the ignore label: the message has the source
+        and the values.
     """
     keys = (
         {**_KEYS, INSTANCES_KEY: tf.io.FixedLenFeature([], tf.string)} if with_instances else _KEYS
     )
-    parsed = tf.io.parse_single_example(serialized, keys)
+    parsed = tf.io.parse_single_example(serialized, {**keys, **channels.keys()})
     source_id = parsed['image/source_id']
     source_id = tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id)
-    image = images.decode_image(images.limit_pixels(parsed[IMAGE_KEY], max_pixels))
+    image = channels.decode(parsed, max_pixels)
     ids = {fields.SEMANTIC: CLASSES_KEY}
     if with_instances:
         ids[fields.INSTANCES] = INSTANCES_KEY
@@ -84,7 +87,9 @@ def count_pixels(serialized: bytes) -> Dict[int, int]:
     return {int(value): int(count) for value, count in zip(*np.unique(ids, return_counts=True))}
 
 
-def find_problem(serialized: bytes, with_instances: bool = False) -> Optional[str]:
+def find_problem(
+    serialized: bytes, with_instances: bool = False, channels: Channels = THREE_COLORS
+) -> Optional[str]:
     """Return the first problem of a record's keys and headers; None without one.
 
     `decode` checks the values of pixels.
@@ -107,7 +112,7 @@ def find_problem(serialized: bytes, with_instances: bool = False) -> Optional[st
         problem = _find_id_problem(values[key], image)
         if problem:
             return f'{key}: {problem}' if values[key] else f'no {key}'
-    return None
+    return channels.find_problem(features)
 
 
 def _find_id_problem(encoded: bytes, image: images.ImageHeader) -> Optional[str]:

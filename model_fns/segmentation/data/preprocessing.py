@@ -32,7 +32,7 @@ class ServedImages(NamedTuple):
     """Batch of served images for the network.
 
     Attributes:
-        images: float32 [batch, height, width, 3], at least of the least size.
+        images: float32 [batch, height, width, channels], at least of the least size.
         size: int32 [2]: height and width without padding.
     """
 
@@ -113,9 +113,9 @@ class Preprocessing:
             seed: int64 [2]; determines all random numbers.
 
         Returns:
-            The example: `IMAGE` float32 [crop height, crop width, 3], ids int32 [crop height, crop
-            width]. `TRUE_IMAGE_SHAPE` is the size without padding, which a mirrored example has
-            on the left.
+            The example: `IMAGE` float32 [crop height, crop width, channels], ids int32 [crop
+            height, crop width]. `TRUE_IMAGE_SHAPE` is the size without padding, which a mirrored
+            example has on the left.
         """
         # `tf.random.stateless_uniform` adds fifty operations to the graph; the raw op adds one.
         draws = tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[11], seed=seed))
@@ -138,7 +138,7 @@ class Preprocessing:
         return {
             **example,
             **self._pad(image, ids, before, padding - before, self.crop),
-            fields.TRUE_IMAGE_SHAPE: tf.concat([window.size, [3]], 0),
+            fields.TRUE_IMAGE_SHAPE: tf.concat([window.size, [image.shape[-1]]], 0),
         }
 
     def fit(self, example: Example) -> Tuple[Features, Labels]:
@@ -151,7 +151,9 @@ class Preprocessing:
         Returns:
             Features and labels without a batch dimension, see `fields`.
         """
-        if not example[fields.IMAGE].dtype.is_floating:
+        # An augmented image is of the crop's size; a decoded one is of any.
+        image = example[fields.IMAGE]
+        if not (image.dtype.is_floating and image.shape[:2].is_fully_defined()):
             example = self._fit_decoded(example)
         names = (fields.IMAGE, fields.TRUE_IMAGE_SHAPE, fields.SOURCE_ID)
         features = {name: example[name] for name in names}
@@ -161,7 +163,7 @@ class Preprocessing:
         """Resize and pad served images for the network.
 
         Args:
-            served: uint8 [batch, height, width, 3] of dynamic size.
+            served: uint8 [batch, height, width, channels] of dynamic size.
         """
         size = self._resized_size(tf.shape(served)[1:3])
         pixels = self._resized(served, size, 'bilinear')
@@ -174,7 +176,7 @@ class Preprocessing:
             tf.constant(self.mean_pixel, tf.float32),
         )
         pixels = tf.reshape(lines, tf.concat([[count], padded, [channels]], 0))
-        pixels.set_shape([None, None, None, 3])
+        pixels.set_shape([None, None, None, served.shape[-1]])
         return ServedImages(pixels, size)
 
     def resized_size(self, height: Any, width: Any) -> Tuple[Any, Any]:
@@ -237,7 +239,7 @@ class Preprocessing:
         return {
             **example,
             **self._pad(image, ids, tf.zeros([2], tf.int32), padding),
-            fields.TRUE_IMAGE_SHAPE: tf.concat([size, [3]], 0),
+            fields.TRUE_IMAGE_SHAPE: tf.concat([size, [image.shape[-1]]], 0),
         }
 
     def _resized_size(self, size: tf.Tensor) -> tf.Tensor:
@@ -260,9 +262,8 @@ class Preprocessing:
     ) -> Dict[str, tf.Tensor]:
         """Pad image and ids; return them by name. `size` is their static size."""
         color = tf.constant(self.mean_pixel, tf.float32)
-        padded = {
-            fields.IMAGE: tf.ensure_shape(images.surround(image, before, after, color), [*size, 3])
-        }
+        surrounded = images.surround(image, before, after, color)
+        padded = {fields.IMAGE: tf.ensure_shape(surrounded, [*size, image.shape[-1]])}
         for name, filler in self._fillers(ids).items():
             values = ids[name][..., tf.newaxis]
             values = images.surround(values, before, after, tf.constant([filler], tf.int32))

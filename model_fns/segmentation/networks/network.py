@@ -27,6 +27,7 @@ from model_fns.segmentation.networks import (
     sizes,
 )
 from model_fns.segmentation.networks import heads as heads_lib
+from model_fns.structures.channels import THREE_COLORS, Channels
 from model_fns.structures.views import Views
 from protos import segmentation_pb2
 
@@ -80,6 +81,7 @@ class SegmentationNetwork:
     bounded_activation: bool = False
     weight_decay: float = 4e-5
     batch_norm_decay: float = 0.9997
+    channels: Channels = THREE_COLORS
 
     @classmethod
     def from_config(
@@ -89,6 +91,7 @@ class SegmentationNetwork:
         where: str = 'model.segmentation',
         num_steps: int = 0,
         quantization: Optional[layers.Quantization] = None,
+        channels: Channels = THREE_COLORS,
     ) -> SegmentationNetwork:
         """Build the network that a config describes.
 
@@ -98,6 +101,7 @@ class SegmentationNetwork:
             where: the message's place in the pipeline config, for errors.
             num_steps: of the training; 0: it has no end.
             quantization: see `layers.LayerStyle.quantization`.
+            channels: of the images.
 
         Raises:
             errors.ConfigError: an unknown backbone, or a combination that is not supported.
@@ -122,6 +126,7 @@ class SegmentationNetwork:
             last_layers_are_logits=config.last_layers_contain_logits_only,
             bounded_activation=config.use_bounded_activation,
             weight_decay=options.get('weight_decay', backbone.weight_decay),
+            channels=channels,
             **_context(config, where),
         )
 
@@ -141,6 +146,14 @@ class SegmentationNetwork:
     def output_names(self) -> Sequence[str]:
         """Return the names in `fields` of the outputs of `infer`."""
         return inference.output_names(self.heads)
+
+    def as_exported(self, export: segmentation_pb2.SegmentationExport) -> SegmentationNetwork:
+        """Return the network at the output stride of exports, if the config has one."""
+        if not export.output_stride:
+            return self
+        return self.change_output_stride(
+            export.output_stride, tuple(export.atrous_rates), 'model.segmentation.export'
+        )
 
     def change_output_stride(
         self, output_stride: int, atrous_rates: Sequence[int] = (), where: str = ''
@@ -211,7 +224,7 @@ class SegmentationNetwork:
         grid = sizes.strided(image_size, self._logits_stride())
         if max(scales) > 1.0:
             grid = sizes.scaled(image_size, max(scales) / self._logits_stride())
-        normalized = self.backbone.normalize(images)
+        normalized = self.channels.normalize(images, self.backbone.normalize)
         by_scale: Dict[str, Dict[float, tf.Tensor]] = {head.name: {} for head in self.heads}
         one_update = image_pyramid.sum_updates() if scales[1:] else contextlib.nullcontext()
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE), one_update:

@@ -365,3 +365,43 @@ def test_companions_are_restored_where_there_are_any(graph, tmp_path):
     )
     assert [entry.name for entry in report.loaded] == ['Net/conv/weights', 'Net/conv/quant/min']
     assert report.fresh == {'quantization ranges': 1}
+
+
+@pytest.mark.parametrize('inputs, others', [(4, (32, 24)), (6, (48, 24))])
+def test_kernels_of_further_channels_start_at_zero(tmp_path, graph, caplog, inputs, others):
+    """A convolution, and a separable one, whose second part has all products of the first."""
+    kernels = {'first': array(3, 3, 3, 5), 'point': array(1, 1, others[1], 5)}
+    prefix = save(tmp_path / 'net.ckpt', {'bias': array(5), **kernels})
+    variables = [
+        variable('bias', [5]),
+        variable('first', [3, 3, inputs, 5]),
+        variable('point', [1, 1, others[0], 5]),
+    ]
+    config = train_config(prefix, ignore_missing_variables=False)
+    with caplog.at_level(logging.INFO, 'estimator_lib'):
+        start = fine_tuning.fine_tune_start(config, plain(variables), channels=inputs)
+    assert 'first: the weights of channels beside the three of' in caplog.text
+    with started(start) as session:
+        for name, kernel in kernels.items():
+            (own,) = (each for each in variables if each.op.name == name)
+            got = session.run(own)
+            known = kernel.shape[2]
+            np.testing.assert_array_equal(got[:, :, :known], kernel)
+            assert got.shape[2] > known and not got[:, :, known:].any()
+
+
+@pytest.mark.parametrize(
+    'shape, held, channels',
+    [
+        ([3, 3, 4, 5], [3, 3, 3, 5], 3),
+        ([3, 3, 5, 5], [3, 3, 3, 5], 4),
+        ([3, 3, 4, 6], [3, 3, 3, 5], 4),
+        ([4, 5], [3, 5], 4),
+    ],
+)
+def test_other_shapes_are_no_further_channels(tmp_path, graph, shape, held, channels):
+    prefix = save(tmp_path / 'net.ckpt', {'bias': array(5), 'first': array(*held)})
+    variables = [variable('bias', [5]), variable('first', shape)]
+    config = train_config(prefix, ignore_missing_variables=True)
+    report = fine_tuning.fine_tune_report(config, plain(variables), channels=channels)
+    assert [entry.name for entry in report.mismatched] == ['first']

@@ -22,7 +22,7 @@ ROTATED = [10.0, 20.0, 4.0, 12.0, 0.5]
 REGIONS = {
     'boxes': [Region(2, [5.0, 10.0, 15.0, 30.0]), Region(0, [-1.0, 0.5, 30.0, 20.5])],
     'masks': [
-        Region(1, [5.0, 10.0, 10.0, 20.0], mask=MASK),
+        Region(1, [5.0, 10.0, 10.0, 20.0], mask=MASK[4:12, 8:], origin=(4, 8)),
         Region(0, [0.0, 0.0, 2.0, 4.0], mask=np.zeros(SIZE, bool)),
     ],
     'rotated': [

@@ -132,7 +132,7 @@ def test_memory_is_compared_with_the_machines(training, capsys, monkeypatch):
     assert 'warning: a training step needs about 0 MiB, and this mach' in run(training, capsys)[0]
 
 
-def test_files_that_are_missing_are_told_in_one_pass_by_their_fields(config, capsys):
+def test_files_that_are_missing_are_told_portable_by_their_fields(config, capsys):
     config.train_input_reader.tf_record_input_reader.input_path[:] = ['/nowhere/a*']
     config.eval_input_reader[1].tf_record_input_reader.input_path[:] = ['/nowhere/a*']
     config.train_config.fine_tune_checkpoint = '/nowhere/model.ckpt'

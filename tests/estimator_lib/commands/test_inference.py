@@ -37,3 +37,15 @@ def test_tiles_need_a_task_that_merges_them():
         run(plan, [pixels(0)])
     with pytest.raises(errors.UserError, match='cannot be put together'):
         next(run(plan, [pixels(0)], tiny_task.TinyTask()))
+
+
+class OfPixels(tiny_task.TinyTask):
+    def merges_whole_image(self):
+        return False
+
+
+def test_the_whole_image_is_refused_before_a_tile_is_run():
+    plan, recording = inference.Plan(tiling=Tiling(2, 1, whole=True)), Recording()
+    with pytest.raises(errors.UserError, match='--whole_image: tiny has a result for each pixel'):
+        run(plan, [pixels(0)], OfPixels(), recording)
+    assert recording.shapes == []

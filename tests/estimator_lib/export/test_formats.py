@@ -37,6 +37,7 @@ def test_options_of_a_format():
         'warmup_requests',
         'quantize',
         'representative_examples',
+        'batch',
     }
 
 
@@ -53,6 +54,7 @@ DEVICES = 'is of --format=tflite or --format=onnx; leave it out.'
             {'input_type': 'image_tensor'},
             'is of --format=saved_model or --format=frozen_graph; leave it out.',
         ),
+        ('tflite', {'batch': 'dynamic'}, 'is of --format=onnx; leave it out.'),
         ('saved_model', {'quantize': 'int8'}, DEVICES),
         ('frozen_graph', {'representative_examples': 3}, DEVICES),
     ],

@@ -1,6 +1,11 @@
 """Files of a tiny network, run by TFLite's interpreter."""
 
+import importlib.machinery
+import importlib.metadata
+import importlib.util
 import os
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -97,6 +102,46 @@ def test_an_op_that_tflite_does_not_have(graph, tmp_path, capfd):
     with pytest.raises(errors.UserError, match='cannot be converted to TFLite: .*Betainc'):
         WRITER.convert(but(graph, finish=finish), str(tmp_path / 'model.tflite'), 'none')
     assert 'Betainc' not in capfd.readouterr().err  # it is told once
+
+
+def stand_in(monkeypatch, name, **attributes):
+    """Install a module under a name, with its parents."""
+    parent, _, child = name.partition('.')
+    package, module = types.ModuleType(parent), types.ModuleType(name)
+    package.__spec__ = importlib.machinery.ModuleSpec(parent, None)
+    vars(module).update(attributes)
+    setattr(package, child, module)
+    monkeypatch.setitem(sys.modules, parent, package)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_litert_runs_files_where_it_is_installed(graph, tmp_path, monkeypatch):
+    made = []
+
+    class Interpreter(tf.lite.Interpreter):
+        def __init__(self, **options):
+            made.append(options)
+            super().__init__(**options)
+
+    path = str(tmp_path / 'model.tflite')
+    WRITER.convert(graph, path, 'none')
+    stand_in(monkeypatch, 'ai_edge_litert.interpreter', Interpreter=Interpreter)
+    monkeypatch.setattr(importlib.metadata, 'version', {'ai-edge-litert': '9.8.7'}.get)
+    model = tflite.TfliteModel(path, num_threads=1)
+    assert [sorted(options) for options in made] == [['model_content', 'num_threads']]
+    assert made[0]['num_threads'] == 1
+    np.testing.assert_allclose(model.run(PIXELS[0])['logits'], EXPECTED[:1], atol=1e-4)
+    assert model.about['run_with'] == 'ai-edge-litert 9.8.7'
+
+
+def test_tensorflow_runs_files_where_litert_is_not_installed(graph, tmp_path, monkeypatch):
+    path = str(tmp_path / 'model.tflite')
+    WRITER.convert(graph, path, 'none')
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, 'find_spec', lambda name: None if name == 'ai_edge_litert' else find(name)
+    )
+    assert WRITER.load(path).about['run_with'] == f'TensorFlow {tf.__version__}'
 
 
 def test_files_that_cannot_be_run(tmp_path):

@@ -28,6 +28,7 @@ def test_a_task_that_shows_nothing():
     assert shows.regions({}, {'logits': 1}) is None
     assert shows.submission_lines('stem', {}, {'logits': 1}) is None
     assert shows.merge_tiles([((0, 0, 2, 2), {})], (2, 2)) is None
+    assert shows.merges_whole_image()
     assert shows.worth_showing({'accuracy': 1.0}) == AS_CONFIGURED
     assert shows.metric_title('accuracy') == 'accuracy'
     assert (shows.class_names(), shows.augmentations()) == ((), ())

@@ -45,7 +45,7 @@ def test_classifiers_are_those_of_the_field():
     sizes = {
         name: registry.get_network(name).image_size
         for name in registry.network_names()
-        if name.startswith('efficientnet')
+        if name.startswith('efficientnet_')
     }
     names = [f'efficientnet_b{index}' for index in range(8)]
     assert sizes == dict(zip(names, [224, 240, 260, 300, 380, 456, 528, 600]))

@@ -17,8 +17,8 @@ def config_of(model="backbone { name: 'lenet' }", rest=''):
     [
         (
             'train_input_reader { num_additional_channels: 4 }',
-            'train_input_reader.num_additional_channels: not supported: images have three '
-            'channels.',
+            'train_input_reader.num_additional_channels: the network takes gray images; '
+            'expected 0.',
         ),
         (
             'eval_config { ignore_groundtruth: true }',

@@ -47,6 +47,8 @@ def test_a_file_answers_as_the_export_does(trained, tmp_path):
             assert found[name].dtype == value.dtype
             np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
     assert set(deployed.file.about['outputs']) == set(deployed.deployable.meanings)
+    # Programs that take one output take the first.
+    assert list(deployed.deployable.contents) == ['probabilities', 'logits']
 
 
 def test_a_network_that_was_trained_for_it_becomes_int8(tmp_path):

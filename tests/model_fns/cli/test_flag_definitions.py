@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import run_train_eval
-from estimator_lib.export import formats, serving
+from estimator_lib.export import formats, onnx_files, serving
 from model_fns.cli import flag_definitions
+from model_fns.detection import file_forms
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -27,6 +28,8 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert list(flag_definitions.FORMATS) == list(formats.WRITERS)
     writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
     assert set(flag_definitions.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
+    assert set(flag_definitions.SUPPRESSIONS) == set(file_forms.KINDS)
+    assert set(flag_definitions.BATCHES) == {onnx_files.DYNAMIC}
     assert set(flag_definitions.INPUT_TYPES) == set(serving.SERVING_INPUTS)
     modes = flag_definitions.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
@@ -71,6 +74,7 @@ MODES = (
 VALUES_AND_MODES = """
 alsologtostderr=true
 analyze=true                              __x______
+batch=dynamic                             ___x_____
 check_all=true                            _____x___
 checkpoint_dir=a                          x_x______
 checkpoint_path=a                         __xxx_x__
@@ -102,6 +106,7 @@ pipeline_config_path=a
 propose_anchors=true                      _____x___
 quantize=none                             ___x_____
 raw=true                                  ____x____
+repository=triton                         ___x_____
 representative_examples=7                 ___x_____
 run_once=true                             x_x______
 runner=a                                  ____x____
@@ -114,6 +119,7 @@ set=a=1
 show_augmented=9                          _____x___
 signature_name=a                          ___xx____
 step=3                                    ________x
+suppression=none                          ___x_____
 tile=64                                   ____x____
 top_k=1                                   ____x____
 until=9                                   ________x

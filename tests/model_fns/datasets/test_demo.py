@@ -116,6 +116,24 @@ def test_boxes_masks_and_segmentations_agree(scenes, decode_png):
         assert example['image/class/label'][0] == ids[main]
 
 
+def test_keypoints_are_extreme_points_of_the_masks(scenes, dataset, decode_png):
+    (names,) = {item.keypoints for item in label_map.LabelMap.read(dataset.label_map).items}
+    assert names == ((0, 'top'), (1, 'left'), (2, 'bottom'), (3, 'right'))
+    for example in scenes:
+        masks = example['image/object/mask']
+        assert list(example['image/object/keypoint/num']) == [4] * len(masks)
+        assert set(example['image/object/keypoint/visibility']) == {2}
+        points = np.stack([example[f'image/object/keypoint/{axis}'] for axis in 'yx'], -1) * 64
+        for (top, left, bottom, right), encoded in zip(points.reshape([-1, 4, 2]), masks):
+            rows, columns = np.nonzero(decode_png(encoded))
+            near_far = rows.min(), columns.min(), rows.max(), columns.max()
+            found = [top[0] - 0.5, left[1] - 0.5, bottom[0] - 0.5, right[1] - 0.5]
+            np.testing.assert_allclose(found, near_far, atol=1e-4)
+            # In the other direction each is on the mask's outermost row or column.
+            assert columns[rows == rows.min()].min() <= top[1] - 0.5 <= columns.max()
+            assert rows[columns == columns.max()].max() >= right[0] - 0.5 >= rows.min()
+
+
 def test_rotated_boxes_hold_the_masks(scenes, decode_png):
     for example in scenes:
         for i, encoded in enumerate(example['image/object/mask']):

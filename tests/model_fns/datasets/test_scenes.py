@@ -3,6 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from estimator_lib.config import load_pipeline_config
+from model_fns.cli import builtin_configs
 from model_fns.datasets import scenes, shapes, textures
 
 
@@ -91,3 +93,33 @@ def test_turns_are_limited():
     angles = [_scene(seed, most_turn=0.3).objects[0].placement.angle for seed in range(30)]
     assert 0.2 < np.abs(angles).max() <= 0.3
     assert np.min(angles) < 0 < np.max(angles)
+
+
+def test_extreme_points_by_hand():
+    mask = np.zeros([6, 8], bool)
+    mask[1, 3:6] = mask[2:4, 2:5] = mask[4, 4] = mask[3, 7] = True
+    points = scenes.SceneObject('star', None, mask).extreme_points
+    # Centers of pixels: the middle of three on top, of two on the left.
+    np.testing.assert_array_equal(points, [[1.5, 4.5], [3.0, 2.5], [4.5, 4.5], [3.5, 7.5]])
+
+
+@pytest.mark.parametrize(
+    ('step', 'move', 'moved_point'),
+    [
+        ('random_horizontal_flip', lambda mask: mask[:, ::-1], lambda y, x: (y, 32 - x)),
+        ('random_vertical_flip', lambda mask: mask[::-1], lambda y, x: (32 - y, x)),
+        ('random_rotation90', np.rot90, lambda y, x: (32 - x, y)),
+    ],
+)
+def test_the_keypoint_demo_exchanges_the_points_of_moved_shapes(step, move, moved_point):
+    config = load_pipeline_config(builtin_configs.resolve('builtin:demo_keypoint_rcnn'))
+    (option,) = (
+        getattr(option, step)
+        for option in config.train_config.data_augmentation_options
+        if option.HasField(step)
+    )
+    permutation = next(iter(value for _, value in option.ListFields()))
+    mask = np.random.default_rng(0).random((32, 32)) < 0.05
+    points = scenes.SceneObject('star', None, mask).extreme_points
+    expected = scenes.SceneObject('star', None, move(mask)).extreme_points
+    np.testing.assert_allclose([moved_point(*points[number]) for number in permutation], expected)

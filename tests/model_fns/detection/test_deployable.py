@@ -13,6 +13,7 @@ from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+from tests.model_fns.detection.architectures.center_net import test_build
 
 DETECTIONS = (
     fields.DETECTION_BOXES,
@@ -62,6 +63,11 @@ def deployed(trained, tmp_path_factory):
 def test_a_file_answers_as_the_export_does(trained, deployed):
     served = tiny_deployed.Served(trained[0], trained[2])
     assert set(deployed.file.about['outputs']) == set(deployed.deployable.meanings)
+    # The order of the outputs of TFLite_Detection_PostProcess, by which other programs go.
+    assert [one.value for one in deployed.deployable.contents.values()] == [
+        'location', 'category', 'score', 'number of detections'
+    ]  # fmt: skip
+    assert list(deployed.deployable.contents) == list(deployed.deployable.meanings)
     for image in tiny_deployed.images(3, 50, 64):
         expected, found = served(image), deployed(image)
         assert expected[fields.NUM_DETECTIONS] >= 2
@@ -187,6 +193,34 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
     np.testing.assert_allclose(found[0, 32:], np.broadcast_to([127.5, 191.25, 0.0], [32, 64, 3]))
 
 
+def center_net_of(resizer):
+    """The config of a tiny CenterNet without suppression."""
+    config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text')
+    config.model.center_net.ClearField('post_processing')
+    config.model.center_net.ClearField('image_resizer')
+    text_format.Parse(resizer, config.model.center_net.image_resizer)
+    return config
+
+
+def test_a_center_net_without_suppression_answers_as_the_export_does(tmp_path):
+    config = center_net_of('fixed_shape_resizer { height: 64 width: 64 }')
+    (tmp_path / 'map.pbtxt').write_text(test_build.LABEL_MAP)
+    keypoints = test_build.TASK % ('a', 'blue', '') + test_build.TASK % ('b', 'green', '')
+    text_format.Merge(
+        f'keypoint_label_map_path: "{tmp_path}/map.pbtxt" {keypoints}', config.model.center_net
+    )
+    task = build_task(config)
+    checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt', lively=False)
+    served = tiny_deployed.Served(task, checkpoint)
+    deployed = tiny_deployed.Deployed(task, config, checkpoint, tmp_path)
+    assert set(deployed.deployable.contents) == set(DETECTIONS)
+    for image in tiny_deployed.images(2, 50, 64):
+        expected, found = served(image), deployed(image)
+        assert len(np.unique(found[fields.DETECTION_SCORES])) > 5
+        for name in (*DETECTIONS, fields.DETECTION_KEYPOINTS, fields.DETECTION_KEYPOINT_SCORES):
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-4, err_msg=name)
+
+
 @pytest.mark.parametrize(
     ('config', 'said'),
     [
@@ -212,11 +246,19 @@ def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
         (config_of(model=tiny_rotated.MODEL), 'model.ssd.box_type: ROTATED'),
         (
             config_lib.parse_pipeline_config(tiny_two_stage.MODEL.format(stages=2), 'text'),
-            'model.faster_rcnn: such a detector has no place in a file for small devices',
+            'model.faster_rcnn: such a detector has no place in a TFLite file',
         ),
         (
             config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text'),
-            'model.center_net: such a detector has no place in a file for small devices',
+            'model.center_net: such a detector has no place in a TFLite file, whose only '
+            'suppression by class is that of single-shot detectors; ',
+        ),
+        (
+            center_net_of(
+                'keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 64 '
+                'pad_to_max_dimension: true }'
+            ),
+            'model.center_net.image_resizer: a TFLite file takes images of one size, without ',
         ),
     ],
 )
@@ -228,47 +270,3 @@ def test_what_a_file_has_no_place_for_is_refused_by_name(config, said):
         assert not graph.get_operations()
     assert str(caught.value).startswith(said)
     assert '\n' not in str(caught.value)
-
-
-def found_of(*rows):
-    """Build outputs of a file with rows of (score, class, box)."""
-    return {
-        fields.DETECTION_SCORES: np.array([[row[0] for row in rows]]),
-        fields.DETECTION_CLASSES: np.array([[row[1] for row in rows]]),
-        fields.DETECTION_BOXES: np.array([[row[2] for row in rows]]),
-        fields.NUM_DETECTIONS: np.array([len(rows)]),
-    }
-
-
-def test_detections_agree_when_they_are_found_again():
-    deployable = build_task(config_of()).deployable(Ops.CORE, {})
-    box, moved, other = [0.0, 0.0, 0.5, 0.5], [0.0, 0.1, 0.5, 0.6], [0.5, 0.5, 1.0, 1.0]
-    expected = [found_of((0.9, 0, box), (0.8, 1, other), (0.2, 1, box))]
-    # Others in order, and one that does not count.
-    swapped = [found_of((0.88, 1, other), (0.85, 0, box), (0.1, 0, other))]
-    parts = deployable.agreement(expected, swapped, exact=False)
-    assert parts == {'detections from 0.3 on': 1.0, 'scores in order': 1.0}
-    # 0.4 of 0.6 wide: an IoU of 2/3.
-    near = [found_of((0.9, 0, moved), (0.8, 1, other), (0.2, 1, box))]
-    assert deployable.agreement(expected, near, exact=False)['detections from 0.3 on'] == 1.0
-    assert deployable.agreement(expected, near, exact=True)['detections from 0.3 on'] == 0.5
-    wrong = [found_of((0.9, 1, box), (0.4, 1, other), (0.2, 1, box))]
-    assert deployable.agreement(expected, wrong, exact=False) == {
-        'detections from 0.3 on': 0.5,
-        'scores in order': pytest.approx(2 / 3),
-    }
-    # Where all are as good, others may have taken the places of those that there was no room for.
-    alike, others = (
-        [found_of((0.5, 0, box), (0.48, 0, other))],
-        [found_of((0.5, 1, moved), (0.49, 1, box))],
-    )
-    parts = deployable.agreement(alike, others, exact=False)
-    assert parts['detections from 0.3 on'] == 1.0
-    others[0][fields.NUM_DETECTIONS] = np.array([0])
-    parts = deployable.agreement(alike, others, exact=False)
-    assert parts['detections from 0.3 on'] == 0.0
-    differences = deployable.largest_differences(expected, wrong)
-    assert differences == {'scores in order': pytest.approx(0.4)}
-    # Of a network that finds nothing yet, the scores alone.
-    nothing = [found_of((0.2, 0, box))]
-    assert deployable.agreement(nothing, nothing, exact=True) == {'scores in order': 1.0}

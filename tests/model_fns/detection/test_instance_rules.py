@@ -9,8 +9,8 @@ from tests import tiny_center_net, tiny_detection, tiny_two_stage
 READERS = 'train_input_reader { %s } eval_input_reader { %s } eval_input_reader { %s }'
 
 
-def parsed(settings, readers=READERS % ('', '', ''), stages=3):
-    text = tiny_two_stage.MODEL.format(stages=stages) + readers
+def parsed(settings, readers=READERS % ('', '', ''), stages=3, model=tiny_two_stage.MASKS):
+    text = model.format(stages=stages) + readers
     return config_lib.parse_pipeline_config(text, 'text', settings=settings)
 
 
@@ -52,6 +52,16 @@ def test_what_nothing_is_learned_from(settings, stages, expected):
     assert len(found) == len(expected)
     for warning, start in zip(found, expected):
         assert warning.startswith(f'train_input_reader.{start}')
+
+
+def test_a_third_stage_learns_what_it_predicts():
+    settings = [
+        'train_input_reader.num_keypoints=3',
+        'train_input_reader.load_instance_masks=true',
+    ]
+    config = parsed(settings, model=tiny_two_stage.KEYPOINTS)
+    (warning,) = instance_rules.find_warnings(config)
+    assert warning.startswith('train_input_reader.load_instance_masks is for pictures of the ')
 
 
 def test_a_center_net_learns_the_keypoints_that_it_estimates():

@@ -23,8 +23,8 @@ def build(text=''):
     [
         ('train_input_reader { load_track_id: true }', 'train_input_reader.load_track_id'),
         (
-            'eval_input_reader {} eval_input_reader { num_additional_channels: 1 }',
-            'eval_input_reader.1.num_additional_channels',
+            'eval_input_reader {} eval_input_reader { load_dense_pose: true }',
+            'eval_input_reader.1.load_dense_pose',
         ),
         ('model { ssd { mask_head_config {} } }', 'model.ssd.mask_head_config'),
     ],

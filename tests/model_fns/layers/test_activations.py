@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -35,6 +37,13 @@ def run(build, ranges=None):
 def test_hard_activations_by_hand(function, expected):
     values, _ = run(lambda: function(tf.constant(INPUTS)))
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_gelu_by_hand():
+    values, _ = run(lambda: layers.gelu(tf.constant(INPUTS)))
+    # The normal distribution's share below x is (1 + erf(x / sqrt(2))) / 2.
+    expected = [x * 0.5 * (1.0 + math.erf(x / math.sqrt(2.0))) for x in INPUTS]
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
 
 
 def activated(activation, **changes):

@@ -82,6 +82,11 @@ def test_divisible_channels_by_hand(channels, divisor, at_least, expected):
     assert layers.divisible_channels(channels, divisor, at_least) == expected
 
 
+def test_divisible_channels_that_may_lose_more():
+    assert layers.divisible_channels(19.2) == 24
+    assert layers.divisible_channels(19.2, least_share=0.0) == 16
+
+
 @settings(deadline=None)
 @given(channels=st.floats(1.0, 5000.0), divisor=st.integers(1, 32))
 def test_divisible_channels_loses_at_most_a_tenth(channels, divisor):

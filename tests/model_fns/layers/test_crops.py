@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.layers import crops
-from tests.model_fns import edge_cases
+from tests.model_fns import edge_cases, slow_alignment
 
 tf1 = tf.compat.v1
 
@@ -113,3 +113,75 @@ class TestGradient:
         none = np.zeros([0, 4], np.float32), np.zeros([0], np.int32)
         (found,) = self.gradient([1, 2, 3, 4], *none, np.zeros([0, 2, 2, 4], np.float32))
         np.testing.assert_array_equal(found, np.zeros([1, 2, 3, 4]))
+
+
+class TestRoiAlign:
+    STRIDE = 4
+    # In an image of 24 x 32 pixels: inside, the whole, beyond all sides, tiny, and without an area.
+    BOXES = np.float32(
+        [
+            [3.3, 5.1, 17.9, 30.2],
+            [0, 0, 24, 32],
+            [-9, -13, 40, 55],
+            [2, 3, 2.5, 3.25],
+            [12, 8, 12, 8],
+        ]
+    )
+    ROWS = np.int32([0, 1, 1, 0, 1])
+
+    def maps(self):
+        return np.random.RandomState(3).normal(size=[2, 6, 8, 3]).astype(np.float32)
+
+    @pytest.mark.parametrize(('size', 'ratio'), [(3, 2), (2, 1), (1, 1), (1, 3)])
+    def test_a_slow_computation(self, size, ratio):
+        maps = self.maps()
+        ours = crops.roi_align(
+            tf.constant(maps), tf.constant(self.BOXES), self.ROWS, size, self.STRIDE, ratio
+        )
+        expected = [
+            slow_alignment.align(maps[row].astype(np.float64), box, size, self.STRIDE, ratio)
+            for box, row in zip(self.BOXES, self.ROWS)
+        ]
+        np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+    def test_by_hand(self):
+        """The bins of a box whose borders are those of four pixels are these pixels."""
+        maps = np.arange(16, dtype=np.float32).reshape([1, 4, 4, 1])
+        box, rows = tf.constant([[8.0, 8.0, 24.0, 24.0]]), tf.constant([0])
+        ours = crops.roi_align(tf.constant(maps), box, rows, 2, 8, 1)
+        np.testing.assert_allclose(ours[0, ..., 0], [[5, 6], [9, 10]], atol=1e-5)
+
+    def test_each_pixel_gets_the_gradient_of_its_samples(self):
+        maps = self.maps()
+        of_bins = np.random.RandomState(4).normal(size=[5, 2, 2, 3]).astype(np.float32)
+        with tf.GradientTape() as tape:
+            images = tf.constant(maps)
+            tape.watch(images)
+            bins = crops.roi_align(images, tf.constant(self.BOXES), self.ROWS, 2, self.STRIDE)
+            total = tf.reduce_sum(bins * of_bins)
+        found = tape.gradient(total, images).numpy()
+        # The bins are linear in the pixels: what a pixel of 1 gives is its factor.
+        expected = np.zeros([2, 6, 8, 3])
+        for place in np.ndindex(6, 8):
+            one = np.zeros([6, 8, 1])
+            one[place] = 1.0
+            for box, row, gradient in zip(self.BOXES, self.ROWS, of_bins):
+                share = slow_alignment.align(one, box, 2, self.STRIDE, 2)
+                expected[(row, *place)] += (share * gradient).sum(axis=(0, 1))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+    def test_nothing_is_lost_where_boxes_overlap(self):
+        """Of 1024 boxes of the whole map, each pixel gets the same from each, on any thread."""
+        boxes = tf.constant(np.tile(np.float32([[0, 0, 8, 8]]), [1024, 1]))
+        rows = tf.zeros([1024], tf.int32)
+        images = tf.zeros([1, 2, 2, 256])
+        for _ in range(10):
+            with tf.GradientTape() as tape:
+                tape.watch(images)
+                total = tf.reduce_sum(crops.roi_align(images, boxes, rows, 2, 4, 2))
+            found = tape.gradient(total, images)
+            np.testing.assert_allclose(found, np.full([1, 2, 2, 256], 1024.0), rtol=1e-4)
+
+    def test_without_boxes(self):
+        none = tf.zeros([0, 4]), tf.zeros([0], tf.int32)
+        assert crops.roi_align(tf.zeros([1, 2, 3, 4]), *none, 7, 4).shape == (0, 7, 7, 4)

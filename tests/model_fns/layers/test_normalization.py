@@ -110,3 +110,47 @@ def test_statistics_stay_float32_in_low_precision(dtype):
     assert variables['BatchNorm/moving_variance'] == pytest.approx(
         [2.0 / 9.0 * 192 / 191], rel=1e-5
     )
+
+
+class TestLayerNorm:
+    EPSILON = 0.01
+
+    @pytest.mark.parametrize('shape', [(2, 3, 2, 4), (5, 4)], ids=str)
+    def test_values_and_gradients_are_those_of_the_definition(self, shape):
+        values, upstream = 3.0 * _random(*shape) + 1.0, _random(*shape, seed=1)
+        scale, offset = _random(4, seed=2), _random(4, seed=3)
+
+        def define(inputs, gamma, beta):
+            mean, variance = tf.nn.moments(inputs, [-1], keepdims=True)
+            return (inputs - mean) / tf.sqrt(variance + self.EPSILON) * gamma + beta
+
+        with tf.Graph().as_default(), tf1.Session() as session:
+            inputs = tf.constant(values)
+            outputs = layers.layer_norm(inputs, self.EPSILON, 'norm')
+            variables = tf1.trainable_variables()
+            assert [variable.op.name for variable in variables] == ['norm/gamma', 'norm/beta']
+            constants = [inputs, tf.constant(scale), tf.constant(offset)]
+            expected = define(*constants)
+            fetches = {
+                'outputs': (outputs, expected),
+                'gradients': (
+                    tf.gradients(outputs, [inputs, *variables], upstream),
+                    tf.gradients(expected, constants, upstream),
+                ),
+            }
+            for variable, value in zip(variables, (scale, offset)):
+                session.run(variable.assign(value))
+            fetched = session.run(fetches)
+        np.testing.assert_allclose(*fetched['outputs'], rtol=1e-4, atol=1e-5)
+        for actual, gradient in zip(*fetched['gradients']):
+            np.testing.assert_allclose(actual, gradient, rtol=1e-4, atol=1e-4)
+
+    def test_statistics_stay_float32_in_low_precision(self):
+        # In bfloat16 there is nothing between 256 and 258.
+        values = np.float32([[256.0, 258.0, 256.0, 258.0]])
+        outputs, _ = _evaluate(
+            lambda: layers.layer_norm(tf.constant(values, tf.bfloat16), self.EPSILON)
+        )
+        assert outputs.dtype == tf.bfloat16.as_numpy_dtype
+        expected = np.float32([[-1.0, 1.0, -1.0, 1.0]])
+        np.testing.assert_allclose(outputs.astype(np.float32), expected, atol=0.01)

@@ -72,6 +72,7 @@ def test_classes_are_int64(deployed):
     outputs = deployed.file.about['outputs']
     assert outputs['SemanticPredictions'] == {'dtype': 'int64', 'shape': [1, 33, 41]}
     assert outputs['SemanticProbabilities'] == {'dtype': 'float32', 'shape': [1, 33, 41, 4]}
+    assert list(deployed.deployable.contents) == ['SemanticProbabilities']
 
 
 def test_a_larger_image_is_seen_at_the_size_of_the_file(trained, deployed):

@@ -138,3 +138,27 @@ def test_targets_alone_stand_beside_the_image():
     picture = drawer.draw(features(), {}, {fields.SEMANTIC: LABELS})
     assert picture.shape[1] == 2 * 408 - 8
     np.testing.assert_array_equal(picture[:300, 408:], CAMVID.colored(LABELS))
+
+
+def test_more_instances_than_a_gray_png_holds():
+    ids = np.array([[0, 1, 65535], [70000, 300, 0]])
+    outputs = {fields.SEMANTIC_PREDICTIONS: np.ones([2, 3], int)}
+    image = {fields.IMAGE: np.zeros([2, 3, 3], np.uint8)}
+    for values, channels in ((np.minimum(ids, 65535), 1), (ids, 3)):
+        outputs[fields.INSTANCE_PREDICTIONS] = values
+        files = pictures.Drawer(CAMVID).id_pngs(image, outputs)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            dtype = tf.uint16 if channels == 1 else tf.uint8
+            decoded = session.run(tf.io.decode_png(files['_instances.png'], dtype=dtype))
+        assert decoded.shape[2] == channels
+        np.testing.assert_array_equal(decoded.astype(int) @ (256 ** np.arange(channels)), values)
+
+
+def test_large_images_are_drawn_smaller(monkeypatch):
+    monkeypatch.setattr(pictures, '_MOST_DRAWN', SIZE[0] * SIZE[1])
+    outputs = {fields.SEMANTIC_PREDICTIONS: np.kron(PREDICTED, np.ones([3, 3], int))}
+    image = np.full([900, 1200, 3], 33, np.uint8)
+    picture = pictures.Drawer(CAMVID).draw({fields.IMAGE: image}, outputs)
+    assert picture.shape[1] == 2 * 408 - 8
+    np.testing.assert_array_equal(picture[:300, :400], 33)
+    np.testing.assert_array_equal(picture[:300, 408:], CAMVID.colored(PREDICTED))

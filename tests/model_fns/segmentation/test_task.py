@@ -574,7 +574,8 @@ def test_coco_results_are_instances_or_else_classes():
     first, second = task.regions(features, outputs)
     assert (first.class_index, first.box) == (1, [0, 1, 2, 3])
     assert (second.class_index, second.box) == (2, [1, 0, 2, 1])
-    np.testing.assert_array_equal(first.mask, [[0, 1, 1], [0, 0, 1]])
+    np.testing.assert_array_equal(first.mask, [[1, 1], [0, 1]])
+    assert (first.origin, second.origin) == ((0, 1), (1, 0))
     assert len(task.regions(features, outputs, Shown(top_k=1))) == 1
 
 

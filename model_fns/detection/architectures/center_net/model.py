@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+import copy
+import dataclasses
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
-from model_fns.detection import detector, fields
+from model_fns.detection import detector, fields, file_forms, whole_deployable
 from model_fns.detection.architectures.center_net import (
     extractors,
     grid,
@@ -63,7 +66,7 @@ class CenterNetModel(detector.Detector):
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
         """Fill padding, then normalize images with their padding, as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
-        return self._extractor.preprocess(images)
+        return self.channels.normalize(images, self._extractor.preprocess)
 
     def predict(
         self,
@@ -131,6 +134,18 @@ class CenterNetModel(detector.Detector):
             fields.NUM_DETECTIONS: tf.reduce_sum(tf.cast(scores > 0.0, tf.float32), axis=1),
             **outputs,
         }
+
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Build the deployable form of the detector; without suppression, peaks are rows."""
+        model = copy.copy(self)
+        if self._post_processor is not None:
+            changes = whole_deployable.changed_rules(options)
+            model._post_processor = self._post_processor.with_rules(**changes)
+            return file_forms.build(model, ops, options, model._post_processor.rules)
+        if options.get('max_detections'):
+            most = options['max_detections']
+            model._objects = dataclasses.replace(self._objects, max_detections=most)
+        return file_forms.build(model, ops, options, None)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

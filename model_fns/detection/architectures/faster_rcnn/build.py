@@ -10,6 +10,7 @@ from model_fns.detection import detector, fields, generations
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
+    keypoint_heatmaps,
     model,
     position_sensitive,
     regions,
@@ -26,14 +27,14 @@ from model_fns.detection.boxes import (
     rotated_anchors,
     rotated_coder,
 )
-from model_fns.detection.boxes.family import BoxFamily, model_family
+from model_fns.detection.boxes.family import BoxFamily, ModelBoxes, model_family
 from model_fns.detection.config_rules import kinds
 from model_fns.detection.config_rules import two_stage as two_stage_checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing, suppression
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import hyperparams
-from protos import box_coding_pb2, faster_rcnn_pb2, hyperparams_pb2
+from protos import box_coding_pb2, box_predictors_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
 
@@ -175,7 +176,11 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
     family = model_family(_BOX_KINDS[config.box_type].family)
     crops = second_stage.Crops(
-        config.initial_crop_size, config.maxpool_kernel_size, config.maxpool_stride, family
+        config.initial_crop_size,
+        config.maxpool_kernel_size,
+        config.maxpool_stride,
+        family,
+        _alignment(config),
     )
     return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
@@ -189,10 +194,42 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
             change_frame=False,  # boxes are in pixels, and are normalized afterwards
         ),
         sampler=_proposal_sampler(config),
-        masks=_masks(config, where) if config.number_of_stages > 2 else None,
+        third=_third_stage(config, where, family) if config.number_of_stages > 2 else None,
         outputs=frozenset(name for field, name in _OUTPUTS.items() if getattr(config, field)),
         context=_context(config),
     )
+
+
+def _third_stage(config: _Config, where: str, family: ModelBoxes) -> stages.ThirdStage:
+    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+    return stages.ThirdStage(
+        _masks(config, where) if head.predict_instance_masks else None,
+        _keypoints(head, where) if head.predict_keypoints else None,
+        _instance_crops(config, family),
+    )
+
+
+def _instance_crops(config: _Config, family: ModelBoxes) -> Optional[second_stage.Crops]:
+    """Build the crops of the third stage, with a pyramid, whose features of boxes are one cell.
+
+    The heads of masks and keypoints have crops of their own, as in He et al. 2017, figure 4, right.
+    """
+    if not generations.has_pyramid(config.feature_extractor.type):
+        return None
+    return second_stage.Crops(
+        config.instance_crop_size, family=family, alignment=_alignment(config)
+    )
+
+
+def _alignment(config: _Config) -> Optional[second_stage.Alignment]:
+    if not config.HasField('roi_align'):
+        return None
+    extractor = config.feature_extractor
+    strides = [extractor.first_stage_features_stride]
+    if generations.has_pyramid(extractor.type):
+        levels = range(extractor.fpn.min_level, extractor.fpn.max_level + 1)
+        strides = [2**level for level in levels]
+    return second_stage.Alignment(strides, config.roi_align.samples_per_side)
 
 
 def _position_sensitive(
@@ -228,7 +265,7 @@ def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxH
     return build_head
 
 
-def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
+def _masks(config: _Config, where: str) -> third_stage.Masks:
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
     where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
 
@@ -248,9 +285,26 @@ def _masks(config: _Config, where: str) -> third_stage.ThirdStage:
         )
 
     weight = config.second_stage_mask_prediction_loss_weight
-    return third_stage.ThirdStage(
+    return third_stage.Masks(
         build_head, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
     )
+
+
+def _keypoints(
+    config: box_predictors_pb2.MaskRCNNBoxPredictor, where: str
+) -> keypoint_heatmaps.Keypoints:
+    head = config.keypoint_head
+    where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head'
+
+    def build_head(is_training: bool) -> keypoint_heatmaps.KeypointHead:
+        path = f'{where}.conv_hyperparams'
+        style = hyperparams.build_layer_style(head.conv_hyperparams, is_training, path)
+        return keypoint_heatmaps.KeypointHead(
+            style, head.num_keypoints, head.depth, head.num_conv_layers
+        )
+
+    loss = keypoint_heatmaps.KeypointLoss(head.loss_weight, where)
+    return keypoint_heatmaps.Keypoints(build_head, loss)
 
 
 def _context(config: _Config) -> Optional[context_attention.ContextAttention]:

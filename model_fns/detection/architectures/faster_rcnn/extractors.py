@@ -16,6 +16,7 @@ from model_fns.backbones import inception_resnet_v2, registry, resnet_v1
 from model_fns.detection import generations
 from model_fns.detection.architectures.faster_rcnn import pyramid
 from model_fns.detection.networks import hyperparams, object_paths
+from model_fns.detection.networks.feature_extractors import general
 from model_fns.detection.networks.feature_extractors.extractor import Pyramid, pad_to_multiple
 from protos import faster_rcnn_pb2
 
@@ -46,6 +47,7 @@ class Extractor:
         strides: supported strides of the first stage's features.
         second_stage: the part that runs on crops; None: that of the network.
         second_part: start of the scopes of that part in the whole network.
+        keeps_style: True: a configured style only replaces the regularizer of the network's.
         type_name: type in a config.
         pyramid: pyramid on the first stage, which replaces the second; None: there is none.
     """
@@ -58,6 +60,7 @@ class Extractor:
     strides: Tuple[int, ...] = (8, 16)
     second_stage: Optional[SecondStage] = None
     second_part: str = ''
+    keeps_style: bool = False
     type_name: str = ''
     pyramid: Optional[pyramid.FeaturePyramid] = None
 
@@ -213,12 +216,17 @@ class Extractor:
         self, is_training: bool, trains_batch_norm: bool, style: Optional[layers.LayerStyle]
     ) -> layers.LayerStyle:
         """Return the passed style or the published one, without regularization except for cells."""
-        if style is None:
+        if style is None or self.keeps_style:
+            configured = style
             published = self._network.detection_style or self._network.style
             options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
             style = published(is_training, options)
             if self.scales_batch_norm:
                 style = style.with_batch_norm(scale=True)
+            if configured is not None:
+                style = style.but(
+                    regularizer=configured.regularizer, compute_dtype=configured.compute_dtype
+                )
         return style if trains_batch_norm else style.frozen()
 
 
@@ -304,7 +312,7 @@ def _split_resnet(name: str) -> Extractor:
 
 
 def _below_pyramid(name: str) -> Extractor:
-    """Build a whole ResNet of the second generation with a pyramid."""
+    """Build a whole network with a pyramid; a ResNet V1 is that of the second generation."""
 
     def first(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> registry.EndPoints:
         return _end_points(name, images, style)
@@ -315,7 +323,7 @@ def _below_pyramid(name: str) -> Extractor:
 def _end_points(
     name: str, images: tf.Tensor, style: layers.LayerStyle, last: Optional[str] = None
 ) -> registry.EndPoints:
-    """Compute the end points of a ResNet of the second generation, up to the last named one."""
+    """Compute the end points of a network of the second generation, up to the last named one."""
     options = registry.Options(
         strides_first=True, sum_activation=style.activation, final_endpoint=last
     )
@@ -384,9 +392,16 @@ for _size in ('nas', 'pnas'):
     EXTRACTORS.add(
         f'faster_rcnn_{_size}', Extractor(_name, _cells(_name), of_cells=True, strides=(16,))
     )
+for _name in general.NETWORKS:
+    _type = generations.with_pyramid(f'faster_rcnn_{_name}')
+    _extractor = dataclasses.replace(_below_pyramid(_name), keeps_style=True, type_name=_type)
+    EXTRACTORS.add(_type, _extractor)
 # These are published without names; the names here are those of the classifiers.
 for _suffix in ('', '_075', '_050', '_025'):
     _name = f'mobilenet_v1{_suffix}'
-    EXTRACTORS.add(
-        f'faster_rcnn_{_name}', Extractor(_name, _network_until(_name, 'Conv2d_11_pointwise'))
-    )
+    _type = f'faster_rcnn_{_name}'
+    EXTRACTORS.add(_type, Extractor(_name, _network_until(_name, 'Conv2d_11_pointwise')))
+    # Not published either; what the pyramid adds is that of the published types with one.
+    _type = generations.with_pyramid(_type)
+    _extractor = dataclasses.replace(_below_pyramid(_name), type_name=_type)
+    EXTRACTORS.add(_type, _extractor)

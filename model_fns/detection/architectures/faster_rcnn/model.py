@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from typing import Collection, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
 from model_fns import layers
-from model_fns.detection import detector, fields
+from model_fns.detection import detector, fields, file_forms, whole_deployable
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     regions,
@@ -24,7 +26,6 @@ from model_fns.detection.networks import object_paths
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
 BOX_LOSSES = ('BoxClassifierLoss/localization_loss', 'BoxClassifierLoss/classification_loss')
-MASK_LOSS = 'BoxClassifierLoss/mask_loss'
 
 # Coder of axis-aligned boxes of both stages, as published.
 CODER = box_coders.FasterRcnnBoxCoder((10.0, 10.0, 5.0, 5.0))
@@ -63,10 +64,9 @@ class FasterRcnnModel(detector.Detector):
         self.resizer = resizer
         self.tells_classes = second is not None
         self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
-        if second is not None and second.masks is not None:
-            self.loss_names = (*self.loss_names, MASK_LOSS)
-            reframed = second.outputs & {fields.REFRAMED_MASKS}
-            self.outputs = frozenset([fields.DETECTION_MASKS, *reframed])
+        if second is not None and second.third is not None:
+            self.loss_names = (*self.loss_names, *second.third.loss_names)
+            self.outputs = second.third.outputs | (second.outputs & {fields.REFRAMED_MASKS})
         if second is not None and second.context is not None:
             self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
         self._backbone = backbone
@@ -80,7 +80,7 @@ class FasterRcnnModel(detector.Detector):
         """Fill padding, then normalize images with their padding, as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         images = self.resizer.to_network_channels(images)
-        return self._backbone.extractor.preprocess(images)
+        return self.channels.normalize(images, self._backbone.extractor.preprocess)
 
     def predict(
         self,
@@ -118,8 +118,10 @@ class FasterRcnnModel(detector.Detector):
             if not is_training and self._second.looks_again:
                 windows = _windows(images, true_shapes)
                 predictions.update(self._final_boxes(images, features, predictions, windows))
-            elif self._second.masks:
-                predictions.update(self._masks_of_proposals(images, predictions, groundtruth))
+            elif self._second.third is not None:
+                predictions.update(
+                    self._instances_of_proposals(images, features, predictions, groundtruth)
+                )
         return predictions
 
     def losses(
@@ -147,15 +149,10 @@ class FasterRcnnModel(detector.Detector):
                 groundtruth,
             )
             values.update(zip(BOX_LOSSES, box_losses))
-            if self._second.masks is not None:
-                boxes = predictions[fields.MASK_BOXES]
-                values[MASK_LOSS] = self._second.masks.loss(
-                    predictions[fields.MASK_LOGITS],
-                    predictions[fields.MASK_ROWS],
-                    boxes,
-                    self._second.losses.targets(boxes, groundtruth),
-                    groundtruth,
-                )
+            if self._second.third is not None:
+                boxes = predictions[fields.INSTANCE_BOXES]
+                assigned = self._second.losses.targets(boxes, groundtruth)
+                values.update(self._second.third.losses(predictions, assigned, groundtruth))
         return values
 
     def select_example(
@@ -188,6 +185,40 @@ class FasterRcnnModel(detector.Detector):
         shown = self.family.from_boxes(proposals, *_far_sides(windows))
         return {**detections, fields.SHOWN_PROPOSALS: shown}
 
+    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+        """Build the deployable form of the detector, whose suppressions have no loops."""
+        changes = whole_deployable.changed_rules(options)
+        model = copy.copy(self)
+        rules = dataclasses.replace(self._first.rules, portable=True)
+        if self._second is None:
+            rules = dataclasses.replace(rules, **changes)
+        else:
+            post_processor = self._second.post_processor.with_rules(**changes)
+            model._second = dataclasses.replace(
+                self._second,
+                post_processor=post_processor,
+                outputs=self._second.outputs & {fields.REFRAMED_MASKS},
+            )
+        model._first = dataclasses.replace(self._first, rules=rules)
+        if self._second is None:
+            return file_forms.build(model, ops, options, rules)
+        find = None if self._second.third is not None else model._candidates
+        return file_forms.build(model, ops, options, post_processor.rules, find)
+
+    def _candidates(
+        self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
+    ) -> file_forms.Candidates:
+        """Compute the boxes and scores that are suppressed; scores are 0 without a proposal."""
+        windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
+        proposals = predictions[fields.PROPOSAL_BOXES]
+        codes = predictions[fields.REFINED_BOX_ENCODINGS]
+        boxes = self._coder.decode(codes, proposals[:, :, tf.newaxis])
+        height, width = _far_sides(windows)
+        boxes = self.family.from_boxes(boxes, height[:, tf.newaxis], width[:, tf.newaxis])
+        scores = self._second.post_processor.class_scores(predictions[fields.CLASS_LOGITS])
+        valid = tf.sequence_mask(predictions[fields.NUM_PROPOSALS], proposals.shape[1])
+        return file_forms.Candidates(boxes, tf.where(valid[..., tf.newaxis], scores, 0.0))
+
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
@@ -216,9 +247,10 @@ class FasterRcnnModel(detector.Detector):
 
     def _enlarged_layer(self) -> Optional[int]:
         """Return the number of the mask convolution on enlarged features; None: there is none."""
-        if self._second is None or self._second.masks is None:
+        third = None if self._second is None else self._second.third
+        if third is None or third.masks is None:
             return None
-        head = self._second.masks.build_head(False)
+        head = third.masks.build_head(False)
         return head.num_layers - 1 if head.enlarges_late else None
 
     def foreign_checkpoint(self, names: Collection[str]) -> str:
@@ -330,10 +362,10 @@ class FasterRcnnModel(detector.Detector):
 
         The network does not run for these rows, as images may have fewer proposals than rows.
         """
-        _, count, size = proposals.boxes.shape
+        count = proposals.boxes.shape[1]
         marks = tf.sequence_mask(proposals.counts, count)
         rows = third_stage.true_rows(marks)
-        boxes = tf.gather(tf.reshape(proposals.boxes, [-1, size]), rows)
+        boxes = third_stage.take_rows(proposals.boxes, rows)
         crops = self._second.crops.crop_rows(features, boxes, rows // count, sides)
         box_features = self._backbone.box_features(crops, is_training=False)
         codes, logits = self._second.build_head(False).predict(box_features)
@@ -342,28 +374,31 @@ class FasterRcnnModel(detector.Detector):
             fields.CLASS_LOGITS: third_stage.spread(logits, rows, marks),
         }
 
-    def _masks_of_proposals(
+    def _instances_of_proposals(
         self,
         images: tf.Tensor,
+        features: Sequence[tf.Tensor],
         predictions: Dict[str, tf.Tensor],
         groundtruth: Optional[targets.Groundtruth],
     ) -> Dict[str, tf.Tensor]:
-        """Compute logits of the masks of proposals that hold an object.
+        """Compute logits of masks and keypoints of the proposals that hold an object.
 
-        All proposals have masks if batch norm uses their statistics.
+        All proposals have them if batch norm uses their statistics.
         """
-        head = self._second.masks.build_head(True)
+        third = self._second.third
         boxes = predictions[fields.PROPOSAL_BOXES]
         marks = tf.fill(tf.shape(boxes)[:2], True)
-        if groundtruth is not None and head.is_by_row:
+        if groundtruth is not None and third.is_by_row:
             absolute = self._to_pixels(groundtruth, images)
             marks = self._second.losses.targets(boxes, absolute).matches >= 0
         rows = third_stage.true_rows(marks)
-        return {
-            fields.MASK_BOXES: boxes,
-            fields.MASK_ROWS: rows,
-            fields.MASK_LOGITS: head.predict(tf.gather(predictions[fields.BOX_FEATURES], rows)),
-        }
+        if third.crops is None:
+            row_features = tf.gather(predictions[fields.BOX_FEATURES], rows)
+        else:
+            place = third_stage.take_rows(boxes, rows), rows // tf.shape(boxes)[1], _sides(images)
+            row_features = third.crops.crop_rows(features, *place)
+        logits = third.predict(row_features, is_training=True)
+        return {fields.INSTANCE_BOXES: boxes, fields.INSTANCE_ROWS: rows, **logits}
 
     def _final_boxes(
         self,
@@ -372,7 +407,10 @@ class FasterRcnnModel(detector.Detector):
         predictions: Dict[str, tf.Tensor],
         windows: tf.Tensor,
     ) -> Dict[str, tf.Tensor]:
-        """Compute detections with their masks and features; 0 for rows without a detection."""
+        """Compute detections with their masks, keypoints and features.
+
+        All are 0 for rows without a detection.
+        """
         second, detections = self._second, self._detections(predictions, windows)
         # Convert normalized boxes to pixels of the input.
         boxes = self.family.to_boxes(detections[fields.DETECTION_BOXES], *_far_sides(windows))
@@ -381,25 +419,28 @@ class FasterRcnnModel(detector.Detector):
             tf.range(tf.cast(count, tf.float32)) < detections[fields.NUM_DETECTIONS][:, tf.newaxis]
         )
         rows = third_stage.true_rows(marks)
-
-        def select_rows(values: tf.Tensor) -> tf.Tensor:
-            return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
-
-        crops = second.crops.crop_rows(features, select_rows(boxes), rows // count, _sides(images))
+        row_boxes = third_stage.take_rows(boxes, rows)
+        place = row_boxes, rows // count, _sides(images)
+        crops = second.crops.crop_rows(features, *place)
         box_features = self._backbone.box_features(crops, is_training=False)
         values = {fields.DETECTION_FEATURES: box_features, fields.CROPPED_FEATURES: crops}
         values = {name: value for name, value in values.items() if name in second.outputs}
-        masks = {}
-        if second.masks is not None:
-            logits = second.masks.build_head(False).predict(box_features)
-            classes = tf.cast(select_rows(detections[fields.DETECTION_CLASSES]), tf.int32)
-            values[fields.DETECTION_MASKS] = third_stage.probabilities(logits, classes)
-            masks = {fields.MASK_BOXES: boxes, fields.MASK_ROWS: rows, fields.MASK_LOGITS: logits}
+        instances: Dict[str, tf.Tensor] = {}
+        if second.third is not None:
+            row_features = box_features
+            if second.third.crops is not None:
+                row_features = second.third.crops.crop_rows(features, *place)
+            logits = second.third.predict(row_features, is_training=False)
+            instances = {fields.INSTANCE_BOXES: boxes, fields.INSTANCE_ROWS: rows, **logits}
+            classes = third_stage.take_rows(detections[fields.DETECTION_CLASSES], rows)
+            values.update(second.third.detect(logits, row_boxes, tf.cast(classes, tf.int32)))
         spread = {
             name: third_stage.spread(layers.to_float32(value), rows, marks)
             for name, value in values.items()
         }
-        return {**detections, **masks, **spread}
+        if fields.DETECTION_KEYPOINTS in spread:
+            spread[fields.DETECTION_KEYPOINTS] /= windows[:, tf.newaxis, tf.newaxis, 2:]
+        return {**detections, **instances, **spread}
 
     def _proposals_as_detections(
         self, predictions: Dict[str, tf.Tensor], windows: tf.Tensor
@@ -424,8 +465,13 @@ class FasterRcnnModel(detector.Detector):
         self, groundtruth: targets.Groundtruth, images: tf.Tensor
     ) -> targets.Groundtruth:
         """Convert groundtruth from normalized coordinates to pixels of the padded input."""
-        boxes = self.family.to_boxes(groundtruth.boxes, *_sides(images))
-        return dataclasses.replace(groundtruth, boxes=boxes)
+        sides = _sides(images)
+        keypoints = groundtruth.keypoints
+        return dataclasses.replace(
+            groundtruth,
+            boxes=self.family.to_boxes(groundtruth.boxes, *sides),
+            keypoints=None if keypoints is None else keypoints * tf.stack(sides),
+        )
 
 
 def _sides(images: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:

@@ -158,8 +158,8 @@ def assign_levels(areas: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def crop_by_level(
-    crop: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor],
-    maps: Sequence[tf.Tensor],
+    crop: Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor],
+    count: int,
     levels: tf.Tensor,
     boxes: tf.Tensor,
     images: tf.Tensor,
@@ -167,15 +167,15 @@ def crop_by_level(
     """Crop boxes from their levels, in the order of the boxes.
 
     Args:
-        crop: (map, boxes, images) -> crops.
-        maps: maps of the levels.
+        crop: (level, boxes, images) -> crops.
+        count: number of levels.
         levels: int32 [n], levels of the boxes.
         boxes: [n, K].
         images: int32 [n]: index in the batch of each box.
     """
     rows, crops = [], []
-    for level, features in enumerate(maps):
+    for level in range(count):
         selected = tf.cast(tf.where(tf.equal(levels, level))[:, 0], tf.int32)
         rows.append(selected)
-        crops.append(crop(features, tf.gather(boxes, selected), tf.gather(images, selected)))
+        crops.append(crop(level, tf.gather(boxes, selected), tf.gather(images, selected)))
     return tf.dynamic_stitch(rows, crops)

@@ -8,7 +8,7 @@ the padded input.
 from __future__ import annotations
 
 import dataclasses
-from typing import Sequence, Tuple
+from typing import Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,7 @@ from model_fns.detection.boxes import axis_aligned, box_coders, matchers, simila
 from model_fns.detection.boxes.family import Boxes, ModelBoxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses, mining
+from model_fns.layers import crops as box_crops
 
 tf1 = tf.compat.v1
 
@@ -29,20 +30,35 @@ MATCHED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
+class Alignment:
+    """Sampling of axis-aligned boxes by RoIAlign; see `crops.roi_align`.
+
+    Attributes:
+        strides: stride of each map of features.
+        ratio: rows and columns of samples of a bin.
+    """
+
+    strides: Sequence[int]
+    ratio: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
 class Crops:
     """Crops of the features of boxes to one size.
 
     Attributes:
-        size: number of rows and columns of samples of a box, including its borders.
+        size: number of rows and columns of samples of a box, including its borders, or of bins.
         pool_kernel: kernel size of max pooling of the samples.
         pool_stride: stride of max pooling.
         family: family of the boxes.
+        alignment: RoIAlign; None: a box is sampled from one border to the other.
     """
 
     size: int
     pool_kernel: int = 1
     pool_stride: int = 1
     family: ModelBoxes = axis_aligned
+    alignment: Optional[Alignment] = None
 
     def __call__(
         self,
@@ -78,14 +94,17 @@ class Crops:
             image_size: height and width of the padded input, float32.
         """
 
-        def crop(features: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
-            return self.family.crop(features, boxes, images, self.size, image_size)
+        def crop(level: int, boxes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+            if self.alignment is None:
+                return self.family.crop(maps[level], boxes, images, self.size, image_size)
+            stride, ratio = self.alignment.strides[level], self.alignment.ratio
+            return box_crops.roi_align(maps[level], boxes, images, self.size, stride, ratio)
 
         if len(maps) == 1:
-            crops = crop(maps[0], boxes, images)
+            crops = crop(0, boxes, images)
         else:
             levels = pyramid.assign_levels(self.family.area(boxes), len(maps))
-            crops = pyramid.crop_by_level(crop, maps, levels, boxes, images)
+            crops = pyramid.crop_by_level(crop, len(maps), levels, boxes, images)
         if (self.pool_kernel, self.pool_stride) == (1, 1):
             return crops
         return tf.nn.max_pool2d(crops, self.pool_kernel, self.pool_stride, 'VALID')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, FrozenSet, List, Optional, Union
+from typing import Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -12,16 +12,20 @@ from model_fns.detection import fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     extractors,
+    keypoint_heatmaps,
     position_sensitive,
     regions,
     sampling,
     second_stage,
     third_stage,
 )
-from model_fns.detection.boxes import anchors
+from model_fns.detection.boxes import anchors, targets
 from model_fns.detection.detections import post_processing, suppression
 
 tf1 = tf.compat.v1
+
+MASK_LOSS = 'BoxClassifierLoss/mask_loss'
+KEYPOINT_LOSS = 'BoxClassifierLoss/keypoint_loss'
 
 Head = Union[second_stage.BoxHead, position_sensitive.PositionSensitiveHead]
 
@@ -78,6 +82,106 @@ class FirstStage:
 
 
 @dataclasses.dataclass(frozen=True)
+class ThirdStage:
+    """Third stage, from boxes to their masks and keypoints; there is at least one of them.
+
+    Attributes:
+        masks: head and loss of masks; None: there are none.
+        keypoints: head and loss of keypoints; None: there are none.
+        crops: crops of the first stage's features for the heads; None: they have the features of
+            the second stage.
+    """
+
+    masks: Optional[third_stage.Masks] = None
+    keypoints: Optional[keypoint_heatmaps.Keypoints] = None
+    crops: Optional[second_stage.Crops] = None
+
+    @property
+    def loss_names(self) -> Tuple[str, ...]:
+        """Names of the values of `losses`."""
+        parts = ((MASK_LOSS, self.masks), (KEYPOINT_LOSS, self.keypoints))
+        return tuple(name for name, part in parts if part is not None)
+
+    @property
+    def outputs(self) -> FrozenSet[str]:
+        """Names of `fields` of its outputs."""
+        parts = (
+            (fields.DETECTION_MASKS, self.masks),
+            (fields.DETECTION_KEYPOINTS, self.keypoints),
+        )
+        return frozenset(name for name, part in parts if part is not None)
+
+    @property
+    def is_by_row(self) -> bool:
+        """True if in training the predictions of a row do not depend on the other rows."""
+        parts = [part for part in (self.masks, self.keypoints) if part is not None]
+        return all(third_stage.is_by_row(part.build_head(True).style) for part in parts)
+
+    def predict(self, features: tf.Tensor, is_training: bool) -> Dict[str, tf.Tensor]:
+        """Compute the logits of boxes, by the names of `fields`.
+
+        Args:
+            features: [R, height, width, channels].
+            is_training: True: batch norm uses the batch's statistics.
+        """
+        logits = {}
+        if self.masks is not None:
+            logits[fields.MASK_LOGITS] = self.masks.build_head(is_training).predict(features)
+        if self.keypoints is not None:
+            head = self.keypoints.build_head(is_training)
+            logits[fields.KEYPOINT_LOGITS] = head.predict(features)
+        return logits
+
+    def losses(
+        self,
+        predictions: Mapping[str, tf.Tensor],
+        assigned: targets.Targets,
+        groundtruth: targets.Groundtruth,
+    ) -> Dict[str, tf.Tensor]:
+        """Compute the weighted losses, scalars by the names of `loss_names`.
+
+        Args:
+            predictions: logits, their rows and their boxes.
+            assigned: the second stage's targets of the boxes.
+            groundtruth: groundtruth in pixels, with masks and keypoints.
+        """
+        rows, boxes = predictions[fields.INSTANCE_ROWS], predictions[fields.INSTANCE_BOXES]
+        values = {}
+        if self.masks is not None:
+            values[MASK_LOSS] = self.masks.loss(
+                predictions[fields.MASK_LOGITS], rows, boxes, assigned, groundtruth
+            )
+        if self.keypoints is not None:
+            values[KEYPOINT_LOSS] = self.keypoints.loss(
+                predictions[fields.KEYPOINT_LOGITS], rows, boxes, assigned, groundtruth
+            )
+        return values
+
+    def detect(
+        self, logits: Mapping[str, tf.Tensor], boxes: tf.Tensor, classes: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """Compute the masks and keypoints of detections, by the names of `fields`.
+
+        Args:
+            logits: see `predict`.
+            boxes: float32 [R, 4], in pixels.
+            classes: int32 [R], from 0.
+
+        Returns:
+            Values [R, ...]; keypoints in pixels.
+        """
+        values = {}
+        if self.masks is not None:
+            values[fields.DETECTION_MASKS] = third_stage.probabilities(
+                logits[fields.MASK_LOGITS], classes
+            )
+        if self.keypoints is not None:
+            found = keypoint_heatmaps.find(logits[fields.KEYPOINT_LOGITS], boxes)
+            values[fields.DETECTION_KEYPOINTS], values[fields.DETECTION_KEYPOINT_SCORES] = found
+        return values
+
+
+@dataclasses.dataclass(frozen=True)
 class SecondStage:
     """Second stage, from proposals to detections.
 
@@ -89,7 +193,7 @@ class SecondStage:
         post_processor: converts raw predictions to detections.
         sampler: sampler of the proposals in training; None: all are used.
         context: attention of proposals to features of other images; None: there is none.
-        masks: third stage, for masks of detections; None: there is none.
+        third: third stage, for masks and keypoints of detections; None: there is none.
         outputs: optional outputs, among `fields.DETECTION_FEATURES`, `fields.CROPPED_FEATURES`
             and, with masks, `fields.REFRAMED_MASKS`.
     """
@@ -100,7 +204,7 @@ class SecondStage:
     post_processor: post_processing.PostProcessor
     sampler: Optional[sampling.BalancedSampler] = None
     context: Optional[context_attention.ContextAttention] = None
-    masks: Optional[third_stage.ThirdStage] = None
+    third: Optional[ThirdStage] = None
     outputs: FrozenSet[str] = frozenset()
 
     @property
@@ -111,4 +215,4 @@ class SecondStage:
     @property
     def looks_again(self) -> bool:
         """True if inference computes features of detections, not only of proposals."""
-        return self.masks is not None or bool(self.outputs - {fields.REFRAMED_MASKS})
+        return self.third is not None or bool(self.outputs - {fields.REFRAMED_MASKS})

@@ -67,12 +67,6 @@ class MaskHead:
     enlarges_late: bool = False
     where: str = ''
 
-    @property
-    def is_by_row(self) -> bool:
-        """True if the masks of a row do not depend on the other rows."""
-        norm = self.style.batch_norm
-        return norm is None or not (self.style.is_training and norm.train)
-
     def predict(self, features: tf.Tensor) -> tf.Tensor:
         """Compute logits float32 [R, q, height, width].
 
@@ -201,8 +195,8 @@ class MaskLoss:
 
 
 @dataclasses.dataclass(frozen=True)
-class ThirdStage:
-    """Third stage, from the features of boxes to masks.
+class Masks:
+    """Head and loss of masks.
 
     Attributes:
         build_head: is_training -> head.
@@ -211,6 +205,12 @@ class ThirdStage:
 
     build_head: Callable[[bool], MaskHead]
     loss: MaskLoss
+
+
+def is_by_row(style: layers.LayerStyle) -> bool:
+    """Check whether the predictions of a row do not depend on the other rows."""
+    norm = style.batch_norm
+    return norm is None or not (style.is_training and norm.train)
 
 
 def true_rows(marks: tf.Tensor) -> tf.Tensor:
@@ -223,6 +223,16 @@ def true_rows(marks: tf.Tensor) -> tf.Tensor:
     """
     flat = tf.cast(tf.reshape(marks, [-1]), tf.int32)
     return tf.math.top_k(flat, tf.maximum(tf.reduce_sum(flat), 1)).indices
+
+
+def take_rows(values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Return the values [R, ...] of some rows.
+
+    Args:
+        values: [B, N, ...].
+        rows: int32 [R], from `true_rows`.
+    """
+    return tf.gather(tf.reshape(values, [-1, *values.shape[2:]]), rows)
 
 
 def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:

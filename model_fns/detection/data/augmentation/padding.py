@@ -232,6 +232,7 @@ def _are_whole_numbers(colors: Sequence[Color]) -> bool:
 def _drawn_color(image: tf.Tensor, colors: Sequence[Color], drawn: tf.Tensor) -> tf.Tensor:
     """Return the drawn color in the image's type."""
     if colors[0] is not None:
-        return tf.cast(cropping.chosen(colors, drawn), image.dtype)
+        color = tf.cast(cropping.chosen(colors, drawn), image.dtype)
+        return tf.pad(color, [[0, image.shape[-1] - _CHANNELS]])  # further channels: 0
     mean = tf.reduce_mean(frames.to_float(image), [0, 1])
     return tf.cast(tf.round(mean), image.dtype) if image.dtype.is_integer else mean

@@ -264,6 +264,7 @@ _FAMILIES = (
     'pnasnet',
     'resnet_v1',
     'efficientnet',
+    'general',
 )
 
 # Types that TensorFlow 2 has too, with the suffix `generations.SUFFIX`.

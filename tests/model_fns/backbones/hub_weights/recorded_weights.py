@@ -14,6 +14,7 @@ from model_fns.backbones.hub_weights import files
 from tests import initial_values
 from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones
+from tests.model_fns.backbones.hub_weights import drawn_weights
 
 tf1 = tf.compat.v1
 
@@ -81,6 +82,7 @@ def logits(
     network: str,
     images: np.ndarray,
     options: Optional[registry.Options] = None,
+    num_classes: int = 1000,
 ) -> Tuple[np.ndarray, Any]:
     """Return the logits of a network with the values of a reader, and the names without a value."""
     registry.get_network(network)
@@ -89,7 +91,7 @@ def logits(
         images.shape[1:3],
         is_training=False,
         batch=len(images),
-        num_classes=1000,
+        num_classes=num_classes,
         options=options,
     )
     variables = built.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
@@ -104,3 +106,27 @@ def logits(
         session.run([v.initializer for v in variables if v.op.name in held], feed)
         value = session.run(built.end_points[registry.LOGITS], {built.images: images})
     return value, [v.op.name for v in variables if v.op.name not in held]
+
+
+def check_drawn(
+    network: str,
+    tensors: Dict[str, np.ndarray],
+    size: Tuple[int, int],
+    expected: str,
+    options: Optional[registry.Options] = None,
+) -> None:
+    """Check the ten logits of each of the two images of `drawn_weights`.
+
+    Args:
+        network: its name.
+        tensors: of its file.
+        size: height and width of the images.
+        expected: the logits.
+        options: of the network.
+    """
+    reader = files.FamilyReader('a.safetensors', FakeFile(tensors))
+    images = drawn_weights.draw_images(*size)
+    actual, missing = logits(reader, network, images, options, num_classes=10)
+    assert not missing
+    for row, values in zip(actual, np.float32(expected.split()).reshape([2, 10])):
+        assert np.abs(row - values).max() <= 1e-4 * np.abs(values).max()

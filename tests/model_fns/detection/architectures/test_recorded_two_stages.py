@@ -7,6 +7,7 @@ from google.protobuf import text_format
 
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import model as two_stage
+from model_fns.detection.architectures.faster_rcnn import stages
 from model_fns.detection.boxes import targets
 from protos import pipeline_pb2
 from tests.conftest import shared_folder
@@ -118,7 +119,7 @@ def test_losses_are_as_recorded(case, ran):
         two_stage.REGION_LOSSES[1]: 'RPNobjectness_loss',
         two_stage.BOX_LOSSES[0]: 'BoxClassifierlocalization_loss',
         two_stage.BOX_LOSSES[1]: 'BoxClassifierclassification_loss',
-        two_stage.MASK_LOSS: 'BoxClassifiermask_loss',
+        stages.MASK_LOSS: 'BoxClassifiermask_loss',
     }
     expected = {
         name: float(case.arrays[f'train/loss__{one}'])

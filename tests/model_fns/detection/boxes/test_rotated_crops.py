@@ -28,8 +28,7 @@ def test_recorded():
     np.testing.assert_allclose(found[..., 0], case['crops'], atol=1e-5)
 
 
-def test_boxes_at_angle_zero_are_cropped_like_axis_aligned_boxes(monkeypatch):
-    monkeypatch.setattr(rotated_crops, '_BLOCK', 3)
+def test_boxes_at_angle_zero_are_cropped_like_axis_aligned_boxes():
     features = np.random.RandomState(1).rand(2, 6, 8, 3)
     boxes = rotated_cases.boxes(7) * [0.9, 1.2, 1, 1, 0]
     images = np.arange(7) % 2

@@ -20,13 +20,13 @@ def refused(text):
 def test_refused_fields_have_reasons():
     found = refused(
         'train_input_reader { load_track_id: true }'
-        'eval_input_reader { num_additional_channels: 1 }'
+        'eval_input_reader { load_dense_pose: true }'
         'model { ssd { mask_head_config {} feature_extractor { spaghettinet_arch_name: "a" } '
         '    loss { equalization_loss { weight: 1 exclude_prefixes: "a" } } } }'
     )
     assert set(found) == {
         'train_input_reader.load_track_id',
-        'eval_input_reader.0.num_additional_channels',
+        'eval_input_reader.0.load_dense_pose',
         'model.ssd.mask_head_config',
         'model.ssd.feature_extractor.spaghettinet_arch_name',
         'model.ssd.loss.equalization_loss.weight',

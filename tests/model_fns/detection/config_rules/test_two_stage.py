@@ -43,7 +43,7 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
 @pytest.mark.parametrize(
     ('setting', 'text'),
     [
-        ('number_of_stages=3', 'number_of_stages: 3; the third stage predicts masks: expected pre'),
+        ('number_of_stages=3', 'number_of_stages: 3; the third stage predicts masks or keypoint'),
         ('number_of_stages=4', 'number_of_stages: 4; expected at least 1 and at most 3.'),
         (
             'feature_extractor.first_stage_features_stride=12',
@@ -149,7 +149,7 @@ def of_masks(*settings):
     [
         ('mask_height=0', 'mask_height: 0; expected at least 1 and at most 1000.'),
         ('mask_prediction_conv_depth=-1', 'mask_prediction_conv_depth: -1; expected at least 0'),
-        ('predict_keypoints=true', 'predict_keypoints: not supported: the published program doe'),
+        ('predict_keypoints=true', 'keypoint_head: is missing; expected the number of keypoints '),
     ],
 )
 def test_problems_of_masks(setting, text):
@@ -210,7 +210,9 @@ def test_attention_needs_features_of_boxes():
     text = tiny_two_stage.MASKS.format(stages=3)
     setting = 'model.faster_rcnn.context_config={ context_feature_length: 5 }'
     config = config_lib.parse_pipeline_config(text, 'text', settings=[setting])
-    with pytest.raises(errors.ConfigError, match='number_of_stages: 3; masks do not attend to'):
+    with pytest.raises(
+        errors.ConfigError, match='number_of_stages: 3; masks and keypoints do not attend to'
+    ):
         model_fns.validate(config, mode=None)
 
 
@@ -278,6 +280,56 @@ def test_masks_that_no_stage_predicts():
     assert sorted(warnings) == sorted(expected)
 
 
+def of_keypoints(*settings):
+    text = tiny_two_stage.KEYPOINTS.format(stages=3)
+    return config_lib.parse_pipeline_config(text, 'text', settings=settings)
+
+
+def test_keypoints_are_read_where_they_are_learned():
+    config = of_keypoints()
+    assert model_fns.validate(config, mode=None) == []
+    config.train_input_reader.num_keypoints = 4
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(config, mode=None)
+    assert str(caught.value) == (
+        'train_input_reader.num_keypoints: 4; the model learns keypoints (number_of_stages: 3): '
+        f'expected 3, that of {named(HEAD)}.keypoint_head, and records with '
+        'image/object/keypoint.'
+    )
+
+
+@pytest.mark.parametrize(
+    ('setting', 'text'),
+    [
+        ('keypoint_head.num_keypoints=0', 'keypoint_head.num_keypoints: 0; expected at least 1'),
+        ('keypoint_head.loss_weight=-1', 'keypoint_head.loss_weight: -1; expected at least 0'),
+    ],
+)
+def test_problems_of_keypoints(setting, text):
+    with pytest.raises(errors.ConfigError) as caught:
+        model_fns.validate(of_keypoints(f'model.faster_rcnn.{HEAD}.{setting}'), mode=None)
+    assert str(caught.value).startswith(named(f'{HEAD}.{text}'))
+
+
+def test_what_masks_have_is_not_for_keypoints():
+    config = of_keypoints(f'model.faster_rcnn.{HEAD}.mask_height=14')
+    assert model_fns.validate(config, mode=None) == [
+        named(f'{HEAD}.mask_height has no effect without predict_instance_masks: true.')
+    ]
+    config = of_keypoints('model.faster_rcnn.output_reframed_masks=true')
+    with pytest.raises(errors.ConfigError, match='output_reframed_masks: true; the model predict'):
+        model_fns.validate(config, mode=None)
+
+
+def test_a_head_of_keypoints_that_is_not_asked_for():
+    config = of_keypoints(f'model.faster_rcnn.{HEAD}.predict_keypoints=false')
+    config.model.faster_rcnn.number_of_stages = 2
+    assert model_fns.validate(config, mode=None) == [
+        named(f'{HEAD}.keypoint_head has no effect without predict_keypoints.'),
+        named(f'{HEAD}.predict_keypoints has no effect without number_of_stages: 3.'),
+    ]
+
+
 def test_attention_is_not_for_boxes_that_are_cropped_anew():
     message = problem(
         'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
@@ -289,7 +341,9 @@ def test_attention_is_not_for_boxes_that_are_cropped_anew():
         )
         in message
     )
-    assert named('number_of_stages: 3; masks do not attend to other images: ') in message
+    assert (
+        named('number_of_stages: 3; masks and keypoints do not attend to other images: ') in message
+    )
     # The third is the head, which has no masks.
     assert '3 problems' in message
 
@@ -380,10 +434,30 @@ def test_what_a_pyramid_needs(setting, text):
     assert str(caught.value) == named(text)
 
 
-def test_a_pyramid_has_no_masks():
-    config = config_lib.parse_pipeline_config(tiny_two_stage.PYRAMID.format(stages=3), 'text')
-    with pytest.raises(errors.ConfigError, match='stages: 3; features of boxes of faster'):
-        model_fns.validate(config, mode=None)
+def test_masks_of_a_pyramid():
+    text = tiny_two_stage.PYRAMID_MASKS.format(stages=3)
+    config = config_lib.parse_pipeline_config(text, 'text')
+    assert model_fns.validate(config, mode=None) == []
+
+
+def test_crops_of_masks_are_those_of_classes_without_a_pyramid():
+    assert model_fns.validate(of_masks(named('instance_crop_size=7')), mode=None) == [
+        named(
+            'instance_crop_size has no effect: faster_rcnn_mobilenet_v1_025 has no feature '
+            'pyramid, and masks and keypoints have the features of classes, of initial_crop_size.'
+        )
+    ]
+
+
+def test_position_sensitive_bins_are_not_aligned():
+    assert problem(POSITION_SENSITIVE % '', 'roi_align={}') == named(
+        'roi_align: rfcn_box_predictor samples bins of its own: leave it out.'
+    )
+
+
+def test_rotated_boxes_are_not_aligned():
+    message = problem('box_type=ROTATED', 'roi_align={}')
+    assert named('roi_align: its bins are axis-aligned, and box_type is ROTATED: ') in message
 
 
 def test_levels_are_of_types_that_have_a_pyramid():

@@ -114,7 +114,10 @@ def test_regions_have_boxes_masks_and_corners():
     first, second = descriptions.regions(find(Shown(top_k=2), **{fields.DETECTION_MASKS: masks}))
     assert (first.class_index, first.box, first.rotated) == (1, [0, 0, 100, 200], None)
     assert (second.class_index, second.box, second.corners) == (6, [50, 50, 75, 100], None)
-    assert first.mask.all() and second.mask[51:74, 51:99].all() and not second.mask[80:].any()
+    assert first.mask.all() and (first.mask.shape, first.origin) == (SHAPE[:2], (0, 0))
+    assert second.mask.all() and second.mask.dtype == bool
+    # Pixels from 50 to 75 of 100, and from 50 to 100 of 200, see `masks.paste_masks`.
+    assert (second.mask.shape, second.origin) == ((25, 50), (50, 50))
     found = descriptions.find(rotated_outputs(), SHAPE, 0.0, AS_CONFIGURED)
     (region,) = descriptions.regions(found)
     assert (region.class_index, region.mask) == (1, None)

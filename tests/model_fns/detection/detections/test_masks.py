@@ -70,11 +70,18 @@ class TestPasteMasks:
         assert masks.paste_masks(*none, 3, 5).shape == [0, 3, 5]
 
 
-class TestBinaryMasks:
+def pasted(values, boxes, size):
+    """Put the windows of masks into the whole image: bool [n, height, width]."""
+    whole = np.zeros([len(values), *size], bool)
+    for mask, (top, left, window) in zip(whole, masks.binary_windows(values, boxes, size)):
+        mask[top : top + window.shape[0], left : left + window.shape[1]] = window
+    return whole
+
+
+class TestBinaryWindows:
     def test_recorded(self):
         case = oracles.case('mask_paste')
-        whole = masks.binary_masks(case['masks'], case['boxes'], np.array([8, 10]))
-        assert whole.dtype == bool
+        whole = pasted(case['masks'], case['boxes'], (8, 10))
         np.testing.assert_array_equal(whole, case['image_masks'] > 0.5)
 
     def test_a_window_is_as_large_as_its_box(self):
@@ -87,11 +94,41 @@ class TestBinaryMasks:
         boxes = np.array([[-0.5, -0.5, 0.5, 0.5], [0.5, 2.0, 0.7, 3.0], [0.3] * 4], np.float32)
         values = np.random.RandomState(0).uniform(size=[3, 5, 4]).astype(np.float32)
         expected = masks.paste_masks(values, boxes, 20, 30, threshold=0.5)
-        np.testing.assert_array_equal(masks.binary_masks(values, boxes, (20, 30)), expected)
+        np.testing.assert_array_equal(pasted(values, boxes, (20, 30)), expected)
 
     def test_no_masks(self):
         none = np.zeros([0, 3, 3], np.float32), np.zeros([0, 4], np.float32)
-        assert masks.binary_masks(*none, (4, 5)).shape == (0, 4, 5)
+        assert list(masks.binary_windows(*none, (4, 5))) == []
+
+
+class TestJoinMasks:
+    def test_parts_side_by_side(self):
+        """Of two parts that share a fifth, the mask is theirs at each pixel."""
+        random = np.random.RandomState(2)
+        shape = random.uniform(size=[11, 19])
+        boxes = np.array([[10.0, 20, 20, 30], [10, 28, 20, 38]])
+        joint = masks.join_masks([shape[:, :11], shape[:, 8:]], boxes, np.array([10.0, 20, 20, 38]))
+        np.testing.assert_allclose(joint, shape, atol=1e-4)
+
+    def test_cells_are_those_of_the_finest_part(self):
+        ones, halves = np.ones([3, 3], np.float32), np.full([5, 3], 0.5, np.float32)
+        boxes = np.array([[0.0, 0, 8, 8], [0, 4, 8, 24]])
+        joint = masks.join_masks([ones, halves], boxes, np.array([0.0, 0, 8, 24]))
+        # Cells of 2 rows and of 4 columns; the coarser part is interpolated.
+        np.testing.assert_allclose(joint, [[1, 1, 1, 0.5, 0.5, 0.5, 0.5]] * 5, atol=1e-6)
+
+    def test_a_mask_has_no_more_cells_than_pixels_or_the_limit(self):
+        small = np.ones([9, 9], np.float32)
+        boxes = np.array([[0.0, 0, 4, 4], [0, 3, 4, 5000]])
+        joint = masks.join_masks([small, small], boxes, np.array([0.0, 0, 4, 5000]))
+        assert joint.shape == (5, 512)
+
+    def test_masks_of_several_sizes_are_pasted(self):
+        values = masks.list_masks([np.ones([3, 3], np.float32), np.ones([7, 2], np.float32)])
+        boxes = np.array([[0.0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]])
+        whole = pasted(values, boxes, (11, 21))
+        assert whole[0, :6, :11].all() and whole[1, 5:, 10:].all()
+        assert whole.sum() == 2 * 6 * 11
 
 
 def test_images_of_several_sizes():

@@ -5,7 +5,7 @@ import pytest
 
 from estimator_lib.drawing.tiling import Tiling, Window
 from model_fns.detection import fields
-from model_fns.detection.detections import merging
+from model_fns.detection.detections import masks, merging
 from model_fns.structures import rotated_overlaps, rotated_rectangles
 
 SIZE = (400, 500)
@@ -212,6 +212,58 @@ def test_parts_of_an_object_that_no_tile_sees_are_joined(box):
     assert merged[fields.NUM_DETECTIONS] == 1
     np.testing.assert_allclose(merged[fields.DETECTION_BOXES][0] * [*SIZE, *SIZE], box, atol=1e-6)
     assert merged[fields.DETECTION_SCORES][0] > 0.6
+
+
+def test_a_joined_object_after_many_others_beside_the_whole_image():
+    """Detections are numbered by more than there are tiles."""
+    left, right, whole = Window(0, 0, 400, 300), Window(0, 200, 400, 300), Window(0, 0, *SIZE)
+    others = [[10.0 * row, 20, 10 * row + 8, 60] for row in range(5)]
+    parts, large = [[100.0, 20, 120, 300], [100.0, 200, 120, 400]], [99.0, 20, 121, 400]
+    tiles = [
+        (left, outputs_of(left, [*others, parts[0]], [0.8] * 6, [1] * 6, False)),
+        (right, outputs_of(right, [parts[1]], [0.8], [1], False)),
+        (whole, outputs_of(whole, [large], [0.7], [1], False)),
+    ]
+    found = merging.merge(tiles, SIZE)[fields.DETECTION_BOXES] * [*SIZE, *SIZE]
+    np.testing.assert_allclose(sorted(found.tolist()), [*others, large], atol=1e-6)
+
+
+def ellipse(box, rows, columns):
+    """Return whether points are in the ellipse of a box, as numbers: [rows, columns]."""
+    top, left, bottom, right = box
+    down = (rows - (top + bottom) / 2) / (bottom - top)
+    along = (columns - (left + right) / 2) / (right - left)
+    return (down[:, np.newaxis] ** 2 + along**2 < 0.25).astype(np.float32)
+
+
+def test_masks_of_parts_are_joined():
+    box, small = [30.0, 40, 390, 480], [20.0, 20, 44, 50]
+    tiles = []
+    for window, part in parts_of(box, Tiling(150, 50).windows(*SIZE)):
+        boxes = [] if part is None else [part]
+        if window[:2] == (0, 0):
+            boxes.append(small)
+        found = outputs_of(
+            window, np.reshape(boxes, [-1, 4]), [0.7] * len(boxes), [1] * len(boxes), False
+        )
+        # As a network: a small mask over each box, whose first and last cells are at its sides.
+        found[fields.DETECTION_MASKS] = np.zeros([len(boxes) + 2, 33, 33], np.float32)
+        for index, seen in enumerate(boxes):
+            sides = [np.linspace(seen[axis], seen[axis + 2], 33) for axis in range(2)]
+            of = box if seen is part else small
+            found[fields.DETECTION_MASKS][index] = ellipse(of, *sides)
+        tiles.append((window, found))
+    merged = merging.merge(tiles, SIZE)
+    assert merged[fields.NUM_DETECTIONS] == 2
+    pasted = masks.binary_windows(
+        merged[fields.DETECTION_MASKS], merged[fields.DETECTION_BOXES], SIZE
+    )
+    centers = [np.arange(side) * side / (side - 1) for side in SIZE]
+    for (top, left, window), shape in zip(pasted, (box, small)):
+        whole = np.zeros(SIZE, bool)
+        whole[top : top + window.shape[0], left : left + window.shape[1]] = window
+        expected = ellipse(shape, *centers) > 0
+        assert np.sum(whole & expected) > 0.97 * np.sum(whole | expected)
 
 
 @pytest.mark.parametrize(

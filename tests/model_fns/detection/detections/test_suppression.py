@@ -28,6 +28,9 @@ CASES = {
     'class agnostic, soft': dataclasses.replace(BASE, class_agnostic=True, soft_sigma=0.3),
     'two classes a box': dataclasses.replace(BASE, class_agnostic=True, max_classes_per_box=2),
     'on the CPU': dataclasses.replace(BASE, on_cpu=True),
+    'portable': dataclasses.replace(BASE, portable=True),
+    'portable, one a class': dataclasses.replace(BASE, portable=True, max_per_class=1, max_total=4),
+    'portable, class agnostic': dataclasses.replace(BASE, portable=True, class_agnostic=True),
 }
 
 

@@ -22,17 +22,23 @@ MOBILENETS = ('mobilenet_v2', 'mobilenet_v3_large_seg', 'mobilenet_v3_small_seg'
 SEARCHED = ('nas_hnasnet', 'nas_pnasnet')
 XCEPTIONS = ('xception_41', 'xception_65', 'xception_71')
 
+RESNETS_V1_5 = tuple(f'resnet_v1_5_{size}' for size in (101, 152, 18, 34, 50))
 RESNETS_V2 = tuple(f'resnet_v2_{size}' for size in (101, 152, 200, 50))
 EFFICIENTNETS = tuple(f'efficientnet_b{size}' for size in range(8))
+CONVNEXTS = tuple(f'convnext_{size}' for size in ('base', 'small', 'tiny'))
+EFFICIENTNETS_V2 = tuple(f'efficientnetv2_{size}' for size in ('b0', 'b1', 'b2', 'b3', 'm', 's'))
 
 # (channels of the features, of the decoder taps at output strides 4, 8 and 16).
 CHANNELS = {
+    'convnext_tiny': (768, 96, 192, 384),
     'efficientnet_b0': (320, 24, 40, 112),
+    'efficientnetv2_b0': (192, 32, 48, 112),
     'mobilenet_v2': (320, 144, 192, 576),
     'mobilenet_v3_large_seg': (480, 72, 120, 672),
     'mobilenet_v3_small_seg': (288, 16, 88, 144),
     'resnet_v1_18': (512, 64, 128, 256),
     'resnet_v1_50': (2048, 256, 512, 1024),
+    'resnet_v1_5_18': (512, 64, 128, 256),
     'resnet_v2_50': (2048, 256, 512, 1024),
     'xception_41': (2048, 256, 728, 1024),
     'xception_71': (2048, 256, 728, 1024),
@@ -50,10 +56,12 @@ def _build(name, options=None, is_training=False, shape=(2, 129, 129, 3), bounde
 
 def test_knows_the_networks_of_the_published_models():
     assert registry.network_names('segmentation') == (
+        *CONVNEXTS,
         *EFFICIENTNETS,
+        *EFFICIENTNETS_V2,
         *MOBILENETS,
         *SEARCHED,
-        *sorted(RESNETS),
+        *sorted((*RESNETS, *RESNETS_V1_5)),
         *RESNETS_V2,
         *XCEPTIONS,
     )

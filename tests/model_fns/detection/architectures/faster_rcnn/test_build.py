@@ -136,3 +136,17 @@ def test_anchors_that_all_reach_over_the_image():
 def test_a_two_stage_detector_is_not_quantized():
     with pytest.raises(errors.ConfigError, match='^graph_rewriter: two-stage detectors are not'):
         build.build_faster_rcnn(config_of().faster_rcnn, WHERE, layers.Quantization())
+
+
+def test_aligned_crops_have_the_strides_of_their_maps():
+    def strides(model):
+        settings = 'model.faster_rcnn.roi_align={ samples_per_side: 3 }'
+        text = model.format(stages=2)
+        config = config_lib.parse_pipeline_config(text, 'text', settings=[settings])
+        alignment = build._alignment(config.model.faster_rcnn)
+        assert alignment.ratio == 3
+        return list(alignment.strides)
+
+    assert strides(tiny_two_stage.MODEL) == [16]
+    assert strides(tiny_two_stage.PYRAMID) == [8, 16, 32, 64]
+    assert build._alignment(config_of().faster_rcnn) is None

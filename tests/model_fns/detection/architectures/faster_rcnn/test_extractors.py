@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from model_fns import layers
+from model_fns.backbones import registry
 from model_fns.detection.architectures.faster_rcnn import extractors
 from protos import faster_rcnn_pb2
 from tests import tiny_two_stage
@@ -123,6 +125,50 @@ def test_a_pyramid_has_maps_of_its_levels_and_layers_of_boxes():
     # 53 layers of the backbone with batch norm; 3 without on the way down; 2 smoothed, 1 on top.
     assert len(names - second) == 5 * 53 + 2 * 3 + 5 * 3
     assert updates == []  # batch_norm_trainable was not asked for
+
+
+def test_a_pyramid_of_mobilenet_has_level_2_too():
+    settings = (
+        'model.faster_rcnn.feature_extractor.type=faster_rcnn_mobilenet_v1_025_fpn_keras',
+        'model.faster_rcnn.feature_extractor.fpn.min_level=2',
+    )
+    text = tiny_two_stage.PYRAMID.format(stages=2)
+    config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
+    made = extractors.find(config.model.faster_rcnn.feature_extractor, 'here')
+    with tf.Graph().as_default():
+        maps = made.features(tf1.placeholder(tf.float32, [1, 96, 128, 3]), 16, False, False)
+        names = {variable.op.name for variable in tf1.global_variables()}
+    assert [list(one.shape) for one in maps] == [
+        [1, *size, 8] for size in ((24, 32), (12, 16), (6, 8), (3, 4), (2, 2))
+    ]
+    start = 'KerasFirstStageFeatureExtractor/MobilenetV1/'
+    assert all(name.startswith(start) for name in names)
+    assert f'{start}Conv2d_13_pointwise/weights' in names
+    assert f'{start}fpn/projection_4/weights' in names
+
+
+@pytest.mark.parametrize('name', ['resnet_v1_5_18', 'convnext_tiny'])
+def test_networks_of_today_have_a_pyramid_and_keep_their_style(name):
+    made = extractors.EXTRACTORS.get(f'faster_rcnn_{name}_fpn_keras')
+    configured = layers.LayerStyle(
+        batch_norm=layers.BatchNorm(epsilon=0.5), regularizer=layers.l2(0.25)
+    )
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 100, 130, 3])
+        # Padded to 128 x 160.
+        maps = made.features(images, 16, True, False, configured)
+        names = [variable.op.name for variable in tf1.global_variables()]
+        losses = len(graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES))
+        norms = [op for op in graph.get_operations() if op.type == 'FusedBatchNormV3']
+    assert [tuple(one.shape[1:3]) for one in maps] == [(16, 20), (8, 10), (4, 5), (2, 3), (1, 2)]
+    start = f'{made.scopes[0]}/{registry.get_network(name).scope}/'
+    assert all(each.startswith(start) for each in names)
+    weights = [each for each in names if each.endswith('/weights') and '/fpn/' not in each]
+    assert losses == len(weights)
+    backbone = [op for op in norms if '/fpn/' not in op.name]
+    assert len(backbone) == (20 if name == 'resnet_v1_5_18' else 0)
+    assert all(op.get_attr('epsilon') == pytest.approx(1e-5) for op in backbone)
+    assert not any(op.get_attr('is_training') for op in backbone)
 
 
 def test_mobilenet_has_separable_layers_in_its_second_stage():

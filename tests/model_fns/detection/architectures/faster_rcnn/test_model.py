@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from estimator_lib import config as config_lib
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import model as two_stage
-from model_fns.detection.architectures.faster_rcnn import regions
+from model_fns.detection.architectures.faster_rcnn import regions, stages
 from model_fns.detection.boxes import targets
 from model_fns.detection.detections import suppression
 from protos import model_pb2
@@ -216,8 +216,8 @@ class TestRecordedTraining:
         }
         names = {*two_stage.REGION_LOSSES, *two_stage.BOX_LOSSES}
         if case == MASKS:
-            expected[two_stage.MASK_LOSS] = arrays['train/loss__mask_loss']
-            names.add(two_stage.MASK_LOSS)
+            expected[stages.MASK_LOSS] = arrays['train/loss__mask_loss']
+            names.add(stages.MASK_LOSS)
         for name, value in expected.items():
             assert losses[name] == pytest.approx(value, rel=1e-4), name
         assert sum(losses.values()) == pytest.approx(arrays['train/total_loss'], rel=1e-4)
@@ -337,7 +337,7 @@ class TestBatches:
             predictions = made.predict(inputs, shapes, None, is_training=False)
             recorded_backbones.set_weights(session)
             found = session.run(predictions)
-        boxes = found[fields.MASK_BOXES]
+        boxes = found[fields.INSTANCE_BOXES]
         np.testing.assert_allclose(boxes, found[fields.DETECTION_BOXES] * [64, 96, 64, 96])
         assert 64 < boxes.max() <= 96
 
@@ -348,7 +348,7 @@ class TestBatches:
         assert masks.shape == (2, 6, 7, 9)
         for image, count in zip(masks, counts.astype(int)):
             assert image[:count].min() > 0 and not image[count:].any()
-        assert np.isfinite(losses[two_stage.MASK_LOSS])
+        assert np.isfinite(losses[stages.MASK_LOSS])
 
     def test_losses_are_means_over_images(self):
         images = np.random.RandomState(0).uniform(0, 255, [2, 64, 64, 3]).astype(np.float32)

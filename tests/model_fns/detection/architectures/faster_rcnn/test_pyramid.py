@@ -16,9 +16,12 @@ from model_fns.detection.architectures.faster_rcnn import (
     model,
     pyramid,
     second_stage,
+    stages,
+    third_stage,
 )
 from model_fns.detection.boxes import targets
 from tests import initial_values, tiny_two_stage
+from tests.model_fns import slow_alignment
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
 tf1 = tf.compat.v1
@@ -102,6 +105,24 @@ class TestCrops:
         assert crops.shape == expected.shape == (10, 2, 2, 3)
         np.testing.assert_allclose(crops, expected, rtol=1e-4, atol=1e-4)
 
+    def test_aligned_boxes_have_the_stride_of_their_level(self):
+        """Means of maps that hold their own positions in pixels are the centers of bins."""
+        strides = (32, 64, 128, 256)
+        maps = []
+        for index, stride in enumerate(strides):
+            sides = [np.arange(1024 // stride) for _ in range(2)]
+            places = (np.stack(np.meshgrid(*sides, indexing='ij'), -1) + 0.5) * stride
+            level = np.full([*places.shape[:2], 1], index)
+            maps.append(tf.constant(np.concatenate([places, level], -1)[np.newaxis], tf.float32))
+        # Sides of 60, 120, 300 and 600 pixels, away from the edges.
+        boxes = np.float32([[[300, 310, 300 + side, 310 + side] for side in (60, 120, 300, 600)]])
+        cropped = second_stage.Crops(2, alignment=second_stage.Alignment(strides))
+        ours = cropped(maps, tf.constant(boxes), (1024.0, 1024.0)).numpy()
+        near, far = boxes[0, :, :2], boxes[0, :, 2:]
+        np.testing.assert_allclose(ours[:, 0, 0, :2], near + (far - near) / 4, rtol=1e-4)
+        np.testing.assert_allclose(ours[:, 1, 1, :2], far - (far - near) / 4, rtol=1e-4)
+        np.testing.assert_allclose(ours[:, 0, 0, 2], [0, 1, 2, 3], atol=1e-4)
+
     def test_gradients_reach_the_levels_that_boxes_are_read_from(self):
         maps, boxes = self.inputs()
         maps = [tf.constant(one) for one in maps]
@@ -165,9 +186,9 @@ def toy(images, style, stride):
     }
 
 
-def config_of(*settings):
+def config_of(*settings, model=tiny_two_stage.PYRAMID, number=2):
     settings = [f'model.faster_rcnn.{one}' for one in settings]
-    text = tiny_two_stage.PYRAMID.format(stages=2)
+    text = model.format(stages=number)
     config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
     return config.model.faster_rcnn
 
@@ -183,7 +204,7 @@ def build_toy(config):
         return build.build_faster_rcnn(config, 'model.faster_rcnn')
 
 
-def predict(detector, is_training, batch=2):
+def predict(detector, is_training, batch=2, true_shapes=None):
     random = np.random.RandomState(0)
     images = tf.constant(random.uniform(-1, 1, [batch, 128, 128, 3]), tf.float32)
     groundtruth = targets.Groundtruth(
@@ -191,16 +212,19 @@ def predict(detector, is_training, batch=2):
         classes=tf.one_hot(batch * [[0, 1]], detector.num_classes),
         weights=tf.ones([batch, 2]),
         valid=tf.fill([batch, 2], True),
+        masks=tf.ones([batch, 2, 128, 128], tf.uint8),
+        # In the middle of the boxes.
+        keypoints=tf.constant(
+            batch * [3 * [[0.2, 0.18]], 3 * [[0.6, 0.6]]], shape=[batch, 2, 3, 2]
+        ),
     )
-    predictions = detector.predict(images, None, groundtruth if is_training else None, is_training)
+    groundtruth_of_step = groundtruth if is_training else None
+    predictions = detector.predict(images, true_shapes, groundtruth_of_step, is_training)
     return {**predictions, fields.PREPROCESSED: images}, groundtruth
 
 
-@pytest.fixture(scope='module')
-def trained():
+def step(detector):
     """Compute predictions, losses, and sums of gradients by variable, of a step."""
-    # Enough proposals that some hold an object.
-    detector = build_toy(config_of('first_stage_max_proposals=300', 'second_stage_batch_size=64'))
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.set_random_seed(1)
         predictions, groundtruth = predict(detector, is_training=True)
@@ -213,6 +237,15 @@ def trained():
         }
         session.run(tf1.global_variables_initializer())
         return session.run((predictions, losses, sums))
+
+
+# Enough proposals that some hold an object.
+MANY = 'first_stage_max_proposals=300', 'second_stage_batch_size=64'
+
+
+@pytest.fixture(scope='module')
+def trained():
+    return step(build_toy(config_of(*MANY)))
 
 
 def test_anchors_and_what_is_said_of_them_are_of_all_levels(trained):
@@ -261,3 +294,92 @@ def test_the_graph_depends_on_the_levels_alone(is_training):
         'first_stage_anchor_generator.multiscale_anchor_generator.max_level=5',
     )
     assert ops(is_training, levels) < count
+
+
+class TestMasks:
+    """Masks have crops of their own, as the features of boxes are one cell."""
+
+    def detector(self, *settings):
+        return build_toy(config_of(*settings, model=tiny_two_stage.PYRAMID_MASKS, number=3))
+
+    def test_a_step_learns_them(self):
+        predictions, losses, sums = step(self.detector(*MANY))
+        rows = predictions[fields.INSTANCE_ROWS]
+        assert 0 < len(rows) < 2 * 64
+        assert predictions[fields.MASK_LOGITS].shape == (len(rows), 2, 7, 9)
+        assert 0 < losses[stages.MASK_LOSS] < 2 * np.log(2)
+        layers_of_masks = {name for name in sums if name.startswith('SecondStageBoxPredictor/Conv')}
+        assert len(layers_of_masks) == 4 and all(sums[name] > 0 for name in layers_of_masks)
+
+    @pytest.mark.parametrize('aligned', [True, False])
+    def test_those_of_detections_are_predicted_from_crops_of_their_levels(self, aligned):
+        config = config_of(model=tiny_two_stage.PYRAMID_MASKS, number=3)
+        if not aligned:
+            config.ClearField('roi_align')
+        detector = build_toy(config)
+        seen = {}
+        predict_masks, compute_maps = third_stage.MaskHead.predict, stages.Backbone.features
+
+        def seen_by_head(head, features):
+            seen['crops'] = features
+            return predict_masks(head, features)
+
+        def seen_maps(backbone, *args):
+            seen['maps'] = compute_maps(backbone, *args)
+            return seen['maps']
+
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.set_random_seed(1)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(third_stage.MaskHead, 'predict', seen_by_head)
+                patch.setattr(stages.Backbone, 'features', seen_maps)
+                predictions, _ = predict(detector, is_training=False)
+            detections = detector.postprocess(predictions, None)
+            session.run(tf1.global_variables_initializer())
+            found, rows, seen = session.run((detections, predictions[fields.INSTANCE_ROWS], seen))
+        assert found[fields.DETECTION_MASKS].shape == (2, 6, 7, 9)
+        boxes = found[fields.DETECTION_BOXES].reshape([-1, 4])[rows] * 128
+        assert len(boxes) == found[fields.NUM_DETECTIONS].sum() > 2
+        for box, row, crop in zip(boxes, rows, seen['crops']):
+            level = slow_level(*(box[2:] - box[:2]) / 128, (128, 128), 4)
+            features = seen['maps'][level][row // 6].astype(np.float64)
+            expected = (
+                slow_alignment.align(features, box, 6, 2 ** (3 + level), 2)
+                if aligned
+                else slow_crop(features, box, 6, (128, 128))
+            )
+            np.testing.assert_allclose(crop, expected, rtol=1e-3, atol=1e-3)
+
+
+class TestKeypoints:
+    def detector(self, *settings):
+        network = 'feature_extractor.type=faster_rcnn_resnet50_fpn_keras'
+        return build_toy(config_of(network, *settings, model=tiny_two_stage.INSTANCES, number=3))
+
+    def test_a_step_learns_them_beside_masks(self):
+        predictions, losses, sums = step(self.detector(*MANY))
+        rows = predictions[fields.INSTANCE_ROWS]
+        assert predictions[fields.KEYPOINT_LOGITS].shape == (len(rows), 3, 24, 24)
+        assert predictions[fields.MASK_LOGITS].shape == (len(rows), 2, 7, 9)
+        # Before anything is learned, it is the logarithm of the number of cells.
+        np.testing.assert_allclose(losses[stages.KEYPOINT_LOSS], np.log(24 * 24), rtol=0.1)
+        start = 'SecondStageBoxPredictor/KeypointPredictor/'
+        own = {name for name in sums if name.startswith(start)}
+        assert len(own) == 2 * 3 and all(sums[name] > 0 for name in own)
+
+    def test_those_of_padded_images_are_normalized_like_boxes(self):
+        detector = self.detector()
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.set_random_seed(1)
+            shapes = tf.constant([[128, 80, 3], [64, 128, 3]])
+            predictions, _ = predict(detector, is_training=False, true_shapes=shapes)
+            detections = detector.postprocess(predictions, shapes)
+            session.run(tf1.global_variables_initializer())
+            found = session.run(detections)
+        near, far = np.split(found[fields.DETECTION_BOXES][:, :, np.newaxis], 2, axis=-1)
+        points = found[fields.DETECTION_KEYPOINTS]
+        valid = np.arange(6) < found[fields.NUM_DETECTIONS][:, np.newaxis]
+        assert valid.any(axis=1).all() and points[valid].max() > 0.7
+        # The centers of cells are within the box by half of one.
+        margin = (far - near) / 48 - 1e-5
+        assert ((points >= near + margin) & (points <= far - margin))[valid].all()

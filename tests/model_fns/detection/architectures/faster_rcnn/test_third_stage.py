@@ -40,15 +40,6 @@ class TestMaskHead:
         ours = oracles.run(lambda: head.predict(tf.constant(case['features'])), case)
         np.testing.assert_allclose(ours, case['mask_predictions'][:, 0], rtol=1e-4, atol=1e-6)
 
-    def test_rows_depend_on_each_other_by_statistics_of_the_batch_alone(self):
-        def is_by_row(**style):
-            return third_stage.MaskHead(layers.LayerStyle(**style), 2).is_by_row
-
-        assert is_by_row(is_training=True)
-        assert not is_by_row(is_training=True, batch_norm=layers.BatchNorm())
-        assert is_by_row(is_training=True, batch_norm=layers.BatchNorm(train=False))
-        assert is_by_row(batch_norm=layers.BatchNorm())
-
     def test_sizes_that_repeated_cells_do_not_reach(self):
         head = third_stage.MaskHead(
             layers.LayerStyle(), 2, 8, 15, enlarges_late=True, where='model.head'
@@ -145,6 +136,15 @@ class TestMaskLoss:
 
 
 class TestRows:
+    def test_rows_depend_on_each_other_by_statistics_of_the_batch_alone(self):
+        def is_by_row(**style):
+            return third_stage.is_by_row(layers.LayerStyle(**style))
+
+        assert is_by_row(is_training=True)
+        assert not is_by_row(is_training=True, batch_norm=layers.BatchNorm())
+        assert is_by_row(is_training=True, batch_norm=layers.BatchNorm(train=False))
+        assert is_by_row(batch_norm=layers.BatchNorm())
+
     def test_marked_ones_come_back(self):
         marks = tf.constant([[True, False, True], [False, False, True]])
         rows = third_stage.true_rows(marks)

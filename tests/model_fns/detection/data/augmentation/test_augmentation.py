@@ -311,3 +311,74 @@ def test_published_configs_build(shared):
         augmentation.build_augmentation(options)
         built += len(options)
     assert built > 50
+
+
+# Further channels.
+
+OF_COLORS = {
+    'adjust_gamma',
+    'normalize_image',
+    'random_adjust_brightness',
+    'random_adjust_contrast',
+    'random_adjust_hue',
+    'random_adjust_saturation',
+    'random_distort_color',
+    'random_jpeg_quality',
+    'random_pixel_value_scale',
+    'random_rgb_to_gray',
+    'rgb_to_gray',
+    'subtract_channel_mean',
+}
+OF_BOTH = {'autoaugment_image', 'rand_augment'}
+# Each channel gets its own noise.
+NOISE = {'random_erasing', 'random_patch_gaussian'}
+
+
+def run_wide(kind, example, seed=(3, 4)):
+    """Apply a step to an image of five channels, the last two of which are the first two."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        inputs = {name: tf.constant(value) for name, value in example.items()}
+        image = inputs[fields.IMAGE]
+        wide = tf.concat([image, image[..., :2]], -1)
+        inputs[fields.IMAGE] = tf1.placeholder_with_default(wide, [None, None, 5])
+        augment = build(f'{kind} {{ {NEEDED.get(kind, "")} }}')
+        return session.run(augment(inputs, tf.constant(seed, tf.int64)))[fields.IMAGE]
+
+
+@pytest.mark.parametrize('kind', [kind for kind in KINDS if kind not in OF_BOTH])
+def test_further_channels_are_moved_and_not_colored(kind):
+    example = painted(20, 24, [[2, 3, 12, 15], [6, 8, 18, 20]])
+    if 'keypoint' not in NEEDED.get(kind, ''):
+        example = plain(example)
+    random = np.random.RandomState(0)
+    example[fields.IMAGE] = random.randint(0, 200, [20, 24, 3]).astype(np.uint8)
+    image = run_wide(kind, example)
+    assert image.shape[2] == 5
+    if kind in OF_COLORS:
+        np.testing.assert_array_equal(image[..., 3:], example[fields.IMAGE][..., :2])
+    elif kind not in NOISE:
+        np.testing.assert_array_equal(image[..., 3:], image[..., :2])
+    if kind not in NOISE:
+        colors = run(f'{kind} {{ {NEEDED.get(kind, "")} }}', example, (3, 4))[fields.IMAGE]
+        np.testing.assert_allclose(image[..., :3], colors, atol=1e-3)
+
+
+@pytest.mark.parametrize('kind', sorted(OF_BOTH))
+def test_steps_that_mix_colors_and_moves_are_refused(kind):
+    example = plain(painted(20, 24, [[2, 3, 12, 15]]))
+    expected = f'{kind}: it changes colors and moves pixels, of three channels; the images have 5'
+    with pytest.raises(errors.ConfigError, match=expected):
+        run_wide(kind, example)
+
+
+def test_a_color_of_padding_is_followed_by_zeros():
+    example = plain(painted(4, 5, [[0, 0, 2, 2]]))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        inputs = {name: tf.constant(value) for name, value in example.items()}
+        wide = tf.concat([inputs[fields.IMAGE]] * 2, -1)
+        inputs[fields.IMAGE] = tf1.placeholder_with_default(wide, [None, None, 6])
+        step = 'max_height_padding: 9 max_width_padding: 9 pad_color: [1, 2, 3]'
+        step = f'random_absolute_pad_image {{ {step} }}'
+        image = session.run(build(step)(inputs, tf.constant([1, 2], tf.int64))[fields.IMAGE])
+    border = (image[..., :3] == [1, 2, 3]).all(axis=-1)
+    assert border.sum() == image.shape[0] * image.shape[1] - 20 and not image[border][:, 3:].any()

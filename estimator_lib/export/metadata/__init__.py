@@ -1,0 +1,1 @@
+"""Metadata in and beside exported files, for programs that know nothing of this project."""

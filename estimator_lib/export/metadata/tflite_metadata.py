@@ -1,0 +1,145 @@
+"""Metadata of TFLite files, by which MediaPipe Tasks and ML Kit know what a model takes and gives.
+
+The metadata is a flatbuffer of its own, in a buffer of the model. Its schema is public:
+`metadata_schema.fbs` of the project tflite-support, which MediaPipe continues. Files that belong to
+it, here the labels, follow the model as an uncompressed ZIP archive.
+
+Programs that read no metadata go by the order of the outputs. The converter sorts them in no useful
+way, so `add` sorts them too.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any, Dict, List, Mapping, Sequence
+
+import numpy as np
+
+from estimator_lib.export import artifacts
+from estimator_lib.export.deployable import Content, Deployable
+from estimator_lib.export.metadata import flatbuffer_tables
+from estimator_lib.export.metadata.flatbuffer_tables import Table
+
+NAME = 'TFLITE_METADATA'
+IDENTIFIER = b'M001'
+
+_PARSER = '1.0.0'  # the oldest parser that knows all of this
+_MEAN, _STD = 0.0, 1.0  # the file normalizes pixels itself
+_DARKEST, _BRIGHTEST = 0.0, 255.0
+
+# Values of the schema.
+_RGB, _GRAYSCALE = np.int8(1), np.int8(2)  # ColorSpaceType
+_FEATURE, _IMAGE, _BOX = np.uint8(1), np.uint8(2), np.uint8(3)  # kinds of ContentProperties
+_NORMALIZATION = np.uint8(1)  # kind of ProcessUnitOptions
+_BOUNDARIES = np.int8(1)  # BoundingBoxType
+_AXIS_LABELS, _VALUE_LABELS = np.int8(2), np.int8(3)  # AssociatedFileType
+# Columns of left, top, right and bottom in (ymin, xmin, ymax, xmax).
+_COLUMNS = np.array([1, 0, 3, 2], np.uint32)
+
+# Of the earliest time that ZIP has, so that equal models are equal files.
+_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def add(content: bytes, deployable: Deployable, title: str, names: Sequence[str]) -> bytes:
+    """Add metadata and labels to a TFLite file, and sort its outputs.
+
+    Args:
+        content: of a file with one signature, whose outputs have the names of
+            `Deployable.meanings`.
+        deployable: describes the input and the outputs.
+        title: of the model, for people.
+        names: of the classes; empty: the file gets no labels.
+
+    Returns:
+        The content of the new file. It computes the same.
+    """
+    # The generated schema of the converter that has written the file.
+    from tensorflow.lite.python import schema_py_generated as schema
+    from tensorflow.lite.tools import flatbuffer_utils
+
+    model = flatbuffer_utils.convert_bytearray_to_object(bytearray(content))
+    graph = model.subgraphs[0]
+    tensors = {each.name.decode(): each.tensorIndex for each in model.signatureDefs[0].outputs}
+    order = list(dict.fromkeys([*deployable.contents, *deployable.meanings]))
+    graph.outputs = np.array([tensors[name] for name in order], np.int32)
+    outputs = [
+        _describe_output(deployable, name, graph.tensors[tensors[name]].shape, names)
+        for name in order
+    ]
+    metadata = Table(
+        {
+            0: title,
+            3: [Table({2: [_describe_input(deployable.input_shape)], 3: outputs})],
+            7: _PARSER,
+        }
+    )
+    data = flatbuffer_tables.encode(metadata, IDENTIFIER)
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(data, np.uint8)
+    entry.name, entry.buffer = NAME, len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or ()), entry]
+    described = bytes(flatbuffer_utils.convert_object_to_bytearray(model))
+    return _append_labels(described, names) if names else described
+
+
+def _describe_input(shape: Sequence[int]) -> Table:
+    """Describe the image: its size, its colors and the range of its pixels."""
+    height, width, channels = shape
+    size = Table({0: np.uint32(width), 1: np.uint32(height)})
+    image = Table({0: _RGB if channels == 3 else _GRAYSCALE, 1: size})
+    normalization = Table({0: _floats(channels, _MEAN), 1: _floats(channels, _STD)})
+    stats = Table({0: _floats(channels, _BRIGHTEST), 1: _floats(channels, _DARKEST)})
+    return Table(
+        {
+            0: 'image',
+            1: 'pixels from 0 to 255',
+            3: Table({0: _IMAGE, 1: image}),
+            4: [Table({0: _NORMALIZATION, 1: normalization})],
+            5: stats,
+        }
+    )
+
+
+def _describe_output(
+    deployable: Deployable, name: str, shape: Sequence[int], names: Sequence[str]
+) -> Table:
+    """Describe an output of a shape."""
+    content = deployable.contents.get(name)
+    properties: Mapping[int, Any] = {0: _FEATURE, 1: Table({})}
+    if content is Content.BOXES:
+        # Fractions of the image, which is the default of the schema.
+        properties = {0: _BOX, 1: Table({0: _COLUMNS, 1: _BOUNDARIES})}
+    fields: Dict[int, Any] = {
+        0: content.value if content and content.value else name,
+        1: deployable.meanings[name],
+        3: Table(properties),
+    }
+    files = _label_files(content, shape, names)
+    return Table({**fields, 6: files} if files else fields)
+
+
+def _label_files(content: Any, shape: Sequence[int], names: Sequence[str]) -> List[Table]:
+    """Return the labels of an output: of its last axis, or of its values."""
+    if content is Content.CLASS_SCORES and shape[-1] == len(names):
+        kind = _AXIS_LABELS
+    elif content is Content.CLASS_NUMBERS and names:
+        kind = _VALUE_LABELS
+    else:
+        return []
+    return [Table({0: artifacts.LABELS_FILE, 1: 'names of the classes', 2: kind})]
+
+
+def _floats(count: int, value: float) -> np.ndarray:
+    return np.full([count], value, np.float32)
+
+
+def _append_labels(content: bytes, names: Sequence[str]) -> bytes:
+    """Append an archive with the labels, one in each line."""
+    file = io.BytesIO()
+    file.write(content)
+    with zipfile.ZipFile(file, 'a') as archive:
+        text = ''.join(f'{name}\n' for name in names)
+        archive.writestr(zipfile.ZipInfo(artifacts.LABELS_FILE, _TIME), text)
+    return file.getvalue()

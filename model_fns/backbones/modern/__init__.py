@@ -1,0 +1,1 @@
+"""Networks of the years since 2021."""

@@ -1,0 +1,166 @@
+"""Forms of a detector in files of core ops: with its suppression, or without it.
+
+Without it a file has boxes and scores, for a program or a plugin to suppress.
+
+`--suppression=efficient_nms` adds the node `EfficientNMS_TRT` of TensorRT's plugins. Its attributes
+and outputs: https://github.com/NVIDIA/TensorRT, `plugin/efficientNMSPlugin`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import agreement
+from estimator_lib.export.deployable import Ops, PluginNode
+from estimator_lib.task import Arrays, Features, Tensors
+from model_fns.detection import detector, fields, whole_deployable
+from model_fns.detection.detections import suppression
+
+STANDARD, NONE, EFFICIENT = 'standard', 'none', 'efficient_nms'
+KINDS = (STANDARD, NONE, EFFICIENT)
+
+_RAW_MEANINGS = {
+    fields.RAW_DETECTION_BOXES: (
+        '[batch, A, 1 or classes, values]: ymin, xmin, ymax, xmax (or y and x of four corners) '
+        'normalized to the image, which they may exceed'
+    ),
+    fields.RAW_DETECTION_SCORES: '[batch, A, classes], from 0 to 1, without background',
+}
+_MEANINGS = {
+    fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
+    fields.DETECTION_BOXES: 'ymin, xmin, ymax, xmax normalized to the image, which they may exceed',
+    fields.DETECTION_SCORES: 'from 0 to 1',
+    fields.DETECTION_CLASSES: 'counted from 0, as in labels.txt',
+}
+
+
+class Candidates(NamedTuple):
+    """Boxes before suppression.
+
+    Attributes:
+        boxes: float32 [B, A, q, K], normalized to the image; q is 1, or C for boxes by class.
+        scores: float32 [B, A, C].
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+
+
+# (predictions, true_shapes) -> candidates; see `detector.Detector.postprocess`.
+Find = Callable[[Tensors, Optional[tf.Tensor]], Candidates]
+
+
+class UnsuppressedDeployable(whole_deployable.WholeDeployable):
+    """Deployable form of a detector whose file ends before suppression.
+
+    Args:
+        model: the detector.
+        find: computes boxes and scores.
+        rules: what the plugin does; None: there is no plugin.
+    """
+
+    def __init__(self, model: detector.Detector, find: Find, rules: Optional[suppression.Rules]):
+        super().__init__(model)
+        self.meanings = _RAW_MEANINGS if rules is None else _MEANINGS
+        self.contents = {}
+        self._find = find
+        self._rules = rules
+
+    def select(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
+        """Compute boxes and scores."""
+        found = self._find(predictions, true_shapes)
+        return {
+            fields.RAW_DETECTION_BOXES: found.boxes,
+            fields.RAW_DETECTION_SCORES: found.scores,
+        }
+
+    def plugin_node(self) -> Optional[PluginNode]:
+        """Describe the node of TensorRT's plugin."""
+        rules = self._rules
+        if rules is None:
+            return None
+        rows = rules.max_total
+        return PluginNode(
+            op='EfficientNMS_TRT',
+            domain='TRT',
+            inputs=(fields.RAW_DETECTION_BOXES, fields.RAW_DETECTION_SCORES),
+            outputs={
+                fields.NUM_DETECTIONS: ('int32', (1,)),
+                fields.DETECTION_BOXES: ('float32', (rows, self._model.family.SIZE)),
+                fields.DETECTION_SCORES: ('float32', (rows,)),
+                fields.DETECTION_CLASSES: ('int32', (rows,)),
+            },
+            attributes={
+                'plugin_version': '1',
+                'background_class': -1,
+                'box_coding': 0,  # corners
+                'class_agnostic': int(rules.class_agnostic),
+                'iou_threshold': rules.iou_threshold,
+                'max_output_boxes': rows,
+                'score_activation': 0,
+                'score_threshold': rules.score_threshold,
+            },
+        )
+
+    def outputs(self, found: Tensors, features: Features) -> Tensors:
+        """Refuse to return detections."""
+        raise errors.UserError(
+            'a file without suppression has no detections; expected one of --suppression=standard.'
+        )
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """Compare boxes and scores, row by row."""
+        return agreement.compare(expected, found, exact)
+
+    def largest_differences(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """Compute the largest difference of each output."""
+        return agreement.largest_differences(expected, found)
+
+
+def build(
+    model: detector.Detector,
+    ops: Ops,
+    options: Mapping[str, Any],
+    rules: Optional[suppression.Rules],
+    find: Optional[Find] = None,
+) -> whole_deployable.WholeDeployable:
+    """Build the deployable form of a detector for a format.
+
+    Args:
+        model: the detector, whose rules are portable.
+        ops: ops of the format.
+        options: `max_detections`, `fast_nms` and `suppression`, one of `KINDS`.
+        rules: rules of its suppression; None: it suppresses nothing.
+        find: computes boxes and scores before suppression; None: further outputs depend on the
+            detections.
+
+    Raises:
+        errors.UserError: an option is unknown, or the format does not support a part of the model;
+            the message names the field.
+    """
+    whole_deployable.check(model, ops, options, rules)
+    kind = options.get('suppression', STANDARD)
+    if kind == STANDARD:
+        return whole_deployable.WholeDeployable(model)
+    if rules is None:
+        raise errors.UserError(
+            f'--suppression={kind}: {model.where} has no post_processing, and suppresses nothing; '
+            'leave it out.'
+        )
+    if find is None:
+        raise errors.UserError(
+            f'--suppression={kind}: masks, keypoints and proposals of {model.where} are those of '
+            f'its detections; expected {STANDARD}.'
+        )
+    if kind == EFFICIENT and model.family.IS_ROTATED:
+        raise errors.UserError(
+            f'--suppression={kind}: the plugin has no rotated boxes; expected {STANDARD} or {NONE}.'
+        )
+    return UnsuppressedDeployable(model, find, rules if kind == EFFICIENT else None)

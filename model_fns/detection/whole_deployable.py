@@ -1,0 +1,187 @@
+"""Detectors of any kind in files of core ops: the file computes all that a SavedModel does.
+
+A network with a second stage, or with keypoints, is not separable from its suppression. So the file
+has the detector's own post-processing, whose suppression is in one pass, and detections are
+normalized to the image. The image comes resized and without padding: what the network needs to know
+about padding follows from the size of the input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.export import deployable as interface
+from estimator_lib.export.deployable import Ops
+from estimator_lib.task import Arrays, Features, Tensors
+from model_fns.detection import deployable, detector, fields, file_agreement
+from model_fns.detection.detections import masks, post_processing, suppression
+from model_fns.structures import label_map as label_maps
+
+_MEANINGS = {
+    fields.DETECTION_BOXES: ('ymin, xmin, ymax, xmax normalized to the image, highest score first'),
+    fields.DETECTION_CORNERS: (
+        'y and x of the four corners normalized to the image, highest score first'
+    ),
+    fields.DETECTION_CLASSES: 'counted from 0, as in labels.txt',
+    fields.DETECTION_SCORES: 'from 0 to 1',
+    fields.NUM_DETECTIONS: 'number of rows of the others that are detections',
+    fields.DETECTION_MASKS: 'from 0 to 1, from border to border of the box',
+    fields.DETECTION_KEYPOINTS: 'y, x normalized to the image',
+    fields.DETECTION_KEYPOINT_SCORES: 'from 0 to 1',
+}
+_ALWAYS = (fields.DETECTION_CLASSES, fields.DETECTION_SCORES, fields.NUM_DETECTIONS)
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
+
+
+class WholeDeployable(interface.Deployable):
+    """Deployable form of a detector with its post-processing.
+
+    Args:
+        model: the detector, without loops.
+    """
+
+    def __init__(self, model: detector.Detector):
+        self._model = model
+        size = None if model.resizer.pads else model.resizer.static_size
+        # The network's graph makes colors gray.
+        self.input_shape = (*(size or (None, None)), model.channels.total)
+        boxes = fields.DETECTION_CORNERS if model.family.IS_ROTATED else fields.DETECTION_BOXES
+        further = model.outputs - {fields.REFRAMED_MASKS}
+        if fields.DETECTION_KEYPOINTS in further:
+            further |= {fields.DETECTION_KEYPOINT_SCORES}
+        self.meanings = {name: _MEANINGS[name] for name in (boxes, *_ALWAYS, *sorted(further))}
+        self.contents = {
+            name: content for name, content in deployable.CONTENTS.items() if name in self.meanings
+        }
+
+    def pixels(self, features: Features) -> tf.Tensor:
+        """Return the resized images."""
+        images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
+        return tf.clip_by_value(images, 0.0, 255.0)
+
+    def content_sizes(self, features: Features) -> Optional[tf.Tensor]:
+        """Return sizes without padding."""
+        return features[fields.TRUE_IMAGE_SHAPE][:, :2] if self._model.resizer.pads else None
+
+    def network(self, pixels: tf.Tensor) -> Tensors:
+        """Compute detections; classes are from 0."""
+        images, true_shapes = self._padded(pixels)
+        images = self._model.preprocess(images, true_shapes)
+        predictions = self._model.predict(images, true_shapes, None, False)
+        predictions = {**predictions, fields.PREPROCESSED: images}
+        return self.select(predictions, true_shapes)
+
+    def select(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
+        """Compute the outputs of the file.
+
+        Args:
+            predictions: outputs of the detector's `predict`.
+            true_shapes: int32 [B, 3]; None: there is no padding.
+        """
+        found = self._model.postprocess(predictions, true_shapes)
+        if self._model.family.IS_ROTATED:
+            found = {**found, fields.DETECTION_CORNERS: found[fields.DETECTION_BOXES]}
+        return {name: found[name] for name in self.meanings}
+
+    def outputs(self, found: Tensors, features: Features) -> Tensors:
+        """Convert the file's detections to those of the task, without raw predictions."""
+        classes = label_maps.to_id(found[fields.DETECTION_CLASSES])
+        outputs = {**found, fields.DETECTION_CLASSES: classes}
+        if self._model.family.IS_ROTATED:
+            outputs[fields.DETECTION_BOXES] = found[fields.DETECTION_CORNERS]
+            shapes = features[fields.ORIGINAL_SHAPE]
+            outputs = post_processing.add_corners(outputs, self._model.family, shapes)
+        if fields.SERVED_SHAPE in features:
+            outputs[fields.REFRAMED_MASKS] = masks.binary_batch(
+                found[fields.DETECTION_MASKS],
+                found[fields.DETECTION_BOXES],
+                features[fields.SERVED_SHAPE],
+            )
+        return outputs
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """Compare detections, see `file_agreement`."""
+        return file_agreement.compare(expected, found, exact)
+
+    def largest_differences(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """Compute the largest difference of sorted scores."""
+        return file_agreement.largest_differences(expected, found)
+
+    def _padded(self, pixels: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """Pad images as the resizer does; return them and int32 [B, 3], sizes without padding."""
+        batch, height, width, channels = tf.unstack(tf.shape(pixels))
+        padded = self._model.resizer.padded_size(height, width)
+        if not self._model.resizer.pads or padded is None:
+            return pixels, None
+        spare = [[0, 0], [0, padded[0] - height], [0, padded[1] - width], [0, 0]]
+        images = tf.pad(pixels, spare)
+        size = self._model.resizer.static_size or (None, None)
+        images.set_shape([pixels.shape[0], *size, pixels.shape[-1]])
+        return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
+
+
+def check(
+    model: detector.Detector,
+    ops: Ops,
+    options: Mapping[str, Any],
+    rules: Optional[suppression.Rules],
+) -> None:
+    """Check that a format has what a detector needs.
+
+    Raises:
+        errors.UserError: an option is unknown, or the format does not support a part of the model;
+            the message names the field.
+    """
+    unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
+    interface.refuse_options(unknown, 'detection does not know it')
+    if ops is Ops.TFLITE:
+        _check_tflite(model, rules)
+    if rules is None and options.get('fast_nms'):
+        interface.refuse_options({'fast_nms': True}, f'{model.where} has no post_processing')
+    if model.side_inputs:
+        raise errors.ConfigError(
+            f'{model.where}.context_config: a file takes an image, and no features of others; '
+            'expected a model without it, or --format=saved_model.'
+        )
+    if rules is not None and rules.soft_sigma > 0:
+        raise errors.ConfigError(
+            f'{model.where}: soft_nms_sigma: {rules.soft_sigma:g}: files for small devices have no '
+            'soft NMS; expected 0, or --format=saved_model.'
+        )
+
+
+def _check_tflite(model: detector.Detector, rules: Optional[suppression.Rules]) -> None:
+    """Refuse what TFLite has no op for, and images of several sizes."""
+    if rules is not None:
+        raise errors.ConfigError(
+            f'{model.where}: such a detector has no place in a TFLite file, whose only suppression '
+            'by class is that of single-shot detectors; expected a single-shot detector of '
+            'axis-aligned boxes (model.ssd), a CenterNet without post_processing, or '
+            '--format=onnx.'
+        )
+    if model.resizer.pads or model.resizer.static_size is None:
+        raise errors.ConfigError(
+            f'{model.where}.image_resizer: a TFLite file takes images of one size, without '
+            'padding; expected fixed_shape_resizer, or --format=onnx.'
+        )
+
+
+def changed_rules(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the changes of the rules of suppression by the options of an export.
+
+    Args:
+        options: `max_detections` (default: that of the config) and `fast_nms`.
+    """
+    changes: Dict[str, Any] = {'portable': True}
+    if options.get('max_detections'):
+        changes['max_total'] = options['max_detections']
+    if options.get('fast_nms'):
+        changes['class_agnostic'] = True
+    return changes

@@ -1,0 +1,79 @@
+"""Detections of two runs, compared."""
+
+import numpy as np
+import pytest
+
+from model_fns.detection import fields, file_agreement
+
+
+def found_of(*rows):
+    """Build outputs of a file with rows of (score, class, box)."""
+    return {
+        fields.DETECTION_SCORES: np.array([[row[0] for row in rows]]),
+        fields.DETECTION_CLASSES: np.array([[row[1] for row in rows]]),
+        fields.DETECTION_BOXES: np.array([[row[2] for row in rows]]),
+        fields.NUM_DETECTIONS: np.array([len(rows)]),
+    }
+
+
+def test_detections_agree_when_they_are_found_again():
+    box, moved, other = [0.0, 0.0, 0.5, 0.5], [0.0, 0.1, 0.5, 0.6], [0.5, 0.5, 1.0, 1.0]
+    expected = [found_of((0.9, 0, box), (0.8, 1, other), (0.2, 1, box))]
+    # Others in order, and one that does not count.
+    swapped = [found_of((0.88, 1, other), (0.85, 0, box), (0.1, 0, other))]
+    parts = file_agreement.compare(expected, swapped, exact=False)
+    assert parts == {'detections from 0.3 on': 1.0, 'scores in order': 1.0}
+    # 0.4 of 0.6 wide: an IoU of 2/3.
+    near = [found_of((0.9, 0, moved), (0.8, 1, other), (0.2, 1, box))]
+    assert file_agreement.compare(expected, near, exact=False)['detections from 0.3 on'] == 1.0
+    assert file_agreement.compare(expected, near, exact=True)['detections from 0.3 on'] == 0.5
+    wrong = [found_of((0.9, 1, box), (0.4, 1, other), (0.2, 1, box))]
+    assert file_agreement.compare(expected, wrong, exact=False) == {
+        'detections from 0.3 on': 0.5,
+        'scores in order': pytest.approx(2 / 3),
+    }
+    # Where all are as good, others may have taken the places of those that there was no room for.
+    alike, others = (
+        [found_of((0.5, 0, box), (0.48, 0, other))],
+        [found_of((0.5, 1, moved), (0.49, 1, box))],
+    )
+    parts = file_agreement.compare(alike, others, exact=False)
+    assert parts['detections from 0.3 on'] == 1.0
+    others[0][fields.NUM_DETECTIONS] = np.array([0])
+    parts = file_agreement.compare(alike, others, exact=False)
+    assert parts['detections from 0.3 on'] == 0.0
+    differences = file_agreement.largest_differences(expected, wrong)
+    assert differences == {'scores in order': pytest.approx(0.4)}
+    # Of a network that finds nothing yet, the scores alone.
+    nothing = [found_of((0.2, 0, box))]
+    assert file_agreement.compare(nothing, nothing, exact=True) == {'scores in order': 1.0}
+
+
+def test_rotated_boxes_agree_by_their_corners():
+    square = [0.0, 0.0, 0.0, 0.4, 0.4, 0.4, 0.4, 0.0]
+    turned = square[2:] + square[:2]
+    half = [0.0, 0.0, 0.0, 0.4, 0.2, 0.4, 0.2, 0.0]
+
+    def corners_of(box):
+        outputs = found_of((0.9, 0, box), (0.1, 0, box))
+        outputs[fields.DETECTION_CORNERS] = outputs.pop(fields.DETECTION_BOXES)
+        return [outputs]
+
+    for other, part in ((turned, 1.0), (half, 0.0)):
+        parts = file_agreement.compare(corners_of(square), corners_of(other), exact=True)
+        assert parts['detections from 0.3 on'] == part
+
+
+def test_masks_and_keypoints_of_the_same_detections_agree():
+    box, other = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
+    expected = found_of((0.9, 0, box), (0.899, 0, other), (0.1, 0, box))
+    expected[fields.DETECTION_MASKS] = np.array([[[[0.0, 0.2]], [[0.4, 0.6]], [[1.0, 1.0]]]])
+    expected[fields.DETECTION_KEYPOINTS] = np.array([[[[0.1, 0.1]], [[0.9, 0.9]], [[0.0, 0.0]]]])
+    swapped = {name: np.take(value, [1, 0, 2], 1) if value.ndim > 1 else value
+               for name, value in expected.items()}  # fmt: skip
+    parts = file_agreement.compare([expected], [swapped], exact=True)
+    assert parts[fields.DETECTION_MASKS] == parts[fields.DETECTION_KEYPOINTS] == 1.0
+    # One of four numbers of the masks that count; the third detection does not.
+    swapped[fields.DETECTION_MASKS] = np.array([[[[0.4, 0.6]], [[0.0, 0.5]], [[0.0, 0.0]]]])
+    parts = file_agreement.compare([expected], [swapped], exact=True)
+    assert parts[fields.DETECTION_MASKS] == 0.75
