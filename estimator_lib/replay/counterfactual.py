@@ -19,7 +19,7 @@ JSON_FILE = 'without.json'
 _MOST_LINES = 10
 
 
-def run_without(
+def continue_without(
     run: past_run.PastRun, step: int, names: Sequence[str], until: Optional[int] = None
 ) -> List[str]:
     """Train from the state before a step without some examples.

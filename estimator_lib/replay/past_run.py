@@ -124,7 +124,7 @@ class PastRun:
         _require_one_process(checkpoint)
         inputs.input_files(self.config.train_input_reader)  # an error names what is missing
         now = run_file.describe_data(self.config.train_input_reader)
-        entry = _entry_of(self.model_dir, step)
+        entry = _find_start(self.model_dir, step)
         if entry is None:
             log.warning(
                 '%s has no start of this run before step %d: whether the data is the same is not '
@@ -192,7 +192,7 @@ def _require_one_process(checkpoint: str) -> None:
         )
 
 
-def _entry_of(model_dir: str, step: int) -> Optional[Dict[str, Any]]:
+def _find_start(model_dir: str, step: int) -> Optional[Dict[str, Any]]:
     """Return the entry of `run.json` of the start that made a step; None if there is none."""
     entries: List[Dict[str, Any]] = [
         entry

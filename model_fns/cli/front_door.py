@@ -257,7 +257,7 @@ def _replay(options: RunOptions) -> None:
     if options.find_spike:
         lines = replay.replay_spikes(run)
     elif options.without:
-        lines = counterfactual.run_without(run, options.step, options.without, options.until)
+        lines = counterfactual.continue_without(run, options.step, options.without, options.until)
     else:
         lines = replay.replay(run, options.step)
     print('\n'.join(lines))

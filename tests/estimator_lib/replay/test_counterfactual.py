@@ -22,7 +22,7 @@ def losses_in(folder):
 
 
 def test_the_spike_is_gone_and_the_run_continues(run):
-    lines = counterfactual.run_without(run, STEP, [NAME], 20)
+    lines = counterfactual.continue_without(run, STEP, [NAME], 20)
     folder = lines[0].rpartition(': ')[2]
     losses = losses_in(folder)
     assert sorted(losses) == [17, 18, 19, 20]
@@ -40,7 +40,7 @@ def test_the_spike_is_gone_and_the_run_continues(run):
     assert {'pipeline.config', 'run.json'} <= set(os.listdir(folder))
 
     # A later end continues the same folder, beyond the next epoch's place of the record.
-    assert counterfactual.run_without(run, STEP, [NAME], 30)[0].endswith(folder)
+    assert counterfactual.continue_without(run, STEP, [NAME], 30)[0].endswith(folder)
     losses = losses_in(folder)
     found = [losses[step] for step in range(STEP, 31)]
     expected = [case.loss_of(*row) for row in rows[STEP - 1 :]]
@@ -49,7 +49,7 @@ def test_the_spike_is_gone_and_the_run_continues(run):
 
 
 def test_a_place_in_a_file_is_a_name_too(run):
-    lines = counterfactual.run_without(run, STEP, [f'points.tfrecord:{case.WRONG}'], STEP)
+    lines = counterfactual.continue_without(run, STEP, [f'points.tfrecord:{case.WRONG}'], STEP)
     assert losses_in(lines[0].rpartition(': ')[2])[STEP] < 20
 
 
@@ -64,4 +64,4 @@ def test_a_place_in_a_file_is_a_name_too(run):
 )
 def test_what_cannot_be_left_out(run, names, until, message):
     with pytest.raises(errors.UserError, match=message):
-        counterfactual.run_without(run, STEP, names, until)
+        counterfactual.continue_without(run, STEP, names, until)

@@ -158,15 +158,17 @@ class FasterRcnnModel(detector.Detector):
     def select_example(
         self, predictions: Dict[str, tf.Tensor], index: tf.Tensor
     ) -> Dict[str, tf.Tensor]:
-        """Select the predictions of one image; masks have a row for each box of all images."""
-        by_box = {fields.BOX_FEATURES, fields.MASK_ROWS, fields.MASK_LOGITS}
+        """Select the predictions of one image; those of instances have rows of all images."""
+        logits = {fields.MASK_LOGITS, fields.KEYPOINT_LOGITS} & predictions.keys()
+        by_box = {fields.BOX_FEATURES, fields.INSTANCE_ROWS, *logits}
         by_image = {name: value for name, value in predictions.items() if name not in by_box}
         selected = super().select_example(by_image, index)
-        if fields.MASK_ROWS in predictions:
-            rows, count = predictions[fields.MASK_ROWS], predictions[fields.MASK_BOXES].shape[1]
+        if fields.INSTANCE_ROWS in predictions:
+            rows = predictions[fields.INSTANCE_ROWS]
+            count = predictions[fields.INSTANCE_BOXES].shape[1]
             own = tf.equal(rows // count, index)
-            selected[fields.MASK_ROWS] = tf.boolean_mask(rows, own) - index * count
-            selected[fields.MASK_LOGITS] = tf.boolean_mask(predictions[fields.MASK_LOGITS], own)
+            selected[fields.INSTANCE_ROWS] = tf.boolean_mask(rows, own) - index * count
+            selected.update({name: tf.boolean_mask(predictions[name], own) for name in logits})
         return selected
 
     def postprocess(
