@@ -164,10 +164,9 @@ class FasterRcnnModel(detector.Detector):
         by_image = {name: value for name, value in predictions.items() if name not in by_box}
         selected = super().select_example(by_image, index)
         if fields.INSTANCE_ROWS in predictions:
-            rows = predictions[fields.INSTANCE_ROWS]
-            count = predictions[fields.INSTANCE_BOXES].shape[1]
-            own = tf.equal(rows // count, index)
-            selected[fields.INSTANCE_ROWS] = tf.boolean_mask(rows, own) - index * count
+            rows, boxes = predictions[fields.INSTANCE_ROWS], predictions[fields.INSTANCE_BOXES]
+            own = tf.equal(rows // boxes.shape[1], index)
+            selected[fields.INSTANCE_ROWS] = tf.boolean_mask(rows, own) - index * boxes.shape[1]
             selected.update({name: tf.boolean_mask(predictions[name], own) for name in logits})
         return selected
 
