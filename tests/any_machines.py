@@ -2,18 +2,24 @@
 
 As a program it is the front door, which also writes the source ids of each batch:
 
-    python -m tests.any_machines SEEN_FOLDER FLAG...
+    python tests/any_machines.py SEEN_FOLDER FLAG...
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence
+import types
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 from unittest import mock
+
+if __name__ == '__main__':
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import tensorflow as tf
@@ -25,8 +31,6 @@ from model_fns.classification.task import ClassificationTask
 from tests import tiny_data
 from tests.estimator_lib.distribution import curve_cases
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BATCH = 8
 # Numbers of records in files, of which an epoch is not a whole number of batches.
 FILES = (13, 8, 6)
 _SECONDS = 400.0  # the machine may be busy: a bound on what must not hang
@@ -51,7 +55,7 @@ class Shape(NamedTuple):
 
     name: str
     settings: Sequence[str] = ()
-    roles: Dict[str, int] = {}
+    roles: Mapping[str, int] = types.MappingProxyType({})
 
 
 _TWO_DEVICES = ('cluster.mode=MIRRORED', 'cluster.num_clones=2', 'cluster.clone_on_cpu=true')
@@ -88,36 +92,26 @@ def train(
     seen.mkdir()
     settings = [*shape.settings, f'random_seed={seed}', 'progress.every_n_steps=10']
     command = [
-        *(sys.executable, '-m', 'tests.any_machines', str(seen), f'--model_dir={model_dir}'),
+        *(sys.executable, __file__, str(seen), f'--model_dir={model_dir}'),
         f'--pipeline_config_path={folder}/pipeline.config',
         f'--mode={"train_and_evaluate" if "evaluator" in shape.roles else "train"}',
         f'--num_train_steps={steps}',
         '--set=export_config.final.enabled=false',
         *(f'--set=train_config.{one}' for one in settings),
     ]
-    lines: List[str] = []
-    counts = shape.roles or {'alone': 1}
-    addresses = {role: curve_cases.free_addresses(count) for role, count in counts.items()}
-    if not shape.roles:
-        _run_alone(command, lines)
+    if shape.roles:
+        _run_cluster(command, shape.roles)
     else:
-        _run_cluster(command, addresses, lines)
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=_SECONDS)
+        assert done.returncode == 0, done.stderr
     return _batches(seen)
 
 
-def _run_alone(command: Sequence[str], lines: List[str]) -> None:
-    import subprocess
-
-    done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=_SECONDS)
-    lines += done.stderr.splitlines()
-    assert done.returncode == 0, done.stderr
-
-
-def _run_cluster(
-    command: Sequence[str], addresses: Dict[str, List[str]], lines: List[str]
-) -> None:
+def _run_cluster(command: Sequence[str], roles: Mapping[str, int]) -> None:
+    lines: List[str] = []
+    addresses = local_processes.assign_ports(roles)
     cluster = local_processes.LocalCluster(
-        addresses, list(command), lambda name, line: lines.append(f'{name} {line}'), 0
+        addresses, list(command), lambda name, line: lines.append(f'{name} {line}')
     )
     deadline = time.monotonic() + _SECONDS
     cluster.start()
@@ -139,7 +133,7 @@ def _batches(seen: pathlib.Path) -> List[List[str]]:
             replica, ids = json.loads(line)
             replicas.setdefault((path.name, replica), []).append(ids)
     assert len({len(parts) for parts in replicas.values()}) == 1, replicas
-    return [sorted(sum(parts, [])) for parts in zip(*replicas.values())]
+    return [sorted(itertools.chain(*parts)) for parts in zip(*replicas.values())]
 
 
 def _note_examples(folder: str) -> Any:

@@ -1,4 +1,4 @@
-"""One run that moves from machine to machine sees the examples that one machine would see."""
+"""One run that moves from machine to machine learns what it would learn on one."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,9 @@ from tests.estimator_lib.distribution import curve_cases
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
-STEPS = 2  # of each shape: together two passes over the records
+SHAPES = any_machines.SHAPES
+STEPS = 4  # of each shape; together eight passes over the records
+LAST = STEPS * len(SHAPES)
 SEEDS = (3, 4, 5)
 
 
@@ -19,18 +21,43 @@ def data(tmp_path_factory):
     return folder
 
 
-def test_a_run_sees_the_same_examples_on_machines_of_any_shape(data, tmp_path):
-    shapes = any_machines.SHAPES
-    last = STEPS * len(shapes)
-    batches = any_machines.train(data, tmp_path / 'whole', shapes[0], last, SEEDS[0])
-    assert len(batches) == last
-    expected = curve_cases.losses_by_step(tmp_path / 'whole')
+@pytest.fixture(scope='module')
+def whole(data, tmp_path_factory):
+    """The batches of an uninterrupted run of each seed, and its losses."""
+    folder = tmp_path_factory.mktemp('whole')
+    found = []
+    for seed in SEEDS:
+        model_dir = folder / str(seed)
+        batches = any_machines.train(data, model_dir, SHAPES[0], LAST, seed)
+        found.append((batches, curve_cases.losses(model_dir)))
+    return found
+
+
+def test_a_run_learns_the_same_on_machines_of_any_shape(data, whole, tmp_path):
+    batches, expected = whole[0]
+    assert len(batches) == len(expected) == LAST
     moved = tmp_path / 'moved'
-    for index, shape in enumerate(shapes):
+    for index, shape in enumerate(SHAPES):
         steps = slice(STEPS * index, STEPS * (index + 1))
         found = any_machines.train(data, moved, shape, steps.stop, SEEDS[0])
         assert found == batches[steps], shape.name
-    found = curve_cases.losses_by_step(moved)
-    assert sorted(found) == sorted(expected) == list(range(1, last + 1))
-    differences = [abs(found[step] / expected[step] - 1) for step in sorted(found)]
-    assert max(differences[:-STEPS]) < 1e-4 and max(differences[-STEPS:]) < 1e-2
+    losses = curve_cases.losses_by_step(moved)
+    assert sorted(losses) == list(range(1, LAST + 1))
+    found = np.array([losses[step] for step in sorted(losses)])
+    # Only bfloat16 makes a difference that is more than the order of sums.
+    np.testing.assert_allclose(found[:-STEPS], expected[:-STEPS], rtol=1e-4)
+    np.testing.assert_allclose(found[-STEPS:], expected[-STEPS:], rtol=1e-2)
+    # The mean loss of each shape's steps is within the spread of the seeds.
+    means = np.array([losses for _, losses in whole]).reshape([len(SEEDS), -1, STEPS]).mean(2)
+    found_means = found.reshape([-1, STEPS]).mean(1)
+    assert (np.abs(found_means - means[0]) < np.ptp(means, axis=0)).all()
+
+
+def test_all_records_come_once_in_each_epoch(whole):
+    """As the other test compares with these batches."""
+    for batches, _ in whole:
+        examples = sum(any_machines.FILES)
+        ordered = [one for batch in batches for one in batch]
+        seen = {one: ordered.count(one) for one in ordered}
+        assert len(seen) == examples
+        assert max(seen.values()) - min(seen.values()) <= 1

@@ -59,13 +59,15 @@ def graph_of_readers(readers, value=0):
 @pytest.mark.parametrize(
     ('now', 'expected'),
     [
-        ([('chief', 2), ('worker_0', 2)], [7, 7, 7]),
-        ([('chief', 2)], [7, 7]),
-        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [7, 7, 7, 0]),
-        ([('chief', 4), ('worker_0', 2)], [7, 0, 7]),
+        ([('chief', 2), ('worker_0', 2)], [[7, 7], [7, 7]]),
+        # Of epoch 7 and all readers together, with the sum of what each has drawn.
+        ([('chief', 2)], [[-8, 14]]),
+        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [[-8, 5], [-8, 5], [-8, 4]]),
+        ([('chief', 4), ('worker_0', 2)], [[0, 0], [7, 7]]),
+        ([('chief', 4)], [[0, 0]]),
     ],
 )
-def test_other_readers_start_anew(graph, tmp_path, now, expected):
+def test_other_readers_go_on_and_those_of_other_sources_start_anew(graph, tmp_path, now, expected):
     prefix = save_run(tmp_path, [('chief', 2), ('worker_0', 2)])
     variables = graph_of_readers(now)
     saver = savers.create_saver(5, 10000.0)
@@ -74,7 +76,9 @@ def test_other_readers_start_anew(graph, tmp_path, now, expected):
     graph.finalize()
     with tf1.Session() as session:
         saver.restore(session, prefix)
-        assert [value.max() for value in session.run(variables)] == expected
+        model, *positions = session.run(variables)
+        assert model.tolist() == [7, 7]
+        assert [[value[0, 1], value[-1, 0]] for value in positions] == expected
 
 
 def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):

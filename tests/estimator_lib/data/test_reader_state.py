@@ -101,7 +101,8 @@ def test_a_position_that_is_not_there_or_does_not_fit_is_zeros(pattern, tmp_path
     assert not reader_state.read_position(str(tmp_path / 'nothing'), ['chief_0'], 0, 1).any()
     _train(tmp_path, cases.reader_of(pattern), steps=1)
     assert reader_state.read_position(str(tmp_path), ['chief_0'], 0, 1).any()
-    assert not reader_state.read_position(str(tmp_path), ['worker_0'], 0, 1).any()
+    others = reader_state.read_position(str(tmp_path), ['chief_0', 'worker_0'], 1, 1)
+    assert others[:, :2].tolist() == [[0, -5], [2, 0]]  # behind the four records of that step
     assert reader_state.read_position(str(tmp_path), ['chief_0'], 0, 2).shape == (3, 3)
     assert not reader_state.read_position(str(tmp_path), ['chief_0'], 0, 2).any()
 
