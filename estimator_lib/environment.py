@@ -33,6 +33,7 @@ MODES = (
     'check',
     'benchmark',
     'compare',
+    'replay',
 )
 # The usual names of TensorFlow's distribution, which are looked up first because that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')

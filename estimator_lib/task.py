@@ -210,6 +210,21 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks, Analysis):
     def loss_names(self) -> Sequence[str]:
         """Return the names of the losses, without building a graph."""
 
+    def select_example(self, predictions: Tensors, index: tf.Tensor) -> Tensors:
+        """Select the predictions of one example, as a batch of one.
+
+        A replay computes the losses of each example from them. Override it if not all predictions
+        have a row for each example; otherwise a replay has the losses of the batch only.
+
+        Args:
+            predictions: from `predict` in training.
+            index: int32 scalar: number of the example in the batch.
+
+        Returns:
+            The predictions that `losses` uses, by the same names.
+        """
+        return {name: value[index][tf.newaxis] for name, value in predictions.items()}
+
     @abc.abstractmethod
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Build the outputs for a user, each with a leading batch dimension.

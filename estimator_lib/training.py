@@ -28,6 +28,7 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 Metrics = Dict[str, Dict[str, float]]  # by evaluation set
+Trainer = Union[tf_estimator.Estimator, trainer.FunctionTrainer]
 
 
 def create_estimator(
@@ -52,6 +53,23 @@ def create_estimator(
         model_fn.create_model_fn(task, config, graph_hook_fn),
         model_dir=model_dir,
         config=create_run_config(config, model_dir, plan, trains),
+    )
+
+
+def create_trainer(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    graph_hook_fn: GraphHook,
+    plan: distribution.Plan,
+) -> Trainer:
+    """Create the trainer of the config's loop; the arguments are those of `create_estimator`."""
+    if config.train_config.loop == train_pb2.ESTIMATOR:
+        return create_estimator(task, config, model_dir, graph_hook_fn, plan)
+    return trainer.FunctionTrainer(
+        model_fn.create_step_fn(task, config, graph_hook_fn),
+        create_run_config(config, model_dir, plan),
+        config.train_config,
     )
 
 
@@ -393,23 +411,9 @@ class _Run:
         """Create the hooks of the process that writes to `model_dir`."""
         return [run_files.RunFilesHook(self.files), run_lock.LockHook(self.model_dir)]
 
-    def estimator(
-        self, plan: Optional[distribution.Plan] = None, trains: bool = True
-    ) -> tf_estimator.Estimator:
-        """Create the Estimator of the run."""
-        return create_estimator(
-            self.task, self.config, self.model_dir, self.graph_hook_fn, plan, trains
-        )
-
-    def trainer(self) -> Union[tf_estimator.Estimator, trainer.FunctionTrainer]:
+    def trainer(self) -> Trainer:
         """Create the trainer of this process."""
-        if self.config.train_config.loop == train_pb2.ESTIMATOR:
-            return self.estimator(self.plan)
-        return trainer.FunctionTrainer(
-            model_fn.create_step_fn(self.task, self.config, self.graph_hook_fn),
-            create_run_config(self.config, self.model_dir, self.plan),
-            self.config.train_config,
-        )
+        return create_trainer(self.task, self.config, self.model_dir, self.graph_hook_fn, self.plan)
 
     def evaluator(self) -> Optional[evaluating.Evaluator]:
         """Create the evaluator, with exports and early stopping; None without evaluations."""
@@ -418,7 +422,9 @@ class _Run:
         return evaluators.create_evaluator(
             self.task,
             self.config,
-            self.estimator(trains=False),
+            create_estimator(
+                self.task, self.config, self.model_dir, self.graph_hook_fn, trains=False
+            ),
             self.eval_training_data,
             self.graph_hook_fn,
             self.extensions.exporters,

@@ -18,6 +18,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import local_processes
+from estimator_lib.replay import past_run, replay, report
 from model_fns import build_task
 from tests import tiny_data, tiny_detection, tiny_segmentation, tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
@@ -106,6 +107,26 @@ def test_both_loops_have_the_same_losses_and_checkpoints(runs_of, name):
     assert len(expected) == runs.steps and np.ptp(expected) > 0.01
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     check_same_checkpoint(*(runs.whole[loop] for loop in LOOPS))
+
+
+@pytest.mark.parametrize('name', sorted(CASES))
+def test_a_replayed_step_equals_the_run_bit_for_bit(runs_of, name):
+    runs = runs_of(name)
+    for loop in LOOPS if name == 'classification' else LOOPS[:1]:
+        model_dir = runs.whole[loop]
+        config = config_lib.load_pipeline_config(f'{model_dir}/pipeline.config')
+        run = past_run.read(build_task(config, 'replay'), config, model_dir, training)
+        replayed, folder = replay.replay_step(run, 2)
+        assert replayed.compared() == [1, 2] and replayed.differences() == []
+        losses_alone = [report.total_loss(each) for each in replayed.ranked()]
+        assert len(losses_alone) == 4 and min(losses_alone) > 0
+        found = replayed.diagnosis.losses
+        loss = replayed.repeated[2][report.TOTAL]
+        assert found['total_loss'] == pytest.approx(loss, rel=1e-4)
+        if name == 'classification':  # a mean over the examples
+            total = sum(found[key] for key in run.task.loss_names() if key in found)
+            assert np.mean(losses_alone) == pytest.approx(total, rel=1e-4)
+        assert pathlib.Path(folder, report.SHEET_FILE).exists()
 
 
 @pytest.mark.parametrize('first, other', [LOOPS, LOOPS[::-1]])

@@ -115,7 +115,7 @@ def list_by_name(folder: str) -> None:
     own = [
         os.path.join(folder, os.path.basename(path)) for path in before.all_model_checkpoint_paths
     ]
-    _write_list(folder, [*(path for path in own if path != latest and _exists(path)), latest])
+    write_list(folder, [*(path for path in own if path != latest and _exists(path)), latest])
     log.info(
         '%s listed %s; the folder was moved or copied, and the list has the checkpoints beside it '
         'now, the latest %s',
@@ -201,7 +201,7 @@ def explained_read(prefix: str) -> Iterator[None]:
     except (tf.errors.OpError, IndexError) as error:
         if not isinstance(error, _OF_CORRUPT_DATA) and type(error) is not tf.errors.OpError:
             raise
-        others = [path for path in _list_prefixes(os.path.dirname(prefix)) if path != prefix]
+        others = [path for path in list_prefixes(os.path.dirname(prefix)) if path != prefix]
         others = [path for path in others if _is_whole(path)]
         advice = 'there is no other checkpoint beside it.'
         if others:
@@ -309,13 +309,13 @@ def _list_newest(model_dir: str) -> None:
     checkpoint: it stays.) Or the list is missing or unreadable: a run would silently start from
     scratch.
     """
-    whole = [path for path in _list_prefixes(model_dir) if _STEP.search(path) and _is_whole(path)]
+    whole = [path for path in list_prefixes(model_dir) if _STEP.search(path) and _is_whole(path)]
     if not whole:
         return
     list_file = os.path.join(model_dir, 'checkpoint')
     state = _read_list(model_dir)
     if state is None:
-        _write_list(model_dir, whole)
+        write_list(model_dir, whole)
         log.warning(
             '%s is missing or cannot be read; %s is the newest whole checkpoint: resuming from it',
             list_file,
@@ -327,7 +327,7 @@ def _list_newest(model_dir: str) -> None:
         return
     if tf.io.gfile.stat(newest + '.index').mtime_nsec < tf.io.gfile.stat(list_file).mtime_nsec:
         return
-    _write_list(model_dir, [*state.all_model_checkpoint_paths, newest])
+    write_list(model_dir, [*state.all_model_checkpoint_paths, newest])
     log.info('%s is whole, and is listed now: its save was killed before', newest)
 
 
@@ -356,7 +356,7 @@ def _prefer_own(folder: str, prefix: str) -> str:
     return own if prefix != own and _exists(own) else prefix
 
 
-def _write_list(folder: str, prefixes: Sequence[str]) -> None:
+def write_list(folder: str, prefixes: Sequence[str]) -> None:
     """Write the list of checkpoints of a folder, with relative paths, the latest one last."""
     names = [os.path.relpath(prefix, folder) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
@@ -393,7 +393,7 @@ def keep_copy(prefix: str, folder: str) -> str:
         copy = os.path.join(folder, file)
         tf.io.gfile.copy(os.path.join(source, file), f'{copy}.partial', overwrite=True)
         tf.io.gfile.rename(f'{copy}.partial', copy, overwrite=True)
-    _write_list(folder, [os.path.join(folder, name)])
+    write_list(folder, [os.path.join(folder, name)])
     for other in tf.io.gfile.listdir(folder):
         if other not in ('checkpoint', *files):
             tf.io.gfile.remove(os.path.join(folder, other))
@@ -454,7 +454,7 @@ def _exists(prefix: str) -> bool:
     return whole or bool(tf.io.gfile.glob(prefix + '-?????-of-?????'))
 
 
-def _list_prefixes(folder: str) -> List[str]:
+def list_prefixes(folder: str) -> List[str]:
     """List the prefixes of the checkpoints in a folder, by their index files, sorted by step."""
     names = [path[: -len('.index')] for path in tf.io.gfile.glob(os.path.join(folder, '*.index'))]
 
@@ -466,7 +466,7 @@ def _list_prefixes(folder: str) -> List[str]:
 
 
 def _newest_unlisted(folder: str) -> Optional[str]:
-    prefixes = _list_prefixes(folder)
+    prefixes = list_prefixes(folder)
     return prefixes[-1] if prefixes else None
 
 
@@ -475,7 +475,7 @@ def _near(path: str) -> str:
     folder = os.path.dirname(path) or '.'
     if not tf.io.gfile.isdir(folder):
         return f'; the folder {folder} does not exist.'
-    names = [os.path.basename(prefix) for prefix in _list_prefixes(folder)]
+    names = [os.path.basename(prefix) for prefix in list_prefixes(folder)]
     if not names:
         return f'; the folder {folder} holds none.'
     return errors.did_you_mean(os.path.basename(path), names)

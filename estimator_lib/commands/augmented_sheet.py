@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import List
 
@@ -19,7 +18,6 @@ from protos import pipeline_pb2
 tf1 = tf.compat.v1
 
 FILE_NAME = 'augmented.png'
-MOST_SIDE = 320  # pixels of a picture on the sheet; larger ones are reduced
 
 
 def write_sheet(
@@ -42,10 +40,9 @@ def write_sheet(
     pictures = draw_examples(task, config, count)
     if not pictures:
         raise errors.UserError(f'--show_augmented: the task {task.name!r} draws no examples.')
-    sheet = visualization.grid(pictures, columns=math.ceil(math.sqrt(len(pictures))))
     path = os.path.join(folder, FILE_NAME)
     tf.io.gfile.makedirs(folder)
-    visualization.write_png(path, sheet)
+    visualization.write_png(path, visualization.sheet(pictures))
     return path
 
 
@@ -70,18 +67,9 @@ def draw_examples(
                     picture = task.draw(example, {}, targets)
                     if picture is None:
                         return []
-                    pictures.append(_reduced(picture))
+                    pictures.append(visualization.reduced(picture))
         except tf.errors.OutOfRangeError:  # the examples end after some epochs
             pass
         except corrupt_records.SESSION_ERRORS as error:
             raise input_fn.failure(error) or error from None
     return pictures[:count]
-
-
-def _reduced(picture: np.ndarray) -> np.ndarray:
-    height, width = picture.shape[:2]
-    longest = max(height, width)
-    if longest <= MOST_SIDE:
-        return picture
-    sides = (max(1, side * MOST_SIDE // longest) for side in (height, width))
-    return visualization.resized(picture, *sides)

@@ -30,6 +30,7 @@ _UNUSED: Mapping[str, Sequence[str]] = {
     'predict': (*_TRAINING, *_EVALUATION),
     'benchmark': (*_TRAINING, 'export_config'),
     'compare': (*_TRAINING, *_EVALUATION),
+    'replay': (*_EVALUATION, 'export_config'),
 }
 
 

@@ -8,6 +8,7 @@ position is part of the checkpoint (`reader_state`). Errors name the records tha
 from __future__ import annotations
 
 import collections
+import dataclasses
 import threading
 import zlib
 from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
@@ -19,6 +20,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.data import (
     corrupt_records,
     example_cache,
+    exclusion,
     reader_state,
     record_inspection,
     record_streams,
@@ -79,8 +81,8 @@ class RecordInput:
     """An `input_fn` that reads records.
 
     Without a distribution strategy a call returns tensors: (features, labels) of the next batch.
-    The features have `READER`: `position`, `skipped`, `records`, `wait_seconds`. Under a strategy a
-    call returns the dataset, which starts at the position of the latest checkpoint.
+    The features have `READER`, the values of `ReaderState`. Under a strategy a call returns the
+    dataset, which starts at the position of the latest checkpoint.
 
     Args:
         reading: the plan of the reading.
@@ -167,16 +169,34 @@ class RecordInput:
         """True if the examples end after some epochs."""
         return bool(self._reading.order.num_epochs)
 
-    def locate(self, record_id: int) -> Tuple[str, int]:
+    def locate(self, record_id: int, source_index: Optional[int] = None) -> Tuple[str, int]:
         """Return the path of a record's file, and the index of the record in the file, from 0.
 
         The index is -1 where the file is the record, as an image.
 
         Args:
-            record_id: one of `ReaderState.records`; of an input with one source, as in evaluation.
+            record_id: one of `ReaderState.records`.
+            source_index: its element of `ReaderState.sources`; None for an input with one source,
+                as in evaluation.
         """
-        file, index = record_streams.locate(self._last_reading.sources[0], record_id)
+        sources = {source.index: source for source in self._last_reading.sources}
+        if source_index is None:
+            (source_index,) = sources
+        file, index = record_streams.locate(sources[source_index], record_id)
         return file.locate(index)
+
+    def without(self, names: Sequence[str]) -> RecordInput:
+        """Return an input that leaves out some records.
+
+        Args:
+            names: source ids, or `file:index` of records; see `exclusion.leave_out`.
+
+        Raises:
+            errors.DataError: there is no such record, or none is left.
+        """
+        reading = self._reading
+        sources = exclusion.leave_out(reading.task, reading.sources, names)
+        return RecordInput(dataclasses.replace(reading, sources=sources), self._shard)
 
     def _resumed(
         self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]

@@ -36,6 +36,7 @@ class ReaderState(NamedTuple):
         position: int64 [num_sources + 1, 3]: position after this batch.
         skipped: int64 scalar: number of corrupt records skipped since training began.
         records: int64 [batch]: ids of the records of this batch, as at `record_streams.FILE_SPAN`.
+        sources: int64 [batch]: indices of the sources of the records.
         wait_seconds: float32 scalar: time that the step waited for this batch; None where it is not
             measured (a dataset of a distribution strategy).
     """
@@ -43,6 +44,7 @@ class ReaderState(NamedTuple):
     position: tf.Tensor
     skipped: tf.Tensor
     records: Optional[tf.Tensor] = None
+    sources: Optional[tf.Tensor] = None
     wait_seconds: Optional[tf.Tensor] = None
 
 
@@ -211,6 +213,7 @@ def add_state(
             'position': tf.concat([rows, totals[tf.newaxis]], axis=0),
             'skipped': skipped,
             'records': record_ids,
+            'sources': source_index,
         }
         return (positions, counts, drawn), ({**features, READER: reader}, labels)
 

@@ -206,7 +206,7 @@ def create_batches(
         cache: the cache of decoded examples.
 
     Returns:
-        Elements (features, labels); the features have `READER`: `position`, `skipped`, `records`.
+        Elements (features, labels); the features have `READER`, see `reader_state.add_state`.
     """
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:

@@ -29,6 +29,7 @@ class Source:
         per_batch: number of examples of this source in each batch; None: drawn by `weight`.
         sequences: splitting of records into frames; None if a record is one example.
         repeats: (record id, repeat factor) of the records whose factor is more than 1, by id.
+        without: ids of records that are left out, sorted; the others keep their positions.
     """
 
     index: int
@@ -37,6 +38,7 @@ class Source:
     per_batch: Optional[int] = None
     sequences: Optional[Sequences] = None
     repeats: Tuple[Tuple[int, float], ...] = ()
+    without: Tuple[int, ...] = ()
 
     @property
     def has_examples(self) -> bool:

@@ -139,6 +139,8 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         # The position follows a record of this process, or is the beginning of the stream.
         first = tf.where(tf.equal(start[1], 0), np.int64(index), np.int64(count - 1))
         stream = stream.skip(first).shard(count, 0)
+    if source.without:
+        stream = _leave_out(stream, source.without)
     if source.sequences is not None:
         seed = stream_seed(order, source) + _FRAMES_SALT
         stream = source.sequences.one_frame(stream, seed)
@@ -337,6 +339,17 @@ def _repeat(
         return tf.data.Dataset.from_tensors((record_id, record)).repeat(count)
 
     return dataset.flat_map(unconverted(copies))
+
+
+def _leave_out(stream: tf.data.Dataset, record_ids: Sequence[int]) -> tf.data.Dataset:
+    """Leave out records of a stream of (position, (record id, record))."""
+    ids = np.array(record_ids, np.int64)
+
+    def is_kept(position: tf.Tensor, rest: Any) -> tf.Tensor:
+        del position
+        return tf.reduce_all(tf.not_equal(rest[0], ids))
+
+    return stream.filter(unconverted(is_kept))
 
 
 def _shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: tf.Tensor) -> tf.data.Dataset:

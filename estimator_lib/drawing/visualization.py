@@ -163,6 +163,22 @@ def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -
     return np.concatenate([image, np.asarray(bar)], axis=0)
 
 
+def sheet(pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Place pictures, at least one, row by row on a sheet with as many columns as rows."""
+    columns = math.ceil(math.sqrt(len(pictures)))
+    return grid([reduced(picture) for picture in pictures], columns)
+
+
+def reduced(picture: np.ndarray, most_side: int = 320) -> np.ndarray:
+    """Reduce a picture whose longer side has more than `most_side` pixels."""
+    height, width = picture.shape[:2]
+    longest = max(height, width)
+    if longest <= most_side:
+        return picture
+    sides = (max(1, side * most_side // longest) for side in (height, width))
+    return resized(picture, *sides)
+
+
 def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarray:
     """Place pictures side by side, row by row.
 

@@ -90,9 +90,9 @@ class RunFile:
                 'file': loading.PIPELINE_CONFIG_NAME,
                 'sha256': loading.hash_config(self._config).hexdigest(),
             },
-            'data': {name: _describe_data(reader) for name, reader in self._readers.items()},
+            'data': {name: describe_data(reader) for name, reader in self._readers.items()},
         }
-        earlier = self._read()
+        earlier = read_starts(self._path)
         for entry in earlier:
             if entry.get(_STATUS) == RUNNING:
                 entry[_STATUS] = KILLED
@@ -115,17 +115,19 @@ class RunFile:
             }
         )
         # Another run may have taken the folder over: its entry stays.
-        others = [entry for entry in self._read() if not _is_same_start(entry, before)]
+        others = [entry for entry in read_starts(self._path) if not _is_same_start(entry, before)]
         self._write(sorted([*others, self._entry], key=lambda entry: str(entry.get('started'))))
-
-    def _read(self) -> List[Dict[str, Any]]:
-        starts = checkpoint_files.read_state(self._path).get(_STARTS)
-        entries = starts if isinstance(starts, list) else []
-        return [entry for entry in entries if isinstance(entry, dict)]
 
     def _write(self, starts: List[Dict[str, Any]]) -> None:
         text = evaluated.to_json({_STARTS: starts[-_MOST_STARTS:]})
         checkpoint_files.write_atomically(self._path, text)
+
+
+def read_starts(path: str) -> List[Dict[str, Any]]:
+    """Read the entries of a file, the oldest first; none if it is missing or corrupt."""
+    starts = checkpoint_files.read_state(path).get(_STARTS)
+    entries = starts if isinstance(starts, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _is_same_start(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -186,7 +188,7 @@ def _cpu_name() -> str:
     return names[0] if names else platform.processor()
 
 
-def _describe_data(reader: input_reader_pb2.InputReader) -> Optional[Dict[str, Any]]:
+def describe_data(reader: input_reader_pb2.InputReader) -> Optional[Dict[str, Any]]:
     """Return number, size, records and fingerprint of the files of a reader; None for others.
 
     The fingerprint is of names and sizes, so that a copy in another folder has the same one.

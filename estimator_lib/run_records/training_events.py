@@ -23,6 +23,9 @@ _FILE = 'events.out.tfevents.'
 _MOST_BYTES = 1 << 16
 _LOSSES, _METRICS = 'Loss/', 'training/'
 _SPEED = 'speed/examples_per_second'
+# The norm of all gradients before clipping, which `summarize_gradients` writes with histograms.
+_GRADIENT_NORM = 'global_norm/gradient_norm'
+GRADIENT_NORM = f'{TRAIN}{_GRADIENT_NORM}'
 
 
 class TrainingEvents:
@@ -33,10 +36,12 @@ class TrainingEvents:
 
     Args:
         folder: the `model_dir` of the training.
+        gradients: whether to read `GRADIENT_NORM` too; then no event is skipped for its length.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, gradients: bool = False):
         self._folder = folder
+        self._gradients = gradients
         self._ends: Dict[str, int] = {}  # by file, in bytes
         self._scalars: Dict[int, Dict[str, float]] = {}  # by step
 
@@ -67,6 +72,12 @@ class TrainingEvents:
             for column, several in values.items()
         }
 
+    def read_steps(self) -> Dict[int, Dict[str, float]]:
+        """Return all scalars by step and column; those of a repeated step are the last ones."""
+        for path in self._files():
+            self._read(path, 0)
+        return {step: dict(self._scalars[step]) for step in sorted(self._scalars)}
+
     def _files(self) -> List[str]:
         """List the files, the oldest first: their names have the time of their start."""
         if not tf.io.gfile.isdir(self._folder):
@@ -82,10 +93,12 @@ class TrainingEvents:
         with tf.io.gfile.GFile(path, 'rb') as file:
             for frame in frames:
                 self._ends[path] = frame.end
-                if frame.length > _MOST_BYTES:
+                if frame.length > _MOST_BYTES and not self._gradients:
                     continue
                 file.seek(frame.payload_offset)
                 step, scalars = _parse(file.read(frame.length))
+                if not self._gradients:
+                    scalars.pop(GRADIENT_NORM, None)
                 if scalars and step > after:
                     self._scalars.setdefault(step, {}).update(scalars)
 
@@ -115,6 +128,8 @@ def _column(tag: str) -> str:
         return LEARNING_RATE
     if tag == LOSS or tag.startswith(_LOSSES):
         return TRAIN + tag
+    if tag.endswith(_GRADIENT_NORM):  # a name scope is before it
+        return GRADIENT_NORM
     return TRAIN + tag[len(_METRICS) :] if tag.startswith(_METRICS) else ''
 
 

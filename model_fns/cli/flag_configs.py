@@ -20,7 +20,7 @@ from protos import pipeline_pb2
 log = logging.getLogger('estimator_lib')
 
 # Modes that need a model, not its training.
-_TRAINED = ('evaluate', 'export', 'predict', 'benchmark', 'compare')
+_TRAINED = ('evaluate', 'export', 'predict', 'benchmark', 'compare', 'replay')
 
 
 def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:

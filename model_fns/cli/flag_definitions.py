@@ -55,6 +55,7 @@ _FLAGS_OF_MODES = (
         'score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all show_augmented propose_anchors'),
+    (('replay',), 'step find_spike without until'),
 )
 # Replacements for flags that a mode does not read.
 _INSTEAD = {
@@ -77,6 +78,7 @@ def define_flags() -> flags.FlagValues:
     _define_device_flags(values)
     _define_prediction_flags(values)
     _define_check_flags(values)
+    _define_replay_flags(values)
     _define_logging_flags(values)
     for name, modes in flag_modes().items():
         if modes is not None:
@@ -346,6 +348,21 @@ def _define_check_flags(values: flags.FlagValues) -> None:
     _boolean(values, 'check_all', 'Every record, not a sample.')
     _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
     _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
+
+
+def _define_replay_flags(values: flags.FlagValues) -> None:
+    """Define the flags of `--mode=replay`."""
+    _integer(values, 'step', 'The step to repeat, from 1.', None, 1)
+    _boolean(values, 'find_spike', 'Repeat the steps with an unusual loss or gradient instead.')
+    flags.DEFINE_multi_string(
+        'without',
+        [],
+        'Train from --step on without this example, in a folder of its own: a source id, or '
+        'FILE:INDEX of its record; may repeat.',
+        flag_values=values,
+    )
+    text = 'With --without: the last step; left out: that of the run.'
+    _integer(values, 'until', text, None, 1)
 
 
 def _define_logging_flags(values: flags.FlagValues) -> None:

@@ -18,6 +18,7 @@ from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.export.metadata import triton
 from estimator_lib.hooks import preemption
+from estimator_lib.replay import counterfactual, past_run, replay
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
 from model_fns.cli.run_options import RunOptions
@@ -77,6 +78,7 @@ def run(options: RunOptions) -> None:
         'check': _check,
         'benchmark': _benchmark,
         'compare': _compare,
+        'replay': _replay,
     }
     handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
     if handles_signals:
@@ -237,6 +239,28 @@ def _compare(options: RunOptions) -> None:
     tasks = [build_task(config, options.mode) for config in configs]
     compared = compare_runs.read_runs(paths, configs, tasks)
     print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
+
+
+def _replay(options: RunOptions) -> None:
+    options.require('model_dir')
+    if options.find_spike:
+        for name in ('step', 'without'):
+            if not options.has_default(name):
+                raise errors.UserError(f'--find_spike chooses the steps; leave out --{name}.')
+    else:
+        options.require('step')
+    if options.until is not None and not options.without:
+        raise errors.UserError('--until has no effect without --without; expected that flag too.')
+    config = flag_configs.load_config(options)
+    task = build_task(config, options.mode)
+    run = past_run.read(task, config, options.model_dir, training, options.find_spike)
+    if options.find_spike:
+        lines = replay.replay_spikes(run)
+    elif options.without:
+        lines = counterfactual.continue_without(run, options.step, options.without, options.until)
+    else:
+        lines = replay.replay(run, options.step)
+    print('\n'.join(lines))
 
 
 def _training_sample(options: RunOptions) -> int:

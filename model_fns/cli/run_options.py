@@ -78,6 +78,12 @@ class RunOptions:
     show_augmented: Optional[int] = None
     propose_anchors: bool = False
 
+    # Replay.
+    step: Optional[int] = None
+    find_spike: bool = False
+    without: Tuple[str, ...] = ()
+    until: Optional[int] = None
+
     def has_default(self, name: str) -> bool:
         """Return whether an option has its default, or is empty, which means the same."""
         value = getattr(self, name)

@@ -131,6 +131,19 @@ class Detector(abc.ABC):
             groundtruth: groundtruth with boxes normalized to the padded input.
         """
 
+    def select_example(self, predictions: Tensors, index: tf.Tensor) -> Tensors:
+        """Select the predictions of one image, as a batch of one.
+
+        Args:
+            predictions: outputs of `predict`, and its input as `PREPROCESSED`; all but `ANCHORS`
+                have a row for each image.
+            index: int32 scalar: number of the image in the batch.
+        """
+        return {
+            name: value if name == fields.ANCHORS else value[index][tf.newaxis]
+            for name, value in predictions.items()
+        }
+
     @abc.abstractmethod
     def postprocess(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
         """Compute detections by names of `fields`; classes from 0, boxes normalized to the image.

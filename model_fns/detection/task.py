@@ -197,6 +197,10 @@ class DetectionTask(Task):
         groundtruth = self._groundtruth(features, labels)
         return self._model.losses(predictions, self._true_shapes(features), groundtruth)
 
+    def select_example(self, predictions: Tensors, index: tf.Tensor) -> Tensors:
+        """Select the predictions of one image; see `detector.Detector.select_example`."""
+        return self._model.select_example(predictions, index)
+
     def loss_names(self) -> Sequence[str]:
         """Return the names of the model's losses."""
         return self._model.loss_names
@@ -260,9 +264,8 @@ class DetectionTask(Task):
         drawer = self._drawer.showing(shown)
         detections = self._find(features, outputs, shown)
         rows = descriptions.rows(detections, drawer.class_names)
-        return Description(
-            descriptions.values(detections, rows), rows, drawer.draw(features, outputs)
-        )
+        picture = drawer.draw(features, outputs)
+        return Description(descriptions.values(detections, rows), rows, picture)
 
     def regions(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
@@ -439,11 +442,8 @@ class DetectionTask(Task):
         boxes = box_report.box_report(self._model, examined)
         room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
         left_out = box_report.list_warnings(examined, room)
-        return DataReport(
-            [*classes.lines, *boxes.lines],
-            [*left_out, *classes.warnings, *boxes.warnings],
-            [*classes.problems, *boxes.problems],
-        )
+        lines, problems = [*classes.lines, *boxes.lines], [*classes.problems, *boxes.problems]
+        return DataReport(lines, [*left_out, *classes.warnings, *boxes.warnings], problems)
 
     def create_analyzer(self) -> Optional[analyzer.DetectionAnalyzer]:
         """Create an analyzer of errors by type, confusions and curves."""

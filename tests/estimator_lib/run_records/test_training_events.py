@@ -5,6 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
+from estimator_lib.run_records import training_events
 from estimator_lib.run_records.training_events import TrainingEvents
 
 tf1 = tf.compat.v1
@@ -88,3 +89,15 @@ def test_any_folder(tmp_path, name):
         write(folder, 1, event(1, loss=3.0))
     expected = {} if name == 'missing' else {'train/loss': 3.0}
     assert TrainingEvents(str(folder)).summarize(0, 9) == expected
+
+
+def test_all_steps_with_and_without_gradients(tmp_path):
+    norm = 'gradients_processed__global_norm__gradient_norm'
+    write(tmp_path, 10, event(1, loss=3.0, **{norm: 5.0}), event(2, loss=2.0), event(3, loss=1.0))
+    write(tmp_path, 20, event(2, loss=2.5, training__accuracy=0.5))
+    losses = {1: 3.0, 2: 2.5, 3: 1.0}
+    found = TrainingEvents(str(tmp_path)).read_steps()
+    assert {step: values['train/loss'] for step, values in found.items()} == losses
+    assert found[1] == {'train/loss': 3.0} and found[2]['train/accuracy'] == 0.5
+    found = TrainingEvents(str(tmp_path), gradients=True).read_steps()
+    assert found[1] == {'train/loss': 3.0, training_events.GRADIENT_NORM: 5.0}

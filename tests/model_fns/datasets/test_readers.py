@@ -465,7 +465,7 @@ def test_a_label_map_is_written_where_there_is_none(data, tmp_path):
 
 def test_run_json_describes_the_files(data, records, tmp_path):
     reader = reader_of(data, 'voc')
-    described = run_file._describe_data(reader)
+    described = run_file.describe_data(reader)
     paths = [*(data / 'images').iterdir(), *(data / 'xml').iterdir()]
     assert (described['files'], described['records']) == (2 * COUNT, COUNT)
     assert described['bytes'] == sum(path.stat().st_size for path in paths)
@@ -474,10 +474,10 @@ def test_run_json_describes_the_files(data, records, tmp_path):
         for path in (data / name).iterdir():
             (tmp_path / name / path.name).write_bytes(path.read_bytes())
     moved = reader_of(tmp_path, 'voc', label_map=str(data / 'voc.pbtxt'))
-    assert run_file._describe_data(moved) == described
+    assert run_file.describe_data(moved) == described
     write_voc(tmp_path / 'xml', 'image_0', 'a longer name')
     readers.forget_listings()  # as in another process
-    assert run_file._describe_data(moved)['sha256'] != described['sha256']
+    assert run_file.describe_data(moved)['sha256'] != described['sha256']
 
 
 @pytest.mark.parametrize('name', ['coco', 'labelme', 'yolo'])

@@ -155,6 +155,21 @@ class FasterRcnnModel(detector.Detector):
                 values.update(self._second.third.losses(predictions, assigned, groundtruth))
         return values
 
+    def select_example(
+        self, predictions: Dict[str, tf.Tensor], index: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """Select the predictions of one image; those of instances have rows of all images."""
+        logits = {fields.MASK_LOGITS, fields.KEYPOINT_LOGITS} & predictions.keys()
+        by_box = {fields.BOX_FEATURES, fields.INSTANCE_ROWS, *logits}
+        by_image = {name: value for name, value in predictions.items() if name not in by_box}
+        selected = super().select_example(by_image, index)
+        if fields.INSTANCE_ROWS in predictions:
+            rows, boxes = predictions[fields.INSTANCE_ROWS], predictions[fields.INSTANCE_BOXES]
+            own = tf.equal(rows // boxes.shape[1], index)
+            selected[fields.INSTANCE_ROWS] = tf.boolean_mask(rows, own) - index * boxes.shape[1]
+            selected.update({name: tf.boolean_mask(predictions[name], own) for name in logits})
+        return selected
+
     def postprocess(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
     ) -> Dict[str, tf.Tensor]:

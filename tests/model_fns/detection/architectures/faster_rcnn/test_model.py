@@ -494,3 +494,30 @@ def test_nothing_is_computed_for_rows_without_a_proposal():
     # No network takes nothing: there is a row where there is no proposal at all.
     none, rows = inferred_above(1.0)
     assert rows == 1 and not none[fields.CLASS_LOGITS].any()
+
+
+def test_predictions_of_one_image():
+    random = np.random.RandomState(0)
+    predictions = {
+        fields.ANCHORS: random.rand(5, 4),
+        fields.RPN_BOX_ENCODINGS: random.rand(2, 5, 4),
+        fields.INSTANCE_BOXES: random.rand(2, 3, 4),
+        fields.BOX_FEATURES: random.rand(6, 7),
+        # Two boxes of the first image, and the second one of the second image.
+        fields.INSTANCE_ROWS: np.int32([0, 2, 4]),
+        fields.MASK_LOGITS: random.rand(3, 1, 2, 2),
+    }
+    model = object.__new__(two_stage.FasterRcnnModel)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tensors = {name: tf.constant(value) for name, value in predictions.items()}
+        second, first = (session.run(model.select_example(tensors, tf.constant(i))) for i in (1, 0))
+    assert second.keys() == predictions.keys() - {fields.BOX_FEATURES}
+    for index, found in enumerate((first, second)):
+        np.testing.assert_array_equal(found[fields.ANCHORS], predictions[fields.ANCHORS])
+        for name in (fields.RPN_BOX_ENCODINGS, fields.INSTANCE_BOXES):
+            np.testing.assert_array_equal(found[name], predictions[name][index : index + 1])
+    assert first[fields.INSTANCE_ROWS].tolist() == [0, 2] and second[
+        fields.INSTANCE_ROWS
+    ].tolist() == [1]
+    np.testing.assert_array_equal(first[fields.MASK_LOGITS], predictions[fields.MASK_LOGITS][:2])
+    np.testing.assert_array_equal(second[fields.MASK_LOGITS], predictions[fields.MASK_LOGITS][2:])

@@ -1,0 +1,212 @@
+"""A past run as its folder tells it: checkpoints, recorded losses, and fingerprint of its data."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol
+
+import tensorflow as tf
+
+from estimator_lib import distribution, errors, tf_estimator
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.config import loading
+from estimator_lib.data import inputs
+from estimator_lib.run_records import run_file
+from estimator_lib.run_records.training_events import TrainingEvents
+from estimator_lib.task import Task
+from protos import pipeline_pb2
+
+log = logging.getLogger('estimator_lib')
+
+FOLDER = 'replay'  # in model_dir
+
+Scalars = Mapping[int, Mapping[str, float]]  # by step and column of `results.csv`
+
+_READER = 'chief_0'  # the only reader of a run of one process
+
+
+class Training(Protocol):
+    """Training of a run, as `estimator_lib.training` makes it."""
+
+    def train_input_fn(
+        self,
+        task: Task,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        plan: Optional[distribution.Plan] = None,
+    ) -> inputs.RecordInput:
+        """Create the input function of training."""
+
+    def create_run_config(
+        self,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        model_dir: Optional[str],
+        plan: Optional[distribution.Plan] = None,
+    ) -> tf_estimator.RunConfig:
+        """Create the config of a run."""
+
+    def create_trainer(
+        self,
+        task: Task,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        model_dir: str,
+        graph_hook_fn: Optional[Callable[[], None]],
+        plan: distribution.Plan,
+    ) -> Any:
+        """Create the trainer of the config's loop."""
+
+    def prepared_model_dir(
+        self, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str
+    ) -> ContextManager[None]:
+        """Check, clean and lock a folder for a run in the block."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PastRun:
+    """Run of one process that has trained in a folder.
+
+    Attributes:
+        task: the task of the run.
+        config: the config of the run.
+        model_dir: the folder, which a replay does not change but for its sub-folder `FOLDER`.
+        training: repeats steps.
+        recorded: the scalars of its events by step and column of `results.csv`.
+        last_step: the last step that it is known to have made.
+    """
+
+    task: Task
+    config: pipeline_pb2.TrainEvalPipelineConfig
+    model_dir: str
+    training: Training
+    recorded: Scalars
+    last_step: int
+
+    def checkpoint_before(self, step: int) -> str:
+        """Return the prefix of the latest checkpoint before a step.
+
+        Raises:
+            errors.UserError: the run has not made the step, or no checkpoint before it is left.
+        """
+        steps = {
+            checkpoint_files.checkpoint_step(prefix): prefix
+            for prefix in checkpoint_files.list_prefixes(self.model_dir)
+        }
+        if not steps:
+            raise errors.CheckpointError(
+                f'{self.model_dir} has no checkpoint; expected the folder of a run.'
+            )
+        if not 1 <= step <= self.last_step:
+            raise errors.UserError(
+                f'--step={step}: the run in {self.model_dir} has made {self.last_step} steps; '
+                f'expected {min(steps) + 1} to {self.last_step}.'
+            )
+        before = [each for each in steps if each < step]
+        if not before:
+            raise errors.UserError(
+                f'--step={step}: the checkpoints before this step were deleted '
+                f'(train_config.checkpoints.keep_max), and the earliest one left is of step '
+                f'{min(steps)}; expected {min(steps) + 1} to {self.last_step}.'
+            )
+        return checkpoint_files.resolve_checkpoint(steps[max(before)])
+
+    def check(self, step: int, checkpoint: str) -> None:
+        """Check that the step can be repeated: the same data, by one process.
+
+        Args:
+            step: the step to repeat.
+            checkpoint: the prefix of the checkpoint to start from.
+
+        Raises:
+            errors.UserError: files of the data are missing or have changed, or several processes
+                have trained.
+        """
+        _require_one_process(checkpoint)
+        inputs.input_files(self.config.train_input_reader)  # an error names what is missing
+        now = run_file.describe_data(self.config.train_input_reader)
+        entry = _find_start(self.model_dir, step)
+        if entry is None:
+            log.warning(
+                '%s has no start of this run before step %d: whether the data is the same is not '
+                'known',
+                os.path.join(self.model_dir, run_file.RUN_FILE),
+                step,
+            )
+            return
+        before = (entry.get('data') or {}).get('train')
+        if before and before.get('sha256') != (now or {}).get('sha256'):
+            raise errors.DataError(
+                f'--step={step}: the training data has changed since the run: it had '
+                f'{_described(before)}, and now has {_described(now)}; expected the files of '
+                f'{run_file.RUN_FILE}.'
+            )
+        digest = loading.hash_config(self.config).hexdigest()
+        if digest != (entry.get('config') or {}).get('sha256'):
+            log.warning(
+                'the config is not that of the run at step %d (%s): the step may differ',
+                step,
+                run_file.RUN_FILE,
+            )
+
+
+def read(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    model_dir: str,
+    training: Training,
+    gradients: bool = False,
+) -> PastRun:
+    """Read the events of a run.
+
+    Args:
+        task: the task of the run.
+        config: the config of the run.
+        model_dir: the folder of the run.
+        training: repeats steps.
+        gradients: whether to read norms of gradients, which takes longer.
+    """
+    recorded = TrainingEvents(model_dir, gradients).read_steps()
+    last = max([checkpoint_files.latest_step(model_dir), *recorded])
+    return PastRun(task, config, model_dir, training, recorded, last)
+
+
+def copy_checkpoint(prefix: str, folder: str) -> None:
+    """Copy a checkpoint to a folder, as its latest one."""
+    tf.io.gfile.makedirs(folder)
+    for path in tf.io.gfile.glob(f'{prefix}.*'):
+        tf.io.gfile.copy(path, os.path.join(folder, os.path.basename(path)), overwrite=True)
+    copied = os.path.join(folder, os.path.basename(prefix))
+    checkpoint_files.write_list(folder, [copied])
+
+
+def _require_one_process(checkpoint: str) -> None:
+    if distribution.read_tf_config() is not None:
+        raise errors.UserError('--mode=replay runs as one process, but TF_CONFIG is set; unset it.')
+    shapes = checkpoint_files.checkpoint_shapes(checkpoint)
+    start = f'{checkpoint_files.READER_SCOPE}/'
+    readers = sorted(name.split('/')[1] for name in shapes if name.startswith(start))
+    if readers and readers != [_READER]:
+        raise errors.UserError(
+            f'{checkpoint} is of a cluster, whose {len(readers)} processes each read their own '
+            f'examples ({errors.shortened(readers)}); --mode=replay repeats runs of one process.'
+        )
+
+
+def _find_start(model_dir: str, step: int) -> Optional[Dict[str, Any]]:
+    """Return the entry of `run.json` of the start that made a step; None if there is none."""
+    entries: List[Dict[str, Any]] = [
+        entry
+        for entry in run_file.read_starts(os.path.join(model_dir, run_file.RUN_FILE))
+        if isinstance(entry.get('first_step'), int) and entry['first_step'] < step
+    ]
+    return entries[-1] if entries else None
+
+
+def _described(data: Optional[Mapping[str, Any]]) -> str:
+    if data is None:
+        return 'no files that can be read'
+    count = 'an unknown number of' if data.get('records') is None else data['records']
+    return (
+        f'{data.get("files")} files, {data.get("bytes")} bytes, {count} records '
+        f'(sha256 {str(data.get("sha256"))[:12]})'
+    )
