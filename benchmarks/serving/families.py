@@ -3,8 +3,8 @@
     python -m benchmarks.serving.deployment --families [--output=benchmark_families.json]
         [--only=FAMILY ...]
 
-A family is a config of the package, with its weights as they are before training: neither size nor
-latency depend on them, but for suppression, which has little to do. Agreement is that of the export
+A family is a config of the package with random weights, and without a threshold of scores: so there
+are detections to compare, and suppression has much to do. Agreement is that of the export
 (`--mode=export`), on images of noise; that of a SavedModel is not measured. Latency is the median
 of one image, with the part that a program does before it left out for files for devices. Processes
 run one after the other.
@@ -61,13 +61,31 @@ def read(family: str) -> Tuple[Any, Any]:
     name, changes = FAMILIES[family]
     config = config_lib.load_pipeline_config(str(builtin_configs.builtin_configs()[name]))
     text_format.Merge(changes, config)
+    _keep_all_scores(config.model)
     config.ClearField('train_input_reader')
     config.ClearField('eval_input_reader')
     return build_task(config, 'export'), config
 
 
+def _keep_all_scores(model: Any) -> None:
+    """Drop the thresholds of scores: before training, few detections would be above them."""
+    kind = model.WhichOneof('model')
+    field = {
+        'ssd': 'post_processing',
+        'faster_rcnn': 'second_stage_post_processing',
+        'center_net': 'post_processing',
+    }.get(kind)
+    if field and getattr(model, kind).HasField(field):
+        suppression = getattr(getattr(model, kind), field).batch_non_max_suppression
+        suppression.score_threshold = 0.0
+
+
 def save(task: Any, folder: str) -> str:
-    """Write a checkpoint of a task's network as it is before training; return its prefix."""
+    """Write a checkpoint of a task's network; return its prefix.
+
+    Weights of convolutions are such that the size of what passes through them stays (He et al.
+    2015): with those of most configs, outputs are the same for all images before training.
+    """
     import tensorflow as tf
 
     from estimator_lib import tf_estimator
@@ -80,6 +98,12 @@ def save(task: Any, folder: str) -> str:
         features = task.serving_features(tf.zeros([1, *_SIDES, 3], tf.uint8))
         task.predict(features, tf_estimator.ModeKeys.PREDICT)
         session.run(tf1.global_variables_initializer())
+        for number, variable in enumerate(tf1.trainable_variables()):
+            if variable.shape.rank == 4:
+                height, width, inputs, _ = variable.shape.as_list()
+                fan = height * width * (1 if 'depthwise' in variable.op.name else inputs)
+                random = np.random.RandomState(number)
+                variable.load(random.normal(0.0, (2.0 / fan) ** 0.5, variable.shape), session)
         saver = tf1.train.Saver(model_variables.with_companions(graph))
         return saver.save(session, os.path.join(folder, 'model.ckpt'))
 

@@ -90,6 +90,9 @@ def _same(expected: Arrays, found: Arrays, exact: bool) -> np.ndarray:
     classes, other_classes = (outputs[fields.DETECTION_CLASSES][0] for outputs in (expected, found))
     is_other = np.arange(len(other_classes)) < found[fields.NUM_DETECTIONS][0]
     near = _overlaps(expected, found) > (_SAME_BOX if exact else _NEAR_BOX)
+    # Boxes without area overlap nothing.
+    boxes, others = _boxes(expected), _boxes(found)
+    near |= np.abs(boxes[:, np.newaxis] - others).max(-1) <= _EXACT
     return near & is_other & (classes[:, np.newaxis] == other_classes)
 
 

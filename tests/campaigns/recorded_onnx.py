@@ -66,15 +66,14 @@ def read_arrays(name: str) -> Dict[str, np.ndarray]:
 
 def save(task: Any, name: str, arrays: Dict[str, np.ndarray], folder: pathlib.Path) -> str:
     """Write a checkpoint of a case's network, with the recorded weights; return its prefix."""
-    by_path = None
-    if 'weights_keys' in arrays:  # of TensorFlow 2
-        case = recorded_detectors.Case(name, None, arrays)
-        by_path = recorded_objects.save(recorded_objects.weights_of(case), folder)
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         features = task.serving_features(tf.constant(arrays['input_image_uint8']))
         task.predict(features, tf_estimator.ModeKeys.PREDICT)
-        if by_path is not None:
-            recorded_objects.restore(session, task._model, by_path)
+        if 'weights_keys' in arrays:  # of TensorFlow 2, by path
+            weights = recorded_objects.weights_of(recorded_detectors.Case(name, None, arrays))
+            by_path = task.object_paths(tf1.global_variables(), 'full')
+            feeds = {one.initializer.inputs[1]: weights[path] for path, one in by_path.items()}
+            session.run([one.initializer for one in by_path.values()], feeds)
         else:
             recorded_detectors.set_weights(session)
         variables = model_variables.with_companions(graph)

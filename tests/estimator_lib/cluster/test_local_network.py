@@ -83,14 +83,16 @@ class Launcher:
     def __enter__(self):
         """Wait until the worker has reached the chief."""
         lines = []
-        self.chief_pid = None
+        self.chief_pid, reached = None, False
         for line in self.process.stdout:
             lines.append(line)
+            # A worker may reach the chief, and say so, before the chief has written its line.
             if '| pid' in line:
                 self.chief_pid = int(line.split('pid')[1].split()[0])
-            if '| reached' in line:
+            reached = reached or '| reached' in line
+            if self.chief_pid and reached:
                 break
-        assert self.chief_pid and 'reached' in lines[-1], lines
+        assert self.chief_pid and reached, lines
         return self
 
     def __exit__(self, *args):

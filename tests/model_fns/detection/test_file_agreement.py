@@ -77,3 +77,12 @@ def test_masks_and_keypoints_of_the_same_detections_agree():
     swapped[fields.DETECTION_MASKS] = np.array([[[[0.4, 0.6]], [[0.0, 0.5]], [[0.0, 0.0]]]])
     parts = file_agreement.compare([expected], [swapped], exact=True)
     assert parts[fields.DETECTION_MASKS] == 0.75
+
+
+def test_boxes_without_area_agree_where_they_are_in_the_same_place():
+    flat, other = [0.2, 0.3, 0.2, 0.6], [0.2, 0.4, 0.2, 0.6]
+    expected = [found_of((0.9, 0, flat), (0.1, 0, flat))]
+    for box, part in ((flat, 1.0), (other, 0.0)):
+        found = [found_of((0.9, 0, box), (0.1, 0, box))]
+        parts = file_agreement.compare(expected, found, exact=True)
+        assert parts['detections from 0.3 on'] == part

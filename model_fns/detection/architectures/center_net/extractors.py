@@ -15,6 +15,7 @@ from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import mobilenet_v2, registry, resnet_blocks, resnet_v1, resnet_v2
 from model_fns.detection.architectures.center_net import hourglass
+from model_fns.detection.networks.feature_extractors import general
 from protos import center_net_pb2, image_resizer_pb2
 
 tf1 = tf.compat.v1
@@ -96,8 +97,8 @@ class Kind:
 
     @property
     def is_resnet(self) -> bool:
-        """True if the backbone is a residual network."""
-        return self.base_scope.startswith('resnet')
+        """True if the backbone is a residual network as Keras has them."""
+        return self.base_scope.startswith('resnet') and self.network not in general.NETWORKS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,6 +319,17 @@ def _with_unused_norm(
     return maps
 
 
+def _general_base(name: str) -> Base:
+    def build(images: tf.Tensor, settings: Settings, is_training: bool) -> List[tf.Tensor]:
+        network = registry.get_network(name, task='detection')
+        options = registry.Options(weight_decay=0.0)
+        style = settings.applied(network.style(is_training, options))
+        points = network.features(images, style, options)
+        return [points[network.feature_maps[stride]] for stride in (4, 8, 16, 32)]
+
+    return build
+
+
 def _mobilenet_base(taps: Tuple[str, ...]) -> Base:
     def build(images: tf.Tensor, settings: Settings, is_training: bool) -> List[tf.Tensor]:
         network = registry.get_network('mobilenet_v2', task='detection')
@@ -387,6 +399,19 @@ for _suffix in ('', '_sep_conv'):
             network='mobilenet_v2',
             is_pyramid=True,
             is_mobilenet=True,
+        ),
+    )
+for _name in general.NETWORKS:
+    _network = registry.get_network(_name, task='detection')
+    EXTRACTORS.add(
+        f'{_name}_fpn',
+        Kind(
+            _network.scope,
+            _general_base(_name),
+            _network.normalization,
+            up=_resnet_pyramid,
+            network=_name,
+            is_pyramid=True,
         ),
     )
 for _scope, _architecture in hourglass.ARCHITECTURES.items():

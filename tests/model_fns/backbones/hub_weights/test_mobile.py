@@ -66,23 +66,6 @@ def test_logits_of_efficientnet_v2_are_those_of_timm():
     recorded_weights.check_drawn('efficientnetv2_b0', tensors, (65, 96), V2, options)
 
 
-def test_fused_blocks():
-    found = scopes(
-        mobile.EFFICIENTNET_V2,
-        'blocks.0.0.conv',
-        'blocks.0.0.bn1',
-        'blocks.1.0.conv_exp',
-        'blocks.1.0.bn1',
-        'blocks.1.0.conv_pwl',
-        'blocks.1.0.bn2',
-    )
-    assert found['blocks.0.0.conv'] == 'EfficientNetV2/stack_0/block_0/project'
-    assert found['blocks.0.0.bn1'] == 'EfficientNetV2/stack_0/block_0/project/BatchNorm'
-    assert found['blocks.1.0.conv_exp'] == 'EfficientNetV2/stack_1/block_0/expand'
-    assert found['blocks.1.0.bn1'] == 'EfficientNetV2/stack_1/block_0/expand/BatchNorm'
-    assert found['blocks.1.0.bn2'] == 'EfficientNetV2/stack_1/block_0/project/BatchNorm'
-
-
 def scopes(kind, modules):
     found = kind.scopes(dict.fromkeys(modules, (8, 4, 1, 1)))
     return {module: found[module] for module in modules}
@@ -98,6 +81,18 @@ def test_a_convolution_projects_only_without_expansion():
         'bn2': 'EfficientNet/top/BatchNorm',
     }
     assert scopes(mobile.EFFICIENTNET, expected) == expected
+
+
+def test_fused_blocks():
+    expected = {
+        'blocks.0.0.conv': 'EfficientNetV2/stack_0/block_0/project',
+        'blocks.0.0.bn1': 'EfficientNetV2/stack_0/block_0/project/BatchNorm',
+        'blocks.1.0.conv_exp': 'EfficientNetV2/stack_1/block_0/expand',
+        'blocks.1.0.bn1': 'EfficientNetV2/stack_1/block_0/expand/BatchNorm',
+        'blocks.1.0.conv_pwl': 'EfficientNetV2/stack_1/block_0/project',
+        'blocks.1.0.bn2': 'EfficientNetV2/stack_1/block_0/project/BatchNorm',
+    }
+    assert scopes(mobile.EFFICIENTNET_V2, expected) == expected
 
 
 def test_blocks_are_counted_over_all_stages():

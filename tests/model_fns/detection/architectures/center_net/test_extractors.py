@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from model_fns.backbones import resnet_v2
 from model_fns.detection.architectures.center_net import extractors
+from model_fns.detection.networks.feature_extractors import general
 from protos import center_net_pb2
 from tests.model_fns.backbones import slow_layers
 
@@ -99,7 +100,9 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
 
 
 def test_published_types_are_known():
-    assert set(extractors.EXTRACTORS) == {
+    others = {f'{name}_fpn' for name in general.NETWORKS}
+    assert others < set(extractors.EXTRACTORS)
+    assert set(extractors.EXTRACTORS) - others == {
         *(f'hourglass_{depth}' for depth in (10, 20, 32, 52, 100, 104)),
         *(f'resnet_v1_{depth}_fpn' for depth in (18, 34, 50, 101)),
         *('resnet_v2_50', 'resnet_v2_101'),
@@ -170,6 +173,7 @@ def test_a_level_is_enlarged_added_and_smoothed():
         ),
         ('resnet_v2_50', '', [10 / 127.5 - 1, 20 / 127.5 - 1, 30 / 127.5 - 1]),
         ('resnet_v1_50_fpn', '', [30 - 103.939, 20 - 116.779, 10 - 123.68]),
+        ('efficientnetv2_s_fpn', '', [10 / 127.5 - 1, 20 / 127.5 - 1, 30 / 127.5 - 1]),
     ],
 )
 def test_pixels(text, settings, expected):
@@ -177,6 +181,21 @@ def test_pixels(text, settings, expected):
         extractor = find(f'type: "{text}" {settings}')
         found = session.run(extractor.preprocess(tf.constant([[[[10.0, 20.0, 30.0]]]])))
     np.testing.assert_allclose(found[0, 0, 0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['resnet_v1_5_18', 'convnext_tiny'])
+def test_networks_of_today_have_a_pyramid(name):
+    extractor = find(f'type: "{name}_fpn"')
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 64, 96, 3])
+        (features,) = extractor.extract(extractor.preprocess(images), is_training=True)
+        assert not graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+        names = {variable.op.name for variable in tf1.global_variables()}
+    assert features.shape == [1, 16, 24, 64]
+    scope = f'FeatureExtractor/{extractor.base_scope}/'
+    assert any(each.startswith(scope) for each in names)
+    # They start from weights by name, unlike the residual networks of Keras.
+    assert not extractor.kind.is_resnet
 
 
 def test_the_decay_of_statistics_is_that_of_the_type_or_of_the_config():

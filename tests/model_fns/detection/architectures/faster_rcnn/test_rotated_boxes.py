@@ -184,7 +184,7 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
 @pytest.mark.parametrize(
     ('setting', 'path', 'text'),
     [
-        ('number_of_stages=3', 'number_of_stages', 'masks are of axis-aligned boxes'),
+        ('number_of_stages=3', 'number_of_stages', 'masks and keypoints are of axis-aligned boxes'),
         ('use_combined_nms_in_first_stage=true', 'use_combined_nms_in_first_stage', 'kernel knows'),
         (
             'second_stage_post_processing.batch_non_max_suppression.use_combined_nms=true',
