@@ -115,6 +115,7 @@ setup(
         'console_scripts': [
             'run-train-eval=run_train_eval:main',
             'convert-checkpoint=model_fns.convert_checkpoint:main',
+            'recover-config=model_fns.recover_config:main',
             'convert-records=model_fns.datasets.convert:main',
             'launch-local=estimator_lib.launch_local:main',
             'launch-jobset=estimator_lib.commands.launch_jobset:main',

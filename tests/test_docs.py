@@ -29,6 +29,7 @@ FOREIGN = {
 MODULES = {
     'convert-records': 'model_fns.datasets.convert',
     'convert-checkpoint': 'model_fns.convert_checkpoint',
+    'recover-config': 'model_fns.recover_config',
     'launch-local': 'estimator_lib.launch_local',
     'launch-jobset': 'estimator_lib.commands.launch_jobset',
 }

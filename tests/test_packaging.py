@@ -140,6 +140,7 @@ def test_console_scripts_work_far_from_the_checkout(installed, tmp_path):
         'convert-records',
         'launch-jobset',
         'launch-local',
+        'recover-config',
         'run-train-eval',
     ]
     tiny_data.write_all(tmp_path)

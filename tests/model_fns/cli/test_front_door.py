@@ -27,6 +27,16 @@ from protos import pipeline_pb2
              'model_dir': 'd'},
             '--saved_model_dir and --model_dir: expected one of them.',
         ),
+        ({'mode': 'replay'}, '--mode=replay needs --model_dir.'),
+        ({'mode': 'replay', 'model_dir': 'a'}, '--mode=replay needs --step.'),
+        (
+            {'mode': 'replay', 'model_dir': 'a', 'find_spike': True, 'step': 3},
+            '--find_spike chooses the steps; leave out --step.',
+        ),
+        (
+            {'mode': 'replay', 'model_dir': 'a', 'step': 3, 'until': 4},
+            '--until has no effect without --without; expected that flag too.',
+        ),
         ({'checkpoint_dir': 'a'}, 'needs --model_dir.'),
         ({'run_once': True}, '--run_once has no effect without --checkpoint_dir; expected that'),
         ({'max_eval_retries': -1}, '--max_eval_retries has no effect without --checkpoint_dir'),

@@ -1,0 +1,1 @@
+"""Artifacts of any program: frozen graphs, SavedModels and checkpoints, read without a config."""

@@ -1,0 +1,208 @@
+"""Nodes of a graph without a session: constants, neighbors, and the layers with weights."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
+_PRODUCTS = (*CONVOLUTIONS, 'MatMul')
+_BATCH_NORMS = ('FusedBatchNorm', 'FusedBatchNormV2', 'FusedBatchNormV3')
+_ADDITIONS = ('BiasAdd', 'Add', 'AddV2')
+_PASSED = ('Identity', 'StopGradient', 'CheckNumerics')
+# Between a depthwise convolution with a rate and what follows it.
+_RESHAPING = ('BatchToSpaceND', 'Squeeze', 'Reshape')
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """Linear operation of a graph, with what follows it.
+
+    Attributes:
+        name: name of its node.
+        op: `Conv2D`, `DepthwiseConv2dNative` or `MatMul`.
+        weights: filter or matrix.
+        weights_name: name of the constant.
+        bias: added constant; None: there is none.
+        has_batch_norm: True: a batch norm follows, with its own constants.
+        epsilon: epsilon of the batch norm.
+        activation: op type after that, such as `Relu6`.
+    """
+
+    name: str
+    op: str
+    weights: np.ndarray
+    weights_name: str
+    bias: Optional[np.ndarray] = None
+    has_batch_norm: bool = False
+    epsilon: Optional[float] = None
+    activation: str = ''
+
+
+class Graph:
+    """Nodes of a graph by name; nodes of functions are named `<function>/<node>`.
+
+    Args:
+        graph_def: the graph.
+
+    Attributes:
+        graph_def: the graph.
+        nodes: by name, in the order of the graph.
+    """
+
+    def __init__(self, graph_def: tf1.GraphDef):
+        self.graph_def = graph_def
+        self.nodes: Dict[str, tf1.NodeDef] = {node.name: node for node in graph_def.node}
+        self._scopes = dict.fromkeys(self.nodes, '')
+        for function in graph_def.library.function:
+            scope = f'{function.signature.name}/'
+            for node in function.node_def:
+                self.nodes[scope + node.name] = node
+                self._scopes[scope + node.name] = scope
+        self._consumers: Dict[str, List[str]] = collections.defaultdict(list)
+        # Nodes of functions by the function; a node that calls it depends on them.
+        self._bodies: Dict[str, List[str]] = collections.defaultdict(list)
+        for name, scope in self._scopes.items():
+            if scope:
+                self._bodies[scope[:-1]].append(name)
+        for name in self.nodes:
+            for source in self.inputs(name):
+                self._consumers[source].append(name)
+
+    def inputs(self, name: str) -> List[str]:
+        """Return the names of the nodes that a node takes its data from."""
+        scope = self._scopes[name]
+        return [
+            scope + tensor.partition(':')[0]
+            for tensor in self.nodes[name].input
+            if not tensor.startswith('^')
+        ]
+
+    def consumers(self, name: str, index: Optional[int] = None) -> List[str]:
+        """Return the names of the nodes that use a node, or one of its outputs."""
+        names = self._consumers.get(name, [])
+        if index is None:
+            return names
+        tensors = {f'{name}:{index}'} | ({name} if index == 0 else set())
+        return [user for user in names if tensors & set(self.nodes[user].input)]
+
+    def find_ops(self, *ops: str) -> List[str]:
+        """Return the names of the nodes of some types."""
+        return [name for name, node in self.nodes.items() if node.op in ops]
+
+    def source(self, name: str) -> str:
+        """Return the name of the node before the identities that end in a node."""
+        while self.nodes[name].op in _PASSED and self.inputs(name)[0] in self.nodes:
+            name = self.inputs(name)[0]
+        return name
+
+    def constant(self, name: str) -> Optional[np.ndarray]:
+        """Return the value of a node that is a constant, or an identity of one; else None."""
+        if name not in self.nodes:
+            return None
+        node = self.nodes[self.source(name)]
+        if node.op == 'Enter':
+            return self.constant(self.inputs(self.source(name))[0])
+        return tf.make_ndarray(node.attr['value'].tensor) if node.op == 'Const' else None
+
+    def constants(self) -> Iterator[Tuple[str, np.ndarray]]:
+        """Yield name and value of each constant of floating-point numbers."""
+        kinds = (tf.float32.as_datatype_enum, tf.float16.as_datatype_enum)
+        for name, node in self.nodes.items():
+            if node.op == 'Const' and node.attr['dtype'].type in kinds:
+                yield name, tf.make_ndarray(node.attr['value'].tensor)
+
+    def ancestors(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the nodes that some nodes depend on, the nearest first."""
+        waiting = collections.deque(names)
+        seen = set(waiting)
+        while waiting:
+            name = waiting.popleft()
+            yield name
+            for source in [*self._called(name), *self.inputs(name)]:
+                if source in self.nodes and source not in seen:
+                    seen.add(source)
+                    waiting.append(source)
+
+    def _called(self, name: str) -> List[str]:
+        """Return the nodes of the functions that a node calls."""
+        functions = [each.func.name for each in self.nodes[name].attr.values()]
+        return [node for function in functions for node in self._bodies.get(function, [])]
+
+    def layers(self) -> List[Layer]:
+        """Return the layers with constant weights, in the order of the graph."""
+        layers = []
+        for name in self.find_ops(*_PRODUCTS):
+            weights_name = self.source(self.inputs(name)[1])
+            weights = self.constant(weights_name)
+            if weights is not None and weights.ndim >= 2:
+                layers.append(self._layer(name, weights_name, weights))
+        return layers
+
+    def _layer(self, name: str, weights_name: str, weights: np.ndarray) -> Layer:
+        layer = Layer(name, self.nodes[name].op, weights, weights_name)
+        following = self._next(name)
+        while following and self.nodes[following].op in _RESHAPING:
+            following = self._next(following)
+        if following and self.nodes[following].op in _BATCH_NORMS:
+            epsilon = self.nodes[following].attr['epsilon'].f
+            layer = dataclasses.replace(layer, has_batch_norm=True, epsilon=epsilon)
+            following = self._next(following)
+        elif following and self.nodes[following].op in _ADDITIONS:
+            values = [self.constant(source) for source in self.inputs(following)]
+            bias = next((value for value in values if value is not None), None)
+            if bias is not None:
+                layer = dataclasses.replace(layer, bias=bias)
+                following = self._next(following)
+        if following:
+            layer = dataclasses.replace(layer, activation=self.nodes[following].op)
+        return layer
+
+    def _next(self, name: str) -> Optional[str]:
+        """Return the first consumer of a node that is no identity."""
+        while self.consumers(name):
+            name = self.consumers(name)[0]
+            if self.nodes[name].op not in _PASSED:
+                return name
+        return None
+
+
+def first_layer_input(graph: Graph, input_name: str) -> Optional[str]:
+    """Return the tensor of images that the first convolution of a network takes.
+
+    Args:
+        graph: the graph.
+        input_name: of the placeholder.
+    """
+    for name in graph.find_ops(*CONVOLUTIONS):
+        if graph.constant(graph.source(graph.inputs(name)[1])) is None:
+            continue
+        if input_name not in set(graph.ancestors([name])):
+            continue
+        source = graph.source(graph.inputs(name)[0])
+        while graph.nodes[source].op in ('Pad', 'PadV2', 'MirrorPad'):
+            source = graph.source(graph.inputs(source)[0])
+        return f'{source}:0'
+    return None
+
+
+def strip_prefix(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
+    """Return a graph without a prefix of the names of its nodes."""
+    result = tf1.GraphDef()
+    result.CopyFrom(graph_def)
+    for node in result.node:
+        node.name = node.name.removeprefix(prefix)
+        for index, name in enumerate(node.input):
+            control = '^' if name.startswith('^') else ''
+            node.input[index] = control + name.lstrip('^').removeprefix(prefix)
+        for key, value in node.attr.items():
+            if key == '_class':  # names of nodes that must be placed together
+                del value.list.s[:]
+    names = [node.name for node in result.node]
+    return result if len(set(names)) == len(names) else graph_def

@@ -1,0 +1,117 @@
+"""Sessions that run artifacts on images."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.artifacts.graphs import Graph
+from estimator_lib.artifacts.reading import Artifact
+
+tf1 = tf.compat.v1
+
+_UINT8 = tf.uint8.as_datatype_enum
+_STRING = tf.string.as_datatype_enum
+_FLOAT = tf.float32.as_datatype_enum
+
+
+class Runner:
+    """Runs the graph of an artifact.
+
+    Args:
+        session: of the graph.
+        graph: its nodes.
+        path: of the artifact, for messages.
+
+    Attributes:
+        input_name: the placeholder that takes images.
+        takes_pixels: True: it takes pixels of any image; False: the network's input.
+        input_shape: static shape of the placeholder; None: unknown.
+
+    Raises:
+        errors.UserError: the graph has no input of images.
+    """
+
+    def __init__(self, session: tf1.Session, graph: Graph, path: str):
+        self._session = session
+        self.input_name, self._dtype = _find_input(graph, path)
+        self.takes_pixels = self._dtype != _FLOAT
+        shape = session.graph.get_tensor_by_name(f'{self.input_name}:0').shape
+        self.input_shape = shape.as_list() if shape.rank is not None else None
+
+    def run(self, fetches: Mapping[str, str], image: np.ndarray) -> Dict[str, np.ndarray]:
+        """Compute tensors for one image.
+
+        Args:
+            fetches: names of tensors by key.
+            image: uint8 [height, width, 3]; float32, where it takes the network's input.
+
+        Raises:
+            tf.errors.OpError: the graph does not accept the image.
+        """
+        values = self._session.run(dict(fetches), {f'{self.input_name}:0': self._feed(image)})
+        return {key: np.asarray(value) for key, value in values.items()}
+
+    def _feed(self, image: np.ndarray) -> Any:
+        if self._dtype != _STRING:
+            is_single = self.input_shape is not None and len(self.input_shape) == 3
+            return image if is_single else image[np.newaxis]
+        encoded = tf.image.encode_png if tf.executing_eagerly() else _encode_png
+        content = encoded(image)
+        content = content.numpy() if hasattr(content, 'numpy') else content
+        return content if self.input_shape == [] else [content]
+
+
+@contextlib.contextmanager
+def open_runner(artifact: Artifact) -> Iterator[Runner]:
+    """Open a session of an artifact's graph."""
+    assert artifact.graph is not None
+    graph = tf.Graph()
+    with graph.as_default():
+        try:
+            tf1.import_graph_def(artifact.graph.graph_def, name='')
+        except (ValueError, tf.errors.OpError) as error:
+            raise errors.UserError(
+                f'--from: {artifact.path} cannot be run by TensorFlow {tf.__version__}: '
+                f'{errors.first_line(error)}'
+            ) from error
+    with tf1.Session(graph=graph) as session:
+        yield Runner(session, artifact.graph, artifact.path)
+
+
+def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.ndarray]:
+    """Return images uint8 [height, width, 3] of patches on noise, functions of the seed."""
+    random = np.random.RandomState(seed)
+    images = []
+    for height, width in sizes:
+        image = random.randint(0, 90, [height, width, 3])
+        for _ in range(4):
+            top, left = random.randint(0, height // 2), random.randint(0, width // 2)
+            image[top : top + height // 3, left : left + width // 3] += random.randint(0, 40, 3)
+        images.append(image.astype(np.uint8))
+    return images
+
+
+def _encode_png(image: np.ndarray) -> Any:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        return session.run(tf.image.encode_png(image))
+
+
+def _find_input(graph: Graph, path: str) -> tuple[str, int]:
+    """Return the name and the type of the placeholder that takes images."""
+    placeholders = [name for name in graph.find_ops('Placeholder') if '/' not in name] or list(
+        graph.find_ops('Placeholder')
+    )
+    types = {name: graph.nodes[name].attr['dtype'].type for name in placeholders}
+    for wanted in (_UINT8, _STRING, _FLOAT):
+        name: Optional[str] = next((name for name, kind in types.items() if kind == wanted), None)
+        if name is not None:
+            return name, wanted
+    raise errors.UserError(
+        f'--from: {path} is no vision model: it has no input of images; expected a placeholder of '
+        'uint8, float32 or string.'
+    )

@@ -1,0 +1,57 @@
+"""Command line of `python -m model_fns.recover_config`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import Optional, Sequence
+
+from estimator_lib import errors, logs
+from estimator_lib.commands import command_line
+from model_fns.recovery import recovering
+
+
+def create_parser() -> argparse.ArgumentParser:
+    """Create the parser of the flags."""
+    parser = command_line.Parser(
+        prog='python -m model_fns.recover_config',
+        description='Recovers the config and the checkpoint of a model from an artifact, and keeps '
+        'them only if they compute the same scores.',
+    )
+    parser.add_argument(
+        '--from',
+        dest='source',
+        metavar='ARTIFACT',
+        required=True,
+        help='a frozen graph (.pb), the folder of a SavedModel, or a checkpoint',
+    )
+    parser.add_argument(
+        '--output_dir',
+        required=True,
+        help='where pipeline.config, model.ckpt-0 and recovery.md are written',
+    )
+    return parser
+
+
+def run(arguments: Optional[Sequence[str]] = None) -> recovering.Recovered:
+    """Recover a config as a command line asks.
+
+    Raises:
+        errors.UserError: a flag or the artifact is wrong.
+    """
+    flags = create_parser().parse_args(arguments)
+    errors.refuse_placeholder('--from', flags.source)
+    errors.refuse_placeholder('--output_dir', flags.output_dir)
+    return recovering.recover(flags.source, flags.output_dir)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    """Run the command; on a user's error exit with status 2 and one sentence."""
+    logs.configure(logging.INFO)
+    try:
+        recovered = run(arguments)
+    except errors.UserError as error:
+        print(f'error: {error}', file=sys.stderr)
+        sys.exit(2)
+    print(f'{recovered.network}: {recovered.config}, {recovered.checkpoint}, {recovered.report}')

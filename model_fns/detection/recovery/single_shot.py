@@ -1,0 +1,245 @@
+"""Recognition of single-shot detectors."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Sequence, Tuple
+
+import numpy as np
+
+from estimator_lib.artifacts import graphs, running
+from estimator_lib.artifacts.graphs import Graph
+from estimator_lib.artifacts.reading import Artifact
+from model_fns.detection import fields
+from model_fns.detection.recovery import (
+    anchor_fitting,
+    decoding,
+    defaults,
+    extractors,
+    heads,
+    outputs,
+    resizing,
+)
+from model_fns.recovery.facts import Proposal, Refusal
+from model_fns.recovery.kernels import Kernels
+from protos import hyperparams_pb2, pipeline_pb2, post_processing_pb2, ssd_pb2
+
+_WHERE = 'model.ssd'
+_ACTIVATIONS = {
+    'Relu6': hyperparams_pb2.Hyperparams.RELU_6,
+    'Relu': hyperparams_pb2.Hyperparams.RELU,
+}
+_SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
+# Layers after the backbone, which have the hyperparameters of the config.
+_ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
+
+
+def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
+    """Describe the single-shot detector of an artifact; None where it is none.
+
+    Raises:
+        Refusal: it has the head of one, and a network that is not known.
+    """
+    shapes = kernels.shapes()
+    proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
+    head = heads.recognize(shapes, proposal)
+    if head is None or not any(
+        name.startswith(f'{scope}/') for name in shapes for scope in extractors.scopes()
+    ):
+        return None
+    num_maps = len(head.anchors) or _count_shared_maps(artifact, kernels)
+    matches = extractors.recognize(shapes, num_maps)
+    if not matches or matches[0].differences:
+        raise Refusal(
+            'the feature extractor is of no known network',
+            {str(match.settings['type']): match.differences for match in matches[:3]},
+        )
+    match = matches[0]
+    kind = str(match.settings['type'])
+    head_field = head.config.WhichOneof('box_predictor_oneof') or ''
+    config = defaults.build(kind, head_field)
+    config.model.ssd.box_predictor.MergeFrom(head.config)
+    proposal.config, proposal.network = config, kind
+    _set_extractor(config.model.ssd, match, num_maps, proposal)
+    _set_hyperparams(config.model.ssd, head, head_field, kernels, proposal)
+    ssd = config.model.ssd
+    if artifact.graph is None:
+        _guess_anchors(ssd, head, match, proposal)
+    else:
+        with running.open_runner(artifact) as runner:
+            _read_graph(ssd, artifact, artifact.graph, runner, head, proposal)
+    ssd.num_classes = head.class_columns - int(ssd.add_background_class)
+    proposal.learn(
+        f'{_WHERE}.num_classes', ssd.num_classes, f'{head.class_columns} class logits an anchor'
+    )
+    return proposal
+
+
+def _set_extractor(
+    ssd: ssd_pb2.Ssd, match: extractors.Match, num_maps: int, proposal: Proposal
+) -> None:
+    where, extractor = f'{_WHERE}.feature_extractor', ssd.feature_extractor
+    evidence = 'names and shapes of all kernels'
+    for name, value in match.settings.items():
+        setattr(extractor, name, value)
+        proposal.learn(f'{where}.{name}', value, evidence)
+    if match.min_level:
+        extractor.fpn.min_level, extractor.fpn.max_level = match.min_level, match.max_level
+        extractor.fpn.additional_layer_depth = match.depth
+        proposal.learn(f'{where}.fpn', f'levels {match.min_level} to {match.max_level}', evidence)
+    elif num_maps != extractor.num_layers:
+        extractor.num_layers = num_maps
+        proposal.learn(f'{where}.num_layers', num_maps, evidence)
+
+
+def _set_hyperparams(
+    ssd: ssd_pb2.Ssd, head: heads.Head, head_field: str, kernels: Kernels, proposal: Proposal
+) -> None:
+    parts = (
+        (f'{_WHERE}.feature_extractor', ssd.feature_extractor, _ADDED_LAYERS),
+        (
+            f'{_WHERE}.box_predictor.{head_field}',
+            getattr(ssd.box_predictor, head_field),
+            head.layers,
+        ),
+    )
+    for where, message, layers in parts:
+        where, hyperparams = f'{where}.conv_hyperparams', message.conv_hyperparams
+        activation = kernels.activation(layers)
+        if activation in _ACTIVATIONS:
+            hyperparams.activation = _ACTIVATIONS[activation]
+            proposal.learn(f'{where}.activation', activation, f'node type {activation}')
+        epsilon = kernels.epsilon(layers)
+        if epsilon is not None:
+            hyperparams.batch_norm.epsilon = float(f'{epsilon:.6g}')
+            evidence = 'attribute epsilon of batch norms'
+            proposal.learn(f'{where}.batch_norm.epsilon', f'{epsilon:.6g}', evidence)
+
+
+def _count_shared_maps(artifact: Artifact, kernels: Kernels) -> int:
+    """Return the number of maps that a shared head is applied to."""
+    maps = {
+        name.rpartition('/feature_')[2].partition('/')[0]
+        for name in artifact.arrays
+        if '/feature_' in name
+    }
+    if maps:
+        return len(maps)
+    layers = [layer for layer in kernels.layers if '/BoxPredictor/' in layer.name]
+    return max(1, len([layer for layer in layers if not layer.name.endswith('depthwise')]))
+
+
+def _read_graph(
+    ssd: ssd_pb2.Ssd,
+    artifact: Artifact,
+    graph: Graph,
+    runner: running.Runner,
+    head: heads.Head,
+    proposal: Proposal,
+) -> None:
+    known = outputs.find(artifact)
+    tensor = graphs.first_layer_input(graph, runner.input_name)
+    if tensor is None or not runner.takes_pixels:
+        raise Refusal('its input is not pixels, so the size of images is not known')
+    resizer = resizing.recognize(runner, graph, tensor, f'{_WHERE}.image_resizer', proposal)
+    if resizer is None:
+        raise Refusal('its network has no input of images that could be computed')
+    ssd.image_resizer.CopyFrom(resizer)
+    image = running.test_images([(64, 96)])[0]
+    size = runner.run({'input': tensor}, image)['input'].shape[1:3]
+    _read_boxes(ssd, graph, runner, image, (int(size[0]), int(size[1])), head, proposal)
+    _read_scores(ssd, graph, known, proposal)
+    outputs.read_suppression(
+        decoding.find_suppression(graph),
+        runner,
+        known,
+        ssd.post_processing.batch_non_max_suppression,
+        _SUPPRESSION,
+        proposal,
+    )
+
+
+def _read_boxes(
+    ssd: ssd_pb2.Ssd,
+    graph: Graph,
+    runner: running.Runner,
+    image: np.ndarray,
+    size: Tuple[int, int],
+    head: heads.Head,
+    proposal: Proposal,
+) -> None:
+    found = decoding.find_decodings(graph)
+    if not found:
+        raise Refusal('its graph decodes no boxes, so its anchors are not known')
+    decoded = found[0]
+    coder = ssd.box_coder.faster_rcnn_box_coder
+    names = ('y_scale', 'x_scale', 'height_scale', 'width_scale')
+    for name, scale in zip(names, decoded.scales):
+        setattr(coder, name, float(f'{scale:.6g}'))
+    evidence = f'constants before {decoded.where}'
+    proposal.learn(f'{_WHERE}.box_coder', decoded.scales, evidence)
+    values = runner.run(dict(zip(('y', 'x', 'h', 'w'), decoded.anchors)), image)
+    boxes = np.stack([np.ravel(values[key]) for key in ('y', 'x', 'h', 'w')], axis=1)
+    counts: Sequence[int] = head.anchors or [head.anchors_of_all]
+    fitted = anchor_fitting.fit(boxes.astype(np.float64), counts, size)
+    if fitted is None:
+        raise Refusal(f'its {len(boxes)} anchors are of no known generator')
+    ssd.anchor_generator.CopyFrom(fitted)
+    evidence = f'{len(boxes)} anchors that its graph computes'
+    kind = fitted.WhichOneof('anchor_generator_oneof')
+    proposal.learn(f'{_WHERE}.anchor_generator', kind, evidence)
+
+
+def _read_scores(ssd: ssd_pb2.Ssd, graph: Graph, known: Dict[str, str], proposal: Proposal) -> None:
+    scores = decoding.find_scores(graph, outputs.ends(known))
+    where = f'{_WHERE}.post_processing'
+    ssd.post_processing.score_converter = outputs.CONVERTERS[scores.converter]
+    proposal.learn(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
+    if scores.logit_scale != 1.0:
+        ssd.post_processing.logit_scale = scores.logit_scale
+    proposal.learn(f'{where}.logit_scale', scores.logit_scale, 'divisor before the conversion')
+    ssd.add_background_class = scores.background_column
+    evidence = 'a slice leaves out the first column of scores'
+    proposal.learn(f'{_WHERE}.add_background_class', scores.background_column, evidence)
+    if fields.RAW_DETECTION_SCORES in known:
+        for name in (fields.RAW_DETECTION_SCORES, fields.RAW_DETECTION_BOXES):
+            if name in known:
+                proposal.outputs[name] = known[name]
+    elif scores.tensor is not None:
+        proposal.outputs[fields.RAW_DETECTION_SCORES] = scores.tensor
+
+
+def _guess_anchors(
+    ssd: ssd_pb2.Ssd, head: heads.Head, match: extractors.Match, proposal: Proposal
+) -> None:
+    """Set the published anchors and size of images, which a checkpoint does not hold."""
+    ssd.add_background_class = True
+    if match.min_level:
+        multiscale = ssd.anchor_generator.multiscale_anchor_generator
+        multiscale.min_level, multiscale.max_level = match.min_level, match.max_level
+        multiscale.anchor_scale, multiscale.scales_per_octave = 4.0, 2
+        multiscale.aspect_ratios.extend([1.0, 2.0, 0.5])
+        side, published = 640, 6
+    else:
+        generator = ssd.anchor_generator.ssd_anchor_generator
+        generator.num_layers, generator.min_scale, generator.max_scale = (
+            len(head.anchors),
+            0.2,
+            0.95,
+        )
+        generator.aspect_ratios.extend([1.0, 2.0, 0.5, 3.0, 0.3333])
+        side, published = 300, 6
+    count = head.anchors_of_all or head.anchors[-1]
+    if count != published:
+        raise Refusal(
+            f'a checkpoint tells no anchors, and its {count} anchors of a cell are not the '
+            f'published {published}'
+        )
+    ssd.image_resizer.fixed_shape_resizer.height = side
+    ssd.image_resizer.fixed_shape_resizer.width = side
+    ssd.post_processing.score_converter = post_processing_pb2.PostProcessing.SIGMOID
+    suppression = ssd.post_processing.batch_non_max_suppression
+    suppression.score_threshold, suppression.iou_threshold = 1e-8, 0.6
+    proposal.unknown.append(
+        'A checkpoint tells neither the size of images, nor anchors, nor suppression: they are the '
+        'published ones.'
+    )

@@ -1,0 +1,355 @@
+"""Recognition of two-stage detectors (Faster R-CNN of TensorFlow 1)."""
+
+from __future__ import annotations
+
+import math
+from typing import Dict, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
+from google.protobuf import text_format
+
+from estimator_lib.artifacts import running
+from estimator_lib.artifacts.graphs import Graph, first_layer_input
+from estimator_lib.artifacts.reading import Artifact
+from model_fns.backbones import registry
+from model_fns.detection import fields
+from model_fns.detection.architectures.faster_rcnn import extractors
+from model_fns.detection.boxes import anchors
+from model_fns.detection.recovery import decoding, outputs, resizing
+from model_fns.recovery.facts import Proposal, Refusal
+from model_fns.recovery.kernels import Kernels
+from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
+
+_WHERE = 'model.faster_rcnn'
+_FIRST, _SECOND = 'FirstStageFeatureExtractor', 'SecondStageFeatureExtractor'
+_REGIONS = 'FirstStageBoxPredictor/BoxEncodingPredictor/weights'
+_CLASSES = 'SecondStageBoxPredictor/ClassPredictor/weights'
+_BOXES = 'SecondStageBoxPredictor/BoxEncodingPredictor/weights'
+_CODE_SIZE = 4
+_BASE = 256.0  # pixels of an anchor of scale 1, as published
+_IMAGE = (160, 224)
+_BORDER = 0.01  # in pixels
+_TOLERANCE = 0.01  # in pixels
+# (scales, aspect ratios) of published configs.
+_PUBLISHED = (
+    ([0.25, 0.5, 1.0, 2.0], [0.5, 1.0, 2.0]),
+    ([0.5, 1.0, 2.0], [0.5, 1.0, 2.0]),
+)
+# The values of the configs that were published for the TF1 Object Detection API.
+_DEFAULTS = """
+model {
+  faster_rcnn {
+    first_stage_box_predictor_conv_hyperparams {
+      op: CONV
+      regularizer { l2_regularizer { weight: 0.0 } }
+      initializer { truncated_normal_initializer { stddev: 0.01 } }
+    }
+    first_stage_localization_loss_weight: 2.0
+    first_stage_objectness_loss_weight: 1.0
+    second_stage_box_predictor {
+      mask_rcnn_box_predictor {
+        use_dropout: false
+        dropout_keep_probability: 1.0
+        fc_hyperparams {
+          op: FC
+          regularizer { l2_regularizer { weight: 0.0 } }
+          initializer {
+            variance_scaling_initializer { factor: 1.0 uniform: true mode: FAN_AVG }
+          }
+        }
+      }
+    }
+    second_stage_localization_loss_weight: 2.0
+    second_stage_classification_loss_weight: 1.0
+  }
+}
+train_config {
+  batch_size: 1
+  num_steps: 200000
+  gradient_clipping_by_norm: 10.0
+  data_augmentation_options { random_horizontal_flip { } }
+  optimizer {
+    momentum_optimizer {
+      learning_rate {
+        manual_step_learning_rate {
+          initial_learning_rate: 0.0003
+          schedule { step: 900000 learning_rate: 0.00003 }
+          schedule { step: 1200000 learning_rate: 0.000003 }
+        }
+      }
+      momentum_optimizer_value: 0.9
+    }
+    use_moving_average: false
+  }
+}
+train_input_reader {
+  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/train.record" }
+}
+eval_input_reader {
+  shuffle: false
+  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/val.record" }
+}
+eval_config { metrics_set: "coco_detection_metrics" }
+"""
+
+
+def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
+    """Describe the two-stage detector of an artifact; None where it is none.
+
+    Raises:
+        Refusal: it is one of a kind that is not supported.
+    """
+    shapes = kernels.shapes()
+    if _REGIONS not in shapes or 'Conv/weights' not in shapes:
+        return None
+    _refuse(artifact, shapes)
+    config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
+    proposal = Proposal(config, '')
+    model = config.model.faster_rcnn
+    _read_kernels(model, shapes, proposal)
+    graph = artifact.graph
+    assert graph is not None
+    with running.open_runner(artifact) as runner:
+        tensor = first_layer_input(graph, runner.input_name)
+        if tensor is None or not runner.takes_pixels:
+            raise Refusal('its input is not pixels, so the size of images is not known')
+        where = f'{_WHERE}.image_resizer'
+        resizer = resizing.recognize(runner, graph, tensor, where, proposal)
+        if resizer is None:
+            raise Refusal('its network has no input of images that could be computed')
+        model.image_resizer.CopyFrom(resizer)
+        _read_regions(model, graph, runner, tensor, proposal)
+    _read_crops(model, graph, proposal)
+    _read_scores(model, artifact, graph, proposal)
+    return proposal
+
+
+def _refuse(artifact: Artifact, shapes: Dict[str, Tuple[int, ...]]) -> None:
+    """Raise for kinds of two-stage detectors that are not supported."""
+    if artifact.graph is None:
+        raise Refusal('a checkpoint of a two-stage detector tells neither anchors nor crops')
+    if _CLASSES not in shapes:
+        raise Refusal('its second stage is not the one of Faster R-CNN')
+    if any(name.startswith('SecondStageBoxPredictor/Conv') for name in shapes):
+        raise Refusal('it predicts masks, which is not supported')
+    if any('Attention' in name or 'ContextFeature' in name for name in shapes):
+        raise Refusal('it attends to features of other images, which is not supported')
+
+
+def _read_kernels(
+    model: faster_rcnn_pb2.FasterRcnn, shapes: Dict[str, Tuple[int, ...]], proposal: Proposal
+) -> None:
+    kind, evidence = _type(shapes), 'names and shapes of all kernels'
+    proposal.network = kind
+    where = f'{_WHERE}.feature_extractor.type'
+    model.feature_extractor.type = proposal.learn(where, kind, evidence)
+    classes = shapes[_CLASSES][-1] - 1
+    model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {_CLASSES}')
+    evidence = 'kernel Conv/weights'
+    size, depth = shapes['Conv/weights'][0], shapes['Conv/weights'][-1]
+    where = f'{_WHERE}.first_stage_box_predictor'
+    model.first_stage_box_predictor_kernel_size = proposal.learn(
+        f'{where}_kernel_size', size, evidence
+    )
+    model.first_stage_box_predictor_depth = proposal.learn(f'{where}_depth', depth, evidence)
+    head = model.second_stage_box_predictor.mask_rcnn_box_predictor
+    shared = shapes[_BOXES][-1] == _CODE_SIZE and classes > 1
+    if shared:
+        head.share_box_across_classes = True
+        where = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
+        proposal.learn(f'{where}.share_box_across_classes', True, f'kernel {_BOXES}')
+
+
+def _type(shapes: Dict[str, Tuple[int, ...]]) -> str:
+    """Return the type of the feature extractor."""
+    for kind in extractors.EXTRACTORS:
+        extractor = extractors.EXTRACTORS.get(kind)
+        if kind.endswith('_keras'):
+            continue
+        network = registry.get_network(extractor.network, task='detection')
+        inside = [name for name in shapes if name.startswith(f'{_FIRST}/{network.scope}/')]
+        if inside and not kind.startswith('faster_rcnn_mobilenet'):
+            return kind
+        if inside:
+            width = shapes[f'{_FIRST}/{network.scope}/Conv2d_0/weights'][-1]
+            return {24: f'{kind}_075', 16: f'{kind}_050', 8: f'{kind}_025'}.get(width, kind)
+    raise Refusal('the feature extractor is of no known network')
+
+
+def _read_regions(
+    model: faster_rcnn_pb2.FasterRcnn,
+    graph: Graph,
+    runner: running.Runner,
+    tensor: str,
+    proposal: Proposal,
+) -> None:
+    """Read the anchors, the stride and the suppression of the first stage."""
+    found = decoding.find_decodings(graph)
+    if not found:
+        raise Refusal('its graph decodes no boxes, so its anchors are not known')
+    image = running.test_images([_IMAGE])[0]
+    fetches = {'input': tensor, **dict(zip(('y', 'x', 'h', 'w'), found[0].anchors))}
+    values = runner.run(fetches, image)
+    boxes = np.stack([np.ravel(values[key]) for key in ('y', 'x', 'h', 'w')], axis=1)
+    count = _count(graph)
+    grid = model.first_stage_anchor_generator.grid_anchor_generator
+    first, steps, rows = _cells(boxes, count)
+    # Anchors may be clipped to the image, so they are measured from the center of the first cell.
+    sizes = 2 * (boxes[:count, :2] + boxes[:count, 2:] / 2 - first)
+    scales = _merged([math.sqrt(max(h * w, 0.0)) / _BASE for h, w in sizes])
+    ratios = _merged([float(w / max(h, 1.0)) for h, w in sizes])
+    # Anchors that are much larger than the image cannot be measured.
+    for candidate in ((scales, ratios), *_PUBLISHED):
+        del grid.scales[:], grid.aspect_ratios[:]
+        grid.scales.extend(dict.fromkeys(candidate[0]))
+        grid.aspect_ratios.extend(dict.fromkeys(candidate[1]))
+        grid.height_stride, grid.width_stride = (round(step) for step in steps)
+        grid.height_offset, grid.width_offset = (round(each) for each in first)
+        if _produces(model.first_stage_anchor_generator, boxes, rows, values['input'].shape[1:3]):
+            break
+    else:
+        raise Refusal(f'its {count} anchors of a cell are not every scale with every ratio')
+    evidence = f'{len(boxes)} anchors that its graph computes, {count} a cell'
+    proposal.learn(f'{_WHERE}.first_stage_anchor_generator', 'grid_anchor_generator', evidence)
+    pixels = values['input'].shape[1] / rows
+    stride = 8 if pixels < 12 else 16
+    where = f'{_WHERE}.feature_extractor.first_stage_features_stride'
+    model.feature_extractor.first_stage_features_stride = proposal.learn(
+        where, stride, f'{pixels:.1f} rows of pixels a row of anchors'
+    )
+    suppression = decoding.find_suppression(graph, _first_stage(graph))
+    if suppression is None:
+        return
+    evidence = f'input of {suppression.where}'
+    if suppression.iou_threshold is not None:
+        value = float(f'{suppression.iou_threshold:.6g}')
+        where = f'{_WHERE}.first_stage_nms_iou_threshold'
+        model.first_stage_nms_iou_threshold = proposal.learn(where, value, evidence)
+    if suppression.max_per_class is not None:
+        where = f'{_WHERE}.first_stage_max_proposals'
+        model.first_stage_max_proposals = proposal.learn(where, suppression.max_per_class, evidence)
+        model.second_stage_batch_size = min(
+            model.second_stage_batch_size, model.first_stage_max_proposals
+        )
+    if suppression.score_threshold is not None and suppression.score_threshold >= 0:
+        where = f'{_WHERE}.first_stage_nms_score_threshold'
+        value = float(f'{suppression.score_threshold:.6g}')
+        model.first_stage_nms_score_threshold = proposal.learn(where, value, evidence)
+
+
+def _produces(
+    config: anchors_pb2.AnchorGenerator, boxes: np.ndarray, rows: int, image_size: Sequence[int]
+) -> bool:
+    """Check whether a generator produces anchors, as they are or clipped to the image.
+
+    Args:
+        config: of the generator.
+        boxes: [A, 4]: center y, center x, height, width in pixels.
+        rows: of the feature map.
+        image_size: (height, width).
+    """
+    generator = anchors.build_anchor_generator(config, 'first_stage_anchor_generator')
+    columns = len(boxes) // (rows * generator.anchors_per_location()[0])
+    made = generator.generate([(rows, columns)], (int(image_size[0]), int(image_size[1])))
+    if made.shape != boxes.shape:
+        return False
+    expected = np.concatenate(
+        [boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1
+    )
+    clipped = np.clip(made, 0, np.tile(np.asarray(image_size, np.float32), 2))
+    return any(np.abs(each - expected).max() < _TOLERANCE for each in (made, clipped))
+
+
+def _cells(boxes: np.ndarray, count: int) -> Tuple[np.ndarray, np.ndarray, int]:
+    """Return the center of the first cell, the distance between cells, and the number of rows.
+
+    Args:
+        boxes: [A, 4]: center y, center x, height, width; clipped at the border of the image.
+        count: number of anchors of a cell.
+    """
+    smallest = int(np.argmin(boxes[:count, 2:].prod(axis=1)))
+    centers, sizes = boxes[smallest::count, :2], boxes[smallest::count, 2:]
+    lows, highs = centers - sizes / 2, centers + sizes / 2
+    first, steps, rows = [], [], 1
+    for axis in (0, 1):
+        # Clipping moves the lower sides of the first boxes to 0, and leaves the others.
+        places = np.array(sorted(set(np.round(lows[:, axis], 2))))
+        inside = places[places > _BORDER]
+        steps.append(float(np.median(np.diff(inside))) if len(inside) > 1 else 16.0)
+        first.append(float(highs[0, axis] - sizes[:, axis].max() / 2))
+        if axis == 0:
+            rows = len(set(np.round(centers[:, 0], 2)))
+    return np.array(first), np.array(steps), rows
+
+
+def _merged(values: List[float]) -> List[float]:
+    """Replace values by the first one that is almost equal, or by a short number."""
+    known: List[float] = []
+    for value in values:
+        short = round(value, 4)
+        value = short if abs(short - value) <= 2e-6 * value else float(np.float32(value))
+        near = next((each for each in known if abs(each - value) < 1e-3 * max(1.0, each)), None)
+        known.append(value if near is None else near)
+    return known
+
+
+def _count(graph: Graph) -> int:
+    layers = {layer.weights_name: layer for layer in graph.layers()}
+    return layers[_REGIONS].weights.shape[-1] // _CODE_SIZE
+
+
+def _first_stage(graph: Graph) -> Set[str]:
+    """Return the nodes that crops depend on."""
+    crops = graph.find_ops('CropAndResize')
+    return set(graph.ancestors(crops[:1])) if crops else set()
+
+
+def _read_crops(model: faster_rcnn_pb2.FasterRcnn, graph: Graph, proposal: Proposal) -> None:
+    crops = graph.find_ops('CropAndResize')
+    if not crops:
+        raise Refusal('its graph has no node CropAndResize, so the size of crops is not known')
+    size = graph.constant(graph.inputs(crops[0])[3])
+    if size is None:
+        raise Refusal('the size of its crops is no constant')
+    where = f'{_WHERE}.initial_crop_size'
+    evidence = f'input of {crops[0]}'
+    model.initial_crop_size = proposal.learn(where, int(size.ravel()[0]), evidence)
+    model.maxpool_kernel_size = model.maxpool_stride = 1
+    for name in graph.find_ops('MaxPool'):
+        if crops[0] in set(graph.ancestors([name])) and _SECOND not in name:
+            node = graph.nodes[name]
+            model.maxpool_kernel_size = int(node.attr['ksize'].list.i[1])
+            model.maxpool_stride = int(node.attr['strides'].list.i[1])
+            evidence = f'attributes of {name}'
+            break
+    else:
+        evidence = 'no node MaxPool after the crops'
+    for field in ('maxpool_kernel_size', 'maxpool_stride'):
+        proposal.learn(f'{_WHERE}.{field}', getattr(model, field), evidence)
+
+
+def _read_scores(
+    model: faster_rcnn_pb2.FasterRcnn, artifact: Artifact, graph: Graph, proposal: Proposal
+) -> None:
+    """Read the conversion of scores and the suppression of the second stage."""
+    known = outputs.find(artifact)
+    proposal.count = fields.NUM_PROPOSALS
+    processing, where = model.second_stage_post_processing, f'{_WHERE}.second_stage_post_processing'
+    scores = decoding.find_scores(graph, outputs.ends(known))
+    processing.score_converter = outputs.CONVERTERS[scores.converter]
+    proposal.learn(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
+    within = set(graph.nodes) - _first_stage(graph)
+    suppression = decoding.find_suppression(graph, within)
+    with running.open_runner(artifact) as runner:
+        outputs.read_suppression(
+            suppression,
+            runner,
+            known,
+            processing.batch_non_max_suppression,
+            f'{where}.batch_non_max_suppression',
+            proposal,
+        )
+    if fields.RAW_DETECTION_SCORES in known:
+        proposal.outputs[fields.RAW_DETECTION_SCORES] = known[fields.RAW_DETECTION_SCORES]
+    elif scores.tensor is not None:
+        proposal.outputs[fields.RAW_DETECTION_SCORES] = scores.tensor

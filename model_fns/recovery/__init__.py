@@ -1,0 +1,1 @@
+"""Recovery of configs and checkpoints from artifacts, for all tasks."""

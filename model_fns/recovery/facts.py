@@ -1,0 +1,68 @@
+"""Facts that an artifact tells about a model, and the config that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Mapping
+
+from protos import pipeline_pb2
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """Field of the config that the artifact determines.
+
+    Attributes:
+        path: of the field or the message in the config.
+        value: for people.
+        evidence: what in the artifact tells it.
+    """
+
+    path: str
+    value: str
+    evidence: str
+
+
+@dataclasses.dataclass
+class Proposal:
+    """Model that an artifact probably holds.
+
+    Attributes:
+        config: of the model, with published defaults for what the artifact does not tell.
+        network: name of the network, for people.
+        facts: what the artifact tells.
+        unknown: sentences about what it does not tell, besides the defaults.
+        outputs: tensors of the artifact by the output of our model that must equal them.
+        count: our prediction of the number of rows of outputs that count; empty: all do.
+        takes_pixels: True: the artifact takes images; False: the network's input.
+    """
+
+    config: pipeline_pb2.TrainEvalPipelineConfig
+    network: str
+    facts: List[Fact] = dataclasses.field(default_factory=list)
+    unknown: List[str] = dataclasses.field(default_factory=list)
+    outputs: Dict[str, str] = dataclasses.field(default_factory=dict)
+    count: str = ''
+    takes_pixels: bool = True
+
+    def learn(self, path: str, value: Any, evidence: str) -> Any:
+        """Add a fact; return its value."""
+        self.facts.append(Fact(path, str(value), evidence))
+        return value
+
+    def knows(self, path: str) -> bool:
+        """Check whether a fact covers a field of the config."""
+        return any(path == fact.path or path.startswith(f'{fact.path}.') for fact in self.facts)
+
+
+class Refusal(Exception):
+    """Reason why an artifact is not of a known model: one sentence.
+
+    Args:
+        reason: the sentence.
+        differences: by known network, the differences to it.
+    """
+
+    def __init__(self, reason: str, differences: Mapping[str, List[str]] = {}):
+        super().__init__(reason)
+        self.differences = dict(differences)

@@ -1,0 +1,203 @@
+"""Recovery of a config and a checkpoint from an artifact."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import shutil
+import tempfile
+from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.artifacts import reading
+from estimator_lib.artifacts.reading import Artifact
+from estimator_lib.checkpoints import checkpoint_files, model_dirs
+from estimator_lib.export import inference_graph, serving
+from model_fns import build_task
+from model_fns.recovery import files, verification
+from model_fns.recovery.facts import Proposal, Refusal
+from model_fns.recovery.kernels import Kernels
+from protos import export_pb2
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+# Modules whose `propose(artifact, kernels)` describes the model of an artifact, or returns None.
+_RECOGNIZERS = (
+    'model_fns.detection.recovery.single_shot',
+    'model_fns.detection.recovery.two_stage',
+    'model_fns.segmentation.recovery',
+    'model_fns.classification.recovery',
+)
+# Scopes that names of published networks begin with.
+_SCOPES = (
+    'FeatureExtractor',
+    'KerasFeatureExtractor',
+    'FirstStageFeatureExtractor',
+    'BoxPredictor_0',
+    'WeightSharedConvolutionalBoxPredictor',
+)
+
+
+class _Recognizer(Protocol):
+    """Module of `_RECOGNIZERS`."""
+
+    def propose(self, artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
+        """Describe the model of an artifact; None where it is none of the task."""
+
+
+class Recovered(NamedTuple):
+    """Files of a recovery.
+
+    Attributes:
+        config: path of the config.
+        checkpoint: prefix of the checkpoint.
+        report: path of the report.
+        network: name of the network.
+    """
+
+    config: str
+    checkpoint: str
+    report: str
+    network: str
+
+
+def recover(source: str, output_dir: str) -> Recovered:
+    """Write the config and the checkpoint of an artifact's model.
+
+    Args:
+        source: see `reading.read`.
+        output_dir: created if it does not exist; it must not hold a checkpoint.
+
+    Raises:
+        errors.UserError: the artifact cannot be read; its model is not known; or the recovered
+            model computes something else. Nothing is written then.
+    """
+    if checkpoint_files.latest_checkpoint(output_dir) is not None:
+        raise errors.UserError(
+            f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
+        )
+    artifact = reading.read(source, _scopes())
+    kernels = Kernels(artifact)
+    with _explained(artifact):
+        proposal = _propose(artifact, kernels)
+    model_dirs.ensure_writable(output_dir)
+    with tempfile.TemporaryDirectory() as folder:
+        with _explained(artifact):
+            differences = _build(artifact, kernels, proposal, folder)
+        files.write_config(proposal, artifact, folder)
+        files.write_report(proposal, artifact, differences, folder)
+        for name in os.listdir(folder):
+            shutil.copy(os.path.join(folder, name), os.path.join(output_dir, name))
+    prefix = checkpoint_files.resolve_checkpoint(output_dir)
+    paths = (os.path.join(output_dir, name) for name in (files.CONFIG, files.REPORT))
+    config, report = paths
+    return Recovered(config, prefix, report, proposal.network)
+
+
+@contextlib.contextmanager
+def _explained(artifact: Artifact) -> Iterator[None]:
+    """Turn an error about a graph of an unexpected form into a sentence."""
+    try:
+        yield
+    except errors.UserError:
+        raise
+    except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: its graph has a form that is not supported '
+            f'({type(error).__name__}: {errors.first_line(error)[:200]}).'
+        ) from error
+
+
+def _scopes() -> Sequence[str]:
+    from model_fns.backbones import registry
+
+    names = registry.network_names('detection')
+    scopes = {registry.get_network(name, task='detection').scope for name in names}
+    return (*_SCOPES, *sorted(scopes - {''}))
+
+
+def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
+    """Ask each task for a description of an artifact."""
+    if not kernels.shapes():
+        raise errors.UserError(
+            f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
+            'a classifier, a detector or a segmentation network.'
+        )
+    for module in _RECOGNIZERS:
+        recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]
+        try:
+            proposal = recognizer.propose(artifact, kernels)
+        except Refusal as refusal:
+            raise errors.UserError(_refused(artifact, refusal)) from refusal
+        if proposal is not None:
+            log.info('%s: %s', artifact.path, proposal.network)
+            return proposal
+    raise errors.UserError(_unknown(artifact, kernels))
+
+
+def _refused(artifact: Artifact, refusal: Refusal) -> str:
+    lines = [f'--from: {artifact.path} is not recovered: {refusal}.']
+    for name, differences in refusal.differences.items():
+        lines.append(
+            f'  {name}: {len(differences)} differences: {errors.shortened(differences, 4)}'
+        )
+    return '\n'.join(lines)
+
+
+def _unknown(artifact: Artifact, kernels: Kernels) -> str:
+    names = sorted(kernels.shapes())
+    nearest = errors.nearest_first(names[0].partition('/')[0], _scopes())[:3]
+    return (
+        f'--from: {artifact.path} is of no known network; its kernels are '
+        f'{errors.shortened(names, 4)}. Expected a published network, or one of this package; the '
+        f'scopes of the nearest are {", ".join(nearest)}.'
+    )
+
+
+def _build(
+    artifact: Artifact, kernels: Kernels, proposal: Proposal, folder: str
+) -> List[verification.Difference]:
+    """Write the checkpoint of a proposal, and compare its model with the artifact."""
+    try:
+        task = build_task(proposal.config, 'export')
+    except errors.ConfigError as error:
+        raise errors.UserError(
+            f'--from: {artifact.path}: the recovered config is not valid: {error}'
+        ) from error
+    with tf.Graph().as_default() as graph:
+        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+        outputs = inference_graph.build_outputs(task, receiver.features)
+        values = kernels.values(graph, list(outputs.values()))
+        if values.missing:
+            raise errors.UserError(
+                f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but '
+                f'{len(values.missing)} variables differ: {errors.shortened(values.missing, 4)}.'
+            )
+        if values.unused:
+            proposal.unknown.append(
+                f'{len(values.unused)} variables that the outputs do not depend on are not in it; '
+                'they have initial values.'
+            )
+            with tf1.Session() as session:
+                session.run([variable.initializer for variable in values.unused])
+                initial = session.run({each.op.name: each for each in values.unused})
+            values.known.update(initial)
+    prefix = files.write_checkpoint(values.known, folder)
+    if artifact.graph is None or not proposal.outputs:
+        return []
+    differences = verification.compare(artifact, task, prefix, proposal)
+    if not verification.agrees(differences):
+        described = ', '.join(
+            f'{one.output} by {one.largest:.3g} {one.meaning}' for one in differences
+        )
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but on '
+            f'test images the recovered model differs in {described}; expected at most '
+            f'{verification.TOLERANCE:g}.'
+        )
+    return differences

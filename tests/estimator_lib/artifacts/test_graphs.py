@@ -1,0 +1,63 @@
+"""Graphs by hand: constants, neighbors, layers, prefixes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib.artifacts import graphs
+
+tf1 = tf.compat.v1
+
+
+def build(prefix=''):
+    """Return the graph of a convolution with batch norm, and a matrix product with a bias."""
+    with tf.Graph().as_default() as graph, tf1.name_scope(prefix):
+        images = tf1.placeholder(tf.uint8, [1, 8, 8, 3], name='image')
+        pixels = tf.pad(tf.cast(images, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]])
+        weights = tf.identity(tf.constant(np.ones([3, 3, 3, 2], np.float32), name='net/weights'))
+        features = tf.nn.conv2d(pixels, weights, 2, 'VALID', name='net/Conv2D')
+        values = [tf.constant([1.0, 2.0])] * 4
+        features = tf1.nn.fused_batch_norm(features, *values, epsilon=0.25, is_training=False)[0]
+        features = tf.nn.relu6(features)
+        matrix = tf.constant(np.ones([2, 5], np.float32), name='top/weights')
+        logits = tf.matmul(tf.reduce_mean(features, [1, 2]), matrix, name='top/MatMul')
+        tf.nn.bias_add(logits, tf.constant([1.0, 2, 3, 4, 5]), name='top/BiasAdd')
+    return graph.as_graph_def()
+
+
+@pytest.fixture(scope='module')
+def graph():
+    return graphs.Graph(build())
+
+
+def test_layers_have_their_bias_or_batch_norm(graph):
+    first, last = graph.layers()
+    assert (first.name, first.weights_name) == ('net/Conv2D', 'net/weights')
+    assert (first.has_batch_norm, first.epsilon, first.activation) == (True, 0.25, 'Relu6')
+    assert last.bias.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_input_of_the_first_layer_is_found_before_its_padding(graph):
+    assert graphs.first_layer_input(graph, 'image') == 'Cast:0'
+
+
+def test_constants_are_read_through_identities(graph):
+    assert graph.constant('Identity').shape == (3, 3, 3, 2)
+    assert graph.constant('top/MatMul') is None
+    assert dict(graph.constants())['top/weights'].shape == (2, 5)
+
+
+def test_nodes_before_a_node_include_those_of_functions():
+    with tf.Graph().as_default() as built:
+        tf.while_loop(lambda i: i < 3, lambda i: (i + tf.size(tf.zeros([7])),), (0,))
+        tf.identity(built.get_operations()[-1].outputs[0], name='end')
+    found = graphs.Graph(built.as_graph_def())
+    before = list(found.ancestors(['end']))
+    ops = {found.nodes[name].op for name in before}
+    assert ops & {'StatelessWhile', 'While'} and ops & {'AddV2', 'Less'}
+
+
+def test_prefix_is_taken_off_nodes_and_inputs():
+    found = graphs.Graph(graphs.strip_prefix(build('import'), 'import/'))
+    assert found.inputs('net/Conv2D')[0] == 'Pad'
+    assert [layer.name for layer in found.layers()] == ['net/Conv2D', 'top/MatMul']

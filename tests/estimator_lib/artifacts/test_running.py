@@ -1,0 +1,54 @@
+"""Runs of graphs by hand, with inputs of each type."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.artifacts import graphs, reading, running
+
+tf1 = tf.compat.v1
+
+
+def artifact(build):
+    with tf.Graph().as_default() as graph:
+        tf.identity(build(), name='out')
+    found = graphs.Graph(graph.as_graph_def())
+    return reading.Artifact('a.pb', reading.FROZEN_GRAPH, {}, found)
+
+
+IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+
+
+@pytest.mark.parametrize(
+    'build',
+    [
+        lambda: tf1.placeholder(tf.uint8, [None, None, None, 3], name='images'),
+        lambda: tf.expand_dims(
+            tf.io.decode_png(tf1.placeholder(tf.string, [None], name='images')[0]), 0
+        ),
+    ],
+    ids=['pixels', 'encoded'],
+)
+def test_image_reaches_the_graph(build):
+    with running.open_runner(artifact(build)) as runner:
+        assert runner.takes_pixels
+        np.testing.assert_array_equal(runner.run({'x': 'out:0'}, IMAGE)['x'], IMAGE[np.newaxis])
+
+
+def test_input_of_a_network_is_no_pixels():
+    built = artifact(lambda: tf1.placeholder(tf.float32, [1, 2, 4, 3], name='images'))
+    with running.open_runner(built) as runner:
+        assert not runner.takes_pixels and runner.input_shape == [1, 2, 4, 3]
+
+
+def test_graph_without_images_is_refused():
+    opened = running.open_runner(artifact(lambda: tf.constant(1.0)))
+    with pytest.raises(errors.UserError, match='a.pb is no vision model'), opened:
+        pass
+
+
+def test_images_are_functions_of_the_seed():
+    first, second = (running.test_images([(9, 12)], seed=3)[0] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (9, 12, 3) and first.dtype == np.uint8

@@ -1,0 +1,111 @@
+"""Round trips of single-shot detectors: artifact -> config and checkpoint."""
+
+import os
+
+import numpy as np
+import pytest
+
+from estimator_lib import errors
+from tests import recovered, tiny_detection
+
+HYPERPARAMS = """
+  activation: RELU_6
+  regularizer { l2_regularizer { weight: 0.00004 } }
+  initializer { truncated_normal_initializer { stddev: 0.03 mean: 0.0 } }
+  batch_norm { train: true scale: true center: true decay: 0.9997 epsilon: 0.001 }
+"""
+PLAIN = f"""
+model {{
+  ssd {{
+    num_classes: 20
+    image_resizer {{ keep_aspect_ratio_resizer {{
+      min_dimension: 96 max_dimension: 128 pad_to_max_dimension: true
+    }} }}
+    feature_extractor {{
+      type: "ssd_mobilenet_v2"
+      depth_multiplier: 0.25
+      min_depth: 8
+      use_depthwise: true
+      conv_hyperparams {{ {HYPERPARAMS} }}
+    }}
+    box_predictor {{
+      convolutional_box_predictor {{
+        kernel_size: 3 use_depthwise: true use_dropout: false
+        conv_hyperparams {{ {HYPERPARAMS} }}
+      }}
+    }}
+    anchor_generator {{
+      ssd_anchor_generator {{
+        num_layers: 6 min_scale: 0.15 max_scale: 0.9
+        aspect_ratios: [1.0, 2.0, 0.5, 3.0, 0.3333]
+      }}
+    }}
+    box_coder {{ faster_rcnn_box_coder {{ y_scale: 8 x_scale: 9 height_scale: 4 width_scale: 3 }} }}
+    matcher {{ argmax_matcher {{ }} }}
+    similarity_calculator {{ iou_similarity {{ }} }}
+    loss {{
+      classification_loss {{ weighted_sigmoid {{ }} }}
+      localization_loss {{ weighted_smooth_l1 {{ }} }}
+    }}
+    post_processing {{
+      batch_non_max_suppression {{
+        score_threshold: 1e-8 iou_threshold: 0.45
+        max_detections_per_class: 7 max_total_detections: 11
+      }}
+      score_converter: SOFTMAX
+    }}
+  }}
+}}
+"""
+# What an artifact without batch norm cannot tell.
+UNTOLD = (
+    'regularizer', 'initializer', 'batch_norm', 'matcher', 'loss', 'similarity_calculator',
+    'use_dropout', 'dropout_keep_probability', 'class_prediction_bias_init',
+    'normalize_loc_loss_by_codesize', 'encode_background_as_zeros',
+    'additional_layer_depth', 'normalize_loss_by_num_matches',
+    'override_base_feature_extractor_hyperparams',
+)  # fmt: skip
+
+
+def told(config):
+    return recovered.flat(recovered.plain(recovered.with_defaults(config.model), without=UNTOLD))
+
+
+@pytest.fixture(scope='module')
+def plain(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('plain'))
+    config, path = recovered.freeze(PLAIN, folder)
+    return config, *recovered.recover(path, folder), path
+
+
+@pytest.fixture(scope='module')
+def pyramid(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('pyramid'))
+    text = tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
+    config, path = recovered.freeze(text, folder)
+    return config, *recovered.recover(path, folder), folder
+
+
+def test_config_of_separate_heads_equals_the_original(plain):
+    config, _, found, _ = plain
+    assert told(found) == told(config)
+
+
+def test_config_of_a_pyramid_equals_the_original(pyramid):
+    config, _, found, _ = pyramid
+    assert told(found) == told(config)
+
+
+def test_weights_without_batch_norm_are_those_of_the_checkpoint(pyramid):
+    _, files, _, folder = pyramid
+    original = recovered.read_checkpoint(os.path.join(folder, 'source', 'model.ckpt'))
+    found = recovered.read_checkpoint(files.checkpoint)
+    name = 'WeightSharedConvolutionalBoxPredictor/ClassPredictor/weights'
+    np.testing.assert_array_equal(found[name], original[name])
+
+
+def test_another_recovery_into_the_folder_is_refused(plain):
+    _, files, _, path = plain
+    folder = os.path.dirname(os.path.dirname(files.config))
+    with pytest.raises(errors.UserError, match='holds a checkpoint already'):
+        recovered.recover(path, folder)

@@ -1,0 +1,60 @@
+"""Kernels by the names of variables, with a folded batch norm."""
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib.artifacts import graphs, reading
+from model_fns import layers
+from model_fns.recovery import kernels as kernels_lib
+
+tf1 = tf.compat.v1
+STYLE = layers.LayerStyle(batch_norm=layers.BatchNorm(epsilon=0.25))
+
+
+def network():
+    with tf.Graph().as_default() as graph, tf1.variable_scope('FeatureExtractor/Net'):
+        images = tf.zeros([1, 4, 4, 3])
+        output = layers.conv2d(images, 2, 1, STYLE, 'one')
+        layers.conv2d(images, 2, 1, STYLE, 'unused')
+    return graph, output
+
+
+def folded():
+    """Return the kernels of a graph with a bias in place of the batch norm."""
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 4, 4, 3])
+        weights = tf.constant(
+            np.full([1, 1, 3, 2], 3.0, np.float32),
+            name='FeatureExtractor/Net_1/one/Conv2D/folded_weights',
+        )
+        output = tf.nn.conv2d(images, weights, 1, 'SAME', name='FeatureExtractor/Net_1/one/Conv2D')
+        tf.nn.bias_add(output, [5.0, 6.0])
+        plain = tf.constant(np.ones([1, 1, 3, 2], np.float32))
+        tf.nn.conv2d(images, plain, 1, 'SAME', name='FeatureExtractor/Net/two/Conv2D')
+    found = graphs.Graph(graph.as_graph_def())
+    artifact = reading.Artifact('a', reading.FROZEN_GRAPH, dict(found.constants()), found)
+    return kernels_lib.Kernels(artifact)
+
+
+def test_folded_batch_norm_becomes_one_that_only_adds_the_bias():
+    graph, output = network()
+    values = folded().values(graph, [output])
+    norm = 'FeatureExtractor/Net/one/BatchNorm'
+    assert values.missing == []
+    assert values.known['FeatureExtractor/Net/one/weights'].ravel()[0] == 3
+    assert values.known[f'{norm}/beta'].tolist() == [5, 6]
+    assert values.known[f'{norm}/moving_mean'].tolist() == [0, 0]
+    # gamma / sqrt(variance + epsilon) = 1
+    assert values.known[f'{norm}/moving_variance'].tolist() == [0.75, 0.75]
+
+
+def test_variables_without_use_may_be_missing():
+    graph, output = network()
+    names = {variable.op.name for variable in folded().values(graph, [output]).unused}
+    assert 'FeatureExtractor/Net/unused/weights' in names
+
+
+def test_differences_of_kernels():
+    expected = kernels_lib.NetworkKernels({'a': (1, 2), 'b': (3,), 'c': (4,)}, {'a', 'c'})
+    lines = kernels_lib.differences({'a': (1, 3), 'd': (5,)}, expected)
+    assert lines == ['c [4] is missing', 'a is [1, 3]; expected [1, 2]', 'd [5] is not in it']

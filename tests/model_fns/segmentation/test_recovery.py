@@ -1,0 +1,37 @@
+"""Round trips of segmentation networks: artifact -> config and checkpoint."""
+
+import pytest
+
+from tests import recovered
+
+MODEL = """
+model {
+  segmentation {
+    num_classes: 4
+    crop_height: 97
+    crop_width: 129
+    backbone { name: "mobilenet_v2" depth_multiplier: 0.35 output_stride: 16 }
+    aspp { atrous_rates: [2, 3] num_filters: 24 }
+    decoder { output_strides: 4 num_filters: 16 }
+  }
+}
+"""
+
+
+@pytest.fixture(scope='module')
+def round_trip(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('segmentation'))
+    config, path = recovered.freeze(MODEL, folder)
+    return config, *recovered.recover(path, folder)
+
+
+def test_recovered_config_equals_the_original(round_trip):
+    config, _, found = round_trip
+    model = found.model.segmentation
+    assert list(model.aspp.atrous_rates) == [2, 3]
+    assert list(model.decoder.output_strides) == [4]
+    for name in ('num_classes', 'crop_height', 'crop_width'):
+        assert getattr(model, name) == getattr(config.model.segmentation, name)
+    expected = recovered.plain(config.model.segmentation.backbone)
+    assert recovered.plain(model.backbone) == expected
+    assert (model.aspp.num_filters, model.decoder.num_filters) == (24, 16)
