@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 from typing import Any, FrozenSet, Mapping, Optional, Sequence
@@ -207,7 +208,9 @@ class _ResumingSaver(tf1.train.Saver):
                 '%s does not have all that this run keeps: %s start fresh', save_path, fresh
             )
         if not eager:  # Eager variables are initialized when they are created.
-            sess.run([by_name[name].initializer for name in fresh])
+            # The initializer of a strategy's variable would be a new op of the finalized graph.
+            started = itertools.chain(*(partitioned.components(by_name[name]) for name in fresh))
+            sess.run([variable.initializer for variable in started])
         loaded = {
             entry.checkpoint_name: by_name[entry.name]
             for entry in report.loaded

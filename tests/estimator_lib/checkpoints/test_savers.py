@@ -81,6 +81,23 @@ def test_other_readers_go_on_and_those_of_other_sources_start_anew(graph, tmp_pa
         assert [[value[0, 1], value[-1, 0]] for value in positions] == expected
 
 
+@pytest.mark.parametrize(('reader', 'rows', 'index'), [('chief', 4, 1), ('other', 2, -8)])
+def test_readers_of_several_devices_start_anew_or_go_on(graph, tmp_path, reader, rows, index):
+    prefix = save_run(tmp_path, [('chief', 2)])
+    strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+    with strategy.scope():
+        variables = graph_of_readers([(reader, rows)], value=1)[1:]
+        saver = savers.create_saver(5, 10000.0)
+        saver.build()
+    start = tf1.global_variables_initializer()
+    copies = [each.read_value() for variable in variables for each in variable.values]
+    graph.finalize()
+    with tf1.Session(config=tf1.ConfigProto(device_count={'CPU': 2})) as session:
+        session.run(start)
+        saver.restore(session, prefix)
+        assert [value[0, 1] for value in session.run(copies)] == [index] * 2
+
+
 def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):
     prefix = save_run(tmp_path, [('chief', 2)])
     graph_of_readers([('chief', 4)])
