@@ -67,7 +67,7 @@ def set_values(
         variables: these and others, by name.
     """
     chosen = [(value, variables[name]) for name, value in values.items()]
-    settings = ((value, partitioned.components(variable)) for value, variable in chosen)
+    settings = ((value, list(partitioned.components(variable))) for value, variable in chosen)
     eager = any(partitioned.is_eager(variable) for _, variable in chosen)
     _set_targets(session, settings, eager, MAX_FED_BYTES)
 

@@ -237,7 +237,7 @@ def _moved_readers(prefix: str, by_name: Mapping[str, tf.Variable]) -> Mapping[s
     shape = by_name[names[0]].shape.as_list()
     moved = reader_positions.moved_positions(prefix, names, shape)
     if moved:
-        log.info('%s is of other readers: these go on where they were', prefix)
+        log.info('%s is of other readers: these continue from where they were', prefix)
     return moved
 
 
