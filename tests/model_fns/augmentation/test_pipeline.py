@@ -14,14 +14,14 @@ RULES = ConfigRules(models=frozenset({'ssd'}))
 KINDS = pipeline.Kinds(RULES, STEPS, MIXERS)
 
 
-@STEPS.register('rgb_to_gray')
+@STEPS.register('random_horizontal_flip')
 def _build_add(config, where):
     """Append the seed to the example, a list."""
     del config, where
     return lambda example, seed: [*example, tuple(seed.numpy())]
 
 
-@STEPS.register('adjust_gamma')
+@STEPS.register('random_vertical_flip')
 def _build_refuse(config, where):
     del config, where
 
@@ -52,8 +52,20 @@ def seeds(*indices):
 
 
 def test_steps_before_and_after_a_mixing():
-    augment = build('rgb_to_gray', 'rgb_to_gray', 'mixup', 'rgb_to_gray', 'mixup')
-    assert augment.kinds == ('rgb_to_gray', 'rgb_to_gray', 'mixup', 'rgb_to_gray', 'mixup')
+    augment = build(
+        'random_horizontal_flip',
+        'random_horizontal_flip',
+        'mixup',
+        'random_horizontal_flip',
+        'mixup',
+    )
+    assert augment.kinds == (
+        'random_horizontal_flip',
+        'random_horizontal_flip',
+        'mixup',
+        'random_horizontal_flip',
+        'mixup',
+    )
     first, second = augment.mixings
     assert first.num_examples == second.num_examples == 2
     assert first.vary([], SEED) == seeds(0, 1)
@@ -61,19 +73,21 @@ def test_steps_before_and_after_a_mixing():
     assert second.vary([], SEED) == seeds(3)
     assert second.combine(['a', 'b'], SEED) == [['a', 'b'], *seeds(4)]
     assert augment([], SEED) == []
-    augment = build('mixup', 'rgb_to_gray')
+    augment = build('mixup', 'random_horizontal_flip')
     assert augment.mixings[0].vary([], SEED) == []
     assert augment([], SEED) == seeds(1)
 
 
-@pytest.mark.parametrize('kinds', [(), ('rgb_to_gray',), ('mixup',), ('rgb_to_gray', 'mixup')])
+@pytest.mark.parametrize(
+    'kinds', [(), ('random_horizontal_flip',), ('mixup',), ('random_horizontal_flip', 'mixup')]
+)
 def test_another_step_may_come_first(kinds):
     augment = build(*kinds).after(lambda example, seed: [*example, 'first', tuple(seed.numpy())])
     whole = augment([], SEED)
     if augment.mixings:
         assert whole == []
         whole = augment.mixings[0].vary([], SEED)
-    assert whole == ['first', (3, 4), *seeds(*range(kinds.count('rgb_to_gray')))]
+    assert whole == ['first', (3, 4), *seeds(*range(kinds.count('random_horizontal_flip')))]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +98,7 @@ def test_another_step_may_come_first(kinds):
     ],
 )
 def test_unsupported_kinds_and_values_are_refused(step, message):
-    options = [augmentation_pb2.PreprocessingStep(rgb_to_gray={})]
+    options = [augmentation_pb2.PreprocessingStep(random_horizontal_flip={})]
     options.append(text_format.Parse(step, augmentation_pb2.PreprocessingStep()))
     with pytest.raises(errors.ConfigError, match=message):
         pipeline.build(options, KINDS)
@@ -92,11 +106,13 @@ def test_unsupported_kinds_and_values_are_refused(step, message):
 
 def test_an_empty_step_is_refused():
     with pytest.raises(
-        errors.ConfigError, match=r'\[0\]: empty; expected one of adjust_gamma, mix'
+        errors.ConfigError, match=r'\[0\]: empty; expected one of mixup, random_horizontal'
     ):
         pipeline.build([augmentation_pb2.PreprocessingStep()], KINDS)
 
 
 def test_an_error_about_examples_names_the_step():
-    with pytest.raises(errors.ConfigError, match=r'^train_config\..*\[1\]\.adjust_gamma: no gray'):
-        build('rgb_to_gray', 'adjust_gamma')(np.zeros(1), SEED)
+    with pytest.raises(
+        errors.ConfigError, match=r'^train_config\..*\[1\]\.random_vertical_flip: no gray'
+    ):
+        build('random_horizontal_flip', 'random_vertical_flip')(np.zeros(1), SEED)
