@@ -52,15 +52,24 @@ def load_values(
     """
     graph = session.graph if with_moving_averages else None
     settings = _settings(prefix, restore_map, graph)
-    if any(map(partitioned.is_eager, restore_map.values())):
-        for value, targets in settings:
-            for target in targets:
-                target.assign(value)
-        return
-    for portion in _portions(_initializers(settings), max_bytes):
-        initializers = [initializer for _, targets in portion for initializer in targets]
-        feed = {_start(target): value for value, targets in portion for target in targets}
-        session.run(initializers, feed)
+    eager = any(map(partitioned.is_eager, restore_map.values()))
+    _set_targets(session, settings, eager, max_bytes)
+
+
+def set_values(
+    session: tf1.Session, values: Mapping[str, np.ndarray], variables: Mapping[str, tf.Variable]
+) -> None:
+    """Set variables to given values, as `load_values` sets them.
+
+    Args:
+        session: the session of the variables, as in `load_values`.
+        values: by the names of the variables.
+        variables: these and others, by name.
+    """
+    chosen = [(value, variables[name]) for name, value in values.items()]
+    settings = ((value, list(partitioned.components(variable))) for value, variable in chosen)
+    eager = any(partitioned.is_eager(variable) for _, variable in chosen)
+    _set_targets(session, settings, eager, MAX_FED_BYTES)
 
 
 def require_types(
@@ -218,6 +227,21 @@ def _widened(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
     if value.shape == shape or value.ndim != 4:
         return value
     return np.pad(value, [[0, 0], [0, 0], [0, shape[2] - value.shape[2]], [0, 0]])
+
+
+def _set_targets(
+    session: tf1.Session, settings: Iterable[Setting], eager: bool, max_bytes: int
+) -> None:
+    """Set variables, up to `max_bytes` at once; eager ones without a session."""
+    if eager:
+        for value, targets in settings:
+            for target in targets:
+                target.assign(value)
+        return
+    for portion in _portions(_initializers(settings), max_bytes):
+        initializers = [initializer for _, targets in portion for initializer in targets]
+        feed = {_start(target): value for value, targets in portion for target in targets}
+        session.run(initializers, feed)
 
 
 def _initializers(settings: Iterable[Setting]) -> Iterator[Feeding]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 from typing import Any, FrozenSet, Mapping, Optional, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, graph_state
@@ -14,18 +16,24 @@ from estimator_lib.checkpoints import (
     checkpoint_maps,
     model_variables,
     object_graphs,
+    reader_positions,
     ready_ops,
     restore_report,
 )
 from estimator_lib.checkpoints.checkpoint_files import (
     OBJECT_STEP,
+    READER_SCOPE,
     checkpoint_shapes,
     checkpoint_step,
     explained_read,
     explained_write,
     resolve_checkpoint,
 )
-from estimator_lib.checkpoints.initial_values import load_values, require_types
+from estimator_lib.checkpoints.initial_values import (
+    load_values,
+    require_types,
+    set_values,
+)
 from estimator_lib.optimization import moving_averages, partitioned
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
@@ -159,9 +167,10 @@ class _InferenceSaver(tf1.train.Saver):
 class _ResumingSaver(tf1.train.Saver):
     """`Saver` that resumes from checkpoints that lack variables which may start fresh.
 
-    With another number of workers or inputs, the positions of readers have other names or shapes.
-    Such readers start from the beginning. So does the loss scale of a run that continues in
-    float16, and a variable that is not among `known`, because a session hook created it.
+    The readers of another number of workers have other names: they continue together from where
+    those of the checkpoint were, see `reader_positions`. With other sources readers start from the
+    beginning. So does the loss scale of a run that continues in float16, and a variable that is not
+    among `known`, because a session hook created it.
 
     Parameter servers that are ahead of the checkpoint are not restored: a restarted chief takes
     over the steps that the workers made meanwhile. A checkpoint that cannot be written raises a
@@ -183,20 +192,32 @@ class _ResumingSaver(tf1.train.Saver):
         variables = partitioned.whole(sess.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES))
         by_name = {variable_name(variable): variable for variable in variables}
         report = restore_report.match(checkpoint_shapes(save_path), by_name)
-        fresh = [entry.name for entry in report.missing + report.mismatched]
+        moved = _moved_readers(save_path, by_name)
+        lacking = [entry.name for entry in report.missing + report.mismatched]
+        fresh = [name for name in lacking if name not in moved]
         eager = any(map(partitioned.is_eager, variables))
-        if not fresh or not all(map(self._may_start_fresh, fresh)):
+        if not (fresh or moved) or not all(map(self._may_start_fresh, fresh)):
             if eager:
                 load_values(sess, save_path, by_name)
                 return
             require_types(save_path, by_name)
             self._restore_all(sess, save_path)
             return
-        log.warning('%s does not have all that this run keeps: %s start fresh', save_path, fresh)
+        if fresh:
+            log.warning(
+                '%s does not have all that this run keeps: %s start fresh', save_path, fresh
+            )
         if not eager:  # Eager variables are initialized when they are created.
-            sess.run([by_name[name].initializer for name in fresh])
-        loaded = {entry.checkpoint_name: by_name[entry.name] for entry in report.loaded}
+            # The initializer of a strategy's variable would be a new op of the finalized graph.
+            started = itertools.chain(*(partitioned.components(by_name[name]) for name in fresh))
+            sess.run([variable.initializer for variable in started])
+        loaded = {
+            entry.checkpoint_name: by_name[entry.name]
+            for entry in report.loaded
+            if entry.name not in moved
+        }
         load_values(sess, save_path, loaded)
+        set_values(sess, moved, by_name)
 
     def _restore_all(self, sess: tf1.Session, save_path: str) -> None:
         if self.saver_def is None:
@@ -206,6 +227,18 @@ class _ResumingSaver(tf1.train.Saver):
 
     def _may_start_fresh(self, name: str) -> bool:
         return restore_report.may_start_fresh(name) or name not in self.known
+
+
+def _moved_readers(prefix: str, by_name: Mapping[str, tf.Variable]) -> Mapping[str, np.ndarray]:
+    """Return the positions of a graph's readers if those of a checkpoint are others."""
+    names = [name for name in by_name if name.startswith(f'{READER_SCOPE}/')]
+    if not names:
+        return {}
+    shape = by_name[names[0]].shape.as_list()
+    moved = reader_positions.moved_positions(prefix, names, shape)
+    if moved:
+        log.info('%s is of other readers: these continue from where they were', prefix)
+    return moved
 
 
 def _require_companions(prefix: str, shapes: Mapping[str, Sequence[int]], graph: tf.Graph) -> None:

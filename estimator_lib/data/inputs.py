@@ -118,7 +118,7 @@ class RecordInput:
             return self._tensors(reading, names, own)
         if reading.mode == ModeKeys.TRAIN:
             reader_state.remember_names(names, own)
-        return self._resumed(reading, names[own], config)
+        return self._resumed(reading, names, own, config)
 
     def open(self, config: tf_estimator.RunConfig) -> Callable[[], Tuple[Any, Any]]:
         """Open the records in eager TensorFlow, at the position of the latest checkpoint.
@@ -138,7 +138,7 @@ class RecordInput:
 
         def resumed(input_context: Any = None) -> tf.data.Dataset:
             del input_context  # One process reads for all its replicas.
-            dataset = self._resumed(reading, names[own], config)
+            dataset = self._resumed(reading, names, own, config)
             if self.ends:
                 return dataset
             # Else the workers would ask each other at each step whether one has reached its end.
@@ -199,13 +199,17 @@ class RecordInput:
         return RecordInput(dataclasses.replace(reading, sources=sources), self._shard)
 
     def _resumed(
-        self, reading: Reading, name: str, config: Optional[tf_estimator.RunConfig]
+        self,
+        reading: Reading,
+        names: Sequence[str],
+        own: int,
+        config: Optional[tf_estimator.RunConfig],
     ) -> tf.data.Dataset:
         """Return the batches from this reader's position in the latest checkpoint on."""
         start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
         if reading.mode == ModeKeys.TRAIN:
             model_dir = config.model_dir if config is not None else None
-            start = reader_state.read_position(model_dir, name, reading.num_sources)
+            start = reader_state.read_position(model_dir, names, own, reading.num_sources)
         return create_batches(reading, start, self._watch, self._cache)
 
     def failure(self, error: Exception) -> Optional[errors.UserError]:

@@ -1,8 +1,9 @@
 """The reader's position: part of the checkpoint, so that a resumed run continues where it was.
 
 The position is an int64 tensor [num_sources + 1, 3]. The row of a source has the epoch, the index
-of the next record in the epoch, and the fingerprint of the files. The last row has the number of
-examples drawn and the number of records skipped. Each process that reads has its own variable,
+of the next record in the epoch, and the fingerprint of the files. A negative index is that of all
+readers together (`checkpoints/reader_positions.py`). The last row has the number of examples drawn
+and the number of records skipped. Each process that reads has its own variable,
 which the train op sets and the Saver saves. An iterator starts from that variable when it is
 initialized: after variables are restored, in each new session.
 """
@@ -15,12 +16,13 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.checkpoints import reader_positions
 from estimator_lib.checkpoints.checkpoint_files import (
     READER_SCOPE,
     latest_checkpoint,
     open_checkpoint,
 )
-from estimator_lib.data.record_streams import INDEX_SPAN, unconverted
+from estimator_lib.data.record_streams import INDEX_SPAN, first_index, unconverted
 
 tf1 = tf.compat.v1
 
@@ -123,19 +125,26 @@ def advance_position(state: ReaderState) -> tf.Operation:
     return tf.group(updates)
 
 
-def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) -> np.ndarray:
+def read_position(
+    model_dir: Optional[str], reader_names: Sequence[str], own: int, num_sources: int
+) -> np.ndarray:
     """Read the position from the latest checkpoint of a folder; zeros when none fits.
 
     Args:
         model_dir: the folder.
-        reader_name: the reader's process, as in `variable_name`.
+        reader_names: the processes of all readers, as in `variable_name`.
+        own: index of this reader among them.
         num_sources: number of sources of the reader.
     """
     zeros = np.zeros([num_sources + 1, COLUMNS], np.int64)
     checkpoint = latest_checkpoint(model_dir) if model_dir else None
     if checkpoint is None:
         return zeros
-    reader, name = open_checkpoint(checkpoint), variable_name(reader_name)
+    names = [variable_name(reader_name) for reader_name in reader_names]
+    moved = reader_positions.moved_positions(checkpoint, names, zeros.shape)
+    if moved:
+        return moved[names[own]]
+    reader, name = open_checkpoint(checkpoint), names[own]
     if reader.get_variable_to_shape_map().get(name) != list(zeros.shape):
         return zeros
     try:
@@ -144,7 +153,7 @@ def read_position(model_dir: Optional[str], reader_name: str, num_sources: int) 
         return zeros
 
 
-def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
+def valid_start(position: tf.Tensor, fingerprints: np.ndarray, num_dividing: int = 1) -> tf.Tensor:
     """Return the position to start from.
 
     When the files of a source have changed since the position was saved, the source starts its
@@ -153,8 +162,12 @@ def valid_start(position: tf.Tensor, fingerprints: np.ndarray) -> tf.Tensor:
     Args:
         position: int64 [num_sources + 1, 3]: the saved position.
         fingerprints: int64 [num_sources]: fingerprints of the present files.
+        num_dividing: number of readers that divide the files. The epochs of each are shorter, so
+            they can only start about where all readers together were.
     """
     epochs, indices, saved = tf.unstack(position[:-1], axis=1)
+    if num_dividing > 1:
+        indices = tf.where(indices < 0, first_index(indices) // num_dividing, indices)
     changed = tf.logical_and(tf.not_equal(saved, fingerprints), tf.not_equal(saved, 0))
 
     def warn() -> tf.Operation:
@@ -189,8 +202,8 @@ def add_state(
         Elements (features, labels), the features with `READER`.
     """
     num_sources = len(fingerprints)
-    positions = start[:-1, 0] * INDEX_SPAN + start[:-1, 1]
-    state = (positions, tf.zeros([num_sources], tf.int64), tf.zeros([], tf.int64))
+    started = start[:-1, 0] * INDEX_SPAN + first_index(start[:-1, 1])
+    state = (started, tf.zeros([num_sources], tf.int64), tf.zeros([], tf.int64))
 
     def advance(state: Tuple[tf.Tensor, ...], batch: Any) -> Any:
         (source_index, position, number, record_ids), features, labels = batch
@@ -207,7 +220,11 @@ def add_state(
         positions, counts = latest(positions, position), latest(counts, number)
         drawn += tf.size(source_index, out_type=tf.int64)
         skipped = start[-1, 1] + tf.reduce_sum(counts) - drawn
-        rows = tf.stack([positions // INDEX_SPAN, positions % INDEX_SPAN, fingerprints], axis=1)
+        # A source without examples yet keeps a start that is of all readers together.
+        indices = tf.where(
+            tf.equal(positions, started), start[:-1, 1], tf.math.floormod(positions, INDEX_SPAN)
+        )
+        rows = tf.stack([positions // INDEX_SPAN, indices, fingerprints], axis=1)
         totals = tf.stack([start[-1, 0] + drawn, skipped, 0])
         reader = {
             'position': tf.concat([rows, totals[tf.newaxis]], axis=0),

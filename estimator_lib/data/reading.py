@@ -210,7 +210,8 @@ def create_batches(
     """
     start = tf.convert_to_tensor(start, tf.int64)
     if reading.mode == ModeKeys.TRAIN:
-        start = reader_state.valid_start(start, reading.fingerprints)
+        num_dividing = 1 if reading.order.shares_batches else reading.order.shard[1]
+        start = reader_state.valid_start(start, reading.fingerprints, num_dividing)
     if reading.groups_sizes:
         (source,) = reading.sources  # an evaluation reads all of its files as one source
         dataset = _create_batches_by_size(reading, source, start, cache)

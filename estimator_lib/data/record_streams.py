@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import reader_positions
 from estimator_lib.data import records
 from estimator_lib.data.record_sources import Source
 
@@ -109,12 +110,14 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
     Args:
         source: the files.
         order: the order of the records.
-        start: int64 [2]: epoch, and index of the first record in the epoch.
+        start: int64 [2]: epoch, and index of the first record in the epoch; negative if it is that
+            of all readers together.
 
     Returns:
         Elements (number, (position, (record id, record))): int64 and string scalars. The number
         counts the elements from 0; `INDEX_SPAN` and `FILE_SPAN` explain position and id.
     """
+    first = first_index(start[1])
     cached = None
     if order.cache:
         cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0])
@@ -128,7 +131,7 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         dataset = _shuffle(dataset, order.shuffle_buffer_size, seeds[1])
         if order.sample_1_of_n > 1:
             dataset = dataset.shard(order.sample_1_of_n, 0)
-        index = tf.where(tf.equal(epoch, start[0]), start[1], np.int64(0))
+        index = tf.where(tf.equal(epoch, start[0]), first, np.int64(0))
         positions = tf.data.Dataset.range(epoch * INDEX_SPAN + index, _MAX)
         return tf.data.Dataset.zip((positions, dataset.skip(index)))
 
@@ -136,9 +139,9 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
     stream = epochs.flat_map(unconverted(read_epoch))
     if order.shares_batches:
         index, count = order.shard
-        # The position follows a record of this process, or is the beginning of the stream.
-        first = tf.where(tf.equal(start[1], 0), np.int64(index), np.int64(count - 1))
-        stream = stream.skip(first).shard(count, 0)
+        # The position follows a record of this process, or is that of all, or the beginning.
+        others = tf.where(tf.less_equal(start[1], 0), np.int64(index), np.int64(count - 1))
+        stream = stream.skip(others).shard(count, 0)
     if source.without:
         stream = _leave_out(stream, source.without)
     if source.sequences is not None:
@@ -151,6 +154,15 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         # Files are read as late as this, so that shuffling and skipping them costs nothing.
         stream = _read_examples(source, stream)
     return tf.data.Dataset.zip((tf.data.Dataset.range(_MAX), stream))
+
+
+def first_index(index: tf.Tensor) -> tf.Tensor:
+    """Return the indices of the next records of saved ones, which may be of all readers together.
+
+    Args:
+        index: int64, of any shape.
+    """
+    return tf.where(tf.less(index, 0), reader_positions.joint_index(index), index)
 
 
 def mix(

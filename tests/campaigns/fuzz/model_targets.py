@@ -84,7 +84,7 @@ def _restore(folder: pathlib.Path, named: pathlib.Path) -> None:
         reader_state.create_position_variables(['chief_0'], 0, 1)
         checkpoint_files.clean_temporary(str(folder))
         model_dirs.check_model_dir(str(folder), tf1.global_variables())
-        reader_state.read_position(str(folder), 'chief_0', 1)
+        reader_state.read_position(str(folder), ['chief_0'], 0, 1)
         prefix = checkpoint_files.resolve_checkpoint(str(named))
         train_config = train_pb2.TrainConfig(fine_tune_checkpoint=prefix)
         by_name = {variable.op.name: variable for variable in variables}

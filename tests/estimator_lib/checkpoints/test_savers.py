@@ -59,13 +59,15 @@ def graph_of_readers(readers, value=0):
 @pytest.mark.parametrize(
     ('now', 'expected'),
     [
-        ([('chief', 2), ('worker_0', 2)], [7, 7, 7]),
-        ([('chief', 2)], [7, 7]),
-        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [7, 7, 7, 0]),
-        ([('chief', 4), ('worker_0', 2)], [7, 0, 7]),
+        ([('chief', 2), ('worker_0', 2)], [[7, 7], [7, 7]]),
+        # Of epoch 7 and all readers together, with the sum of what each has drawn.
+        ([('chief', 2)], [[-8, 14]]),
+        ([('chief', 2), ('worker_0', 2), ('worker_1', 2)], [[-8, 5], [-8, 5], [-8, 4]]),
+        ([('chief', 4), ('worker_0', 2)], [[0, 0], [7, 7]]),
+        ([('chief', 4)], [[0, 0]]),
     ],
 )
-def test_other_readers_start_anew(graph, tmp_path, now, expected):
+def test_other_readers_go_on_and_those_of_other_sources_start_anew(graph, tmp_path, now, expected):
     prefix = save_run(tmp_path, [('chief', 2), ('worker_0', 2)])
     variables = graph_of_readers(now)
     saver = savers.create_saver(5, 10000.0)
@@ -74,7 +76,26 @@ def test_other_readers_start_anew(graph, tmp_path, now, expected):
     graph.finalize()
     with tf1.Session() as session:
         saver.restore(session, prefix)
-        assert [value.max() for value in session.run(variables)] == expected
+        model, *positions = session.run(variables)
+        assert model.tolist() == [7, 7]
+        assert [[value[0, 1], value[-1, 0]] for value in positions] == expected
+
+
+@pytest.mark.parametrize(('reader', 'rows', 'index'), [('chief', 4, 1), ('other', 2, -8)])
+def test_readers_of_several_devices_start_anew_or_go_on(graph, tmp_path, reader, rows, index):
+    prefix = save_run(tmp_path, [('chief', 2)])
+    strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+    with strategy.scope():
+        variables = graph_of_readers([(reader, rows)], value=1)[1:]
+        saver = savers.create_saver(5, 10000.0)
+        saver.build()
+    start = tf1.global_variables_initializer()
+    copies = [each.read_value() for variable in variables for each in variable.values]
+    graph.finalize()
+    with tf1.Session(config=tf1.ConfigProto(device_count={'CPU': 2})) as session:
+        session.run(start)
+        saver.restore(session, prefix)
+        assert [value[0, 1] for value in session.run(copies)] == [index] * 2
 
 
 def test_what_a_saver_needs_and_lacks_is_still_an_error(graph, tmp_path):

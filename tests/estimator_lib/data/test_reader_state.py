@@ -71,7 +71,7 @@ def test_an_estimator_that_is_killed_and_restarted_sees_the_same_examples(patter
     assert second == whole[3:6]
     third = _train(tmp_path / 'parts', reader, steps=10)
     assert third == whole[6:]
-    saved = reader_state.read_position(str(tmp_path / 'parts'), 'chief_0', num_sources=1)
+    saved = reader_state.read_position(str(tmp_path / 'parts'), ['chief_0'], 0, 1)
     assert saved[0, :2].tolist() == [1, 19]
     assert saved[1].tolist() == [40, 0, 0]
 
@@ -97,13 +97,14 @@ def test_a_new_session_of_the_same_graph_goes_on(pattern):
 
 
 def test_a_position_that_is_not_there_or_does_not_fit_is_zeros(pattern, tmp_path):
-    assert not reader_state.read_position(None, 'chief_0', 1).any()
-    assert not reader_state.read_position(str(tmp_path / 'nothing'), 'chief_0', 1).any()
+    assert not reader_state.read_position(None, ['chief_0'], 0, 1).any()
+    assert not reader_state.read_position(str(tmp_path / 'nothing'), ['chief_0'], 0, 1).any()
     _train(tmp_path, cases.reader_of(pattern), steps=1)
-    assert reader_state.read_position(str(tmp_path), 'chief_0', 1).any()
-    assert not reader_state.read_position(str(tmp_path), 'worker_0', 1).any()
-    assert reader_state.read_position(str(tmp_path), 'chief_0', 2).shape == (3, 3)
-    assert not reader_state.read_position(str(tmp_path), 'chief_0', 2).any()
+    assert reader_state.read_position(str(tmp_path), ['chief_0'], 0, 1).any()
+    others = reader_state.read_position(str(tmp_path), ['chief_0', 'worker_0'], 1, 1)
+    assert others[:, :2].tolist() == [[0, -5], [2, 0]]  # behind the four records of that step
+    assert reader_state.read_position(str(tmp_path), ['chief_0'], 0, 2).shape == (3, 3)
+    assert not reader_state.read_position(str(tmp_path), ['chief_0'], 0, 2).any()
 
 
 def test_features_of_another_input_have_no_state():
@@ -119,7 +120,7 @@ def test_replicas_of_a_strategy_share_a_reader_and_resume(pattern, tmp_path):
     first = _train_mirrored(tmp_path, reader, steps=2)
     second = _train_mirrored(tmp_path, reader, steps=4)
     assert [ids for step in first + second for ids in step] == whole.ids
-    saved = reader_state.read_position(str(tmp_path), 'chief_0', num_sources=1)
+    saved = reader_state.read_position(str(tmp_path), ['chief_0'], 0, 1)
     np.testing.assert_array_equal(saved, whole.positions[-1])
 
 

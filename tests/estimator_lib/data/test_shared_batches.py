@@ -1,10 +1,13 @@
 """Processes that share out each batch: together they read what one process would."""
 
+import numpy as np
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import reader_positions
 from estimator_lib.data import inputs, reading
 from tests.estimator_lib.data import record_cases as cases
+from tests.estimator_lib.tiny_task import save
 
 BATCH = 6
 STEPS = 9  # more than two epochs of 24 records, which are no whole number of batches of 7 either
@@ -48,6 +51,42 @@ def test_each_batch_is_shared_out_and_reading_goes_on(count, pattern):
         starts = [part.positions[step] for part in parts]
         again = shares(reader, count, STEPS - step - 1, starts)
         assert [part.ids for part in again] == [part.ids[step + 1 :] for part in parts]
+
+
+@pytest.mark.parametrize('steps', [1, 4, 7])
+def test_another_number_of_processes_goes_on(steps, pattern, tmp_path):
+    """One process, two, three, and one: each step has the examples that one would have."""
+    reader = cases.reader_of(pattern)
+    whole = cases.run(reader, batches=4 * steps, batch_size=BATCH)
+    starts = None
+    counts = (1, 2, 3, 1)
+    for part, (count, next_count) in enumerate(zip(counts, counts[1:] + counts[:1])):
+        parts = shares(reader, count, steps, starts)
+        for step in range(steps):
+            together = [example for each in parts for example in examples(each, step)]
+            assert sorted(together) == sorted(examples(whole, part * steps + step))
+        names = [f'input_reader/{count}_{index}/position' for index in range(count)]
+        values = dict(zip(names, (each.positions[-1] for each in parts)))
+        prefix = save(tmp_path / f'model.ckpt-{part}', values)
+        following = [f'input_reader/next_{index}/position' for index in range(next_count)]
+        starts = reader_positions.moved_positions(prefix, following, values[names[0]].shape)
+        starts = [starts[name] for name in following]
+
+
+def test_processes_that_divide_the_files_go_on_about_where_all_were(pattern):
+    start = np.array([[1, -1 - 11, 0], [8, 0, 0]])
+    read = cases.run(cases.reader_of(pattern), start=start, shard=(1, 2), batches=1, batch_size=2)
+    # Two examples behind half of the 11 that all had read of epoch 1.
+    assert read.positions[0][:, :2].tolist() == [[1, 7], [10, 0]]
+
+
+def test_a_source_without_examples_yet_keeps_its_start(tmp_path):
+    first = cases.write_shards(tmp_path, [9], 'first')
+    second = cases.write_shards(tmp_path, [9], 'second', first=100)
+    reader = cases.reader_of(first, second, sample_from_datasets_weights=[1, 1e-9])
+    start = np.array([[0, -5, 0], [0, -3, 0], [2, 0, 0]])
+    (read, _) = shares(reader, 2, 1, [start, start], batch_size=2)
+    assert read.positions[0][:2, :2].tolist() == [[0, 5], [0, -3]]
 
 
 def test_batches_of_their_own_size(pattern):

@@ -1,5 +1,7 @@
 """The interface between the task and an architecture, with an architecture of a few lines."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -35,10 +37,15 @@ def test_the_single_shot_detector_is_found_by_its_field():
 def test_an_architecture_adds_itself(monkeypatch):
     detectors = registry.Registry('detector')
     monkeypatch.setattr(detector, 'DETECTORS', detectors)
-    detectors.add('faster_rcnn', lambda config, *rest: (config.num_classes, *rest))
+
+    def build(*arguments):
+        return types.SimpleNamespace(arguments=arguments)
+
+    detectors.add('faster_rcnn', build)
     settings = layers.Quantization()
-    made = detector.build_detector(model('faster_rcnn { num_classes: 7 }'), settings)
-    assert made == (7, 'model.faster_rcnn', settings)
+    config = model('faster_rcnn { num_classes: 7 }')
+    made = detector.build_detector(config, settings)
+    assert made.arguments == (config.faster_rcnn, 'model.faster_rcnn', settings)
     with pytest.raises(errors.ConfigError, match=r"model\.ssd: unknown detector 'ssd'"):
         detector.build_detector(model('ssd {}'))
 
