@@ -27,8 +27,9 @@ def trained(request, tmp_path_factory):
     config.write_text(config.read_text().partition('export_config')[0])
     # Of three stages an interrupted run, and what resumes it.
     for steps in (10, 30) if request.param == 3 else (30,):
-        # What is resumed, and the one stage, rewrite their graphs as for users.
-        with sessions.with_rewrites() if steps == 30 else contextlib.nullcontext():
+        # What is resumed, whose graphs have all that one stage has, rewrites them as for users.
+        rewrites = request.param == 3 and steps == 30
+        with sessions.with_rewrites() if rewrites else contextlib.nullcontext():
             status = front_door(
                 f'--model_dir={model_dir}',
                 f'--pipeline_config_path={config}',

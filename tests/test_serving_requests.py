@@ -58,9 +58,11 @@ def export(model_dir, folder, *flags):
     return latest(folder)
 
 
-def train(folder, data):
+def train(folder, data, text=None):
     (folder / 'data').mkdir()
     config = data.write_all(folder / 'data')
+    if text is not None:
+        config.write_text(text.format(folder=folder / 'data'))
     flags = [f'--model_dir={folder / "run"}', f'--pipeline_config_path={config}']
     assert front_door('--mode=train', *flags, '--num_train_steps=1', NO_EXPORT) == 0
     return folder / 'run'
@@ -70,7 +72,7 @@ def train(folder, data):
 def models(tmp_path_factory):
     """Exports: of a classifier for each kind of input, and of a detector."""
     folder = tmp_path_factory.mktemp('classifier')
-    run = train(folder, tiny_data)
+    run = train(folder, tiny_data, tiny_data.LENET_CONFIG)
     paths = {
         kind: export(
             run,
