@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.schema import is_repeated
 from estimator_lib.export import inference_graph
 from estimator_lib.export.writers import Source
 from model_fns import build_task
@@ -49,10 +50,10 @@ def plain(message, without=()):
         if field.name in without:
             continue
         if field.message_type is not None:
-            many = field.label == field.LABEL_REPEATED
+            many = is_repeated(field)
             value = [plain(one, without) for one in value] if many else plain(value, without)
         elif field.cpp_type == field.CPPTYPE_FLOAT:
-            many = field.label == field.LABEL_REPEATED
+            many = is_repeated(field)
             value = np.round(list(value) if many else value, 6).tolist()
         result[field.name] = list(value) if hasattr(value, 'append') else value
     return result
@@ -67,7 +68,7 @@ def read_checkpoint(prefix):
 def with_defaults(message):
     """Set the fields of values that have a default, so that it counts as a set value."""
     for field in message.DESCRIPTOR.fields:
-        if field.label == field.LABEL_REPEATED:
+        if is_repeated(field):
             continue
         if field.message_type is None:
             setattr(message, field.name, getattr(message, field.name))
