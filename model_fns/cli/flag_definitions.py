@@ -55,6 +55,7 @@ _FLAGS_OF_MODES = (
         'score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all show_augmented propose_anchors'),
+    (('compare',), 'reference'),
     (('replay',), 'step find_spike without until'),
 )
 # Replacements for flags that a mode does not read.
@@ -78,6 +79,12 @@ def define_flags() -> flags.FlagValues:
     _define_device_flags(values)
     _define_prediction_flags(values)
     _define_check_flags(values)
+    _string(
+        values,
+        'reference',
+        'Command of a Python with your own Object Detection API: trains and evaluates '
+        'pipeline_config_path there and here from one checkpoint (num_train_steps; left out: 10).',
+    )
     _define_replay_flags(values)
     _define_logging_flags(values)
     for name, modes in flag_modes().items():
@@ -302,7 +309,8 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _string(
         values,
         'output_dir',
-        'Where predictions and pictures, or compare.html, go; --mode=compare: left out: here.',
+        'Where predictions and pictures, compare.html or migration.html go; --mode=compare: left '
+        'out: here.',
     )
     _choice(
         values,

@@ -224,6 +224,9 @@ def _benchmark(options: RunOptions) -> None:
 
 
 def _compare(options: RunOptions) -> None:
+    if options.reference:
+        _compare_with_reference(options)
+        return
     paths = options.model_dirs
     for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
         if not options.has_default(name):
@@ -239,6 +242,38 @@ def _compare(options: RunOptions) -> None:
     tasks = [build_task(config, options.mode) for config in configs]
     compared = compare_runs.read_runs(paths, configs, tasks)
     print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
+
+
+def _compare_with_reference(options: RunOptions) -> None:
+    from model_fns.detection.reference import migration  # imports a task
+
+    for name in ('model_dir', 'config_override', 'set'):
+        if not options.has_default(name):
+            raise errors.UserError(
+                f'--{name} is not read with --reference, whose program reads the file of '
+                '--pipeline_config_path itself; leave it out.'
+            )
+    options.require('pipeline_config_path')
+    path = options.pipeline_config_path
+    if path.startswith(builtin_configs.PREFIX):
+        raise errors.UserError(
+            f'--pipeline_config_path={path}: --reference compares a config of yours, with the '
+            'paths of its records; expected a file.'
+        )
+    # The steps are those of this comparison: the schedules stay those of the config.
+    run_of_config = dataclasses.replace(options, mode='train_and_evaluate', num_train_steps=None)
+    config = flag_configs.load_config(run_of_config)
+    migration.prepare(config)
+    lines = migration.compare(
+        build_task(config, run_of_config.mode),
+        config,
+        path,
+        options.reference,
+        options.output_dir or os.curdir,
+        training,
+        options.num_train_steps or migration.DEFAULT_STEPS,
+    )
+    print('\n'.join(lines))
 
 
 def _replay(options: RunOptions) -> None:

@@ -78,6 +78,9 @@ class RunOptions:
     show_augmented: Optional[int] = None
     propose_anchors: bool = False
 
+    # Comparison.
+    reference: Optional[str] = None
+
     # Replay.
     step: Optional[int] = None
     find_spike: bool = False

@@ -106,6 +106,7 @@ pipeline_config_path=a
 propose_anchors=true                      _____x___
 quantize=none                             ___x_____
 raw=true                                  ____x____
+reference=a                               _______x_
 repository=triton                         ___x_____
 representative_examples=7                 ___x_____
 run_once=true                             x_x______

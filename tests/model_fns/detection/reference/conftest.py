@@ -1,0 +1,43 @@
+"""A run of both sides on a tiny detector, whose reference is a stand-in of our own."""
+
+import pytest
+import tensorflow as tf
+
+from estimator_lib import config as config_lib
+from estimator_lib import training
+from model_fns import build_task
+from model_fns.detection.reference import bridge, migration
+from tests import tiny_detection
+from tests.model_fns.detection.reference import stand_in
+
+tf1 = tf.compat.v1
+
+
+@pytest.fixture(scope='package')
+def compared(tmp_path_factory):
+    """Return output folder and lines of a comparison of two steps."""
+    folder = tmp_path_factory.mktemp('compared')
+    path = tiny_detection.write_all(folder)
+    text = path.read_text().replace('batch_size: 8', 'batch_size: 2')
+    text = text.replace('eval_config { ', 'eval_config { num_examples: 3 ')
+    path.write_text(text)
+    config = config_lib.load_pipeline_config(str(path))
+    migration.prepare(config)
+    with pytest.MonkeyPatch.context() as patch:
+        stand_in.install(patch)
+        patch.setattr(bridge, 'import_tensorflow', lambda: tf1)
+        patch.setattr(migration, '_run', run_here)
+        patch.setattr('model_fns.detection.reference.folders.remove_batches', lambda folder: None)
+        task = build_task(config, 'train_and_evaluate')
+        out = str(folder / 'out')
+        lines = migration.compare(task, config, str(path), 'python', out, training, 2)
+    return folder / 'out', lines
+
+
+def run_here(words, arguments):
+    """Run the bridge in this process."""
+    assert words == ['python']
+    if arguments[0] != '-c':
+        script, folder = arguments
+        assert script.endswith('bridge.py')
+        assert bridge.main(folder) == 0
