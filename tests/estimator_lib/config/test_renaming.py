@@ -73,7 +73,7 @@ model {
     'text, expected',
     [
         ('model { rfaster_rcnn { first_stage_only: 1 } }', 'x:1:24: first_stage_only: expected'),
-        ('train_input_reader { image_dtype: "uint16" }', 'image_dtype: images of 8 bits'),
+        ('train_input_reader { image_dtype: "uint16" }', 'image_dtype: expected "uint8"'),
         (
             'eval_input_reader { preprocess_input_options { cutoff_max_gts {} } }',
             'max_number_of_boxes',
