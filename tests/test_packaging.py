@@ -157,7 +157,7 @@ def test_console_scripts_work_far_from_the_checkout(installed, tmp_path):
     called = run(installed, tmp_path, '-c', CALLS, json.dumps(calls))
     assert called.returncode == 0, called.stderr
     *helped, checked, nothing = called.stdout.split('ended with 0\n')
-    assert len(helped) == 5 and all('--' in one for one in helped) and not nothing, called.stdout
+    assert len(helped) == 6 and all('--' in one for one in helped) and not nothing, called.stdout
     assert '24 examples' in checked and 'steps: ' in checked
 
 
