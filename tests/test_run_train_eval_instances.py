@@ -27,9 +27,10 @@ def trained(tmp_path_factory):
 
 def test_evaluations_have_the_losses_and_metrics_of_both(trained):
     metrics = json.loads((trained[0] / 'metrics.json').read_text())['0']
-    # A heat map of 24 x 24 cells; after so few steps it has learned next to nothing.
-    assert 0 < metrics['Loss/BoxClassifierLoss/keypoint_loss'] < 1.5 * np.log(24 * 24)
-    assert 0 < metrics['Loss/BoxClassifierLoss/mask_loss'] < 2.0
+    # A heat map of 24 x 24 cells; after so few steps it has learned next to nothing. Where no
+    # proposal matches an object, which few steps do not decide, both losses are 0.
+    assert 0 <= metrics['Loss/BoxClassifierLoss/keypoint_loss'] < 1.5 * np.log(24 * 24)
+    assert 0 <= metrics['Loss/BoxClassifierLoss/mask_loss'] < 2.0
     assert 'DetectionMasks_Precision/mAP@.50IOU' in metrics
     assert 'Keypoints_Precision/mAP ByCategory/green' in metrics
     assert 'Keypoints_Precision/mAP ByCategory/blue' not in metrics
