@@ -12,8 +12,8 @@ from typing import Any, List, Tuple
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import registry, resnet_v1_5
-from model_fns.backbones.modern import convnext, efficientnet_v2
+from model_fns.backbones import registry
+from model_fns.backbones.modern import convnext, efficientnet_v2, resnet_v1_5
 from model_fns.detection.networks.feature_extractors import pyramids
 from model_fns.detection.networks.feature_extractors.extractor import (
     EXTRACTORS,

@@ -3,8 +3,9 @@ from unittest import mock
 
 import pytest
 
-from model_fns.backbones import registry, resnet_v1_5
+from model_fns.backbones import registry
 from model_fns.backbones.hub_weights import family, resnet
+from model_fns.backbones.modern import resnet_v1_5
 from tests.model_fns.backbones.hub_weights import drawn_weights, recorded_weights
 
 # Logits of torchvision 0.29's `ResNet(block, [1, 2, 1, 1], num_classes=10)`, see `drawn_weights`.

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import registry, resnet_blocks, resnet_v1_5
+from model_fns.backbones import registry, resnet_blocks
+from model_fns.backbones.modern import resnet_v1_5
 from tests.model_fns.backbones import recorded_backbones, slow_layers
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
