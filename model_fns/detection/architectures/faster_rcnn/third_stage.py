@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
-from model_fns.detection.boxes import axis_aligned, targets
+from model_fns.detection.boxes import targets
 from model_fns.detection.detections import suppression
 from model_fns.layers import crops as box_crops
 
@@ -141,17 +141,16 @@ class MaskLoss:
             errors.UserError: the groundtruth has no masks.
         """
         size = logits.shape[-2:].as_list()
-        matches = tf.gather(tf.reshape(assigned.matches, [-1]), rows)
+        matches = take_rows(assigned.matches, rows)
         images = rows // tf.shape(boxes)[1]
-        row_boxes = tf.gather(tf.reshape(boxes, [-1, axis_aligned.SIZE]), rows)
-        wanted = self.targets(groundtruth, row_boxes, images, matches, size)
-        weights = tf.gather(tf.reshape(assigned.box_weights, [-1]), rows)
+        wanted = self.targets(groundtruth, take_rows(boxes, rows), images, matches, size)
+        weights = take_rows(assigned.box_weights, rows)
         if groundtruth.mask_weights is not None:
             indices = tf.stack([images, tf.maximum(matches, 0)], axis=-1)
             # The padding is needed for a batch without boxes.
             weights *= tf.gather_nd(tf.pad(groundtruth.mask_weights, [[0, 0], [0, 1]]), indices)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
-        classes = tf.gather(tf.reshape(classes, [-1]), rows)
+        classes = take_rows(classes, rows)
         class_logits = suppression.select_by_class(
             logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis]
         )
@@ -243,7 +242,7 @@ def spread(values: tf.Tensor, rows: tf.Tensor, marks: tf.Tensor) -> tf.Tensor:
         rows: int32 [R], from `true_rows`.
         marks: bool [B, N], the argument of `true_rows`.
     """
-    marked = tf.gather(tf.reshape(marks, [-1]), rows)
+    marked = take_rows(marks, rows)
     marked = tf.reshape(marked, [-1] + [1] * (values.shape.rank - 1))
     values = tf.where(marked, values, tf.zeros([], values.dtype))
     shape = tf.concat([[tf.size(marks)], tf.shape(values)[1:]], axis=0)
