@@ -106,8 +106,9 @@ class Workspace:
             deep.CopyFrom(config)
             for name, value in valid_inputs.DEEP_FIELDS.items():
                 setattr(deep.train_input_reader, name, value)
-            if kind == 'classification':
+            if kind == 'classification':  # whose network takes gray images
                 deep.model.classification.use_grayscale = False
+                deep.model.classification.backbone.name = 'cifarnet'
             tasks[kind] = model_fns.build_task(deep)
         return tasks
 
