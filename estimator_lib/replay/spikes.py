@@ -8,7 +8,6 @@ import io
 import math
 import os
 import statistics
-import typing
 from typing import Any, Counter, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 import tensorflow as tf

@@ -27,9 +27,8 @@ def test_what_a_killed_replay_has_left_is_removed(run):
     killed, running = (pathlib.Path(run.model_dir, 'replay', f'repeated-{i}') for i in range(2))
     for folder in (killed, running):
         folder.mkdir(parents=True)
-    with run_lock.held(str(running)):
-        with repeating.state_before(run, 12):
-            assert not killed.exists() and running.exists()
+    with run_lock.held(str(running)), repeating.state_before(run, 12):
+        assert not killed.exists() and running.exists()
     running.rmdir()
 
 
