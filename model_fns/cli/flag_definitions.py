@@ -5,6 +5,7 @@ It imports no TensorFlow, so that the front door shows its help and refuses bad 
 
 from __future__ import annotations
 
+import re
 from typing import Dict, Optional, Sequence
 
 from absl import flags
@@ -440,4 +441,7 @@ def _is_set(flag: flags.Flag) -> bool:
 
 
 def _unusable(error: flags.Error) -> str:
-    return f'{" ".join(str(error).split())} (--help lists the flags)'
+    text = ' '.join(str(error).split())
+    # The words of Python's `int` tell a user nothing.
+    text = re.sub(r'invalid literal for int\(\).*', 'expected a whole number', text)
+    return f'{text} (--help lists the flags)'
