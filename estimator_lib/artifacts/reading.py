@@ -189,12 +189,28 @@ def _graph_artifact(
 ) -> Artifact:
     for node in graph_def.node:
         node.device = ''
+    _repair_inputs(graph_def)
     prefix = _find_prefix([node.name for node in graph_def.node], scopes)
     if prefix:
         graph_def = graphs.strip_prefix(graph_def, prefix)
     graph = graphs.Graph(graph_def)
     named = {key: name.removeprefix(prefix) for key, name in (outputs or {}).items()}
-    return Artifact(path, kind, dict(graph.constants()), graph, named)
+    arrays: Dict[str, np.ndarray] = {}
+    for name, value in graph.constants():
+        arrays.setdefault(graphs.variable_of(name), value)
+    return Artifact(path, kind, arrays, graph, named)
+
+
+def _repair_inputs(graph_def: tf1.GraphDef) -> None:
+    """Restore the type of placeholders that a tool for graphs made float.
+
+    `optimize_for_inference` and `strip_unused` do so, also where a cast from uint8 follows.
+    """
+    placeholders = {node.name: node for node in graph_def.node if node.op == 'Placeholder'}
+    for node in graph_def.node:
+        source = node.input[0].partition(':')[0] if node.input else ''
+        if node.op == 'Cast' and source in placeholders:
+            placeholders[source].attr['dtype'].type = node.attr['SrcT'].type
 
 
 def _find_prefix(names: Sequence[str], scopes: Sequence[str]) -> str:

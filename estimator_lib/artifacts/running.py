@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.artifacts.graphs import Graph
+from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
 
 tf1 = tf.compat.v1
@@ -17,6 +17,8 @@ tf1 = tf.compat.v1
 _UINT8 = tf.uint8.as_datatype_enum
 _STRING = tf.string.as_datatype_enum
 _FLOAT = tf.float32.as_datatype_enum
+# Operations by which a graph prepares pixels.
+_PREPARING = ('Sub', 'Mul', 'Div', 'RealDiv', 'Add', 'AddV2', 'ResizeBilinear', 'ResizeBicubic')
 
 
 class Runner:
@@ -39,16 +41,28 @@ class Runner:
     def __init__(self, session: tf1.Session, graph: Graph, path: str):
         self._session = session
         self.input_name, self._dtype = _find_input(graph, path)
-        self.takes_pixels = self._dtype != _FLOAT
+        self.takes_pixels = self._dtype != _FLOAT or _prepares(graph, self.input_name)
         shape = session.graph.get_tensor_by_name(f'{self.input_name}:0').shape
         self.input_shape = shape.as_list() if shape.rank is not None else None
+
+    def accepted_size(self, size: Tuple[int, int]) -> Tuple[int, int]:
+        """Return the size (height, width) of images that the graph fixes, else a given one."""
+        shape = (self.input_shape or [])[-3:]
+        if self._dtype == _STRING or len(shape) < 3 or not (shape[0] and shape[1]):
+            return size
+        return shape[0], shape[1]
+
+    def test_image(self, size: Tuple[int, int]) -> np.ndarray:
+        """Return an image of that size, or of the one that the graph fixes; see `test_images`."""
+        return test_images([self.accepted_size(size)])[0]
 
     def run(self, fetches: Mapping[str, str], image: np.ndarray) -> Dict[str, np.ndarray]:
         """Compute tensors for one image.
 
         Args:
             fetches: names of tensors by key.
-            image: uint8 [height, width, 3]; float32, where it takes the network's input.
+            image: uint8 [height, width, 3]; float32, where it takes the network's input. A batch
+                of a fixed size has copies of it.
 
         Raises:
             tf.errors.OpError: the graph does not accept the image.
@@ -58,8 +72,12 @@ class Runner:
 
     def _feed(self, image: np.ndarray) -> Any:
         if self._dtype != _STRING:
-            is_single = self.input_shape is not None and len(self.input_shape) == 3
-            return image if is_single else image[np.newaxis]
+            shape = self.input_shape
+            image = image if self._dtype == _UINT8 else image.astype(np.float32)
+            if shape is not None and len(shape) == 3:
+                return image
+            count = shape[0] if shape else None
+            return np.repeat(image[np.newaxis], count or 1, axis=0)
         encoded = tf.image.encode_png if tf.executing_eagerly() else _encode_png
         content = encoded(image)
         content = content.numpy() if hasattr(content, 'numpy') else content
@@ -99,6 +117,15 @@ def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.nd
 def _encode_png(image: np.ndarray) -> Any:
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.image.encode_png(image))
+
+
+def _prepares(graph: Graph, input_name: str) -> bool:
+    """Check whether a graph changes what it takes before its first layer."""
+    tensor = first_layer_input(graph, input_name)
+    if tensor is None:
+        return False
+    before = graph.ancestors([tensor.partition(':')[0]])
+    return any(graph.nodes[name].op in _PREPARING for name in before)
 
 
 def _find_input(graph: Graph, path: str) -> tuple[str, int]:

@@ -52,3 +52,22 @@ def test_images_are_functions_of_the_seed():
     first, second = (running.test_images([(9, 12)], seed=3)[0] for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert first.shape == (9, 12, 3) and first.dtype == np.uint8
+
+
+def test_images_have_the_size_and_number_that_a_graph_fixes():
+    built = artifact(lambda: tf1.placeholder(tf.uint8, [2, 6, 5, 3], name='images'))
+    with running.open_runner(built) as runner:
+        image = runner.test_image((64, 96))
+        assert image.shape == (6, 5, 3)
+        assert runner.run({'x': 'out:0'}, image)['x'].shape == (2, 6, 5, 3)
+
+
+@pytest.mark.parametrize('factor', [None, 0.5])
+def test_float_pixels_are_known_by_their_preparation(factor):
+    def build():
+        images = tf1.placeholder(tf.float32, [None, None, None, 3], name='images')
+        pixels = images if factor is None else images * factor
+        return tf.nn.conv2d(pixels, tf.constant(np.ones([1, 1, 3, 1], np.float32)), 1, 'SAME')
+
+    with running.open_runner(artifact(build)) as runner:
+        assert runner.takes_pixels == (factor is not None)
