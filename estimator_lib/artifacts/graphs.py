@@ -254,6 +254,38 @@ def first_layer_input(graph: Graph, input_name: str) -> Optional[str]:
     return None
 
 
+def sort_nodes(graph_def: tf1.GraphDef) -> None:
+    """Put each node of a graph behind its inputs, but for the back edges of loops.
+
+    Nodes in such an order stay where they are.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    inputs = {
+        name: [
+            source
+            for source in (each.lstrip('^').partition(':')[0] for each in node.input)
+            if source in nodes and nodes[source].op != 'NextIteration'
+        ]
+        for name, node in nodes.items()
+    }
+    order: Dict[str, None] = {}
+    seen = set()
+    for root in nodes:
+        waiting = [root]
+        while waiting:
+            name = waiting[-1]
+            missing = [] if name in seen else [each for each in inputs[name] if each not in seen]
+            seen.add(name)
+            waiting += reversed(missing)
+            if not missing:
+                order.setdefault(waiting.pop())
+    if list(order) != list(nodes):
+        copy = tf1.GraphDef()
+        copy.node.extend(nodes[name] for name in order)
+        del graph_def.node[:]
+        graph_def.node.extend(copy.node)
+
+
 def strip_prefix(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
     """Return a graph without a prefix of the names of its nodes."""
     result = tf1.GraphDef()

@@ -189,6 +189,7 @@ def _graph_artifact(
 ) -> Artifact:
     for node in graph_def.node:
         node.device = ''
+    graphs.sort_nodes(graph_def)
     _repair_inputs(graph_def)
     prefix = _find_prefix([node.name for node in graph_def.node], scopes)
     if prefix:

@@ -17,6 +17,7 @@ tf1 = tf.compat.v1
 _UINT8 = tf.uint8.as_datatype_enum
 _STRING = tf.string.as_datatype_enum
 _FLOAT = tf.float32.as_datatype_enum
+_OF_DEVICES = 'TFLite_'  # such operations are unknown to TensorFlow
 # Operations by which a graph prepares pixels.
 _PREPARING = ('Sub', 'Mul', 'Div', 'RealDiv', 'Add', 'AddV2', 'ResizeBilinear', 'ResizeBicubic')
 
@@ -91,7 +92,7 @@ def open_runner(artifact: Artifact) -> Iterator[Runner]:
     graph = tf.Graph()
     with graph.as_default():
         try:
-            tf1.import_graph_def(artifact.graph.graph_def, name='')
+            tf1.import_graph_def(_known_nodes(artifact.graph.graph_def), name='')
         except (ValueError, tf.errors.OpError) as error:
             raise errors.UserError(
                 f'--from: {artifact.path} cannot be run by TensorFlow {tf.__version__}: '
@@ -117,6 +118,23 @@ def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.nd
 def _encode_png(image: np.ndarray) -> Any:
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.image.encode_png(image))
+
+
+def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:
+    """Return a graph without the ops of TFLite's interpreter, and without what depends on them."""
+    removed = {node.name for node in graph_def.node if node.op.startswith(_OF_DEVICES)}
+    if not removed:
+        return graph_def
+    result = tf1.GraphDef()
+    result.CopyFrom(graph_def)
+    del result.node[:]
+    for node in graph_def.node:  # in the order of dependence
+        sources = {name.lstrip('^').partition(':')[0] for name in node.input}
+        if node.name in removed or sources & removed:
+            removed.add(node.name)
+        else:
+            result.node.append(node)
+    return result
 
 
 def _prepares(graph: Graph, input_name: str) -> bool:

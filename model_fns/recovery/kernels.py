@@ -63,7 +63,12 @@ class Kernels:
         scopes = {layer.name.rpartition('/')[0] for layer in self.layers}
         separable = set()  # scopes with a depthwise convolution
         for layer in self.layers:
-            scope = _own_scope(layer.weights_name) or _first_scope(layer.name, scopes)
+            # A tool that folds a batch norm names the kernel by the operation.
+            is_renamed = layer.weights_name == f'{layer.name}_weights'
+            scope = '' if is_renamed else _own_scope(layer.weights_name)
+            scope = scope or _first_scope(layer.name, scopes)
+            if is_renamed:
+                self.arrays.pop(layer.weights_name, None)
             kernel = _KERNELS[layer.op]
             if layer.op == 'DepthwiseConv2dNative':
                 separable.add(scope)

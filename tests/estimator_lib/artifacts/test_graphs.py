@@ -103,3 +103,17 @@ def test_rate_of_a_convolution_between_blocks_of_space():
         tf.nn.conv2d(images, weights, 1, 'VALID', name='near')
     found = graphs.Graph(built.as_graph_def())
     assert (found.rate('far'), found.rate('near')) == (3, 1)
+
+
+def test_nodes_are_put_behind_their_inputs():
+    graph_def = build()
+    names = [node.name for node in graph_def.node]
+    graphs.sort_nodes(graph_def)
+    assert [node.name for node in graph_def.node] == names
+    turned = tf1.GraphDef()
+    turned.node.extend(reversed(graph_def.node))
+    graphs.sort_nodes(turned)
+    order = {node.name: place for place, node in enumerate(turned.node)}
+    assert len(order) == len(names)
+    for node in turned.node:
+        assert all(order[name.partition(':')[0]] < order[node.name] for name in node.input)

@@ -71,3 +71,12 @@ def test_float_pixels_are_known_by_their_preparation(factor):
 
     with running.open_runner(artifact(build)) as runner:
         assert runner.takes_pixels == (factor is not None)
+
+
+def test_ops_of_other_interpreters_are_left_out():
+    built = artifact(lambda: tf1.placeholder(tf.uint8, [None, None, None, 3], name='images'))
+    graph_def = built.graph.graph_def
+    graph_def.node.add(name='boxes', op='TFLite_Detection_PostProcess', input=['out'])
+    graph_def.node.add(name='later', op='Identity', input=['boxes:1'])
+    with running.open_runner(built) as runner:
+        np.testing.assert_array_equal(runner.run({'x': 'out:0'}, IMAGE)['x'], IMAGE[np.newaxis])
