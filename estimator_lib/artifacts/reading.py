@@ -52,6 +52,7 @@ class Artifact:
         arrays: constants or variables by name.
         graph: the graph; None for a checkpoint.
         outputs: names of the tensors of the graph's outputs, by key; empty where unknown.
+        objects: of an object-based checkpoint, whose arrays have its keys; else None.
     """
 
     path: str
@@ -59,6 +60,7 @@ class Artifact:
     arrays: Mapping[str, np.ndarray]
     graph: Optional[graphs.Graph] = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    objects: Optional[object_graphs.ObjectGraph] = None
 
 
 def read(path: str, scopes: Sequence[str] = ()) -> Artifact:
@@ -229,12 +231,6 @@ def _find_prefix(names: Sequence[str], scopes: Sequence[str]) -> str:
 def _read_checkpoint(path: str) -> Artifact:
     prefix = checkpoint_files.resolve_checkpoint(path, '--from')
     shapes = checkpoint_files.checkpoint_shapes(prefix)
-    if object_graphs.is_object_based(shapes):
-        raise errors.UserError(
-            f'--from: {prefix} is an object-based checkpoint of TensorFlow 2, which names no '
-            'layers of a network; expected the SavedModel that was exported from it, or '
-            'convert-checkpoint with its config.'
-        )
     reader = checkpoint_files.open_checkpoint(prefix)
     types = reader.get_variable_to_dtype_map()
     names: List[str] = [
@@ -244,4 +240,4 @@ def _read_checkpoint(path: str) -> Artifact:
     ]
     with checkpoint_files.explained_read(prefix):
         arrays = {name: np.asarray(reader.get_tensor(name)) for name in names}
-    return Artifact(prefix, CHECKPOINT, arrays)
+    return Artifact(prefix, CHECKPOINT, arrays, objects=object_graphs.read(prefix))

@@ -28,6 +28,7 @@ log = logging.getLogger('estimator_lib')
 
 # Modules whose `propose(artifact, kernels)` describes the model of an artifact, or returns None.
 _RECOGNIZERS = (
+    'model_fns.detection.recovery.object_checkpoints',
     'model_fns.detection.recovery.single_shot',
     'model_fns.detection.recovery.two_stage',
     'model_fns.segmentation.recovery',
@@ -123,7 +124,7 @@ def _scopes() -> Sequence[str]:
 
 def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
     """Ask each task for a description of an artifact."""
-    if not kernels.shapes():
+    if artifact.objects is None and not kernels.shapes():
         raise errors.UserError(
             f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
             'a classifier, a detector or a segmentation network.'
