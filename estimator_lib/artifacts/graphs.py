@@ -146,7 +146,7 @@ class Graph:
             weights_name = self.source(self.inputs(name)[1])
             weights = self.constant(weights_name)
             if weights is not None and weights.ndim >= 2:
-                layers.append(self._layer(name, variable_of(weights_name), weights))
+                layers.append(self._layer(name, strip_reading(weights_name), weights))
         return layers
 
     def rate(self, name: str) -> Optional[int]:
@@ -230,8 +230,8 @@ def _channels(layer: Layer) -> int:
     return count * layer.weights.shape[2] if layer.op == 'DepthwiseConv2dNative' else count
 
 
-def variable_of(name: str) -> str:
-    """Return the name of the variable that a constant was, also where its reading was folded."""
+def strip_reading(name: str) -> str:
+    """Return the name of the variable that a constant was, without the node that read it."""
     return _READ.sub('', name)
 
 

@@ -126,7 +126,9 @@ def _refuse_other_files(path: str, content: bytes) -> None:
     ending = os.path.splitext(path)[1].lower()
     kind = _OTHER_FILES.get(ending)
     if ending == '.tflite' or content[4:8] == b'TFL3':
-        kind = 'a TFLite file, which this command does not read'
+        kind = (
+            'a TFLite file, in which the converter has merged layers and left out the names of many'
+        )
     if content.startswith(b'version https://git-lfs'):
         kind = 'a pointer of Git LFS, not the file itself'
     if not content:
@@ -200,7 +202,7 @@ def _graph_artifact(
     named = {key: name.removeprefix(prefix) for key, name in (outputs or {}).items()}
     arrays: Dict[str, np.ndarray] = {}
     for name, value in graph.constants():
-        arrays.setdefault(graphs.variable_of(name), value)
+        arrays.setdefault(graphs.strip_reading(name), value)
     return Artifact(path, kind, arrays, graph, named)
 
 

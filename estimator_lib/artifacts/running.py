@@ -17,6 +17,7 @@ tf1 = tf.compat.v1
 _UINT8 = tf.uint8.as_datatype_enum
 _STRING = tf.string.as_datatype_enum
 _FLOAT = tf.float32.as_datatype_enum
+_PARSERS = ('ParseSingleExample', 'ParseExample', 'ParseExampleV2')
 _OF_DEVICES = 'TFLite_'  # such operations are unknown to TensorFlow
 # Operations by which a graph prepares pixels.
 _PREPARING = ('Sub', 'Mul', 'Div', 'RealDiv', 'Add', 'AddV2', 'ResizeBilinear', 'ResizeBicubic')
@@ -43,6 +44,7 @@ class Runner:
         self._session = session
         self.input_name, self._dtype = _find_input(graph, path)
         self.takes_pixels = self._dtype != _FLOAT or _prepares(graph, self.input_name)
+        self._takes_examples = bool(graph.find_ops(*_PARSERS))
         shape = session.graph.get_tensor_by_name(f'{self.input_name}:0').shape
         self.input_shape = shape.as_list() if shape.rank is not None else None
 
@@ -82,6 +84,7 @@ class Runner:
         encoded = tf.image.encode_png if tf.executing_eagerly() else _encode_png
         content = encoded(image)
         content = content.numpy() if hasattr(content, 'numpy') else content
+        content = _example(content) if self._takes_examples else content
         return content if self.input_shape == [] else [content]
 
 
@@ -118,6 +121,16 @@ def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.nd
 def _encode_png(image: np.ndarray) -> Any:
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.image.encode_png(image))
+
+
+def _example(encoded: bytes) -> bytes:
+    """Return a serialized example of an image, as in the records of the published programs."""
+    values = {'image/encoded': encoded, 'image/format': b'png'}
+    feature = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        for name, value in values.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
 def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:

@@ -29,10 +29,17 @@ log = logging.getLogger('estimator_lib')
 # Modules whose `propose(artifact, kernels)` describes the model of an artifact, or returns None.
 _RECOGNIZERS = (
     'model_fns.detection.recovery.object_checkpoints',
+    'model_fns.detection.recovery.center_nets',
     'model_fns.detection.recovery.single_shot',
     'model_fns.detection.recovery.two_stage',
     'model_fns.segmentation.recovery',
     'model_fns.classification.recovery',
+)
+_QUANTIZED = (
+    'FakeQuantWithMinMaxVars',
+    'FakeQuantWithMinMaxArgs',
+    'Dequantize',
+    'QuantizedConv2D',
 )
 # Scopes that names of published networks begin with.
 _SCOPES = (
@@ -128,6 +135,11 @@ def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
         raise errors.UserError(
             f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
             'a classifier, a detector or a segmentation network.'
+        )
+    if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
+        raise errors.UserError(
+            f'--from: {artifact.path} is quantized, or trained for it; expected a graph with '
+            'weights and activations of floating point only.'
         )
     for module in _RECOGNIZERS:
         recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]

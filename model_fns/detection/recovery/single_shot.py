@@ -30,7 +30,6 @@ _ACTIVATIONS = {
     'Relu': hyperparams_pb2.Hyperparams.RELU,
 }
 _IMAGE = (64, 96)
-_QUANTIZED = ('FakeQuantWithMinMaxVars', 'FakeQuantWithMinMaxArgs')
 _SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
 # Layers after the backbone, which have the hyperparameters of the config.
 _ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
@@ -44,8 +43,6 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     """
     shapes = kernels.shapes()
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
-    if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
-        raise Refusal('it is quantized, and the floating-point model before that is not in it')
     head = heads.recognize(shapes, proposal)
     if head is None or not any(
         name.startswith(f'{scope}/') for name in shapes for scope in extractors.scopes()

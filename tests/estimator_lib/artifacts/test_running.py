@@ -17,6 +17,12 @@ def artifact(build):
     return reading.Artifact('a.pb', reading.FROZEN_GRAPH, {}, found)
 
 
+def _parsed():
+    features = {'image/encoded': tf.io.FixedLenFeature([], tf.string)}
+    examples = tf1.placeholder(tf.string, [None], name='tf_example')
+    return tf.io.parse_example(examples, features)['image/encoded'][0]
+
+
 IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 
 
@@ -27,8 +33,9 @@ IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
         lambda: tf.expand_dims(
             tf.io.decode_png(tf1.placeholder(tf.string, [None], name='images')[0]), 0
         ),
+        lambda: tf.expand_dims(tf.io.decode_png(_parsed()), 0),
     ],
-    ids=['pixels', 'encoded'],
+    ids=['pixels', 'encoded', 'examples'],
 )
 def test_image_reaches_the_graph(build):
     with running.open_runner(artifact(build)) as runner:
