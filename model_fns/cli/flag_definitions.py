@@ -51,8 +51,8 @@ _FLAGS_OF_MODES = (
     (('predict', 'compare'), 'output_dir'),
     (
         ('predict',),
-        'saved_model_dir images output_format on_error exif runner runner_options raw '
-        'score_threshold tile overlap whole_image top_k',
+        'saved_model_dir images additional_channels output_format on_error exif runner '
+        'runner_options raw score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all show_augmented propose_anchors'),
     (('compare',), 'reference'),
@@ -305,6 +305,13 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         'images',
         'An image file, a glob, a folder, a text file with a path in each line, or TFRecords; or '
         'videos.',
+    )
+    flags.DEFINE_multi_string(
+        'additional_channels',
+        [],
+        'A folder of gray images with the stems of --images: a channel beside the colors; given '
+        'for each channel, in their order.',
+        flag_values=values,
     )
     _string(
         values,

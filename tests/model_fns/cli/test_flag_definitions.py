@@ -72,6 +72,7 @@ MODES = (
 )
 # A value of each flag, and its column of x for the modes in their order; '' for all modes.
 VALUES_AND_MODES = """
+additional_channels=a                         ____x____
 alsologtostderr=true
 analyze=true                              __x______
 batch=dynamic                             ___x_____
