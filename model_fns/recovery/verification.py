@@ -110,7 +110,8 @@ def _difference(
     ours: Sequence[Mapping[str, np.ndarray]],
     count: str = '',
 ) -> Difference:
-    largest, accepted, others, rows = 0.0, TOLERANCE, 0, 0
+    largest, accepted = 0.0, TOLERANCE
+    rows = np.zeros([0])  # difference of each
     for one, other in zip(theirs, ours):
         first, second = np.squeeze(one[name]), np.squeeze(other[name])
         if first.shape != second.shape:
@@ -120,18 +121,16 @@ def _difference(
             largest, accepted = max(largest, float((first != second).mean())), _OTHER_CLASSES
         elif count:
             number = int(np.ravel(other[count])[0])
-            nearest = _nearest_rows(first[:number], second[:number])
-            others += int((nearest > TOLERANCE).sum())
-            rows += len(nearest)
-            largest = max([largest, *nearest])
+            rows = np.concatenate([rows, _nearest_rows(first[:number], second[:number])])
         elif first.size:
             scale = np.maximum(1.0, np.abs(second).max())
             largest = max(largest, float(np.abs(first - second).max() / scale))
     meaning = f'over {len(theirs)} images'
-    if others and others <= _OTHER_ROWS * rows:
-        meaning = f'{meaning}, but for {others} of {rows} rows'
-        largest = TOLERANCE
-    return Difference(name, largest, meaning, accepted)
+    others = int((rows > TOLERANCE).sum())
+    if others and others <= _OTHER_ROWS * len(rows):
+        meaning = f'{meaning}, but for {others} of {len(rows)} rows, up to {rows.max():.3g}'
+        rows = rows[rows <= TOLERANCE]
+    return Difference(name, float(max([largest, *rows])), meaning, accepted)
 
 
 def _nearest_rows(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -34,7 +34,8 @@ def test_few_other_rows_are_accepted_in_any_order():
     swapped[7] = 0.5
     difference = verification._difference('x', [{'x': swapped}], ours, 'rows')
     assert verification.agrees([difference])
-    assert '1 of 100 rows' in difference.meaning
+    assert '1 of 100 rows, up to 0.5' in difference.meaning
+    assert difference.largest == 0
     swapped[:3] = 0.5
     assert not verification.agrees([verification._difference('x', [{'x': swapped}], ours, 'rows')])
 
