@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.export import formats
+from estimator_lib.export.writers import Source
 from model_fns import build_task
 from model_fns.detection import fields
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
@@ -181,3 +184,55 @@ def test_detectors_whose_files_take_any_number_of_images(family, tmp_path):
     assert {entry.domain for entry in model.opset_import} <= {'', 'ai.onnx.ml'}
     loops = {'Loop', 'If', 'Scan'} & {node.op_type for node in model.graph.node}
     assert loops == ({'Loop'} if 'rotated' in family else set())
+
+
+def change_weights(path):
+    """Make the largest weights of a file a fiftieth larger."""
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(str(path))
+    weights = max(
+        (each for each in model.graph.initializer if len(each.dims) == 4),
+        key=lambda each: np.prod(each.dims),
+    )
+    changed = numpy_helper.to_array(weights) * np.float32(1.02)
+    weights.CopyFrom(numpy_helper.from_array(changed, weights.name))
+    onnx.save(model, str(path))
+
+
+SILENT = {
+    'single shot': lambda: of_detection.config_of(
+        of_detection.OF_SUPPRESSION % 'score_threshold: 1.0'
+    ),
+    'two stages': lambda: config_lib.parse_pipeline_config(
+        two_stage(tiny_two_stage.MODEL.replace('score_threshold: 0.01', 'score_threshold: 1.0')),
+        'text',
+    ),
+}
+COMPARED = {
+    'single shot': ['box_encodings', 'class_predictions'],
+    'two stages': [
+        'proposals',
+        'rpn_box_encodings',
+        'rpn_objectness_predictions_with_background',
+    ],
+}
+
+
+@writes
+@pytest.mark.parametrize('family', SILENT)
+def test_a_changed_file_is_refused_though_the_model_finds_nothing(family, tmp_path):
+    """Raw predictions are compared to 1e-4, and are no outputs of the file."""
+    task, config, checkpoint = of_detection.model(SILENT[family](), tmp_path)
+    source, writer = Source(task, config, checkpoint), formats.create_writer('onnx')
+    model = writer.build(source)
+    writer.write(model, source, str(tmp_path))
+    about = writer.verify(model, source, str(tmp_path))
+    assert list(about['outputs']) == list(model.graph.deployable.meanings)
+    parts = about['agreement']['outputs']
+    assert sorted(parts) == sorted(['scores in order', *COMPARED[family]])
+    assert set(parts.values()) == {1.0}
+    change_weights(tmp_path / 'model.onnx')
+    with pytest.raises(errors.UserError, match='computes something else than the model'):
+        writer.verify(model, source, str(tmp_path))
