@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
@@ -12,7 +13,9 @@ from estimator_lib.export import formats
 from estimator_lib.export.writers import Source
 from model_fns import build_task
 from model_fns.detection import fields
+from model_fns.detection.boxes import parallelograms
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+from tests.estimator_lib.export.test_onnx_files import Graph
 from tests.model_fns.classification import test_deployable as of_classification
 from tests.model_fns.detection import test_deployable as of_detection
 from tests.model_fns.detection.architectures.center_net.test_build import LABEL_MAP, TASK
@@ -107,6 +110,28 @@ def test_a_network_that_was_trained_to_be_quantized_computes_its_evaluation(tmp_
 
     nodes = [node.op_type for node in onnx.load(str(tmp_path / 'model.onnx')).graph.node]
     assert nodes.count('QuantizeLinear') == nodes.count('DequantizeLinear') > 20
+
+
+@writes
+@pytest.mark.parametrize('step', [0.3, 5.0])
+def test_intersections_of_rotated_boxes_none_of_which_may_touch(step, tmp_path):
+    """Boxes of 1 x 1 in a row: with a step of 0.3 the next three overlap by 0.7, 0.4 and 0.1."""
+
+    def overlaps(pixels):
+        place = tf.reshape(tf.reduce_max(pixels, axis=[0, 2, 3]), [8, 1]) * step
+        edges = tf.constant([[0.5, 0.0, 0.0, 0.5]])
+        shapes = tf.concat([tf.zeros_like(place), place, tf.tile(edges, [8, 1])], 1)
+        half = tf.split(shapes[tf.newaxis], 2, axis=1)
+        return {'areas': parallelograms.pairwise_intersection(*half, at_once=True)}
+
+    graph, path = Graph(overlaps, 'areas').static(), str(tmp_path / 'model.onnx')
+    writer = formats.create_writer('onnx')
+    writer.convert(graph, path, 'none')
+    image = np.tile(np.arange(8, dtype=np.float32)[:, np.newaxis, np.newaxis], [1, 1, 8, 4])
+    image = image.reshape(1, 8, 8, 4)
+    found = writer.load(path).run(image)['areas']
+    apart = step * np.abs(np.arange(4)[:, np.newaxis] - np.arange(4, 8))
+    np.testing.assert_allclose(found, [np.maximum(1.0 - apart, 0.0)], atol=1e-5)
 
 
 KEPT = 'keep_aspect_ratio_resizer { min_dimension: 48 max_dimension: 64 }'

@@ -150,6 +150,7 @@ class OnnxModel(FileModel):
             )
         import onnxruntime
 
+        self._path = path
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = num_threads or 0
@@ -188,8 +189,18 @@ class OnnxModel(FileModel):
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """Return the outputs for an image."""
-        found = self._session.run(self._names, {static_graph.INPUT: image})
+        """Return the outputs for an image.
+
+        Raises:
+            errors.UserError: onnxruntime cannot compute them.
+        """
+        try:
+            found = self._session.run(self._names, {static_graph.INPUT: image})
+        except Exception as error:  # see `__init__`
+            reason = errors.first_line(error)
+            raise errors.UserError(
+                f'{self._path} fails on an image {list(image.shape)} in onnxruntime: {reason}'
+            ) from error
         return dict(zip(self._names, found))
 
 
