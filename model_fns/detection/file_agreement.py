@@ -79,7 +79,8 @@ def compare_raw(
     parts: Dict[str, float] = {}
     if exact and fields.PROPOSAL_BOXES in pairs[0][0]:
         names = [name for name in OF_PROPOSALS if name in pairs[0][0]]
-        parts[PROPOSALS] = compare_rows(*zip(*pairs), names)
+        wants, gots = ([pair[side] for pair in pairs] for side in (0, 1))
+        parts[PROPOSALS] = compare_rows(wants, gots, names)
     wanted, got = ([_in_order(side) for side in sides] for sides in zip(*pairs))
     return {**parts, **agreement.compare(wanted, got, exact)}
 
@@ -98,8 +99,10 @@ def compare_rows(
     for want, got in zip(expected, found):
         rows, others = _rows(want, names), _rows(got, names)
         again += [
-            agreement.is_close(row, others[index]).all()
-            or agreement.is_close(row, others).all(1).any()
+            bool(
+                agreement.is_close(row, others[index]).all()
+                or agreement.is_close(row, others).all(1).any()
+            )
             for index, row in enumerate(rows)
         ]
     return float(np.mean(again))
