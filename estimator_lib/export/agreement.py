@@ -43,6 +43,11 @@ def compare(
     return parts
 
 
+def is_close(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Check which floats are equal but for rounding, after broadcasting."""
+    return np.isclose(actual, expected, **_EXACT)
+
+
 def class_agreement(probabilities: Sequence[np.ndarray], classes: Sequence[np.ndarray]) -> float:
     """Return the part of classes that are right, or nearly as probable as the best one.
 

@@ -28,6 +28,9 @@ from estimator_lib import errors
 from estimator_lib.export import agreement
 from estimator_lib.task import Arrays, Features, Tensors
 
+# Before the names of `Deployable.intermediates`, where they are beside outputs.
+INTERMEDIATE = 'intermediate/'
+
 
 class Ops(enum.Enum):
     """Ops that a format has.
@@ -143,6 +146,20 @@ class Deployable(abc.ABC):
         del ops
         return dict(raw)
 
+    def intermediates(self, raw: Tensors) -> Tensors:
+        """Return values by which a file is compared with TensorFlow, besides its outputs.
+
+        Outputs that are chosen among many values say little where nothing is chosen.
+
+        Args:
+            raw: see `finish`.
+
+        Returns:
+            By names of their own, with the leading dimension of the input; none by default.
+        """
+        del raw
+        return {}
+
     def custom_ops(self, ops: Ops) -> FrozenSet[str]:
         """Return the custom ops that a file of this network must have."""
         del ops
@@ -170,8 +187,9 @@ class Deployable(abc.ABC):
         """Compare the outputs of a file with those of TensorFlow.
 
         Args:
-            expected: outputs of `finish` in TensorFlow, of each image.
-            found: the outputs of the file for the same images.
+            expected: outputs of `finish` in TensorFlow, of each image, and `intermediates` if the
+                format shows them; their names begin with `INTERMEDIATE`.
+            found: the same of the file for the same images.
             exact: whether the file computes in float32; else numbers may differ somewhat.
 
         Returns:

@@ -75,6 +75,7 @@ class DeviceWriter(Writer[DeviceModel]):
         ops: what the format computes with.
         quantizes: the kinds of arithmetic that the format has.
         ends_process: whether loading a corrupt file may end the process by a signal.
+        shows_intermediates: whether `load_checked` returns `Deployable.intermediates` too.
     """
 
     quantize: Optional[str] = None
@@ -84,6 +85,7 @@ class DeviceWriter(Writer[DeviceModel]):
     ops: ClassVar[Ops]
     quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
     ends_process: ClassVar[bool] = False
+    shows_intermediates: ClassVar[bool] = False
 
     def check(self) -> None:
         """Check for the packages that the format needs, before anything is built.
@@ -160,7 +162,8 @@ class DeviceWriter(Writer[DeviceModel]):
         if graph.batch is None:
             images = _in_batches(images)
         computed = [one for batch in images for one in _apart(file.run(batch))]
-        expected = [one for batch in graph.run(images) for one in _apart(batch)]
+        in_tensorflow = graph.run(images, self.shows_intermediates)
+        expected = [one for batch in in_tensorflow for one in _apart(batch)]
         agreement.require_change(expected, computed, path)
         # What is rounded differs by a step where numbers differ by rounding.
         arithmetic = INT8 if graph.is_quantized else model.quantize

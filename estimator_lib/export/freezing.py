@@ -324,6 +324,12 @@ def _pruned(
     return result
 
 
+def needed_ops(outputs: Sequence[tf.Tensor]) -> Set[str]:
+    """Return the names of the ops that some tensors of one graph depend on."""
+    nodes = outputs[0].graph.as_graph_def().node
+    return _needed(nodes, [output.op.name for output in outputs])
+
+
 def _needed(nodes: Sequence[tf1.NodeDef], names: Sequence[str]) -> Set[str]:
     """Return the names of the nodes that some nodes depend on, directly or not."""
     inputs = {node.name: [node_name(name) for name in node.input] for node in nodes}

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimator_lib import environment, errors, logs
 from estimator_lib.export import onnx_ops, static_graph
-from estimator_lib.export.deployable import Ops
+from estimator_lib.export.deployable import INTERMEDIATE, Ops
 from estimator_lib.export.device_files import NONE, DeviceWriter, FileModel
 from estimator_lib.export.static_graph import StaticGraph
 
@@ -59,6 +59,7 @@ class OnnxWriter(DeviceWriter):
     file_name: ClassVar[str] = 'model.onnx'
     ops: ClassVar[Ops] = Ops.CORE
     quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
+    shows_intermediates: ClassVar[bool] = True
 
     @property
     def batch_size(self) -> Optional[int]:
@@ -97,8 +98,9 @@ class OnnxWriter(DeviceWriter):
         """Convert a network with tf2onnx."""
         with tf.Graph().as_default() as built:
             image = graph.input()
-            outputs = graph.add_evaluated(image, self.ops)
+            outputs = graph.add_evaluated(image, self.ops, with_intermediates=True)
         model = _converted(built.as_graph_def(), image, outputs)
+        onnx_ops.hide_outputs(model, INTERMEDIATE)
         node = graph.deployable.plugin_node()
         if node is not None:
             onnx_ops.append_plugin(model, node)
@@ -110,9 +112,13 @@ class OnnxWriter(DeviceWriter):
         return OnnxModel(path)
 
     def load_checked(self, graph: StaticGraph, path: str) -> FileModel:
-        """Load a file without the node of a plugin, which onnxruntime does not know."""
+        """Load a file with its intermediate values as outputs too.
+
+        The node of a plugin, which onnxruntime does not know, is left out.
+        """
         node = graph.deployable.plugin_node()
-        return OnnxModel(path, without=None if node is None else node.op)
+        without = None if node is None else node.op
+        return OnnxModel(path, without=without, shown=INTERMEDIATE)
 
 
 class OnnxModel(FileModel):
@@ -123,13 +129,20 @@ class OnnxModel(FileModel):
         num_threads: that a run may take; None: as many as the runtime likes.
         without: op of a node that ends the file and is not run; its inputs are returned, and
             `about` describes its outputs.
+        shown: prefix of values that are returned too, and which `about` does not describe.
 
     Raises:
         errors.UserError: onnxruntime is not installed; the file cannot be read, or is not one of
             ours: an image in, named outputs.
     """
 
-    def __init__(self, path: str, num_threads: Optional[int] = None, without: Optional[str] = None):
+    def __init__(
+        self,
+        path: str,
+        num_threads: Optional[int] = None,
+        without: Optional[str] = None,
+        shown: Optional[str] = None,
+    ):
         if not _is_installed(_RUNNING):
             raise errors.UserError(
                 f'{path}: the package {_RUNNING} is not installed; {_INSTALL}, or pip install '
@@ -137,6 +150,7 @@ class OnnxModel(FileModel):
             )
         import onnxruntime
 
+        self._path = path
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = num_threads or 0
@@ -146,6 +160,9 @@ class OnnxModel(FileModel):
             outputs = None
             if without is not None:
                 content, outputs = onnx_ops.without_plugin(content, without)
+            names: Sequence[str] = ()
+            if shown is not None:
+                content, names = onnx_ops.show_values(content, shown)
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=['CPUExecutionProvider']
             )
@@ -153,23 +170,37 @@ class OnnxModel(FileModel):
             reason = errors.first_line(error)
             raise errors.UserError(f'{path} cannot be run by onnxruntime: {reason}') from error
         inputs = self._session.get_inputs()
-        names = [one.name for one in inputs]
-        if names != [static_graph.INPUT]:
+        input_names = [one.name for one in inputs]
+        if input_names != [static_graph.INPUT]:
             raise errors.UserError(
-                f'{path}: an ONNX file with the inputs {names}; expected one that '
+                f'{path}: an ONNX file with the inputs {input_names}; expected one that '
                 f'--mode=export --format=onnx has written, with the input {static_graph.INPUT!r}.'
             )
         self._names = [one.name for one in self._session.get_outputs()]
         self.about = {
             'inputs': {static_graph.INPUT: _described(inputs[0], 'pixels from 0 to 255')},
             'outputs': outputs
-            or {one.name: _described(one) for one in self._session.get_outputs()},
+            or {
+                one.name: _described(one)
+                for one in self._session.get_outputs()
+                if one.name not in names
+            },
             **self._session.get_modelmeta().custom_metadata_map,
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """Return the outputs for an image."""
-        found = self._session.run(self._names, {static_graph.INPUT: image})
+        """Return the outputs for an image.
+
+        Raises:
+            errors.UserError: onnxruntime cannot compute them.
+        """
+        try:
+            found = self._session.run(self._names, {static_graph.INPUT: image})
+        except Exception as error:  # see `__init__`
+            reason = errors.first_line(error)
+            raise errors.UserError(
+                f'{self._path} fails on an image {list(image.shape)} in onnxruntime: {reason}'
+            ) from error
         return dict(zip(self._names, found))
 
 

@@ -5,7 +5,7 @@ Each is `(context, node, name, args)`: the graph of tf2onnx, its node, the name 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -145,6 +145,26 @@ def without_plugin(content: bytes, op: str) -> Tuple[bytes, Dict[str, Dict[str, 
         )
     model.graph.node.remove(node)
     return model.SerializeToString(), outputs
+
+
+def hide_outputs(model: Any, prefix: str) -> None:
+    """Make values with a prefix no outputs of a `ModelProto`; the nodes stay."""
+    kept = [value for value in model.graph.output if not value.name.startswith(prefix)]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+
+
+def show_values(content: bytes, prefix: str) -> Tuple[bytes, Sequence[str]]:
+    """Make float32 values with a prefix outputs; return the content and their names."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    names = [name for node in model.graph.node for name in node.output if name.startswith(prefix)]
+    for name in names:
+        model.graph.output.append(
+            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+        )
+    return model.SerializeToString(), names
 
 
 class _Nodes:

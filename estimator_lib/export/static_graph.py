@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import freezing, inference_graph
-from estimator_lib.export.deployable import Deployable, Ops
+from estimator_lib.export.deployable import INTERMEDIATE, Deployable, Ops
 from estimator_lib.export.writers import Source
 from estimator_lib.task import Tensors
 
@@ -72,30 +72,63 @@ class StaticGraph(NamedTuple):
         """
         return self._added(self.graph_def, image, ops)
 
-    def add_evaluated(self, image: tf.Tensor, ops: Ops) -> Tensors:
-        """Add the same as evaluation computes it: weights are rounded as in training."""
-        return self._added(self.evaluated, image, ops)
+    def add_evaluated(
+        self, image: tf.Tensor, ops: Ops, with_intermediates: bool = False
+    ) -> Tensors:
+        """Add the same as evaluation computes it: weights are rounded as in training.
 
-    def run(self, images: Sequence[np.ndarray]) -> List[Dict[str, np.ndarray]]:
+        Args:
+            image: see `add`.
+            ops: likewise.
+            with_intermediates: True: return `Deployable.intermediates` too, under names that begin
+                with `INTERMEDIATE`; without those that no output depends on.
+        """
+        return self._added(self.evaluated, image, ops, with_intermediates)
+
+    def run(
+        self, images: Sequence[np.ndarray], with_intermediates: bool = False
+    ) -> List[Dict[str, np.ndarray]]:
         """Return what evaluation computes in TensorFlow: the outputs of each image.
 
         Args:
             images: float32 [1, *input_shape] each, see `samples.pixels`, or batches.
+            with_intermediates: see `add_evaluated`.
         """
         with tf.Graph().as_default(), tf1.Session() as session:
             image = self.input()
-            outputs = self._added(self.evaluated, image, Ops.CORE)
+            outputs = self.add_evaluated(image, Ops.CORE, with_intermediates)
             return [session.run(outputs, {image: one}) for one in images]
 
-    def _added(self, graph_def: tf1.GraphDef, image: tf.Tensor, ops: Ops) -> Tensors:
+    def _added(
+        self,
+        graph_def: tf1.GraphDef,
+        image: tf.Tensor,
+        ops: Ops,
+        with_intermediates: bool = False,
+    ) -> Tensors:
         tensors = tf1.import_graph_def(
             graph_def,
             {f'{INPUT}:0': image},
             list(self.names.values()),
             name='network',
         )
-        outputs = self.deployable.finish(dict(zip(self.names, tensors)), ops)
+        raw = dict(zip(self.names, tensors))
+        outputs = self.deployable.finish(raw, ops)
+        if with_intermediates:
+            used = freezing.needed_ops(list(outputs.values()))
+            outputs.update(
+                (f'{INTERMEDIATE}{name}', value)
+                for name, value in self.deployable.intermediates(raw).items()
+                if _source(value) in used
+            )
         return {name: tf.identity(output, name) for name, output in outputs.items()}
+
+
+def _source(tensor: tf.Tensor) -> str:
+    """Return the name of the op that computes a tensor, through identities."""
+    while tensor.op.type == 'Identity':
+        tensor = tensor.op.inputs[0]
+    return tensor.op.name
 
 
 def _input(deployable: Deployable, batch: Optional[int]) -> tf.Tensor:

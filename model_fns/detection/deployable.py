@@ -94,6 +94,10 @@ class SingleShotDeployable(interface.Deployable):
             fields.NUM_DETECTIONS: detections.count,
         }
 
+    def intermediates(self, raw: Tensors) -> Tensors:
+        """Return codes and scores of all anchors."""
+        return {name: raw[name] for name in (fields.BOX_ENCODINGS, _SCORES)}
+
     def custom_ops(self, ops: Ops) -> FrozenSet[str]:
         """Name the custom ops of a format."""
         return frozenset({device_suppression.TFLITE_OP} if ops is Ops.TFLITE else ())
@@ -137,7 +141,7 @@ class SingleShotDeployable(interface.Deployable):
     def largest_differences(
         self, expected: Sequence[Arrays], found: Sequence[Arrays]
     ) -> Dict[str, float]:
-        """Compute the largest difference of sorted scores."""
+        """Compute the largest differences of sorted scores, and of codes and scores."""
         return file_agreement.largest_differences(expected, found)
 
     def _padding_pixel(self) -> tf.Tensor:

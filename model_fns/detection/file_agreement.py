@@ -1,6 +1,9 @@
 """Agreement of the detections of a file with those of its network.
 
-Rows cannot be compared directly, because detections with almost equal scores may be swapped.
+Rows cannot be compared directly, because detections with almost equal scores may be swapped. The
+same holds for the proposals of a second stage. Other raw predictions, which a format may show as
+`INTERMEDIATE`, have an order: they are compared number by number. They are all that says something
+where a network finds nothing.
 """
 
 from __future__ import annotations
@@ -9,17 +12,21 @@ from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib.export import agreement
+from estimator_lib.export.deployable import INTERMEDIATE
 from estimator_lib.task import Arrays
 from model_fns.detection import fields
 from model_fns.detection.boxes import overlaps
 from model_fns.structures import rotated_overlaps
 
+# Raw predictions of proposals, whose order may differ.
+OF_PROPOSALS = (fields.PROPOSAL_BOXES, fields.REFINED_BOX_ENCODINGS, fields.CLASS_LOGITS)
+PROPOSALS = 'proposals'  # the part of them that is found again
 _IN_ORDER = 'scores in order'
 _FOUND = 0.3  # least score of detections that are compared
-_SAME_BOX = 0.9  # least IoU of the same detection in exact outputs; in others:
-_NEAR_BOX = 0.6
+_NEAR_BOX = 0.6  # least IoU of the same detection where outputs are not exact
 _NEAR_SCORE = 0.1
-_EXACT = 1e-3  # of scores, and of the values of masks and keypoints
+_EXACT = 1e-4  # of scores, of normalized boxes, and of the values of masks and keypoints
 # Further values of a detection.
 _VALUES = (
     fields.DETECTION_MASKS,
@@ -29,7 +36,7 @@ _VALUES = (
 
 
 def compare(expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool) -> Dict[str, float]:
-    """Compute the fraction of detections that are found again, and of equal sorted scores.
+    """Compute the fraction of detections that are found again, of equal sorted scores, and so on.
 
     Args:
         expected: see `Deployable.agreement`.
@@ -40,7 +47,7 @@ def compare(expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool) ->
     scores = [
         np.abs(_scores(want) - _scores(got)) <= tolerance for want, got in zip(expected, found)
     ]
-    parts = {_IN_ORDER: float(np.mean(scores))}
+    parts = {_IN_ORDER: float(np.mean(scores)), **compare_raw(expected, found, exact)}
     again = [
         is_found
         for want, got in zip(expected, found)
@@ -56,10 +63,77 @@ def compare(expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool) ->
     }
 
 
+def compare_raw(
+    expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+) -> Dict[str, float]:
+    """Compute the fraction of equal numbers of raw predictions, and of proposals found again.
+
+    Args:
+        expected: see `compare`; there may be no raw predictions.
+        found: likewise.
+        exact: likewise; where outputs are not exact, other proposals are chosen.
+    """
+    if not _raw(expected[0]):
+        return {}
+    pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
+    parts: Dict[str, float] = {}
+    if exact and fields.PROPOSAL_BOXES in pairs[0][0]:
+        names = [name for name in OF_PROPOSALS if name in pairs[0][0]]
+        wants, gots = ([pair[side] for pair in pairs] for side in (0, 1))
+        parts[PROPOSALS] = compare_rows(wants, gots, names)
+    wanted, got = ([_in_order(side) for side in sides] for sides in zip(*pairs))
+    return {**parts, **agreement.compare(wanted, got, exact)}
+
+
+def compare_rows(
+    expected: Sequence[Arrays], found: Sequence[Arrays], names: Sequence[str]
+) -> float:
+    """Compute the fraction of rows that are found again, in any place.
+
+    Args:
+        expected: of each image.
+        found: likewise.
+        names: of values [1, N, ..], which belong together.
+    """
+    again: List[bool] = []
+    for want, got in zip(expected, found):
+        rows, others = _rows(want, names), _rows(got, names)
+        again += [
+            bool(
+                agreement.is_close(row, others[index]).all()
+                or agreement.is_close(row, others).all(1).any()
+            )
+            for index, row in enumerate(rows)
+        ]
+    return float(np.mean(again))
+
+
 def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:
-    """Compute the largest difference of sorted scores."""
+    """Compute the largest differences of sorted scores, and of raw predictions in order."""
     differences = [np.abs(_scores(want) - _scores(got)) for want, got in zip(expected, found)]
-    return {_IN_ORDER: float(np.max(differences))}
+    raw = ([_in_order(_raw(outputs)) for outputs in side] for side in (expected, found))
+    return {_IN_ORDER: float(np.max(differences)), **agreement.largest_differences(*raw)}
+
+
+def _raw(outputs: Arrays) -> Dict[str, np.ndarray]:
+    """Return raw predictions by their names."""
+    return {
+        name[len(INTERMEDIATE) :]: value
+        for name, value in outputs.items()
+        if name.startswith(INTERMEDIATE)
+    }
+
+
+def _in_order(raw: Arrays) -> Dict[str, np.ndarray]:
+    """Return raw predictions without those of proposals."""
+    by_proposal = OF_PROPOSALS if fields.PROPOSAL_BOXES in raw else ()
+    return {name: value for name, value in raw.items() if name not in by_proposal}
+
+
+def _rows(outputs: Arrays, names: Sequence[str]) -> np.ndarray:
+    """Return values of one image, flat: [N, numbers]."""
+    values = [outputs[name][0] for name in names]
+    return np.concatenate([value.reshape([len(value), -1]) for value in values], axis=1)
 
 
 def _boxes(outputs: Arrays) -> np.ndarray:
@@ -68,9 +142,13 @@ def _boxes(outputs: Arrays) -> np.ndarray:
     return outputs[name if name in outputs else fields.DETECTION_CORNERS][0]
 
 
-def _overlaps(expected: Arrays, found: Arrays) -> np.ndarray:
+def _close(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Check which boxes [N, values] have the numbers of which others: bool [N, M]."""
+    return np.isclose(others, boxes[:, np.newaxis], rtol=_EXACT, atol=_EXACT).all(-1)
+
+
+def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the IoU of all boxes of one image with all others."""
-    boxes, others = _boxes(expected), _boxes(found)
     if boxes.shape[-1] == 4:
         return overlaps.iou(boxes, others)
     corners, other_corners = (
@@ -89,10 +167,12 @@ def _same(expected: Arrays, found: Arrays, exact: bool) -> np.ndarray:
     """Check which detections of an image are the same in both: bool [N, N]."""
     classes, other_classes = (outputs[fields.DETECTION_CLASSES][0] for outputs in (expected, found))
     is_other = np.arange(len(other_classes)) < found[fields.NUM_DETECTIONS][0]
-    near = _overlaps(expected, found) > (_SAME_BOX if exact else _NEAR_BOX)
-    # Boxes without area overlap nothing.
     boxes, others = _boxes(expected), _boxes(found)
-    near |= np.abs(boxes[:, np.newaxis] - others).max(-1) <= _EXACT
+    # Rotated boxes may begin with any corner.
+    turns = range(0, boxes.shape[-1], 2) if boxes.shape[-1] == 8 else (0,)
+    near = np.any([_close(np.roll(boxes, turn, -1), others) for turn in turns], axis=0)
+    if not exact:
+        near |= _overlaps(boxes, others) > _NEAR_BOX
     return near & is_other & (classes[:, np.newaxis] == other_classes)
 
 

@@ -16,7 +16,7 @@ from estimator_lib import errors
 from estimator_lib.export import agreement
 from estimator_lib.export.deployable import Ops, PluginNode
 from estimator_lib.task import Arrays, Features, Tensors
-from model_fns.detection import detector, fields, whole_deployable
+from model_fns.detection import detector, fields, file_agreement, whole_deployable
 from model_fns.detection.detections import suppression
 
 STANDARD, NONE, EFFICIENT = 'standard', 'none', 'efficient_nms'
@@ -35,6 +35,10 @@ _MEANINGS = {
     fields.DETECTION_SCORES: 'from 0 to 1',
     fields.DETECTION_CLASSES: 'counted from 0, as in labels.txt',
 }
+
+
+_OUTPUTS = tuple(_RAW_MEANINGS)
+_ROWS = 'boxes and scores'
 
 
 class Candidates(NamedTuple):
@@ -114,14 +118,25 @@ class UnsuppressedDeployable(whole_deployable.WholeDeployable):
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
-        """Compare boxes and scores, row by row."""
-        return agreement.compare(expected, found, exact)
+        """Compare boxes and scores, and the raw predictions that they are computed from.
+
+        Those of a second stage have the order of the proposals, which may differ.
+        """
+        parts = file_agreement.compare_raw(expected, found, exact)
+        if file_agreement.PROPOSALS in parts:
+            return {**parts, _ROWS: file_agreement.compare_rows(expected, found, _OUTPUTS)}
+        return {**parts, **agreement.compare(_outputs(expected), _outputs(found), exact)}
 
     def largest_differences(
         self, expected: Sequence[Arrays], found: Sequence[Arrays]
     ) -> Dict[str, float]:
         """Compute the largest difference of each output."""
-        return agreement.largest_differences(expected, found)
+        return agreement.largest_differences(_outputs(expected), _outputs(found))
+
+
+def _outputs(images: Sequence[Arrays]) -> Sequence[Arrays]:
+    """Return boxes and scores of each image, without raw predictions."""
+    return [{name: outputs[name] for name in _OUTPUTS} for outputs in images]
 
 
 def build(

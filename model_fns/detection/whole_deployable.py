@@ -31,6 +31,8 @@ _MEANINGS = {
     fields.DETECTION_KEYPOINTS: 'y, x normalized to the image',
     fields.DETECTION_KEYPOINT_SCORES: 'from 0 to 1',
 }
+# Before the names of raw predictions beside detections.
+_RAW = 'raw/'
 _ALWAYS = (fields.DETECTION_CLASSES, fields.DETECTION_SCORES, fields.NUM_DETECTIONS)
 _OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 
@@ -70,8 +72,17 @@ class WholeDeployable(interface.Deployable):
         images, true_shapes = self._padded(pixels)
         images = self._model.preprocess(images, true_shapes)
         predictions = self._model.predict(images, true_shapes, None, False)
+        raw = {f'{_RAW}{name}': predictions[name] for name in _compared(predictions)}
         predictions = {**predictions, fields.PREPROCESSED: images}
-        return self.select(predictions, true_shapes)
+        return {**self.select(predictions, true_shapes), **raw}
+
+    def finish(self, raw: Tensors, ops: Ops) -> Tensors:
+        """Return the detections."""
+        return {name: value for name, value in raw.items() if not name.startswith(_RAW)}
+
+    def intermediates(self, raw: Tensors) -> Tensors:
+        """Return raw predictions."""
+        return {name[len(_RAW) :]: value for name, value in raw.items() if name.startswith(_RAW)}
 
     def select(self, predictions: Tensors, true_shapes: Optional[tf.Tensor]) -> Tensors:
         """Compute the outputs of the file.
@@ -100,7 +111,7 @@ class WholeDeployable(interface.Deployable):
     def largest_differences(
         self, expected: Sequence[Arrays], found: Sequence[Arrays]
     ) -> Dict[str, float]:
-        """Compute the largest difference of sorted scores."""
+        """Compute the largest differences of sorted scores, and of raw predictions."""
         return file_agreement.largest_differences(expected, found)
 
     def _padded(self, pixels: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
@@ -114,6 +125,14 @@ class WholeDeployable(interface.Deployable):
         size = self._model.resizer.static_size or (None, None)
         images.set_shape([pixels.shape[0], *size, pixels.shape[-1]])
         return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
+
+
+def _compared(predictions: Tensors) -> Sequence[str]:
+    """Name the raw predictions of `Detector.predict` that a file is compared by."""
+    if fields.PROPOSAL_BOXES in predictions:
+        names = (fields.RPN_BOX_ENCODINGS, fields.RPN_OBJECTNESS, *file_agreement.OF_PROPOSALS)
+        return [name for name in names if name in predictions]
+    return [name for name in predictions if name not in (fields.ANCHORS, fields.PREPROCESSED)]
 
 
 def check(

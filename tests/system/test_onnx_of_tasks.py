@@ -5,11 +5,17 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.export import formats
+from estimator_lib.export.writers import Source
 from model_fns import build_task
 from model_fns.detection import fields
+from model_fns.detection.boxes import parallelograms
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
+from tests.estimator_lib.export.test_onnx_files import Graph
 from tests.model_fns.classification import test_deployable as of_classification
 from tests.model_fns.detection import test_deployable as of_detection
 from tests.model_fns.detection.architectures.center_net.test_build import LABEL_MAP, TASK
@@ -106,6 +112,28 @@ def test_a_network_that_was_trained_to_be_quantized_computes_its_evaluation(tmp_
     assert nodes.count('QuantizeLinear') == nodes.count('DequantizeLinear') > 20
 
 
+@writes
+@pytest.mark.parametrize('step', [0.3, 5.0])
+def test_intersections_of_rotated_boxes_none_of_which_may_touch(step, tmp_path):
+    """Boxes of 1 x 1 in a row: with a step of 0.3 the next three overlap by 0.7, 0.4 and 0.1."""
+
+    def overlaps(pixels):
+        place = tf.reshape(tf.reduce_max(pixels, axis=[0, 2, 3]), [8, 1]) * step
+        edges = tf.constant([[0.5, 0.0, 0.0, 0.5]])
+        shapes = tf.concat([tf.zeros_like(place), place, tf.tile(edges, [8, 1])], 1)
+        half = tf.split(shapes[tf.newaxis], 2, axis=1)
+        return {'areas': parallelograms.pairwise_intersection(*half, at_once=True)}
+
+    graph, path = Graph(overlaps, 'areas').static(), str(tmp_path / 'model.onnx')
+    writer = formats.create_writer('onnx')
+    writer.convert(graph, path, 'none')
+    image = np.tile(np.arange(8, dtype=np.float32)[:, np.newaxis, np.newaxis], [1, 1, 8, 4])
+    image = image.reshape(1, 8, 8, 4)
+    found = writer.load(path).run(image)['areas']
+    apart = step * np.abs(np.arange(4)[:, np.newaxis] - np.arange(4, 8))
+    np.testing.assert_allclose(found, [np.maximum(1.0 - apart, 0.0)], atol=1e-5)
+
+
 KEPT = 'keep_aspect_ratio_resizer { min_dimension: 48 max_dimension: 64 }'
 PADDED = KEPT.replace('48', '64').replace('64 }', '64 pad_to_max_dimension: true }')
 HEAD = '%s_head_params { num_filters: 8 }'
@@ -181,3 +209,55 @@ def test_detectors_whose_files_take_any_number_of_images(family, tmp_path):
     assert {entry.domain for entry in model.opset_import} <= {'', 'ai.onnx.ml'}
     loops = {'Loop', 'If', 'Scan'} & {node.op_type for node in model.graph.node}
     assert loops == ({'Loop'} if 'rotated' in family else set())
+
+
+def change_weights(path):
+    """Make the largest weights of a file a fiftieth larger."""
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(str(path))
+    weights = max(
+        (each for each in model.graph.initializer if len(each.dims) == 4),
+        key=lambda each: np.prod(each.dims),
+    )
+    changed = numpy_helper.to_array(weights) * np.float32(1.02)
+    weights.CopyFrom(numpy_helper.from_array(changed, weights.name))
+    onnx.save(model, str(path))
+
+
+SILENT = {
+    'single shot': lambda: of_detection.config_of(
+        of_detection.OF_SUPPRESSION % 'score_threshold: 1.0'
+    ),
+    'two stages': lambda: config_lib.parse_pipeline_config(
+        two_stage(tiny_two_stage.MODEL.replace('score_threshold: 0.01', 'score_threshold: 1.0')),
+        'text',
+    ),
+}
+COMPARED = {
+    'single shot': ['box_encodings', 'class_predictions'],
+    'two stages': [
+        'proposals',
+        'rpn_box_encodings',
+        'rpn_objectness_predictions_with_background',
+    ],
+}
+
+
+@writes
+@pytest.mark.parametrize('family', SILENT)
+def test_a_changed_file_is_refused_though_the_model_finds_nothing(family, tmp_path):
+    """Raw predictions are compared to 1e-4, and are no outputs of the file."""
+    task, config, checkpoint = of_detection.model(SILENT[family](), tmp_path)
+    source, writer = Source(task, config, checkpoint), formats.create_writer('onnx')
+    model = writer.build(source)
+    writer.write(model, source, str(tmp_path))
+    about = writer.verify(model, source, str(tmp_path))
+    assert list(about['outputs']) == list(model.graph.deployable.meanings)
+    parts = about['agreement']['outputs']
+    assert sorted(parts) == sorted(['scores in order', *COMPARED[family]])
+    assert set(parts.values()) == {1.0}
+    change_weights(tmp_path / 'model.onnx')
+    with pytest.raises(errors.UserError, match='computes something else than the model'):
+        writer.verify(model, source, str(tmp_path))

@@ -231,7 +231,7 @@ def _crossings(first: _Points, second: _Points, slack: float) -> Tuple[_Points, 
     off = tf.maximum(tf.abs(along - 0.5), tf.abs(along_other - 0.5))
     cross = tf.logical_and(off <= 0.5 + slack, tf.logical_not(parallel))
     along = tf.clip_by_value(along, 0.0, 1.0)
-    flat = [16, tf.shape(y)[-1]]
+    flat = [16, -1]  # in ONNX a computed 0 would be another side of the input
     points = tf.reshape(y + along * edge_y, flat), tf.reshape(x + along * edge_x, flat)
     return points, tf.reshape(cross, flat)
 

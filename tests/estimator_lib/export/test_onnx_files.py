@@ -79,6 +79,8 @@ def test_a_file_computes_the_network(tmp_path):
         found = model.run(image[np.newaxis].astype(np.float32))
         np.testing.assert_allclose(found['logits'], [logits], atol=1e-5)
         assert found['classes'].tolist() == [logits.argmax()]
+    with pytest.raises(errors.UserError, match=r'onnx fails on an image \[1, 5, 6, 3\] in onnxr'):
+        model.run(np.zeros([1, 5, 6, 3], np.float32))
 
     import onnx
 

@@ -89,3 +89,13 @@ def test_pixels_are_what_the_task_makes_of_an_image():
     expected = tf.image.resize(tf.cast(image, tf.float32), [6, 6])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected[tf.newaxis], atol=1e-4)
+
+
+def test_images_of_noise_differ_in_what_a_network_sees():
+    """Means of blocks of 32 x 32 pixels: of fine noise they are nearly the same everywhere."""
+    sample = samples.evaluation_images(tiny_task.TinyTask(), config_of(), 7)
+    assert str(sample) == '7 images of noise'
+    assert {image.shape for image in sample.images} == {(320, 320, 3)}
+    blocks = [image.reshape(10, 32, 10, 32, 3).mean((1, 3)).std() for image in sample.images]
+    assert blocks[0] < 5 < blocks[1] < blocks[2] < 40 < min(blocks[3:5])
+    assert not np.array_equal(sample.images[0], sample.images[5])

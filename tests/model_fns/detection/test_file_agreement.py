@@ -49,6 +49,50 @@ def test_detections_agree_when_they_are_found_again():
     assert file_agreement.compare(nothing, nothing, exact=True) == {'scores in order': 1.0}
 
 
+def test_boxes_and_scores_are_compared_to_a_ten_thousandth():
+    box = np.array([0.1, 0.2, 0.5, 0.6])
+    expected = [found_of((0.9, 0, box), (0.5, 0, box))]
+    for change, part in ((5e-5, 1.0), (5e-4, 0.5)):
+        moved = [found_of((0.9, 0, box + change), (0.5, 0, box + 0.3))]
+        moved[0][fields.DETECTION_BOXES][0, 1] = [0.6, 0.6, 0.9, 0.9]
+        # The second one has been replaced, as there is no more room.
+        parts = file_agreement.compare(expected, moved, exact=True)
+        assert parts['detections from 0.3 on'] == part
+        scores = [found_of((0.9 + change, 0, box), (0.5, 0, box))]
+        parts = file_agreement.compare(expected, scores, exact=True)
+        assert parts['scores in order'] == part
+
+
+def with_raw(**values):
+    """Build outputs without detections, with raw predictions of an image."""
+    raw = {f'intermediate/{name}': np.array([value]) for name, value in values.items()}
+    return [{**found_of((0.0, 0, [0.0] * 4)), **raw}]
+
+
+def test_raw_predictions_are_compared_number_by_number():
+    expected = with_raw(box_encodings=[[1.0, 2.0]], class_predictions=[[0.5], [0.25]])
+    found = with_raw(box_encodings=[[1.00005, 2.1]], class_predictions=[[0.25], [0.5]])
+    assert file_agreement.compare(expected, found, exact=True) == {
+        'scores in order': 1.0,
+        'box_encodings': 0.5,
+        'class_predictions': 0.0,
+    }
+    differences = file_agreement.largest_differences(expected, found)
+    assert differences['box_encodings'] == pytest.approx(0.1)
+
+
+def test_proposals_may_have_another_order():
+    boxes, codes = [[0.0, 4.0], [1.0, 5.0], [2.0, 6.0]], [[0.1], [0.2], [0.3]]
+    expected = with_raw(proposal_boxes=boxes, refined_box_encodings=codes, rpn=[1.0])
+    found = with_raw(
+        proposal_boxes=boxes[::-1], refined_box_encodings=[[0.3], [0.25], [0.1]], rpn=[1.0]
+    )
+    parts = file_agreement.compare(expected, found, exact=True)
+    assert parts == {'scores in order': 1.0, 'proposals': pytest.approx(2 / 3), 'rpn': 1.0}
+    # With other arithmetic others are chosen.
+    assert 'proposals' not in file_agreement.compare(expected, found, exact=False)
+
+
 def test_rotated_boxes_agree_by_their_corners():
     square = [0.0, 0.0, 0.0, 0.4, 0.4, 0.4, 0.4, 0.0]
     turned = square[2:] + square[:2]

@@ -115,6 +115,8 @@ def test_the_node_of_a_plugin_follows_boxes_and_scores(tmp_path):
     assert about['agreement']['outputs'] == {
         fields.RAW_DETECTION_BOXES: 1.0,
         fields.RAW_DETECTION_SCORES: 1.0,
+        fields.BOX_ENCODINGS: 1.0,
+        fields.CLASS_LOGITS: 1.0,
     }
     assert about['outputs'][fields.DETECTION_BOXES]['shape'] == [1, 10, 4]
 
