@@ -7,7 +7,7 @@ without the engine.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, FrozenSet
+from typing import Any, Callable, Dict, FrozenSet, Optional
 
 import tensorflow as tf
 
@@ -15,6 +15,7 @@ tf1 = tf.compat.v1
 
 _STEP_GRAPH = 'is_step_graph'
 _WORKER = 'worker_index'
+_MICRO_BATCH = 'micro_batch_index'
 # Prefix of collections, followed by the kind of the variables. They hold the names of the
 # variables, because only strings are saved with a graph.
 _COMPANIONS = 'companions/'
@@ -50,6 +51,31 @@ def index_in_step() -> int:
     if tf.distribute.has_strategy():
         return replica_index()
     return next(iter(tf1.get_collection(_WORKER)), 0)
+
+
+def begin_micro_batches() -> tf.Tensor:
+    """Return the number of the micro-batch for which the graph computes: int64 scalar.
+
+    It is one tensor for all replicas of a graph, and 0 until another one replaces it.
+    """
+    if micro_batch() is None:
+        zero = tf.constant(0, tf.int64)
+        remember_micro_batch(tf1.placeholder_with_default(zero, [], 'micro_batch_index'))
+    return micro_batch()
+
+
+def remember_micro_batch(number: tf.Tensor) -> None:
+    """Store the number of a micro-batch in the graph, for `micro_batch`.
+
+    Args:
+        number: int64 scalar.
+    """
+    tf1.get_collection_ref(_MICRO_BATCH)[:] = [number]
+
+
+def micro_batch() -> Optional[tf.Tensor]:
+    """Return the number of the micro-batch, int64 scalar; None in a step of one batch."""
+    return next(iter(tf1.get_collection(_MICRO_BATCH)), None)
 
 
 def replica_index() -> int:
