@@ -7,7 +7,7 @@ without the engine.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, FrozenSet, Optional
+from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ tf1 = tf.compat.v1
 _STEP_GRAPH = 'is_step_graph'
 _WORKER = 'worker_index'
 _MICRO_BATCH = 'micro_batch_index'
+_DRAWS = 'names_of_draws'
 # Prefix of collections, followed by the kind of the variables. They hold the names of the
 # variables, because only strings are saved with a graph.
 _COMPANIONS = 'companions/'
@@ -54,28 +55,25 @@ def index_in_step() -> int:
 
 
 def begin_micro_batches() -> tf.Tensor:
-    """Return the number of the micro-batch for which the graph computes: int64 scalar.
-
-    It is one tensor for all replicas of a graph, and 0 until another one replaces it.
-    """
-    if micro_batch() is None:
-        zero = tf.constant(0, tf.int64)
-        remember_micro_batch(tf1.placeholder_with_default(zero, [], 'micro_batch_index'))
-    return micro_batch()
-
-
-def remember_micro_batch(number: tf.Tensor) -> None:
-    """Store the number of a micro-batch in the graph, for `micro_batch`.
-
-    Args:
-        number: int64 scalar.
-    """
-    tf1.get_collection_ref(_MICRO_BATCH)[:] = [number]
+    """Make the graph one of a micro-batch; return `micro_batch`, which is 0 unless it is fed."""
+    number = micro_batch()
+    if number is None:
+        number = tf1.placeholder_with_default(tf.constant(0, tf.int64), [], _MICRO_BATCH)
+        tf1.add_to_collection(_MICRO_BATCH, number)
+    return number
 
 
 def micro_batch() -> Optional[tf.Tensor]:
-    """Return the number of the micro-batch, int64 scalar; None in a step of one batch."""
+    """Return the index of the micro-batch that the graph computes; None in a step of one batch.
+
+    It is one int64 scalar for all replicas.
+    """
     return next(iter(tf1.get_collection(_MICRO_BATCH)), None)
+
+
+def draw_names() -> List[str]:
+    """Return the names of the random draws of this replica so far, for layers to add theirs."""
+    return tf1.get_collection_ref(f'{_DRAWS}_{replica_index()}')
 
 
 def replica_index() -> int:

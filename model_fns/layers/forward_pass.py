@@ -38,7 +38,6 @@ STATISTIC = {
     'aggregation': tf.VariableAggregation.ONLY_FIRST_REPLICA,
 }
 
-_DRAWS = 'names_of_draws'
 _MICRO_BATCH_STEP = 2**52  # above the hash of a name
 _passes = threading.local()
 
@@ -217,7 +216,7 @@ def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
 def _numbered(name: str) -> str:
     """Return the name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
     one_pass = current()
-    draws = tf1.get_collection_ref(_DRAWS) if one_pass is None else one_pass.draws
+    draws = graph_state.draw_names() if one_pass is None else one_pass.draws
     count = draws.count(name)
     draws.append(name)
     return f'{name}_{count}/' if count else f'{name}/'

@@ -225,3 +225,35 @@ def test_replicas_accumulate_before_they_share_gradients():
     for name, value in expected.items():
         for own in values[name]:
             np.testing.assert_allclose(own, value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_replicas_share_the_statistics_of_a_micro_batch():
+    norm = layers.BatchNorm(decay=0.75, synchronized=True)
+
+    def build(features, labels):
+        return build_losses(features, labels, layers.LayerStyle(is_training=True, batch_norm=norm))
+
+    def results(whole):
+        tf1.set_random_seed(1)
+        losses, step = build_step(3, build, whole, tf1.train.GradientDescentOptimizer(0.0))
+        with tf.control_dependencies([step]):
+            moved = [each for each in tf1.global_variables() if 'moving_' in each.name]
+            return {'loss': losses['total'], 'mean': tf.convert_to_tensor(moved[0])}
+
+    def replica():
+        index = int(
+            tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+        )
+        return results(tf.nest.map_structure(lambda values: tf.split(values, 2)[index], batch()))
+
+    # On one device the micro-batches are those of both replicas together: 2 rows of each.
+    rows = np.arange(12).reshape(2, 3, 2).transpose(1, 0, 2).ravel()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        whole = tf.nest.map_structure(lambda values: tf.gather(values, rows), batch())
+        fetches = results(whole)
+        session.run(tf1.global_variables_initializer())
+        expected = session.run(fetches)
+    values = run_replicas(replica)
+    np.testing.assert_allclose(np.mean(values['loss']), expected['loss'], rtol=1e-5)
+    for own in values['mean']:
+        np.testing.assert_allclose(own, expected['mean'], rtol=1e-4, atol=1e-6)
