@@ -1,8 +1,9 @@
 # The two commands of the README, and what developers use beside them.
 #
 # make demo    creates .venv with the newest Python here, installs, trains the embedded demo
-# make test    creates .venv likewise, and runs the whole test suite on two processes;
+# make test    creates .venv likewise, and runs the tests of all parts on two processes;
 #              TESTS=tests/model_fns/detection runs a part, PROCESSES=0 in this process
+# make test-system  runs the tests of whole programs: runs of each task, clusters, kills, exports
 #
 # Each command takes PYTHON=python3.11 for another Python, and VENV=.venv-2.15 for another folder
 # than .venv: below Python 3.12 that has TensorFlow 2.15, from 3.12 on the newest.
@@ -34,35 +35,38 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 DEMO_DIR ?= /tmp/vision-model-fns-demo
-TESTS ?= tests
+TESTS ?= tests --ignore=tests/system
 PROCESSES ?= 2
 IMAGE ?= vision-model-fns
 DEVICE ?= cpu
 REFERENCE_PYTHONS := 3.11 3.10 3.9
 NEWEST_PYTHONS := 3.13 3.12
-LANE_TESTS := tests/test_*.py tests/cluster_faults tests/estimator_lib tests/protos \
+LANE_TESTS := tests/test_*.py tests/system tests/estimator_lib tests/protos \
   tests/model_fns/structures tests/model_fns/datasets/beam \
   $$(grep -rlE 'golden|recorded|eployable' tests/model_fns --include='test_*.py')
 # What no kernel changes is left out: names and shapes, boxes, refusals, and what surrounds a run.
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/tf2_api \
   tests/model_fns/detection/architectures tests/model_fns/detection/networks \
   tests/model_fns/segmentation/networks \
-  tests/test_loops.py::test_both_loops_have_the_same_losses_and_checkpoints \
-  tests/test_loops.py::test_two_replicas_learn_what_one_device_does \
-  tests/test_two_stage_training.py::test_all_reduce \
-  tests/test_run_train_eval_rotated.py::test_it_learns \
-  tests/test_run_train_eval_rotated.py::test_two_stages_learn_and_export_what_the_estimator_detects \
-  tests/test_run_train_eval_two_stage.py::test_evaluations_have_the_losses_of_the_stages
+  tests/system/test_loops.py::test_both_loops_have_the_same_losses_and_checkpoints \
+  tests/system/test_loops.py::test_two_replicas_learn_what_one_device_does \
+  tests/system/test_two_stage_training.py::test_all_reduce \
+  tests/system/test_run_train_eval_rotated.py::test_it_learns \
+  tests/system/test_run_train_eval_rotated.py::test_two_stages_learn_and_export_what_the_estimator_detects \
+  tests/system/test_run_train_eval_two_stage.py::test_evaluations_have_the_losses_of_the_stages
 NOT_NUMERIC := variables or names or object_paths or parameters or refuse
 KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs image clean environment
+.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs image clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
 
 test: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(TESTS)
+
+test-system:
+	$(MAKE) test TESTS=tests/system
 
 test-other: | environment
 	@if PYTHON=$(BIN)/python sh tools/find_python.sh $(REFERENCE_PYTHONS) >/dev/null 2>&1; then \
@@ -77,7 +81,7 @@ test-other: | environment
 	fi
 
 test-estimator-api: $(INSTALLED_TEST)
-	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/test_estimator_api.py
+	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/system/test_estimator_api.py
 
 test-numerics: $(INSTALLED_TEST)
 	@for kernels in $(KERNELS); do echo "$$kernels"; \

@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items):
     While a run waits for its processes, the other process computes. At the end the two take small
     tests from each other, whose fixtures cost little, and end at the same time.
     """
-    items.sort(key=lambda item: item.path.parent.name not in ('tests', 'cluster_faults'))
+    items.sort(key=lambda item: item.path.parent.name not in ('tests', 'system'))
 
 
 @pytest.fixture(autouse=True)

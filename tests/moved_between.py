@@ -3,7 +3,8 @@
     python -m tests.moved_between FOLDER
 
 It continues the run `first` of the folder and predicts with its exports, then begins and exports
-the run `second`. `tests.test_two_tensorflows` does the same on its TensorFlow with exchanged names.
+the run `second`. `tests.system.test_two_tensorflows` does the same on its TensorFlow with exchanged
+names.
 """
 
 from __future__ import annotations

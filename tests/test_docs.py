@@ -36,10 +36,10 @@ MODULES = {
 # Programs of pages, and the tests that run them.
 RUN_BY = {
     'README.md': 'tests/test_docs.py',
-    'docs/deployment.md': 'tests/test_files_for_devices.py',
-    'docs/external_task.md': 'tests/test_external_task.py',
-    'docs/prediction.md': 'tests/test_prediction_page.py',
-    'docs/python.md': 'tests/test_estimator_api.py',
+    'docs/deployment.md': 'tests/system/test_files_for_devices.py',
+    'docs/external_task.md': 'tests/system/test_external_task.py',
+    'docs/prediction.md': 'tests/system/test_prediction_page.py',
+    'docs/python.md': 'tests/system/test_estimator_api.py',
     'docs/versions.md': 'tests/test_docs.py',
 }
 MAKEFILE = (documents.ROOT / 'Makefile').read_text()

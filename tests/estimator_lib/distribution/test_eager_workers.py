@@ -1,4 +1,4 @@
-"""Strategies of eager workers. Whole clusters of them train in `tests/test_loops.py`."""
+"""Strategies of eager workers. Whole clusters of them train in `tests/system/test_loops.py`."""
 
 import socket
 import subprocess

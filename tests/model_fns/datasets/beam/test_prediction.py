@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip('apache_beam', reason='apache-beam is not installed (the extra [beam])')
 
 from tests import tiny_data
-from tests.test_predict_images import export_of, predict, save_images
+from tests.system.test_predict_images import export_of, predict, save_images
 
 BEAM = (
     '--runner=DirectRunner',

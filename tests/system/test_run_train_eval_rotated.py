@@ -13,8 +13,8 @@ from model_fns.datasets import codecs, records
 from model_fns.structures import rotated_overlaps, rotated_rectangles
 from model_fns.structures.images import image_header
 from tests import sessions, tiny_rotated
+from tests.system.test_run_train_eval_detection import check_files
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
-from tests.test_run_train_eval_detection import check_files
 
 MAP = 'RotatedBoxes_Precision/mAP@0.5IOU'
 STEPS = 140

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from tests import tiny_data
-from tests.test_resume import run_until, same_variables
+from tests.system.test_resume import run_until, same_variables
 from tests.test_run_train_eval import front_door
 
 pytestmark = pytest.mark.usefixtures('forked_processes')

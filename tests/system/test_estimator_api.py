@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures('forked_processes')
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 STEPS = 2
 BATCH = 2

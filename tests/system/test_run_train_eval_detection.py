@@ -17,7 +17,7 @@ from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_do
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 OUTPUTS = {
     'detection_boxes',

@@ -17,7 +17,7 @@ from tests.test_run_train_eval import front_door
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 18
 # Partners of mixed images have to be the same ones after a resume.
 MIXTURES = """train_config {

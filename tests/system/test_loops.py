@@ -26,7 +26,7 @@ from tests.estimator_lib.distribution.curve_cases import losses
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Data and steps: of what is the same for all tasks, a network of few layers makes 40.
 CASES = {
     'classification': (tiny_data, 40),

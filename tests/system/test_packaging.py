@@ -16,7 +16,7 @@ from packaging import requirements, utils
 
 from tests import tiny_data
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDED = ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE', 'run_train_eval.py', 'configs')
 PACKAGES = ('estimator_lib', 'model_fns', 'protos')
 

@@ -20,7 +20,7 @@ from model_fns import build_task
 from tests import tiny_data, tiny_deployed, tiny_detection
 from tests.test_run_train_eval import front_door, latest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / 'docs' / 'deployment.md').read_text()
 FORMATS = [
     'tflite',

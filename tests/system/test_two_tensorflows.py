@@ -20,7 +20,7 @@ from estimator_lib.evaluation import early_stopping
 from tests import moved_between
 from tests.estimator_lib.distribution import curve_cases
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAST_STEP = 8  # the third evaluation after that of step 2
 
 

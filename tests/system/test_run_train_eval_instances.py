@@ -8,8 +8,8 @@ import tensorflow as tf
 from PIL import Image
 
 from tests import tiny_two_stage
+from tests.system.test_run_train_eval_detection import OUTPUTS, images
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
-from tests.test_run_train_eval_detection import OUTPUTS, images
 
 tf1 = tf.compat.v1
 

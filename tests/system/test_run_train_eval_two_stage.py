@@ -12,8 +12,8 @@ from estimator_lib.export import serving
 from model_fns.datasets import codecs
 from model_fns.detection.detections import masks
 from tests import sessions, tiny_two_stage
+from tests.system.test_run_train_eval_detection import OUTPUTS, check_analysis, images
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
-from tests.test_run_train_eval_detection import OUTPUTS, check_analysis, images
 
 tf1 = tf.compat.v1
 

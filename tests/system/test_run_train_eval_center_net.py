@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests import sessions, tiny_center_net, tiny_detection
+from tests.system.test_run_train_eval_detection import check_analysis
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
-from tests.test_run_train_eval_detection import check_analysis
 
 MAP = 'DetectionBoxes_Precision/mAP@.50IOU'
 
