@@ -10,7 +10,7 @@ The graph has one loop over the micro-batches, see `micro_batches`.
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import tensorflow as tf
 
@@ -18,7 +18,6 @@ from estimator_lib import graph_state
 from estimator_lib.optimization import finite_updates, micro_batches
 from estimator_lib.optimization.gradients import Gradient, Pair
 from estimator_lib.optimization.micro_batches import Share
-from estimator_lib.task_interfaces.tensors import Tensors
 
 tf1 = tf.compat.v1
 
@@ -43,7 +42,7 @@ class Accumulation:
         self.first = tf.nest.pack_sequence_as(batch, self._first)
         self._losses: List[tf.Tensor] = []
 
-    def mean_losses(self, losses: Tensors) -> Tensors:
+    def mean_losses(self, losses: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
         """Return losses of the first micro-batch as tensors that `average` turns into means."""
         with tf1.name_scope('mean_losses'):
             means = {name: tf.identity(loss, name) for name, loss in losses.items()}

@@ -15,7 +15,7 @@ from PIL import Image
 from model_fns.structures.label_map import LabelMap
 from tests import tiny_detection
 from tests.estimator_lib.distribution import curve_cases
-from tests.test_resume import same_variables
+from tests.system.test_resume import same_variables
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
