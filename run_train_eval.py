@@ -59,7 +59,8 @@ def run_options(values: flags.FlagValues) -> RunOptions:
     # As of any other flag, the last value counts, but for a comparison.
     options['model_dirs'] = tuple(options['model_dir'] or ())
     options['model_dir'] = next(reversed(options['model_dirs']), None)
-    for name in ('config_override', 'set', 'without'):  # lists of flags that may repeat
+    # Lists of flags that may repeat.
+    for name in ('config_override', 'set', 'without', 'additional_channels'):
         options[name] = tuple(options[name])
     return RunOptions(**options)
 

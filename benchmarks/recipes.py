@@ -262,10 +262,14 @@ RECIPES: Dict[str, Recipe] = {
         2, _detector('tf1/ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync', 320)
     ),
     'faster_rcnn_resnet50': Recipe(1, _detector('tf1/faster_rcnn_resnet50_coco', 320)),
+    'faster_rcnn_resnet50_fpn': Recipe(
+        2, _detector('tf2/faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8', 320)
+    ),
     'mobilenet_v2': Recipe(16, _classifier('mobilenet_v2')),
     'resnet_v1_50': Recipe(8, _classifier('resnet_v1_50')),
     'resnet_v1_5_50': Recipe(8, _classifier('resnet_v1_5_50')),
     'efficientnetv2_b0': Recipe(8, _classifier('efficientnetv2_b0')),
+    'efficientnetv2_s': Recipe(8, _classifier('efficientnetv2_s')),
     'convnext_tiny': Recipe(8, _classifier('convnext_tiny')),
     'deeplab_mobilenet_v2': Recipe(2, _segmenter('mobilenet_v2')),
     'deeplab_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large_seg')),

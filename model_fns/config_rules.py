@@ -7,6 +7,8 @@ from typing import Iterator
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from protos import cluster_pb2, input_reader_pb2, reader_paths
 
+_USUAL_BITS = 8
+
 
 def _quantized(config: PipelineConfig) -> Iterator[Problem]:
     """Check for fields that exclude quantization-aware training."""
@@ -49,7 +51,7 @@ def _quantization_warnings(config: PipelineConfig) -> Iterator[str]:
 
 
 def _channels(config: PipelineConfig) -> Iterator[Problem]:
-    """Check the channels of the readers, which records have and files do not."""
+    """Check the channels of the readers."""
     readers = {f'eval_input_reader.{index}': x for index, x in enumerate(config.eval_input_reader)}
     if config.HasField('train_input_reader'):
         readers = {'train_input_reader': config.train_input_reader, **readers}
@@ -63,16 +65,37 @@ def _channels(config: PipelineConfig) -> Iterator[Problem]:
             elif values and reader is not deciding and values != list(getattr(deciding, name)):
                 yield Problem(f'{path}.{name}', 'other values than those of the first reader.')
         kind = reader_paths.files_kind(reader)
-        if kind and (deciding.num_additional_channels or deciding.image_bits > 8):
-            yield Problem(
-                f'{path}.{kind}',
-                'it reads three channels of 8 bits; num_additional_channels and image_bits need '
-                'tf_record_input_reader.',
-            )
+        if kind:
+            yield from _channels_of_files(path, reader, deciding)
         is_sequence = reader.input_type == input_reader_pb2.TF_SEQUENCE_EXAMPLE
         if deciding.num_additional_channels and is_sequence:
             text = 'TF_SEQUENCE_EXAMPLE, which has no further channels; expected TF_EXAMPLE.'
             yield Problem(f'{path}.input_type', text)
+
+
+def _channels_of_files(
+    path: str, reader: input_reader_pb2.InputReader, deciding: input_reader_pb2.InputReader
+) -> Iterator[Problem]:
+    """Check the channels of a reader of files, by those of the reader that decides."""
+    kind = reader_paths.files_kind(reader)
+    message = getattr(reader, kind)
+    folders, count = len(message.options.additional_channel_path), len(message.image_path)
+    wanted = deciding.num_additional_channels * count
+    if folders != wanted:
+        yield Problem(
+            f'{path}.{kind}.options.additional_channel_path',
+            f'{folders} folders; expected {wanted}: {deciding.num_additional_channels} '
+            f'(num_additional_channels) for each of {count} image_path.',
+        )
+    if reader.image_bits != deciding.image_bits and not reader.HasField('image_bits'):
+        yield Problem(
+            f'{path}.image_bits',
+            f'not set; a reader of files needs that of the first reader, {deciding.image_bits}.',
+        )
+    if reader.image_bits > _USUAL_BITS and message.options.HasField('bits'):
+        yield Problem(
+            f'{path}.{kind}.options.bits', 'it makes images of 8 bits and excludes image_bits.'
+        )
 
 
 # Channels beside the colors, and values of more than 8 bits, for all tasks.

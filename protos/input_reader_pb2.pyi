@@ -174,20 +174,22 @@ class TFRecordInputReader(_message.Message):
     def __init__(self, input_path: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FileOptions(_message.Message):
-    __slots__ = ("list_path", "split", "part", "seed", "ignore_exif", "bits")
+    __slots__ = ("list_path", "split", "part", "seed", "ignore_exif", "bits", "additional_channel_path")
     LIST_PATH_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     IGNORE_EXIF_FIELD_NUMBER: _ClassVar[int]
     BITS_FIELD_NUMBER: _ClassVar[int]
+    ADDITIONAL_CHANNEL_PATH_FIELD_NUMBER: _ClassVar[int]
     list_path: _containers.RepeatedScalarFieldContainer[str]
     split: str
     part: str
     seed: int
     ignore_exif: bool
     bits: int
-    def __init__(self, list_path: _Optional[_Iterable[str]] = ..., split: _Optional[str] = ..., part: _Optional[str] = ..., seed: _Optional[int] = ..., ignore_exif: bool = ..., bits: _Optional[int] = ...) -> None: ...
+    additional_channel_path: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, list_path: _Optional[_Iterable[str]] = ..., split: _Optional[str] = ..., part: _Optional[str] = ..., seed: _Optional[int] = ..., ignore_exif: bool = ..., bits: _Optional[int] = ..., additional_channel_path: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CocoInputReader(_message.Message):
     __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes", "class_masks")

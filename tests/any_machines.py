@@ -28,7 +28,7 @@ import run_train_eval
 from estimator_lib.cluster import local_processes
 from estimator_lib.task import IMAGE, SOURCE_ID
 from model_fns.classification.task import ClassificationTask
-from tests import tiny_data
+from tests import other_python, tiny_data
 from tests.estimator_lib.distribution import curve_cases
 
 # Numbers of records in files, of which an epoch is not a whole number of batches.
@@ -51,11 +51,13 @@ class Shape(NamedTuple):
         name: for messages, and of a folder.
         settings: what `--set` changes.
         roles: number of tasks of each role of a cluster; none for one process.
+        python: the Python of its processes.
     """
 
     name: str
     settings: Sequence[str] = ()
     roles: Mapping[str, int] = types.MappingProxyType({})
+    python: str = sys.executable
 
 
 _TWO_DEVICES = ('cluster.mode=MIRRORED', 'cluster.num_clones=2', 'cluster.clone_on_cpu=true')
@@ -65,6 +67,8 @@ SHAPES = (
     Shape('chief_and_worker', (), {'chief': 1, 'worker': 1}),
     Shape('chief_server_and_evaluator', (), {'chief': 1, 'ps': 1, 'evaluator': 1}),
     Shape('functions', ('loop=TF_FUNCTION',)),
+    # The same one again, where there is only one.
+    Shape('other_tensorflow', python=other_python.find_other_python() or sys.executable),
     Shape('two_workers_by_functions', ('loop=TF_FUNCTION',), {'worker': 2}),
     Shape('other_precision', ('use_bfloat16=true',)),
 )
@@ -92,7 +96,7 @@ def train(
     seen.mkdir()
     settings = [*shape.settings, f'random_seed={seed}', 'progress.every_n_steps=10']
     command = [
-        *(sys.executable, __file__, str(seen), f'--model_dir={model_dir}'),
+        *(shape.python, __file__, str(seen), f'--model_dir={model_dir}'),
         f'--pipeline_config_path={folder}/pipeline.config',
         f'--mode={"train_and_evaluate" if "evaluator" in shape.roles else "train"}',
         f'--num_train_steps={steps}',

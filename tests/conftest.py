@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from unittest import mock
@@ -15,6 +16,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _STARTED = subprocess.Popen
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell lets what it starts with `&` ignore Ctrl-C, and so would each process of a test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, str(ROOT))
 
 # The same examples in each run, and no deadlines: a test fails for what the code does, not for a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -18,6 +19,7 @@ _ADDITIONS = ('BiasAdd', 'Add', 'AddV2')
 _PASSED = ('Identity', 'StopGradient', 'CheckNumerics')
 # Between a depthwise convolution with a rate and what follows it.
 _RESHAPING = ('BatchToSpaceND', 'Squeeze', 'Reshape')
+_READ = re.compile(r'/read(/.*)?$')  # of the nodes that read variables of TensorFlow 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Layer:
         has_batch_norm: True: a batch norm follows, with its own constants.
         epsilon: epsilon of the batch norm.
         activation: op type after that, such as `Relu6`.
+        is_scaled: True: the weights hold a factor that the graph applies after them.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Layer:
     has_batch_norm: bool = False
     epsilon: Optional[float] = None
     activation: str = ''
+    is_scaled: bool = False
 
 
 class Graph:
@@ -142,8 +146,19 @@ class Graph:
             weights_name = self.source(self.inputs(name)[1])
             weights = self.constant(weights_name)
             if weights is not None and weights.ndim >= 2:
-                layers.append(self._layer(name, weights_name, weights))
+                layers.append(self._layer(name, strip_reading(weights_name), weights))
         return layers
+
+    def rate(self, name: str) -> Optional[int]:
+        """Return the atrous rate of a convolution; None: it is not known."""
+        dilations = list(self.nodes[name].attr['dilations'].list.i)
+        if dilations and max(dilations) > 1:
+            return int(max(dilations))
+        before = self.source(self.inputs(name)[0])
+        if self.nodes[before].op == 'SpaceToBatchND':
+            block = self.constant(self.inputs(before)[1])
+            return None if block is None else int(block.ravel()[0])
+        return 1
 
     def _layer(self, name: str, weights_name: str, weights: np.ndarray) -> Layer:
         layer = Layer(name, self.nodes[name].op, weights, weights_name)
@@ -154,7 +169,9 @@ class Graph:
             epsilon = self.nodes[following].attr['epsilon'].f
             layer = dataclasses.replace(layer, has_batch_norm=True, epsilon=epsilon)
             following = self._next(following)
-        elif following and self.nodes[following].op in _ADDITIONS:
+        elif following and self.nodes[following].op == 'Mul' and self._next(following):
+            layer, following = self._scaled(layer, following)
+        if following and self.nodes[following].op in _ADDITIONS and not layer.has_batch_norm:
             values = [self.constant(source) for source in self.inputs(following)]
             bias = next((value for value in values if value is not None), None)
             if bias is not None:
@@ -164,6 +181,40 @@ class Graph:
             layer = dataclasses.replace(layer, activation=self.nodes[following].op)
         return layer
 
+    def _scaled(self, layer: Layer, product: str) -> Tuple[Layer, Optional[str]]:
+        """Read a batch norm of single operations: x * factor + offset.
+
+        The factor is gamma / sqrt(variance + epsilon), or one constant.
+
+        Args:
+            layer: the layer before it.
+            product: name of the node that multiplies.
+
+        Returns:
+            The layer, and the node after the batch norm or after the factor.
+        """
+        for name in self.inputs(product):
+            factor = self.constant(name)
+            if factor is not None and factor.size == _channels(layer):
+                shape = (1, 1, *layer.weights.shape[2:]) if layer.weights.ndim == 4 else (1, -1)
+                if layer.op == 'Conv2D':
+                    shape = (1, 1, 1, -1)
+                weights = layer.weights * factor.reshape(shape)
+                layer = dataclasses.replace(layer, weights=weights, is_scaled=True)
+                return layer, self._next(product)
+            source = self.source(name)
+            roots = [source, *(self.source(each) for each in self.inputs(source))]
+            root = next((each for each in roots if self.nodes[each].op == 'Rsqrt'), None)
+            if root is None:
+                continue
+            total = self.source(self.inputs(root)[0])
+            values = [self.constant(each) for each in reversed(self.inputs(total))]
+            epsilon = next((float(v) for v in values if v is not None and v.size == 1), None)
+            layer = dataclasses.replace(layer, has_batch_norm=True, epsilon=epsilon)
+            addition = self._next(product)
+            return layer, self._next(addition) if addition else None
+        return layer, product
+
     def _next(self, name: str) -> Optional[str]:
         """Return the first consumer of a node that is no identity."""
         while self.consumers(name):
@@ -171,6 +222,17 @@ class Graph:
             if self.nodes[name].op not in _PASSED:
                 return name
         return None
+
+
+def _channels(layer: Layer) -> int:
+    """Return the number of outputs of a layer."""
+    count = layer.weights.shape[-1]
+    return count * layer.weights.shape[2] if layer.op == 'DepthwiseConv2dNative' else count
+
+
+def strip_reading(name: str) -> str:
+    """Return the name of the variable that a constant was, without the node that read it."""
+    return _READ.sub('', name)
 
 
 def first_layer_input(graph: Graph, input_name: str) -> Optional[str]:
@@ -190,6 +252,38 @@ def first_layer_input(graph: Graph, input_name: str) -> Optional[str]:
             source = graph.source(graph.inputs(source)[0])
         return f'{source}:0'
     return None
+
+
+def sort_nodes(graph_def: tf1.GraphDef) -> None:
+    """Put each node of a graph behind its inputs, but for the back edges of loops.
+
+    Nodes in such an order stay where they are.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    inputs = {
+        name: [
+            source
+            for source in (each.lstrip('^').partition(':')[0] for each in node.input)
+            if source in nodes and nodes[source].op != 'NextIteration'
+        ]
+        for name, node in nodes.items()
+    }
+    order: Dict[str, None] = {}
+    seen = set()
+    for root in nodes:
+        waiting = [root]
+        while waiting:
+            name = waiting[-1]
+            missing = [] if name in seen else [each for each in inputs[name] if each not in seen]
+            seen.add(name)
+            waiting += reversed(missing)
+            if not missing:
+                order.setdefault(waiting.pop())
+    if list(order) != list(nodes):
+        copy = tf1.GraphDef()
+        copy.node.extend(nodes[name] for name in order)
+        del graph_def.node[:]
+        graph_def.node.extend(copy.node)
 
 
 def strip_prefix(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:

@@ -52,6 +52,7 @@ class Artifact:
         arrays: constants or variables by name.
         graph: the graph; None for a checkpoint.
         outputs: names of the tensors of the graph's outputs, by key; empty where unknown.
+        objects: of an object-based checkpoint, whose arrays have its keys; else None.
     """
 
     path: str
@@ -59,6 +60,7 @@ class Artifact:
     arrays: Mapping[str, np.ndarray]
     graph: Optional[graphs.Graph] = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    objects: Optional[object_graphs.ObjectGraph] = None
 
 
 def read(path: str, scopes: Sequence[str] = ()) -> Artifact:
@@ -124,7 +126,9 @@ def _refuse_other_files(path: str, content: bytes) -> None:
     ending = os.path.splitext(path)[1].lower()
     kind = _OTHER_FILES.get(ending)
     if ending == '.tflite' or content[4:8] == b'TFL3':
-        kind = 'a TFLite file, which this command does not read'
+        kind = (
+            'a TFLite file, in which the converter has merged layers and left out the names of many'
+        )
     if content.startswith(b'version https://git-lfs'):
         kind = 'a pointer of Git LFS, not the file itself'
     if not content:
@@ -189,12 +193,29 @@ def _graph_artifact(
 ) -> Artifact:
     for node in graph_def.node:
         node.device = ''
+    graphs.sort_nodes(graph_def)
+    _repair_inputs(graph_def)
     prefix = _find_prefix([node.name for node in graph_def.node], scopes)
     if prefix:
         graph_def = graphs.strip_prefix(graph_def, prefix)
     graph = graphs.Graph(graph_def)
     named = {key: name.removeprefix(prefix) for key, name in (outputs or {}).items()}
-    return Artifact(path, kind, dict(graph.constants()), graph, named)
+    arrays: Dict[str, np.ndarray] = {}
+    for name, value in graph.constants():
+        arrays.setdefault(graphs.strip_reading(name), value)
+    return Artifact(path, kind, arrays, graph, named)
+
+
+def _repair_inputs(graph_def: tf1.GraphDef) -> None:
+    """Restore the type of placeholders that a tool for graphs made float.
+
+    `optimize_for_inference` and `strip_unused` do so, also where a cast from uint8 follows.
+    """
+    placeholders = {node.name: node for node in graph_def.node if node.op == 'Placeholder'}
+    for node in graph_def.node:
+        source = node.input[0].partition(':')[0] if node.input else ''
+        if node.op == 'Cast' and source in placeholders:
+            placeholders[source].attr['dtype'].type = node.attr['SrcT'].type
 
 
 def _find_prefix(names: Sequence[str], scopes: Sequence[str]) -> str:
@@ -212,12 +233,6 @@ def _find_prefix(names: Sequence[str], scopes: Sequence[str]) -> str:
 def _read_checkpoint(path: str) -> Artifact:
     prefix = checkpoint_files.resolve_checkpoint(path, '--from')
     shapes = checkpoint_files.checkpoint_shapes(prefix)
-    if object_graphs.is_object_based(shapes):
-        raise errors.UserError(
-            f'--from: {prefix} is an object-based checkpoint of TensorFlow 2, which names no '
-            'layers of a network; expected the SavedModel that was exported from it, or '
-            'convert-checkpoint with its config.'
-        )
     reader = checkpoint_files.open_checkpoint(prefix)
     types = reader.get_variable_to_dtype_map()
     names: List[str] = [
@@ -227,4 +242,4 @@ def _read_checkpoint(path: str) -> Artifact:
     ]
     with checkpoint_files.explained_read(prefix):
         arrays = {name: np.asarray(reader.get_tensor(name)) for name in names}
-    return Artifact(prefix, CHECKPOINT, arrays)
+    return Artifact(prefix, CHECKPOINT, arrays, objects=object_graphs.read(prefix))

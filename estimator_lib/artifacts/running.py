@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.artifacts.graphs import Graph
+from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
 
 tf1 = tf.compat.v1
@@ -17,6 +17,10 @@ tf1 = tf.compat.v1
 _UINT8 = tf.uint8.as_datatype_enum
 _STRING = tf.string.as_datatype_enum
 _FLOAT = tf.float32.as_datatype_enum
+_PARSERS = ('ParseSingleExample', 'ParseExample', 'ParseExampleV2')
+_OF_DEVICES = 'TFLite_'  # such operations are unknown to TensorFlow
+# Operations by which a graph prepares pixels.
+_PREPARING = ('Sub', 'Mul', 'Div', 'RealDiv', 'Add', 'AddV2', 'ResizeBilinear', 'ResizeBicubic')
 
 
 class Runner:
@@ -39,16 +43,29 @@ class Runner:
     def __init__(self, session: tf1.Session, graph: Graph, path: str):
         self._session = session
         self.input_name, self._dtype = _find_input(graph, path)
-        self.takes_pixels = self._dtype != _FLOAT
+        self.takes_pixels = self._dtype != _FLOAT or _prepares(graph, self.input_name)
+        self._takes_examples = bool(graph.find_ops(*_PARSERS))
         shape = session.graph.get_tensor_by_name(f'{self.input_name}:0').shape
         self.input_shape = shape.as_list() if shape.rank is not None else None
+
+    def accepted_size(self, size: Tuple[int, int]) -> Tuple[int, int]:
+        """Return the size (height, width) of images that the graph fixes, else a given one."""
+        shape = (self.input_shape or [])[-3:]
+        if self._dtype == _STRING or len(shape) < 3 or not (shape[0] and shape[1]):
+            return size
+        return shape[0], shape[1]
+
+    def test_image(self, size: Tuple[int, int]) -> np.ndarray:
+        """Return an image of that size, or of the one that the graph fixes; see `test_images`."""
+        return test_images([self.accepted_size(size)])[0]
 
     def run(self, fetches: Mapping[str, str], image: np.ndarray) -> Dict[str, np.ndarray]:
         """Compute tensors for one image.
 
         Args:
             fetches: names of tensors by key.
-            image: uint8 [height, width, 3]; float32, where it takes the network's input.
+            image: uint8 [height, width, 3]; float32, where it takes the network's input. A batch
+                of a fixed size has copies of it.
 
         Raises:
             tf.errors.OpError: the graph does not accept the image.
@@ -58,11 +75,16 @@ class Runner:
 
     def _feed(self, image: np.ndarray) -> Any:
         if self._dtype != _STRING:
-            is_single = self.input_shape is not None and len(self.input_shape) == 3
-            return image if is_single else image[np.newaxis]
+            shape = self.input_shape
+            image = image if self._dtype == _UINT8 else image.astype(np.float32)
+            if shape is not None and len(shape) == 3:
+                return image
+            count = shape[0] if shape else None
+            return np.repeat(image[np.newaxis], count or 1, axis=0)
         encoded = tf.image.encode_png if tf.executing_eagerly() else _encode_png
         content = encoded(image)
         content = content.numpy() if hasattr(content, 'numpy') else content
+        content = _example(content) if self._takes_examples else content
         return content if self.input_shape == [] else [content]
 
 
@@ -73,7 +95,7 @@ def open_runner(artifact: Artifact) -> Iterator[Runner]:
     graph = tf.Graph()
     with graph.as_default():
         try:
-            tf1.import_graph_def(artifact.graph.graph_def, name='')
+            tf1.import_graph_def(_known_nodes(artifact.graph.graph_def), name='')
         except (ValueError, tf.errors.OpError) as error:
             raise errors.UserError(
                 f'--from: {artifact.path} cannot be run by TensorFlow {tf.__version__}: '
@@ -99,6 +121,42 @@ def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.nd
 def _encode_png(image: np.ndarray) -> Any:
     with tf.Graph().as_default(), tf1.Session() as session:
         return session.run(tf.image.encode_png(image))
+
+
+def _example(encoded: bytes) -> bytes:
+    """Return a serialized example of an image, as in the records of the published programs."""
+    values = {'image/encoded': encoded, 'image/format': b'png'}
+    feature = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        for name, value in values.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:
+    """Return a graph without the ops of TFLite's interpreter, and without what depends on them."""
+    removed = {node.name for node in graph_def.node if node.op.startswith(_OF_DEVICES)}
+    if not removed:
+        return graph_def
+    result = tf1.GraphDef()
+    result.CopyFrom(graph_def)
+    del result.node[:]
+    for node in graph_def.node:  # in the order of dependence
+        sources = {name.lstrip('^').partition(':')[0] for name in node.input}
+        if node.name in removed or sources & removed:
+            removed.add(node.name)
+        else:
+            result.node.append(node)
+    return result
+
+
+def _prepares(graph: Graph, input_name: str) -> bool:
+    """Check whether a graph changes what it takes before its first layer."""
+    tensor = first_layer_input(graph, input_name)
+    if tensor is None:
+        return False
+    before = graph.ancestors([tensor.partition(':')[0]])
+    return any(graph.nodes[name].op in _PREPARING for name in before)
 
 
 def _find_input(graph: Graph, path: str) -> tuple[str, int]:

@@ -68,6 +68,15 @@ class ObjectGraph:
         """Return the names of the edges from the root, sorted."""
         return sorted(self._edges[_ROOT])
 
+    def children(self, path: str) -> List[str]:
+        """Return the names of the edges from the object at a path, sorted; none if it has none."""
+        node: Optional[int] = _ROOT
+        for name in path.split('/'):
+            node = self._edges[node].get(name)
+            if node is None:
+                return []
+        return sorted(self._edges[node])
+
     def find_key(self, path: str, slot: Optional[str] = None) -> Optional[str]:
         """Find the key of a variable's value; None if the path leads to no variable.
 

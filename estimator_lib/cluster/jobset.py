@@ -21,6 +21,9 @@ _GRACE_SECONDS = 45
 # gives for a command that is not there.
 _FINAL_STATUSES = (1, 2, 126, 127)
 _LONGEST_LABEL = 63
+# Kubernetes appends a hyphen and five characters to the host of a pod for its name, which JobSet
+# checks too: `jobset_webhook.go` of kubernetes-sigs/jobset.
+_SUFFIX = '-abcde'
 
 
 class JobOptions(NamedTuple):
@@ -55,7 +58,8 @@ def find_problem_of_name(name: str, counts: Mapping[str, int]) -> str:
             f'{name!r} cannot begin the names of hosts; expected lowercase letters, digits and '
             'hyphens, a letter at the start and no hyphen at the end.'
         )
-    most = _LONGEST_LABEL - max(len(_host('', role, counts[role] - 1)) for role in counts)
+    hosts = [_host('', role, counts[role] - 1) for role in counts]
+    most = _LONGEST_LABEL - max(len(host + _SUFFIX) for host in hosts)
     if len(name) > most:
         return f'{name!r} has {len(name)} characters; expected at most {most}.'
     return ''

@@ -177,7 +177,7 @@ def _metric_sections(compared: SetMetrics, is_named: bool) -> List[Section]:
 def _lines(compared: SetMetrics) -> List[str]:
     """Return lines with the main metrics."""
     runs = ', '.join(f'{run.name} (step {run.step})' for run in compared.runs)
-    lines = [f'on {compared.name}: {runs}']
+    lines = [f'evaluation set {compared.name}: {runs}']
     names = [name for name in compared.names() if not compared.is_of_class(name)]
     for name in names[:_SHOWN]:
         _, first, *rest = compared.row(name)

@@ -326,8 +326,11 @@ def _bins(nodes: _Nodes, boxes: str, axis: int, count: int, last: str) -> Tuple[
         Starts and ends [n, 1] as `RoiAlign` has them: a pixel is from its number to the next. Bool
         [n, count].
     """
-    near, far = (nodes.add('Mul', nodes.part(boxes, side), last) for side in (axis, axis + 2))
-    extent = nodes.add('Sub', far, near)
+    sides = [nodes.part(boxes, side) for side in (axis, axis + 2)]
+    near, far = (nodes.add('Mul', side, last) for side in sides)
+    # The order of the operations is that of TensorFlow: with another rounding, a sample on the
+    # border of the image would be inside for one of them only.
+    extent = nodes.add('Mul', nodes.add('Sub', sides[1], sides[0]), last)
     if count > 1:
         step = nodes.add('Div', extent, nodes.constant(count - 1))
         half = nodes.add('Mul', step, nodes.constant(0.5))
@@ -336,7 +339,8 @@ def _bins(nodes: _Nodes, boxes: str, axis: int, count: int, last: str) -> Tuple[
         places = nodes.add('Add', near, nodes.add('Mul', step, shares))
     else:
         ends = [near, far]
-        places = nodes.add('Add', near, nodes.add('Mul', extent, nodes.constant(0.5)))
+        middle = nodes.add('Mul', nodes.add('Add', *sides), nodes.constant(0.5))
+        places = nodes.add('Mul', middle, last)
     inside = nodes.add(
         'And',
         nodes.add('GreaterOrEqual', places, nodes.constant(0.0)),

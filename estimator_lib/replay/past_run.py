@@ -10,7 +10,7 @@ from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional,
 import tensorflow as tf
 
 from estimator_lib import distribution, errors, tf_estimator
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
 from estimator_lib.run_records import run_file
@@ -96,17 +96,18 @@ class PastRun:
             raise errors.CheckpointError(
                 f'{self.model_dir} has no checkpoint; expected the folder of a run.'
             )
-        if not 1 <= step <= self.last_step:
+        first, last = min(steps) + 1, self.last_step
+        expected = f'expected {first} to {last}' if first <= last else 'no step can be repeated'
+        if not 1 <= step <= last:
             raise errors.UserError(
-                f'--step={step}: the run in {self.model_dir} has made {self.last_step} steps; '
-                f'expected {min(steps) + 1} to {self.last_step}.'
+                f'--step={step}: the run in {self.model_dir} has made {last} steps; {expected}.'
             )
         before = [each for each in steps if each < step]
         if not before:
             raise errors.UserError(
                 f'--step={step}: the checkpoints before this step were deleted '
                 f'(train_config.checkpoints.keep_max), and the earliest one left is of step '
-                f'{min(steps)}; expected {min(steps) + 1} to {self.last_step}.'
+                f'{min(steps)}; {expected}.'
             )
         return checkpoint_files.resolve_checkpoint(steps[max(before)])
 
@@ -165,6 +166,7 @@ def read(
         training: repeats steps.
         gradients: whether to read norms of gradients, which takes longer.
     """
+    model_dir = plain_paths.plain_path(model_dir)
     recorded = TrainingEvents(model_dir, gradients).read_steps()
     last = max([checkpoint_files.latest_step(model_dir), *recorded])
     return PastRun(task, config, model_dir, training, recorded, last)

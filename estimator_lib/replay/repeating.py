@@ -10,8 +10,9 @@ from typing import Iterator, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution
+from estimator_lib import distribution, errors
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.cluster import run_lock
 from estimator_lib.evaluation import evaluating
 from estimator_lib.hooks import non_finite
 from estimator_lib.replay import past_run
@@ -20,6 +21,7 @@ from estimator_lib.tf_estimator import SessionRunHook
 from protos import pipeline_pb2
 
 _NEVER = 10**9  # steps between two checkpoints
+_PREFIX = 'repeated-'  # of the folders of `state_before`
 
 
 def repeat_steps(
@@ -85,13 +87,24 @@ def state_before(run: past_run.PastRun, step: int) -> Iterator[Tuple[str, str, p
     """
     start = run.checkpoint_before(step)
     run.check(step, start)
+    parent = os.path.join(run.model_dir, past_run.FOLDER)
     # The name is new in each replay, because writers of events stay open.
-    name = f'repeated-{uuid.uuid4().hex[:8]}'
-    folder = os.path.join(run.model_dir, past_run.FOLDER, name)
+    folder = os.path.join(parent, f'{_PREFIX}{uuid.uuid4().hex[:8]}')
     with checkpoint_files.explained_full_disk(run.model_dir):
+        _remove_leftovers(parent)
+        tf.io.gfile.makedirs(folder)
         try:
-            past_run.copy_checkpoint(start, folder)
-            repeated = repeat_each(run, folder, step)
-            yield os.path.join(folder, f'model.ckpt-{step - 1}'), start, repeated
+            with run_lock.held(folder):
+                past_run.copy_checkpoint(start, folder)
+                repeated = repeat_each(run, folder, step)
+                yield os.path.join(folder, f'model.ckpt-{step - 1}'), start, repeated
         finally:
+            tf.io.gfile.rmtree(folder)
+
+
+def _remove_leftovers(parent: str) -> None:
+    """Remove the folders of replays that were killed; those of living ones are locked."""
+    for folder in tf.io.gfile.glob(os.path.join(parent, f'{_PREFIX}*')):
+        # The lock complains in the end that its folder is gone.
+        with contextlib.suppress(errors.UserError), run_lock.held(folder):
             tf.io.gfile.rmtree(folder)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import csv
 import io
 import math
 import os
 import statistics
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple
+from typing import Any, Counter, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 import tensorflow as tf
 
@@ -132,12 +133,19 @@ def describe(row: Mapping[str, Any]) -> str:
 
 
 def count_errors(model_dir: str) -> Mapping[str, int]:
-    """Count the errors of each image in the newest analysis of each evaluation set."""
+    """Count the errors of each image in the newest analysis of each evaluation set.
+
+    Analyses of exported files are left out.
+    """
     pattern = os.path.join(model_dir, analysis_files.FOLDER, '*', analysis_files.ERRORS_FILE)
-    counts: Dict[str, int] = {}
-    for path in sorted(tf.io.gfile.glob(pattern)):
+    newest: Dict[str, Tuple[int, str]] = {}  # step and path by evaluation set
+    for path in tf.io.gfile.glob(pattern):
+        step, _, further_set = os.path.basename(os.path.dirname(path)).partition('_')
+        if step.isdigit():
+            newest[further_set] = max(newest.get(further_set, (-1, '')), (int(step), path))
+    counts: Counter[str] = collections.Counter()
+    for _, path in newest.values():
         with tf.io.gfile.GFile(path) as file:
-            names = [row.get('image') or '' for row in csv.DictReader(io.StringIO(file.read()))]
-        # A later analysis replaces the counts of an earlier one.
-        counts.update({name: names.count(name) for name in set(names)})
+            rows = csv.DictReader(io.StringIO(file.read()))
+            counts.update(row.get('image') or '' for row in rows)
     return counts

@@ -70,9 +70,7 @@ class ClassificationAnalyzer(Analyzer):
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
         """Return what `ClassificationTask.draw` needs, with images as uint8."""
-        pixels = tf.clip_by_value(tf.round(self._to_pixels(features[IMAGE])), 0.0, 255.0)
-        shown = {name: outputs[name] for name in (CLASSES, PROBABILITIES)}
-        return {IMAGE: tf.cast(pixels, tf.uint8), SOURCE_ID: features[SOURCE_ID]}, shown, labels
+        return drawn_tensors(self._to_pixels, features, outputs, labels)
 
     def add(self, arrays: Arrays) -> Finding:
         """Add one image; a wrong one is as bad as the model is confident."""
@@ -178,6 +176,18 @@ class ClassificationAnalyzer(Analyzer):
             if rows
             else 'All images are right.',
         )
+
+
+def drawn_tensors(
+    to_pixels: Callable[[tf.Tensor], tf.Tensor],
+    features: Features,
+    outputs: Tensors,
+    labels: Labels,
+) -> Tuple[Features, Tensors, Labels]:
+    """Return what a classifier's `draw` needs, with images as uint8; see `Analyzer.drawn`."""
+    pixels = tf.clip_by_value(tf.round(to_pixels(features[IMAGE])), 0.0, 255.0)
+    shown = {name: outputs[name] for name in (CLASSES, PROBABILITIES)}
+    return {IMAGE: tf.cast(pixels, tf.uint8), SOURCE_ID: features[SOURCE_ID]}, shown, labels
 
 
 def _calibration_section(result: calibration.Calibration) -> Section:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.drawing import visualization
 from estimator_lib.export import agreement, deployable
 from estimator_lib.task import (
@@ -30,12 +31,12 @@ from model_fns.classification.deployable import (
     PROBABILITIES,
     ClassificationDeployable,
 )
+from model_fns.classification.label_analysis import THRESHOLD, MultiLabelAnalyzer
 from model_fns.classification.task import (
     MERGED_LOGITS,
     ClassificationTask,
 )
 
-_THRESHOLD = 0.5  # of the probability of a class that an image is said to have
 _KEYS = {
     'image/encoded': tf.io.FixedLenFeature([], tf.string),
     'image/class/label': tf.io.VarLenFeature(tf.int64),
@@ -123,7 +124,7 @@ class MultiLabelTask(ClassificationTask):
         if not outputs:
             return visualization.captioned(picture, [self._joined(own.tolist())])
         probabilities = np.asarray(outputs[PROBABILITIES])
-        predicted = np.flatnonzero(probabilities >= _THRESHOLD)
+        predicted = np.flatnonzero(probabilities >= THRESHOLD)
         lines = [self._joined(predicted.tolist())]
         if labels is not None:
             lines.append(f'is {self._joined(own.tolist())}')
@@ -172,11 +173,12 @@ class MultiLabelTask(ClassificationTask):
             ids = [self._label_map.id_of_name(text.decode()) for text in texts]
         return collections.Counter(set(ids))
 
-    def create_analyzer(self) -> None:
-        """Return None: analyses are of images with one label."""
+    def create_analyzer(self) -> Analyzer:
+        """Create an analyzer of one evaluation."""
+        return MultiLabelAnalyzer(self._class_names(), self._preprocess.denormalize)
 
     def create_resampler(self, examples: Arrays) -> None:
-        """Return None: there are no examples of an analysis."""
+        """Return None: an analysis of several labels keeps no examples."""
         del examples
 
     @staticmethod

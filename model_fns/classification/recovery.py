@@ -152,7 +152,6 @@ def _read_graph(
     if not proposal.outputs:
         raise Refusal('its graph has no logits that could be compared')
     with running.open_runner(artifact) as runner:
-        proposal.takes_pixels = runner.takes_pixels
         if runner.takes_pixels:
             _read_preprocessing(graph, runner, network, proposal)
         else:
@@ -202,10 +201,11 @@ def _read_preprocessing(
     tensor = first_layer_input(graph, runner.input_name)
     if tensor is None:
         raise Refusal('its network has no input of images that could be computed')
-    image = running.test_images([(90, 130)])[0]
+    image = runner.test_image((90, 130))
     value = runner.run({'input': tensor}, image)['input']
     model = proposal.config.model.classification
-    evidence = f'an image of 90x130 becomes {value.shape[1]}x{value.shape[2]}'
+    sizes = [f'{each.shape[-3]}x{each.shape[-2]}' for each in (image, value)]
+    evidence = f'an image of {sizes[0]} becomes {sizes[1]}'
     model.image_height = proposal.learn(f'{_WHERE}.image_height', value.shape[1], evidence)
     model.image_width = proposal.learn(f'{_WHERE}.image_width', value.shape[2], evidence)
     gray = value.shape[-1] == 1

@@ -13,7 +13,7 @@ a bin. This bound is computed from the histograms.
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Tuple, Union
 
 import numpy as np
 
@@ -41,12 +41,12 @@ class ScoreHistograms:
         self._of_all = np.zeros([num_classes, self._bins], np.uint32)
         self._rows = np.arange(num_classes)
 
-    def add(self, probabilities: np.ndarray, label: int) -> None:
+    def add(self, probabilities: np.ndarray, label: Union[int, np.ndarray]) -> None:
         """Add an image.
 
         Args:
             probabilities: float32 [num_classes].
-            label: its class.
+            label: its class; int [n] if it has several, or none.
         """
         # In float64, 1 - p is exact for any float32.
         scores = np.asarray(probabilities, np.float64)

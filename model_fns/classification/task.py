@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import parts
+from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
@@ -428,7 +429,7 @@ class ClassificationTask(Task):
         names = dict(enumerate(self._class_names(), self._labels_offset))
         return class_analysis.class_figures(examined, names, 'images')
 
-    def create_analyzer(self) -> ClassificationAnalyzer:
+    def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""
         return ClassificationAnalyzer(
             self._class_names(), self._labels_offset, self._preprocess.denormalize

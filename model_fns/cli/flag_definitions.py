@@ -5,6 +5,7 @@ It imports no TensorFlow, so that the front door shows its help and refuses bad 
 
 from __future__ import annotations
 
+import re
 from typing import Dict, Optional, Sequence
 
 from absl import flags
@@ -51,8 +52,8 @@ _FLAGS_OF_MODES = (
     (('predict', 'compare'), 'output_dir'),
     (
         ('predict',),
-        'saved_model_dir images output_format on_error exif runner runner_options raw '
-        'score_threshold tile overlap whole_image top_k',
+        'saved_model_dir images additional_channels output_format on_error exif runner '
+        'runner_options raw score_threshold tile overlap whole_image top_k',
     ),
     (('check',), 'check_all show_augmented propose_anchors'),
     (('compare',), 'reference'),
@@ -306,6 +307,13 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
         'An image file, a glob, a folder, a text file with a path in each line, or TFRecords; or '
         'videos.',
     )
+    flags.DEFINE_multi_string(
+        'additional_channels',
+        [],
+        'A folder of gray images with the stems of --images: a channel beside the colors; given '
+        'for each channel, in their order.',
+        flag_values=values,
+    )
     _string(
         values,
         'output_dir',
@@ -433,4 +441,7 @@ def _is_set(flag: flags.Flag) -> bool:
 
 
 def _unusable(error: flags.Error) -> str:
-    return f'{" ".join(str(error).split())} (--help lists the flags)'
+    text = ' '.join(str(error).split())
+    # The words of Python's `int` tell a user nothing.
+    text = re.sub(r'invalid literal for int\(\).*', 'expected a whole number', text)
+    return f'{text} (--help lists the flags)'

@@ -231,7 +231,8 @@ def _compare(options: RunOptions) -> None:
     for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
         if not options.has_default(name):
             raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
-    if len(set(paths)) < 2 or len(set(paths)) < len(paths):
+    distinct = set(map(os.path.realpath, paths))
+    if len(distinct) < 2 or len(distinct) < len(paths):
         raise errors.UserError(
             f'--mode=compare needs --model_dir of two or more different runs; got '
             f'{errors.shortened(paths) or "none"}.'

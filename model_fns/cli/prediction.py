@@ -37,7 +37,8 @@ def predict_files(options: RunOptions) -> None:
     )
     decoding = options.exif == 'apply', max_pixels
     image_format = COLOR if task is None else task.image_format
-    sources = image_sources.find_images(options.images, *decoding, image_format)
+    of_channels = image_format, options.additional_channels
+    sources = image_sources.find_images(options.images, *decoding, *of_channels)
     sources.refuse_overwriting(options.output_dir)
     worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
     if options.score_threshold is None and worth_showing.least_score is not None:
@@ -56,7 +57,7 @@ def predict_files(options: RunOptions) -> None:
         if image_format.additional:
             raise errors.UserError(
                 f'--images: a video has three channels, and the model takes '
-                f'{image_format.channels}; expected TFRecords.'
+                f'{image_format.channels}; expected images.'
             )
         if runner is not None:
             raise errors.UserError('--runner: videos are predicted without one; leave it out.')
@@ -76,7 +77,7 @@ def predict_files(options: RunOptions) -> None:
         skipped = prediction.predict_images(
             functools.partial(chosen_models.open_model, source),
             sources,
-            functools.partial(image_sources.Decoder, *decoding, image_format),
+            functools.partial(image_sources.Decoder, *decoding, *of_channels),
             output_dir,
             prediction_options,
             runner,

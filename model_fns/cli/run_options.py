@@ -60,6 +60,7 @@ class RunOptions:
 
     # Prediction.
     images: Optional[str] = None
+    additional_channels: Tuple[str, ...] = ()
     output_dir: Optional[str] = None
     output_format: str = 'json'
     on_error: str = 'skip'

@@ -372,6 +372,9 @@ class Converter:
         classes: the label map.
         options: of the conversion.
         decodes: decode all images, to find those that cannot be. False: where the pixels count.
+
+    Attributes:
+        channel_folders: of the channels beside the colors.
     """
 
     def __init__(self, source: Source, classes: LabelMap, options: Options, decodes: bool = True):
@@ -382,7 +385,7 @@ class Converter:
         self._drop_empty_tiles = options.drop_empty_tiles
         self._clips = options.clips
         self._bits, self._keeps_bits = options.bits, options.keep_bits
-        self._channel_folders = options.additional_channels
+        self.channel_folders = channel_folders.ChannelFolders(options.additional_channels)
         self._decodes = decodes
         self._tiled = codecs.DecodedImages(self._to_cut)
 
@@ -460,9 +463,7 @@ class Converter:
         image, pixels = self._decode(item.path)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
-        features.update(
-            channel_folders.channel_features(self._channel_folders, item.path, image.header)
-        )
+        features.update(self.channel_folders.features(item.path, image.header))
         try:
             features.update(self._source.features(item, image.header, self._classes, report))
         except sources.SizeError as error:

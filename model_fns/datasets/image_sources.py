@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import functools
 import os
-from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +23,7 @@ from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
 from estimator_lib.export.serving import ENCODED_IMAGE
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from model_fns.datasets import image_files
-from model_fns.datasets.files import folder_files, videos
+from model_fns.datasets.files import channel_folders, folder_files, videos
 
 tf1 = tf.compat.v1
 
@@ -43,8 +43,6 @@ _TURNS = {
     8: lambda image: image.swapaxes(0, 1)[::-1],
 }
 
-Decode = Callable[..., np.ndarray]  # see `Decoder.__call__`
-
 
 class File(NamedTuple):
     """An image file, or a TFRecord file of images.
@@ -61,14 +59,14 @@ class File(NamedTuple):
     number: int
     record_file: Optional[records.RecordFile] = None
 
-    def images(self, decode: Decode) -> Iterator[Image]:
+    def images(self, decode: Decoder) -> Iterator[Image]:
         """Yield the images of the file; records are read one by one.
 
         Args:
-            decode: see `Images`.
+            decode: decodes them.
         """
         if self.record_file is None:
-            read = functools.partial(_read_file, self.path, decode)
+            read = functools.partial(decode.read, self.path)
             yield Image(folder_files.printable(self.path), self.stem, self.number, read)
             return
         for index, record in enumerate(_read_records(self.record_file)):
@@ -83,12 +81,12 @@ class Images:
     Attributes:
         paths: of image files.
         record_files: TFRecord files of images.
-        decode: bytes and a name for messages -> pixels.
+        decode: decodes them.
     """
 
     paths: Sequence[str]
     record_files: Sequence[records.RecordFile]
-    decode: Decode
+    decode: Decoder
 
     def count(self) -> int:
         """Count the images; in a corrupt TFRecord file, those before the corrupt record."""
@@ -146,6 +144,7 @@ def find_images(
     apply_exif: bool = True,
     max_pixels: Optional[int] = None,
     image_format: ImageFormat = COLOR,
+    channels: Sequence[str] = (),
 ) -> Images:
     """Find the images that `--images` names.
 
@@ -157,10 +156,18 @@ def find_images(
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size; None: no limit.
         image_format: of the model's images.
+        channels: a folder of gray images for each channel beside the colors of image files.
 
     Raises:
-        errors.DataError: there is no image.
+        errors.DataError: there is no image, or no such folder.
+        errors.UserError: the model takes another number of channels, or TFRecords have them.
     """
+    if channels and len(channels) != image_format.additional:
+        raise errors.UserError(
+            f'{channel_folders.FLAG}: {len(channels)} folders; the model takes '
+            f'{image_format.additional} channels beside the colors.'
+        )
+    channel_folders.check_folders(channels)
     paths, record_files = [], []
     for path in _matches(pattern):
         if path.lower().endswith(_LIST_ENDINGS) and not tf.io.gfile.isdir(path):
@@ -169,7 +176,12 @@ def find_images(
             paths.append(path)
         else:
             record_files += records.find_files([path], '--images')
-    decoder = Decoder(apply_exif, max_pixels, image_format)
+    if channels and record_files:
+        raise errors.UserError(
+            f'{channel_folders.FLAG}: {record_files[0].path} has the channels of its images; '
+            'expected image files.'
+        )
+    decoder = Decoder(apply_exif, max_pixels, image_format, channels)
     return Images(list(dict.fromkeys(paths)), record_files, decoder)
 
 
@@ -180,6 +192,7 @@ class Decoder:
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size; None: no limit.
         image_format: of the model's images.
+        channels: see `find_images`.
     """
 
     def __init__(
@@ -187,7 +200,9 @@ class Decoder:
         apply_exif: bool = True,
         max_pixels: Optional[int] = None,
         image_format: ImageFormat = COLOR,
+        channels: Sequence[str] = (),
     ):
+        self._channel_folders = channel_folders.ChannelFolders(channels)
         self._apply_exif = apply_exif
         self._max_pixels = max_pixels
         self._format = image_format
@@ -195,6 +210,24 @@ class Decoder:
             inputs = tf1.placeholder(tf.string, []), tf1.placeholder(tf.string, [None])
             image = image_decoding.decode_channels(image_format, *inputs)
             self._run = tf1.Session(graph=graph).make_callable(image, list(inputs))
+
+    def read(self, path: str) -> np.ndarray:
+        """Read and decode a file of an image, with those of its further channels.
+
+        Raises:
+            errors.DataError: as for `__call__`; or a file of a channel is not there, or another
+                size.
+        """
+        encoded, name = folder_files.read_bytes(path), folder_files.printable(path)
+        further: Sequence[bytes] = ()
+        if len(self._channel_folders):
+            try:  # As the converter does, where channels have the size of the rotated image.
+                file = image_files.prepare(encoded, self._apply_exif, self._max_pixels)
+                further = self._channel_folders.read(path, file.header)
+            except errors.DataError as error:
+                raise errors.DataError(f'{name}: {error}') from None
+            encoded = file.encoded
+        return self(encoded, name, further)
 
     def __call__(self, encoded: bytes, name: str, further: Sequence[bytes] = ()) -> np.ndarray:
         """Decode an image: [height, width, channels], as training does.
@@ -210,7 +243,8 @@ class Decoder:
         if self._format.additional and len(further) != self._format.additional:
             raise errors.DataError(
                 f'{name}: the image has {3 + len(further)} channels, and the model takes '
-                f'{self._format.channels}; expected TFRecords with {ADDITIONAL_CHANNELS}.'
+                f'{self._format.channels}; expected {channel_folders.FLAG} for each further '
+                f'channel of files, or TFRecords with {ADDITIONAL_CHANNELS}.'
             )
         try:
             file = image_files.prepare(encoded, False, self._max_pixels)
@@ -299,10 +333,6 @@ def _listed(path: str) -> List[str]:
     return [os.path.join(os.path.dirname(path), line) for line in lines if line]
 
 
-def _read_file(path: str, decode: Decode) -> np.ndarray:
-    return decode(folder_files.read_bytes(path), folder_files.printable(path))
-
-
 def _read_records(file: records.RecordFile) -> Iterator[object]:
     """Yield the records of a file; at a corrupt record, yield the error and end."""
     options = tf1.io.TFRecordOptions(
@@ -316,7 +346,7 @@ def _read_records(file: records.RecordFile) -> Iterator[object]:
         yield error
 
 
-def _record_image(record: object, name: str, stem: str, number: int, decode: Decode) -> Image:
+def _record_image(record: object, name: str, stem: str, number: int, decode: Decoder) -> Image:
     """Return the image of a record; a numeric source id becomes its number."""
     try:
         if isinstance(record, tf.errors.OpError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import logging
 import os
@@ -15,7 +16,7 @@ from estimator_lib import errors
 from estimator_lib.data.file_examples import FileExamples, UnusableFileError
 from model_fns.datasets import conversion, sources
 from model_fns.datasets.convert import command
-from model_fns.datasets.files import folder_files
+from model_fns.datasets.files import channel_folders, folder_files
 from model_fns.datasets.formats.reader_fields import FORMATS
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.structures.label_map import LabelMap
@@ -32,6 +33,8 @@ _FIELDS = {
     '--split': 'options.split',
     '--seed': 'options.seed',
     '--bits': 'options.bits',
+    '--keep_bits': 'image_bits',
+    channel_folders.FLAG: 'options.additional_channel_path',
     '--label_map': 'label_map_path',
     '--exif=ignore': 'options.ignore_exif: true',
     '--exif=apply': 'options.ignore_exif: false',
@@ -47,10 +50,21 @@ _SAME_NAMES = (
     'annotation_suffix',
     'class_name',
 )
-_PATHS = ('--images=', '--annotations=', '--list=', '--names=', '--label_map=')
+_PATHS = tuple(
+    f'{flag}='
+    for flag in (
+        '--images',
+        '--annotations',
+        '--list',
+        '--names',
+        '--label_map',
+        channel_folders.FLAG,
+    )
+)
 _FLAG = re.compile(r'(?:argument )?(--[a-z_]+(?:=[a-z]+\b)?)')
 _HELP = ' (--help lists the flags)'
 _MOST_LISTINGS = 64  # that a process keeps
+_USUAL_BITS = 8
 _THREADS = 16  # that ask for the sizes of files
 
 
@@ -206,6 +220,11 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield '--exif=ignore'
     if options.bits:
         yield f'--bits={options.bits}'
+    if reader.image_bits > _USUAL_BITS:
+        yield '--keep_bits'
+    count = len(options.additional_channel_path) // len(message.image_path)
+    for path in options.additional_channel_path[index * count : (index + 1) * count]:
+        yield f'{channel_folders.FLAG}={path}'
 
 
 def _changed_at(path: str) -> int:
@@ -233,20 +252,29 @@ def _list_once(flags: Sequence[str], part: str, changed_at: Tuple[int, ...]) -> 
             raise errors.DataError(f'options.split gives no image to the part {part!r}.')
     conversion.log_outcome(plan, plan.problems)
     named = (arguments.images, arguments.annotations, arguments.list, part)
+    converter = conversion.Converter(source, plan.classes, options, decodes=False)
     return _Listing(
         name=', '.join(filter(None, named)),
         items=items,
-        converter=conversion.Converter(source, plan.classes, options, decodes=False),
+        converter=converter,
         classes=plan.classes,
         problems=plan.problems,
-        contents=_contents(source, items, arguments.annotations),
+        contents=_contents(source, items, arguments.annotations, converter.channel_folders),
     )
 
 
-def _contents(source: Source, items: Sequence[Item], annotations: str) -> List[Tuple[str, int]]:
+def _contents(
+    source: Source,
+    items: Sequence[Item],
+    annotations: str,
+    channels: channel_folders.ChannelFolders,
+) -> List[Tuple[str, int]]:
     """Return names and sizes of the files of a data set; a size is -1 where there is no file."""
     paths = [item.path for item in items]
     paths += filter(None, (source.annotation_path(item) for item in items))
+    for item in items:
+        with contextlib.suppress(errors.DataError):  # reported when the item is converted
+            paths += channels.find(item.path)
     if annotations and not tf.io.gfile.isdir(annotations):
         paths.append(annotations)
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:

@@ -36,7 +36,7 @@ from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, first_examples, inputs, sequences
-from model_fns.detection.detections import descriptions, masks, merging, pictures, post_processing
+from model_fns.detection.detections import descriptions, merging, pictures, post_processing
 from model_fns.detection.metrics import best_f1
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.layers import quantization
@@ -209,18 +209,7 @@ class DetectionTask(Task):
         """Compute detections by the names of `fields`; class ids are those of the label map."""
         true_shapes = self._true_shapes(features)
         detections = merged_views.postprocess(self._model, predictions, true_shapes, self._views)
-        classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
-        outputs = {**detections, fields.DETECTION_CLASSES: classes}
-        if self._model.family.IS_ROTATED:
-            shapes = features[fields.ORIGINAL_SHAPE]
-            outputs = post_processing.add_corners(outputs, self._model.family, shapes)
-        if fields.SERVED_SHAPE in features:
-            outputs[fields.REFRAMED_MASKS] = masks.binary_batch(
-                detections[fields.DETECTION_MASKS],
-                detections[fields.DETECTION_BOXES],
-                features[fields.SERVED_SHAPE],
-            )
-        return outputs
+        return post_processing.to_outputs(detections, self._model.family, features)
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """Build the metrics; see `_evaluated_labels`."""

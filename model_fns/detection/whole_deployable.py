@@ -17,8 +17,7 @@ from estimator_lib.export import deployable as interface
 from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
 from model_fns.detection import deployable, detector, fields, file_agreement
-from model_fns.detection.detections import masks, post_processing, suppression
-from model_fns.structures import label_map as label_maps
+from model_fns.detection.detections import post_processing, suppression
 
 _MEANINGS = {
     fields.DETECTION_BOXES: ('ymin, xmin, ymax, xmax normalized to the image, highest score first'),
@@ -88,19 +87,9 @@ class WholeDeployable(interface.Deployable):
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
         """Convert the file's detections to those of the task, without raw predictions."""
-        classes = label_maps.to_id(found[fields.DETECTION_CLASSES])
-        outputs = {**found, fields.DETECTION_CLASSES: classes}
         if self._model.family.IS_ROTATED:
-            outputs[fields.DETECTION_BOXES] = found[fields.DETECTION_CORNERS]
-            shapes = features[fields.ORIGINAL_SHAPE]
-            outputs = post_processing.add_corners(outputs, self._model.family, shapes)
-        if fields.SERVED_SHAPE in features:
-            outputs[fields.REFRAMED_MASKS] = masks.binary_batch(
-                found[fields.DETECTION_MASKS],
-                found[fields.DETECTION_BOXES],
-                features[fields.SERVED_SHAPE],
-            )
-        return outputs
+            found = {**found, fields.DETECTION_BOXES: found[fields.DETECTION_CORNERS]}
+        return post_processing.to_outputs(found, self._model.family, features)
 
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool

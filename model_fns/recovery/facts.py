@@ -33,8 +33,9 @@ class Proposal:
         facts: what the artifact tells.
         unknown: sentences about what it does not tell, besides the defaults.
         outputs: tensors of the artifact by the output of our model that must equal them.
-        count: our prediction of the number of rows of outputs that count; empty: all do.
-        takes_pixels: True: the artifact takes images; False: the network's input.
+        counts: by output, our prediction of the number of its rows that count, which may be in
+            another order; without one all rows count.
+        network_input: our prediction that is the network's input; empty: it is the image.
     """
 
     config: pipeline_pb2.TrainEvalPipelineConfig
@@ -42,8 +43,8 @@ class Proposal:
     facts: List[Fact] = dataclasses.field(default_factory=list)
     unknown: List[str] = dataclasses.field(default_factory=list)
     outputs: Dict[str, str] = dataclasses.field(default_factory=dict)
-    count: str = ''
-    takes_pixels: bool = True
+    counts: Dict[str, str] = dataclasses.field(default_factory=dict)
+    network_input: str = ''
 
     def learn(self, path: str, value: Any, evidence: str) -> Any:
         """Add a fact; return its value."""

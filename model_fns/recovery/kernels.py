@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -49,23 +50,33 @@ class Kernels:
 
     Attributes:
         arrays: by name; kernels with a folded batch norm have their layer's name.
+        graph: of the artifact; None for a checkpoint.
+        layers: of the graph.
         folded: bias of each layer with a folded batch norm, by the scope of its variables.
     """
 
     def __init__(self, artifact: Artifact):
         self.arrays: Dict[str, np.ndarray] = dict(artifact.arrays)
         self.folded: Dict[str, np.ndarray] = {}
+        self.graph = artifact.graph
         self.layers: List[Layer] = [] if artifact.graph is None else artifact.graph.layers()
         scopes = {layer.name.rpartition('/')[0] for layer in self.layers}
         separable = set()  # scopes with a depthwise convolution
         for layer in self.layers:
-            scope = _own_scope(layer.weights_name) or _first_scope(layer.name, scopes)
+            # A tool that folds a batch norm names the kernel by the operation.
+            is_renamed = layer.weights_name == f'{layer.name}_weights'
+            scope = '' if is_renamed else _own_scope(layer.weights_name)
+            scope = scope or _first_scope(layer.name, scopes)
+            if is_renamed:
+                self.arrays.pop(layer.weights_name, None)
             kernel = _KERNELS[layer.op]
             if layer.op == 'DepthwiseConv2dNative':
                 separable.add(scope)
             elif scope in separable:
                 kernel = 'pointwise_weights'
             self.arrays.setdefault(f'{scope}/{kernel}', layer.weights)
+            if layer.is_scaled:
+                self.arrays[f'{scope}/{kernel}'] = layer.weights
             if layer.bias is not None and not layer.has_batch_norm:
                 self.folded.setdefault(scope, layer.bias)
 
@@ -224,10 +235,11 @@ def _first_scope(name: str, scopes: Set[str]) -> str:
     """Return the scope of a layer's variables from the name of its operation.
 
     A variable scope that is entered again has a number after its name in operations:
-    `FeatureExtractor/MobilenetV1_1/fpn/smoothing_1/Conv2D`.
+    `FeatureExtractor/MobilenetV1_1/fpn/smoothing_1/Conv2D`. Within itself it has its name twice:
+    `MobilenetV1/MobilenetV1/Conv2d_0/Conv2D`.
     """
     scope = _OPERATIONS.sub('', name)
-    parts = scope.split('/')
+    parts = [part for part, _ in itertools.groupby(scope.split('/'))]
     index = int(parts[0].endswith('FeatureExtractor'))
     if len(parts) > index + 1:
         plain = re.sub(r'_\d+$', '', parts[index])

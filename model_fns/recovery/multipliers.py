@@ -69,6 +69,8 @@ def _factors(
         for name, shape in shapes.items()
         if name in found and name.endswith('/weights') and is_scaled(name)
     ]
+    # Some networks keep the width of their last layer, whatever the factor is.
+    ratios = [(width, ratio) for width, ratio in ratios if ratio != 1.0] or ratios
     if not ratios:
         return []
     widest = max(ratios)[0]

@@ -28,10 +28,18 @@ log = logging.getLogger('estimator_lib')
 
 # Modules whose `propose(artifact, kernels)` describes the model of an artifact, or returns None.
 _RECOGNIZERS = (
+    'model_fns.detection.recovery.object_checkpoints',
+    'model_fns.detection.recovery.center_nets',
     'model_fns.detection.recovery.single_shot',
     'model_fns.detection.recovery.two_stage',
     'model_fns.segmentation.recovery',
     'model_fns.classification.recovery',
+)
+_QUANTIZED = (
+    'FakeQuantWithMinMaxVars',
+    'FakeQuantWithMinMaxArgs',
+    'Dequantize',
+    'QuantizedConv2D',
 )
 # Scopes that names of published networks begin with.
 _SCOPES = (
@@ -123,10 +131,15 @@ def _scopes() -> Sequence[str]:
 
 def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
     """Ask each task for a description of an artifact."""
-    if not kernels.shapes():
+    if artifact.objects is None and not kernels.shapes():
         raise errors.UserError(
             f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
             'a classifier, a detector or a segmentation network.'
+        )
+    if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
+        raise errors.UserError(
+            f'--from: {artifact.path} is quantized, or trained for it; expected a graph with '
+            'weights and activations of floating point only.'
         )
     for module in _RECOGNIZERS:
         recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]

@@ -19,12 +19,14 @@ from model_fns.recovery import multipliers
 from model_fns.recovery.facts import Proposal, Refusal
 from model_fns.recovery.kernels import Kernels
 from model_fns.segmentation import fields
+from model_fns.segmentation.networks import image_pyramid
 from model_fns.segmentation.networks.network import SegmentationNetwork
 from protos import pipeline_pb2, segmentation_pb2
 
 _WHERE = 'model.segmentation'
 _LOGITS = 'logits/semantic/weights'
 _OTHER_HEADS = re.compile(r'^logits/(?!semantic/)')
+_OUR_LOGITS = f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}'
 _KERNELS = 'names and shapes of all kernels'
 _SMALL = (40, 56)  # less than any network's input
 _BUILD_SIZE = 129
@@ -136,7 +138,7 @@ def _read_rates(model: segmentation_pb2.Segmentation, graph: Graph, proposal: Pr
         rate = None
         for layer in graph.layers():
             if re.match(rf'aspp{index + 1}(_depthwise)?/', layer.name):
-                rate = _rate(graph, layer.name)
+                rate = graph.rate(layer.name)
                 break
         if rate is None:
             return
@@ -145,18 +147,6 @@ def _read_rates(model: segmentation_pb2.Segmentation, graph: Graph, proposal: Pr
         del model.aspp.atrous_rates[:]
         model.aspp.atrous_rates.extend(rates)
         proposal.learn(f'{_WHERE}.aspp.atrous_rates', rates, 'dilations of the layers aspp1, ...')
-
-
-def _rate(graph: Graph, name: str) -> Optional[int]:
-    """Return the atrous rate of a convolution."""
-    dilations = list(graph.nodes[name].attr['dilations'].list.i)
-    if dilations and max(dilations) > 1:
-        return int(max(dilations))
-    before = graph.source(graph.inputs(name)[0])
-    if graph.nodes[before].op == 'SpaceToBatchND':
-        block = graph.constant(graph.inputs(before)[1])
-        return None if block is None else int(block.ravel()[0])
-    return 1
 
 
 def _read_backbone(
@@ -222,16 +212,19 @@ def _read_graph(
             proposal.outputs[name] = known[name]
     if not proposal.outputs:
         raise Refusal(f'its graph has no output {fields.SEMANTIC_PREDICTIONS}')
+    logits = [layer.name for layer in graph.layers() if layer.weights_name == _LOGITS]
+    if len(logits) == 1:
+        proposal.outputs[_OUR_LOGITS] = f'{(graph.consumers(logits[0]) or logits)[0]}:0'
     with running.open_runner(artifact) as runner:
         tensor = first_layer_input(graph, runner.input_name)
         if tensor is None or not runner.takes_pixels:
             raise Refusal('its input is not pixels, so the size of images is not known')
         features = _features(graph)
         fetches = {'input': tensor, 'features': features}
-        image = running.test_images([_SMALL])[0]
+        image = runner.test_image(_SMALL)
         values = runner.run(fetches, image)
     height, width = values['input'].shape[1:3]
-    evidence = f'an image of {_SMALL[0]}x{_SMALL[1]} is padded to {height}x{width}'
+    evidence = f'an image of {image.shape[0]}x{image.shape[1]} is padded to {height}x{width}'
     model.crop_height = proposal.learn(f'{_WHERE}.crop_height', height, evidence)
     model.crop_width = proposal.learn(f'{_WHERE}.crop_width', width, evidence)
     rows = values['features'].shape[1]

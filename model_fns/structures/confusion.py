@@ -24,6 +24,18 @@ class ClassScores(NamedTuple):
     f1: np.ndarray
     iou: np.ndarray
 
+    @classmethod
+    def from_counts(
+        cls, right: np.ndarray, predicted: np.ndarray, labeled: np.ndarray
+    ) -> ClassScores:
+        """Compute the scores from the counts of each class."""
+        return cls(
+            _ratio(right, predicted),
+            _ratio(right, labeled),
+            _ratio(2 * right, labeled + predicted),
+            _ratio(right, labeled + predicted - right),
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Confusion:
@@ -78,13 +90,7 @@ class Confusion:
 
     def scores(self) -> ClassScores:
         """Compute the scores of each class."""
-        right, labeled, predicted = self.right, self.labeled, self.predicted
-        return ClassScores(
-            _ratio(right, predicted),
-            _ratio(right, labeled),
-            _ratio(2 * right, labeled + predicted),
-            _ratio(right, labeled + predicted - right),
-        )
+        return ClassScores.from_counts(self.right, self.predicted, self.labeled)
 
     def largest_errors(self, limit: int) -> List[Tuple[int, int, int]]:
         """Return (label, prediction, count) of the most frequent errors, in descending order."""

@@ -1,15 +1,17 @@
 """One run that moves from machine to machine learns what it would learn on one."""
 
+import json
+
 import numpy as np
 import pytest
 
-from tests import any_machines
+from tests import any_machines, other_python
 from tests.estimator_lib.distribution import curve_cases
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
 SHAPES = any_machines.SHAPES
-STEPS = 4  # of each shape; together eight passes over the records
+STEPS = 4  # of each shape; together nine passes over the records
 LAST = STEPS * len(SHAPES)
 SEEDS = (3, 4, 5)
 
@@ -33,15 +35,23 @@ def whole(data, tmp_path_factory):
     return found
 
 
-def test_a_run_learns_the_same_on_machines_of_any_shape(data, whole, tmp_path):
+@pytest.fixture(scope='module')
+def moved(data, tmp_path_factory):
+    """The folder of a run on machines of each shape, and the batches of each."""
+    folder = tmp_path_factory.mktemp('moved') / 'run'
+    found = [
+        any_machines.train(data, folder, shape, STEPS * number, SEEDS[0])
+        for number, shape in enumerate(SHAPES, start=1)
+    ]
+    return folder, found
+
+
+def test_a_run_learns_the_same_on_machines_of_any_shape(whole, moved):
     batches, expected = whole[0]
     assert len(batches) == len(expected) == LAST
-    moved = tmp_path / 'moved'
-    for index, shape in enumerate(SHAPES):
-        steps = slice(STEPS * index, STEPS * (index + 1))
-        found = any_machines.train(data, moved, shape, steps.stop, SEEDS[0])
-        assert found == batches[steps], shape.name
-    losses = curve_cases.losses_by_step(moved)
+    for index, (shape, found) in enumerate(zip(SHAPES, moved[1])):
+        assert found == batches[STEPS * index : STEPS * (index + 1)], shape.name
+    losses = curve_cases.losses_by_step(moved[0])
     assert sorted(losses) == list(range(1, LAST + 1))
     found = np.array([losses[step] for step in sorted(losses)])
     # Only bfloat16 makes a difference that is more than the order of sums.
@@ -51,6 +61,17 @@ def test_a_run_learns_the_same_on_machines_of_any_shape(data, whole, tmp_path):
     means = np.array([losses for _, losses in whole]).reshape([len(SEEDS), -1, STEPS]).mean(2)
     found_means = found.reshape([-1, STEPS]).mean(1)
     assert (np.abs(found_means - means[0]) < np.ptp(means, axis=0)).all()
+
+
+def test_one_of_the_shapes_has_another_tensorflow(moved):
+    """Else the test before is of one TensorFlow."""
+    if other_python.find_other_python() is None:
+        pytest.skip(other_python.MISSING)
+    starts = json.loads((moved[0] / 'run.json').read_text())['starts']
+    versions = [start['versions']['tensorflow'] for start in starts]
+    assert [version != versions[0] for version in versions] == [
+        shape.name == 'other_tensorflow' for shape in SHAPES
+    ]
 
 
 def test_all_records_come_once_in_each_epoch(whole):

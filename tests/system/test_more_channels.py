@@ -47,20 +47,66 @@ def test_a_classifier_learns_from_further_channels(trained):
     assert metrics['accuracy'] > 0.5  # a third by the colors alone
 
 
-def predict(trained, images, out, capsys):
+def predict(trained, images, out, capsys, *more):
     flags = [f'--images={images}', f'--output_dir={out}']
     model = f'--saved_model_dir={trained / "export" / "best"}'
-    status = front_door('--mode=predict', model, *flags, '--output_format=csv')
+    status = front_door('--mode=predict', model, *flags, *more, '--output_format=csv')
     return status, capsys.readouterr()
 
 
-def test_records_are_predicted_and_files_refused(data, trained, tmp_path, capsys):
+def write_files(folder, records):
+    """Write the images of records, and a folder for each further channel."""
+    for number, record in enumerate(tf1.io.tf_record_iterator(str(records))):
+        parts = tf.train.Example.FromString(record).features.feature
+        colors = parts['image/encoded'].bytes_list.value
+        further = parts[ADDITIONAL_CHANNELS].bytes_list.value
+        for name, encoded in zip(('images', 'a', 'b', 'c'), [*colors, *further]):
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / f'{number}.png').write_bytes(encoded)
+    return folder / 'images', [f'--additional_channels={folder / name}' for name in 'abc']
+
+
+def test_files_are_predicted_with_folders_of_channels(data, trained, tmp_path, capsys):
+    records = data.parent / 'val.tfrecord'
+    files, channels = write_files(tmp_path, records)
+    found = []
+    for images, more in ((records, []), (files, channels)):
+        out = tmp_path / f'of_{images.name}'
+        assert predict(trained, images, out, capsys, *more)[0] == 0
+        lines = (out / 'predictions.csv').read_text().splitlines()[1:]
+        found.append(sorted(line.partition(',')[2] for line in lines))
+    assert len(found[0]) >= 12 and found[0] == found[1]
+
+
+def test_unusable_folders_of_channels_get_one_sentence(data, trained, tmp_path, capsys):
+    files, channels = write_files(tmp_path, data.parent / 'val.tfrecord')
+    cases = [
+        (channels[:2], '--additional_channels: 2 folders; the model takes 3 channels beside'),
+        ([*channels[:2], '--additional_channels=none'], 'none: there is no such folder'),
+    ]
+    for flags, expected in cases:
+        status, said = predict(trained, files, tmp_path / 'out', capsys, *flags)
+        assert status == 2 and expected in said.err and 'Traceback' not in said.err
+    status, said = predict(
+        trained, data.parent / 'val.tfrecord', tmp_path / 'out', capsys, *channels
+    )
+    assert status == 2 and 'val.tfrecord has the channels of its images; expected' in said.err
+    (tmp_path / 'b' / '3.png').unlink()
+    small = codecs.encode_png(np.zeros([4, 4], np.uint8))
+    (tmp_path / 'c' / '5.png').write_bytes(small)
+    status, said = predict(trained, files, tmp_path / 'out', capsys, *channels)
+    assert status == 0 and 'images predicted: 10, skipped: 2' in said.out
+    assert 'b has 0 images called 3; expected one' in said.out
+    assert '5.png has 4 x 4 pixels; the image has' in said.out
+
+
+def test_records_are_predicted_and_files_without_channels_refused(data, trained, tmp_path, capsys):
     status, said = predict(trained, data.parent / 'val.tfrecord', tmp_path / 'out', capsys)
     assert status == 0 and 'images predicted: 12, skipped: 0' in said.out
     (tmp_path / 'a.png').write_bytes(codecs.encode_png(np.zeros([40, 40, 3], np.uint8)))
     status, said = predict(trained, tmp_path / 'a.png', tmp_path / 'out', capsys)
     assert status == 2 and 'Traceback' not in said.err
-    assert 'the image has 3 channels, and the model takes 6; expected TFRecords' in said.err
+    assert 'the image has 3 channels, and the model takes 6; expected --additional_ch' in said.err
 
 
 def test_exports_take_all_channels(data, trained, tmp_path, capsys):
@@ -195,7 +241,7 @@ def test_bad_fields_get_one_sentence(case, tmp_path):
     assert expected in problems(text)
 
 
-def test_readers_have_the_same_channels_and_files_have_three(tmp_path):
+def test_readers_have_the_same_channels(tmp_path):
     text = tiny_detection.config_text(tmp_path)
     two = text.replace('tf_record', 'num_additional_channels: 1 tf_record', 1)
     two = two.replace('shuffle: false', 'shuffle: false num_additional_channels: 2')
@@ -203,10 +249,38 @@ def test_readers_have_the_same_channels_and_files_have_three(tmp_path):
     means = text.replace('tf_record', 'channel_means: [1, 2, 3] tf_record', 1)
     other = means.replace('shuffle: false', 'shuffle: false channel_means: [1, 2, 4]')
     assert 'other values than those of the first reader' in problems(other)
-    files = more_channels.widen_config(text).replace(
-        'tf_record_input_reader { input_path', 'voc_input_reader { annotation_path: "a" image_path'
-    )
-    assert 'voc_input_reader: it reads three channels of 8 bits' in problems(files)
+
+
+FILES = {
+    'no folders': (
+        'num_additional_channels: 2',
+        '',
+        'voc_input_reader.options.additional_channel_path: 0 folders; expected 2: 2 (num_addi',
+    ),
+    'too many folders': (
+        'num_additional_channels: 1',
+        'additional_channel_path: ["x", "y"]',
+        'additional_channel_path: 2 folders; expected 1',
+    ),
+    'bits twice': ('image_bits: 12', 'bits: 12', 'options.bits: it makes images of 8 bits and'),
+    'bits of the first reader': (
+        'image_bits: 12',
+        '',
+        'eval_input_reader.0.image_bits: not set; a reader of files needs that of the first '
+        'reader, 12',
+    ),
+}
+
+
+@pytest.mark.parametrize('case', sorted(FILES))
+def test_bad_channels_of_files_get_one_sentence(case, tmp_path):
+    fields, options, expected = FILES[case]
+    text = tiny_detection.config_text(tmp_path)
+    options = f'options {{ {options} }}'
+    files = f'voc_input_reader {{ annotation_path: "a" {options} image_path'
+    count = 1 if case == 'bits of the first reader' else -1
+    text = text.replace('tf_record_input_reader', f'{fields} tf_record_input_reader', count)
+    assert expected in problems(text.replace('tf_record_input_reader { input_path', files))
 
 
 def problems(text):

@@ -1,13 +1,10 @@
 """What one TensorFlow has written continues on another, in both directions.
 
-The other TensorFlow is that of the Python that `OTHER_PYTHON` names, or of another environment
-that `make` has created here.
+See `other_python` for the other TensorFlow.
 """
 
 import json
-import os
 import pathlib
-import re
 import shutil
 import subprocess
 
@@ -17,36 +14,19 @@ import tensorflow as tf
 
 from estimator_lib.data import example_cache
 from estimator_lib.evaluation import early_stopping
-from tests import moved_between
+from tests import moved_between, other_python
 from tests.estimator_lib.distribution import curve_cases
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAST_STEP = 8  # the third evaluation after that of step 2
 
 
-def find_other_python():
-    """Return the Python of another TensorFlow, or None."""
-    named = os.environ.get('OTHER_PYTHON')
-    if named:
-        return named
-    for mark in sorted(ROOT.glob('.venv*/.installed')):
-        for path in mark.parent.glob('lib/python3.*/site-packages/tensorflow*.dist-info'):
-            name, version = re.match(r'(.*?)-(\d+\.\d+)', path.name).groups()
-            is_other = not tf.version.VERSION.startswith(f'{version}.')
-            if name in ('tensorflow', 'tensorflow_cpu') and is_other:
-                return str(mark.parent / 'bin' / 'python')
-    return None
-
-
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
     """The folder of runs that were begun on one TensorFlow and continued on the other."""
-    other = find_other_python()
+    other = other_python.find_other_python()
     if other is None:
-        pytest.skip(
-            f'only TensorFlow {tf.version.VERSION} is here; set OTHER_PYTHON to the Python of '
-            'another, or create a second environment: make demo VENV=.venv-other PYTHON=...'
-        )
+        pytest.skip(other_python.MISSING)
     folder = tmp_path_factory.mktemp('runs')
     moved_between.write_data(folder)
     moved_between.begin(folder, 'first')

@@ -29,7 +29,8 @@ _MEAN, _STD = 0.0, 1.0  # the file normalizes pixels itself
 _DARKEST, _BRIGHTEST = 0.0, 255.0
 
 # Values of the schema.
-_RGB, _GRAYSCALE = np.int8(1), np.int8(2)  # ColorSpaceType
+_COLOR_SPACES = {1: np.int8(2), 3: np.int8(1)}  # ColorSpaceType by channels: grayscale, RGB
+_UNKNOWN = np.int8(0)
 _FEATURE, _IMAGE, _BOX = np.uint8(1), np.uint8(2), np.uint8(3)  # kinds of ContentProperties
 _NORMALIZATION = np.uint8(1)  # kind of ProcessUnitOptions
 _BOUNDARIES = np.int8(1)  # BoundingBoxType
@@ -88,7 +89,7 @@ def _describe_input(shape: Sequence[int]) -> Table:
     """Describe the image: its size, its colors and the range of its pixels."""
     height, width, channels = shape
     size = Table({0: np.uint32(width), 1: np.uint32(height)})
-    image = Table({0: _RGB if channels == 3 else _GRAYSCALE, 1: size})
+    image = Table({0: _COLOR_SPACES.get(channels, _UNKNOWN), 1: size})
     normalization = Table({0: _floats(channels, _MEAN), 1: _floats(channels, _STD)})
     stats = Table({0: _floats(channels, _BRIGHTEST), 1: _floats(channels, _DARKEST)})
     return Table(

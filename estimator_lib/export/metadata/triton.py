@@ -8,15 +8,20 @@ folder of exports is the folder of a model, and only the config is missing. Its 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from typing import Any, List, Mapping, Sequence, Tuple
+
+import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.export import artifacts
 
+log = logging.getLogger('estimator_lib')
+
 NAME = 'triton'
-CONFIG_FILE = 'config.pbtxt'
+CONFIG_FILE, OLD_FILE = 'config.pbtxt', 'config.pbtxt.old'
 
 _FORMAT = 'onnx'  # Triton has no backend for TensorFlow any more
 _PLATFORM = 'onnxruntime_onnx'
@@ -47,6 +52,9 @@ def check(format_name: str) -> None:
 def write_config(export: str) -> str:
     """Write the config of a model into the folder of its exports.
 
+    What people have added to the end of the config stays. A config that begins with anything else
+    is kept as `OLD_FILE`.
+
     Args:
         export: the path of an ONNX export, `<repository>/<model>/<version>`.
 
@@ -57,6 +65,14 @@ def write_config(export: str) -> str:
     about = checkpoint_files.read_state(os.path.join(export, artifacts.EXPORT_FILE))
     path = os.path.join(folder, CONFIG_FILE)
     text = describe(os.path.basename(folder), about['inputs'], about['outputs'])
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path) as file:
+            before = file.read()
+        if before.startswith(text):
+            return path
+        old = os.path.join(folder, OLD_FILE)
+        checkpoint_files.write_atomically(old, before)
+        log.warning('%s does not fit this export; it is %s now', path, old)
     checkpoint_files.write_atomically(path, text)
     return path
 

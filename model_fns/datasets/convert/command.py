@@ -14,7 +14,7 @@ from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import conversion, records, sources
 from model_fns.datasets.annotations import id_pngs
 from model_fns.datasets.beam import runs
-from model_fns.datasets.files import image_lists
+from model_fns.datasets.files import channel_folders, image_lists
 from model_fns.datasets.formats import (  # noqa: F401  (they register themselves)
     coco,
     csv_tables,
@@ -332,13 +332,15 @@ def read_options(flags: argparse.Namespace) -> conversion.Options:
     """Return the options of a conversion.
 
     Raises:
-        errors.UserError: the flags contradict each other, or the list of images cannot be read.
+        errors.UserError: the flags contradict each other, the list of images cannot be read, or
+            there is no such folder of channels.
     """
     if flags.keep_bits and flags.bits:
         raise errors.UserError(
             f'--keep_bits and --bits={flags.bits}: expected one of them; image_bits of a reader '
             'gives the bits of values.'
         )
+    channel_folders.check_folders(flags.additional_channels or ())
     return conversion.Options(
         num_shards=flags.num_shards,
         stems=image_lists.read(flags.list) if flags.list else None,

@@ -8,11 +8,12 @@ from typing import Any, Callable, Dict, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.task import Tensors
+from estimator_lib.task import Features, Tensors
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import Boxes, BoxFamily
 from model_fns.detection.config_rules import checks
-from model_fns.detection.detections import calibration, suppression
+from model_fns.detection.detections import calibration, masks, suppression
+from model_fns.structures import label_map as label_maps
 from protos import post_processing_pb2
 
 _Config = post_processing_pb2.PostProcessing
@@ -220,7 +221,32 @@ def build_rules(
     )
 
 
-def add_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Tensors:
+def to_outputs(detections: Tensors, family: BoxFamily, features: Features) -> Tensors:
+    """Convert the detections of a network to outputs of the task.
+
+    Args:
+        detections: detections with normalized boxes; classes are from 0.
+        family: family of the boxes.
+        features: features of the images. `SERVED_SHAPE` asks for masks of that size.
+
+    Returns:
+        Detections with class ids of the label map; rotated boxes are those of a record, with their
+        corners.
+    """
+    classes = label_maps.to_id(detections[fields.DETECTION_CLASSES])
+    outputs = {**detections, fields.DETECTION_CLASSES: classes}
+    if family.IS_ROTATED:
+        outputs = _add_corners(outputs, family, features[fields.ORIGINAL_SHAPE])
+    if fields.SERVED_SHAPE in features:
+        outputs[fields.REFRAMED_MASKS] = masks.binary_batch(
+            detections[fields.DETECTION_MASKS],
+            detections[fields.DETECTION_BOXES],
+            features[fields.SERVED_SHAPE],
+        )
+    return outputs
+
+
+def _add_corners(detections: Tensors, family: BoxFamily, shapes: tf.Tensor) -> Tensors:
     """Convert rotated boxes to the values of a record, and add their corners.
 
     Args:

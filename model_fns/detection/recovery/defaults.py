@@ -85,7 +85,7 @@ train_config {
   }
 }
 """
-_PYRAMID = """
+PYRAMID = """
 model {
   ssd {
     encode_background_as_zeros: true
@@ -135,7 +135,7 @@ def build(kind: str, head: str) -> pipeline_pb2.TrainEvalPipelineConfig:
     """
     has_pyramid = '_fpn' in kind
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    for text in (_COMMON, _PYRAMID if has_pyramid else _PLAIN):
+    for text in (_COMMON, PYRAMID if has_pyramid else _PLAIN):
         text_format.Merge(text, config)
     hyperparams = _PYRAMID_HYPERPARAMS if has_pyramid else _PLAIN_HYPERPARAMS
     ssd = config.model.ssd

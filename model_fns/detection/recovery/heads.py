@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import List, Mapping, Optional, Sequence, Tuple
 
-from model_fns.recovery.facts import Proposal
+from model_fns.recovery.facts import Proposal, Refusal
 from protos import box_predictors_pb2
 
 Shapes = Mapping[str, Tuple[int, ...]]
@@ -43,6 +43,9 @@ def recognize(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
     Args:
         shapes: kernels of the artifact.
         proposal: learns what is read.
+
+    Raises:
+        Refusal: boxes have other codes.
     """
     if any(name.startswith(f'{_SHARED}/') for name in shapes):
         return _shared(shapes, proposal)
@@ -59,7 +62,7 @@ def _separate(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
     classes = [shapes.get(f'{each}/ClassPredictor/weights') for each in prefixes]
     if None in boxes or None in classes:
         return None
-    anchors = [shape[-1] // _CODE_SIZE for shape in boxes]
+    anchors = [_count_anchors(box[-1], scores[-1]) for box, scores in zip(boxes, classes)]
     config = box_predictors_pb2.BoxPredictor()
     head = config.convolutional_box_predictor
     where = f'{_WHERE}.convolutional_box_predictor'
@@ -121,8 +124,20 @@ def _shared(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
         'box_code_size',
     ):  # fmt: skip
         proposal.learn(f'{where}.{name}', getattr(head, name), evidence)
-    count = boxes[-1] // _CODE_SIZE
+    count = _count_anchors(boxes[-1], classes[-1])
     return Head(config, classes[-1] // count, [], count, rf'^{_SHARED}.*Tower')
+
+
+def _count_anchors(codes: int, scores: int) -> int:
+    """Return the number of anchors of a cell by the numbers of box codes and class logits."""
+    count = codes // _CODE_SIZE
+    if not count or codes % _CODE_SIZE or scores % count:
+        raise Refusal(
+            f'its {codes} codes of boxes and {scores} class logits of a cell are not {_CODE_SIZE} '
+            'codes and as many logits of each anchor, so its boxes may be rotated, which is not '
+            'supported'
+        )
+    return count
 
 
 def _either(shapes: Shapes, *names: str) -> Optional[Tuple[int, ...]]:

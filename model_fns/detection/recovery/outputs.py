@@ -26,6 +26,7 @@ _NAMES = (
     fields.DETECTION_CLASSES,
     fields.RAW_DETECTION_SCORES,
     fields.RAW_DETECTION_BOXES,
+    fields.DETECTION_MASKS,
 )
 
 
@@ -77,7 +78,7 @@ def read_suppression(
     boxes = known.get(fields.DETECTION_BOXES)
     if boxes is not None:
         try:
-            image = running.test_images([_IMAGE])[0]
+            image = runner.test_image(_IMAGE)
             rows = runner.run({'boxes': boxes}, image)['boxes'].shape[1]
         except tf.errors.OpError:
             return

@@ -39,7 +39,7 @@ def recognize(
         The resizer; None where its rule is not known.
     """
     sizes: List[Tuple[Tuple[int, int], Tuple[int, int]]] = []
-    for size in (_SMALL, _WIDE, _LONG):
+    for size in map(runner.accepted_size, (_SMALL, _WIDE, _LONG)):
         result = _resized(runner, tensor, size)
         if result is None:
             continue
@@ -52,6 +52,8 @@ def recognize(
     config = image_resizer_pb2.ImageResizer()
     fixed, keeping = config.fixed_shape_resizer, config.keep_aspect_ratio_resizer
     is_fixed = len(set(results)) == 1 and not _pads(runner, tensor)
+    if runner.accepted_size(_SMALL) == runner.accepted_size(_LONG):
+        is_fixed = True  # the graph takes images of one size
     if is_fixed:
         fixed.height, fixed.width = results[0]
     elif all(size == result for size, result in sizes):
@@ -79,7 +81,7 @@ def _resized(runner: Runner, tensor: str, size: Tuple[int, int]) -> Optional[Tup
 
 
 def _channels(runner: Runner, tensor: str) -> int:
-    value = _run(runner, tensor, np.zeros([*_SMALL, 3], np.uint8))
+    value = _run(runner, tensor, np.zeros([*runner.accepted_size(_SMALL), 3], np.uint8))
     return 3 if value is None else value.shape[-1]
 
 
@@ -101,8 +103,9 @@ def _content(runner: Runner, tensor: str, size: Tuple[int, int]) -> Tuple[int, i
 
 
 def _pads(runner: Runner, tensor: str) -> bool:
-    height, width = _content(runner, tensor, _LONG)
-    return height * _LONG[1] < 2 * width * _LONG[0]
+    long = runner.accepted_size(_LONG)
+    height, width = _content(runner, tensor, long)
+    return long == _LONG and height * long[1] < 2 * width * long[0]
 
 
 def _least_padded(runner: Runner, tensor: str) -> int:

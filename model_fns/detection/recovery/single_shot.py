@@ -14,6 +14,7 @@ from model_fns.detection.recovery import (
     anchor_fitting,
     decoding,
     defaults,
+    device_op,
     extractors,
     heads,
     outputs,
@@ -28,6 +29,7 @@ _ACTIVATIONS = {
     'Relu6': hyperparams_pb2.Hyperparams.RELU_6,
     'Relu': hyperparams_pb2.Hyperparams.RELU,
 }
+_IMAGE = (64, 96)
 _SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
 # Layers after the backbone, which have the hyperparameters of the config.
 _ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
@@ -136,37 +138,58 @@ def _read_graph(
     head: heads.Head,
     proposal: Proposal,
 ) -> None:
-    known = outputs.find(artifact)
     tensor = graphs.first_layer_input(graph, runner.input_name)
-    if tensor is None or not runner.takes_pixels:
-        raise Refusal('its input is not pixels, so the size of images is not known')
-    resizer = resizing.recognize(runner, graph, tensor, f'{_WHERE}.image_resizer', proposal)
-    if resizer is None:
+    if tensor is None:
         raise Refusal('its network has no input of images that could be computed')
-    ssd.image_resizer.CopyFrom(resizer)
-    image = running.test_images([(64, 96)])[0]
-    size = runner.run({'input': tensor}, image)['input'].shape[1:3]
-    _read_boxes(ssd, graph, runner, image, (int(size[0]), int(size[1])), head, proposal)
-    _read_scores(ssd, graph, known, proposal)
-    outputs.read_suppression(
-        decoding.find_suppression(graph),
-        runner,
-        known,
-        ssd.post_processing.batch_non_max_suppression,
-        _SUPPRESSION,
-        proposal,
+    _read_resizer(ssd, graph, runner, tensor, proposal)
+    size = runner.run({'input': tensor}, runner.test_image(_IMAGE))['input'].shape[1:3]
+    device = device_op.find(graph)
+    known = outputs.find(artifact)
+    if device is not None:
+        boxes = device_op.read(ssd, graph, device, head.class_columns, proposal)
+        known = {fields.DETECTION_SCORES: device_op.scores(graph, device)}
+    else:
+        boxes = _read_boxes(ssd, graph, runner, proposal)
+    _read_anchors(ssd, boxes, (int(size[0]), int(size[1])), head, proposal)
+    _read_scores(ssd, graph, known, device is None, proposal)
+    if device is None:
+        outputs.read_suppression(
+            decoding.find_suppression(graph),
+            runner,
+            known,
+            ssd.post_processing.batch_non_max_suppression,
+            _SUPPRESSION,
+            proposal,
+        )
+
+
+def _read_resizer(
+    ssd: ssd_pb2.Ssd, graph: Graph, runner: running.Runner, tensor: str, proposal: Proposal
+) -> None:
+    where = f'{_WHERE}.image_resizer'
+    if runner.takes_pixels:
+        resizer = resizing.recognize(runner, graph, tensor, where, proposal)
+        if resizer is None:
+            raise Refusal('its network has no input of images that could be computed')
+        ssd.image_resizer.CopyFrom(resizer)
+        return
+    size = runner.accepted_size((0, 0))
+    if not size[0]:
+        raise Refusal('its input is that of the network, of any size')
+    fixed = ssd.image_resizer.fixed_shape_resizer
+    fixed.height, fixed.width = size
+    proposal.learn(where, f'fixed_shape_resizer {size}', f'shape of {runner.input_name}')
+    proposal.network_input = fields.PREPROCESSED
+    proposal.unknown.append(
+        'Its input is that of the network, so it does not tell how images of other sizes are '
+        'resized, nor how pixels are normalized.'
     )
 
 
 def _read_boxes(
-    ssd: ssd_pb2.Ssd,
-    graph: Graph,
-    runner: running.Runner,
-    image: np.ndarray,
-    size: Tuple[int, int],
-    head: heads.Head,
-    proposal: Proposal,
-) -> None:
+    ssd: ssd_pb2.Ssd, graph: Graph, runner: running.Runner, proposal: Proposal
+) -> np.ndarray:
+    """Return the anchors [A, 4] of the graph: center y, center x, height, width."""
     found = decoding.find_decodings(graph)
     if not found:
         raise Refusal('its graph decodes no boxes, so its anchors are not known')
@@ -177,8 +200,14 @@ def _read_boxes(
         setattr(coder, name, float(f'{scale:.6g}'))
     evidence = f'constants before {decoded.where}'
     proposal.learn(f'{_WHERE}.box_coder', decoded.scales, evidence)
+    image = runner.test_image(_IMAGE)
     values = runner.run(dict(zip(('y', 'x', 'h', 'w'), decoded.anchors)), image)
-    boxes = np.stack([np.ravel(values[key]) for key in ('y', 'x', 'h', 'w')], axis=1)
+    return np.stack([np.ravel(values[key]) for key in ('y', 'x', 'h', 'w')], axis=1)
+
+
+def _read_anchors(
+    ssd: ssd_pb2.Ssd, boxes: np.ndarray, size: Tuple[int, int], head: heads.Head, proposal: Proposal
+) -> None:
     counts: Sequence[int] = head.anchors or [head.anchors_of_all]
     fitted = anchor_fitting.fit(boxes.astype(np.float64), counts, size)
     if fitted is None:
@@ -189,7 +218,13 @@ def _read_boxes(
     proposal.learn(f'{_WHERE}.anchor_generator', kind, evidence)
 
 
-def _read_scores(ssd: ssd_pb2.Ssd, graph: Graph, known: Dict[str, str], proposal: Proposal) -> None:
+def _read_scores(
+    ssd: ssd_pb2.Ssd,
+    graph: Graph,
+    known: Dict[str, str],
+    slices_background: bool,
+    proposal: Proposal,
+) -> None:
     scores = decoding.find_scores(graph, outputs.ends(known))
     where = f'{_WHERE}.post_processing'
     ssd.post_processing.score_converter = outputs.CONVERTERS[scores.converter]
@@ -197,15 +232,16 @@ def _read_scores(ssd: ssd_pb2.Ssd, graph: Graph, known: Dict[str, str], proposal
     if scores.logit_scale != 1.0:
         ssd.post_processing.logit_scale = scores.logit_scale
     proposal.learn(f'{where}.logit_scale', scores.logit_scale, 'divisor before the conversion')
-    ssd.add_background_class = scores.background_column
-    evidence = 'a slice leaves out the first column of scores'
-    proposal.learn(f'{_WHERE}.add_background_class', scores.background_column, evidence)
+    if slices_background:
+        ssd.add_background_class = scores.background_column
+        evidence = 'a slice leaves out the first column of scores'
+        proposal.learn(f'{_WHERE}.add_background_class', scores.background_column, evidence)
     if fields.RAW_DETECTION_SCORES in known:
         for name in (fields.RAW_DETECTION_SCORES, fields.RAW_DETECTION_BOXES):
             if name in known:
                 proposal.outputs[name] = known[name]
     elif scores.tensor is not None:
-        proposal.outputs[fields.RAW_DETECTION_SCORES] = scores.tensor
+        proposal.outputs.setdefault(fields.RAW_DETECTION_SCORES, scores.tensor)
 
 
 def _guess_anchors(

@@ -1,4 +1,4 @@
-"""Recognition of two-stage detectors (Faster R-CNN of TensorFlow 1)."""
+"""Recognition of two-stage detectors (Faster R-CNN, Mask R-CNN and R-FCN of TensorFlow 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from model_fns.backbones import registry
 from model_fns.detection import fields
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.boxes import anchors
-from model_fns.detection.recovery import decoding, outputs, resizing
+from model_fns.detection.recovery import (
+    decoding,
+    outputs,
+    published_sizes,
+    resizing,
+    second_stages,
+)
 from model_fns.recovery.facts import Proposal, Refusal
 from model_fns.recovery.kernels import Kernels
 from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
@@ -23,8 +29,7 @@ from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
 _WHERE = 'model.faster_rcnn'
 _FIRST, _SECOND = 'FirstStageFeatureExtractor', 'SecondStageFeatureExtractor'
 _REGIONS = 'FirstStageBoxPredictor/BoxEncodingPredictor/weights'
-_CLASSES = 'SecondStageBoxPredictor/ClassPredictor/weights'
-_BOXES = 'SecondStageBoxPredictor/BoxEncodingPredictor/weights'
+_REGION_FEATURES = 'Conv/weights'
 _CODE_SIZE = 4
 _BASE = 256.0  # pixels of an anchor of scale 1, as published
 _IMAGE = (160, 224)
@@ -32,8 +37,8 @@ _BORDER = 0.01  # in pixels
 _TOLERANCE = 0.01  # in pixels
 # (scales, aspect ratios) of published configs.
 _PUBLISHED = (
-    ([0.25, 0.5, 1.0, 2.0], [0.5, 1.0, 2.0]),
-    ([0.5, 1.0, 2.0], [0.5, 1.0, 2.0]),
+    (published_sizes.SCALES, published_sizes.RATIOS),
+    (published_sizes.SCALES[1:], published_sizes.RATIOS),
 )
 # The values of the configs that were published for the TF1 Object Detection API.
 _DEFAULTS = """
@@ -46,19 +51,6 @@ model {
     }
     first_stage_localization_loss_weight: 2.0
     first_stage_objectness_loss_weight: 1.0
-    second_stage_box_predictor {
-      mask_rcnn_box_predictor {
-        use_dropout: false
-        dropout_keep_probability: 1.0
-        fc_hyperparams {
-          op: FC
-          regularizer { l2_regularizer { weight: 0.0 } }
-          initializer {
-            variance_scaling_initializer { factor: 1.0 uniform: true mode: FAN_AVG }
-          }
-        }
-      }
-    }
     second_stage_localization_loss_weight: 2.0
     second_stage_classification_loss_weight: 1.0
   }
@@ -93,6 +85,12 @@ eval_config { metrics_set: "coco_detection_metrics" }
 """
 
 
+_MASK_DEFAULTS = """
+train_input_reader { load_instance_masks: true mask_type: PNG_MASKS }
+eval_input_reader { load_instance_masks: true mask_type: PNG_MASKS }
+"""
+
+
 def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     """Describe the two-stage detector of an artifact; None where it is none.
 
@@ -100,15 +98,33 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         Refusal: it is one of a kind that is not supported.
     """
     shapes = kernels.shapes()
-    if _REGIONS not in shapes or 'Conv/weights' not in shapes:
+    if _REGIONS not in shapes or _REGION_FEATURES not in shapes:
         return None
-    _refuse(artifact, shapes)
+    if any('Attention' in name or 'ContextFeature' in name for name in shapes):
+        raise Refusal('it attends to features of other images, which is not supported')
     config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
     proposal = Proposal(config, '')
     model = config.model.faster_rcnn
-    _read_kernels(model, shapes, proposal)
-    graph = artifact.graph
-    assert graph is not None
+    _read_kernels(model, kernels, proposal)
+    second_stages.recognize(model, kernels, artifact.graph, proposal)
+    if second_stages.has_masks(model):
+        text_format.Merge(_MASK_DEFAULTS, config)
+        config.eval_config.metrics_set.append('coco_mask_metrics')
+    if artifact.graph is None:
+        published_sizes.set_all(model, shapes[_REGIONS][-1] // _CODE_SIZE, proposal)
+    else:
+        _read_graph(model, artifact, artifact.graph, kernels, proposal)
+    return proposal
+
+
+def _read_graph(
+    model: faster_rcnn_pb2.FasterRcnn,
+    artifact: Artifact,
+    graph: Graph,
+    kernels: Kernels,
+    proposal: Proposal,
+) -> None:
+    first_stage = _first_stage(graph)
     with running.open_runner(artifact) as runner:
         tensor = first_layer_input(graph, runner.input_name)
         if tensor is None or not runner.takes_pixels:
@@ -119,45 +135,32 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
             raise Refusal('its network has no input of images that could be computed')
         model.image_resizer.CopyFrom(resizer)
         _read_regions(model, graph, runner, tensor, proposal)
-    _read_crops(model, graph, proposal)
-    _read_scores(model, artifact, graph, proposal)
-    return proposal
+        if second_stages.has_masks(model):
+            second_stages.read_mask_size(model, graph, runner, proposal)
+    _read_first_suppression(model, graph, first_stage, proposal)
+    if not second_stages.is_position_sensitive(model):
+        _read_crops(model, graph, proposal)
+    _read_scores(model, artifact, graph, first_stage, proposal)
 
 
-def _refuse(artifact: Artifact, shapes: Dict[str, Tuple[int, ...]]) -> None:
-    """Raise for kinds of two-stage detectors that are not supported."""
-    if artifact.graph is None:
-        raise Refusal('a checkpoint of a two-stage detector tells neither anchors nor crops')
-    if _CLASSES not in shapes:
-        raise Refusal('its second stage is not the one of Faster R-CNN')
-    if any(name.startswith('SecondStageBoxPredictor/Conv') for name in shapes):
-        raise Refusal('it predicts masks, which is not supported')
-    if any('Attention' in name or 'ContextFeature' in name for name in shapes):
-        raise Refusal('it attends to features of other images, which is not supported')
-
-
-def _read_kernels(
-    model: faster_rcnn_pb2.FasterRcnn, shapes: Dict[str, Tuple[int, ...]], proposal: Proposal
-) -> None:
+def _read_kernels(model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: Proposal) -> None:
+    shapes = kernels.shapes()
     kind, evidence = _type(shapes), 'names and shapes of all kernels'
     proposal.network = kind
     where = f'{_WHERE}.feature_extractor.type'
     model.feature_extractor.type = proposal.learn(where, kind, evidence)
-    classes = shapes[_CLASSES][-1] - 1
-    model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {_CLASSES}')
-    evidence = 'kernel Conv/weights'
-    size, depth = shapes['Conv/weights'][0], shapes['Conv/weights'][-1]
+    evidence = f'kernel {_REGION_FEATURES}'
+    size, depth = shapes[_REGION_FEATURES][0], shapes[_REGION_FEATURES][-1]
     where = f'{_WHERE}.first_stage_box_predictor'
     model.first_stage_box_predictor_kernel_size = proposal.learn(
         f'{where}_kernel_size', size, evidence
     )
     model.first_stage_box_predictor_depth = proposal.learn(f'{where}_depth', depth, evidence)
-    head = model.second_stage_box_predictor.mask_rcnn_box_predictor
-    shared = shapes[_BOXES][-1] == _CODE_SIZE and classes > 1
-    if shared:
-        head.share_box_across_classes = True
-        where = f'{_WHERE}.second_stage_box_predictor.mask_rcnn_box_predictor'
-        proposal.learn(f'{where}.share_box_across_classes', True, f'kernel {_BOXES}')
+    layer = next((each for each in kernels.layers if each.weights_name == _REGION_FEATURES), None)
+    rate = None if layer is None or kernels.graph is None else kernels.graph.rate(layer.name)
+    if rate is not None:
+        where, evidence = f'{_WHERE}.first_stage_atrous_rate', f'dilation of {_REGION_FEATURES}'
+        model.first_stage_atrous_rate = proposal.learn(where, rate, evidence)
 
 
 def _type(shapes: Dict[str, Tuple[int, ...]]) -> str:
@@ -187,7 +190,7 @@ def _read_regions(
     found = decoding.find_decodings(graph)
     if not found:
         raise Refusal('its graph decodes no boxes, so its anchors are not known')
-    image = running.test_images([_IMAGE])[0]
+    image = runner.test_image(_IMAGE)
     fetches = {'input': tensor, **dict(zip(('y', 'x', 'h', 'w'), found[0].anchors))}
     values = runner.run(fetches, image)
     boxes = np.stack([np.ravel(values[key]) for key in ('y', 'x', 'h', 'w')], axis=1)
@@ -217,7 +220,12 @@ def _read_regions(
     model.feature_extractor.first_stage_features_stride = proposal.learn(
         where, stride, f'{pixels:.1f} rows of pixels a row of anchors'
     )
-    suppression = decoding.find_suppression(graph, _first_stage(graph))
+
+
+def _read_first_suppression(
+    model: faster_rcnn_pb2.FasterRcnn, graph: Graph, first_stage: Set[str], proposal: Proposal
+) -> None:
+    suppression = decoding.find_suppression(graph, first_stage)
     if suppression is None:
         return
     evidence = f'input of {suppression.where}'
@@ -298,25 +306,35 @@ def _count(graph: Graph) -> int:
     return layers[_REGIONS].weights.shape[-1] // _CODE_SIZE
 
 
-def _first_stage(graph: Graph) -> Set[str]:
-    """Return the nodes that crops depend on."""
+def _first_crops(graph: Graph) -> str:
+    """Return the node that crops the features of proposals; empty: there is none.
+
+    Masks have later crops, which depend on detections.
+    """
     crops = graph.find_ops('CropAndResize')
-    return set(graph.ancestors(crops[:1])) if crops else set()
+    before = {name: set(graph.ancestors([name])) for name in crops}
+    return min(crops, key=lambda name: len(before[name]), default='')
+
+
+def _first_stage(graph: Graph) -> Set[str]:
+    """Return the nodes that the crops of proposals depend on."""
+    crops = _first_crops(graph)
+    return set(graph.ancestors([crops])) if crops else set()
 
 
 def _read_crops(model: faster_rcnn_pb2.FasterRcnn, graph: Graph, proposal: Proposal) -> None:
-    crops = graph.find_ops('CropAndResize')
+    crops = _first_crops(graph)
     if not crops:
         raise Refusal('its graph has no node CropAndResize, so the size of crops is not known')
-    size = graph.constant(graph.inputs(crops[0])[3])
+    size = graph.constant(graph.inputs(crops)[3])
     if size is None:
         raise Refusal('the size of its crops is no constant')
     where = f'{_WHERE}.initial_crop_size'
-    evidence = f'input of {crops[0]}'
+    evidence = f'input of {crops}'
     model.initial_crop_size = proposal.learn(where, int(size.ravel()[0]), evidence)
     model.maxpool_kernel_size = model.maxpool_stride = 1
     for name in graph.find_ops('MaxPool'):
-        if crops[0] in set(graph.ancestors([name])) and _SECOND not in name:
+        if crops in set(graph.ancestors([name])) and _SECOND not in name:
             node = graph.nodes[name]
             model.maxpool_kernel_size = int(node.attr['ksize'].list.i[1])
             model.maxpool_stride = int(node.attr['strides'].list.i[1])
@@ -329,17 +347,20 @@ def _read_crops(model: faster_rcnn_pb2.FasterRcnn, graph: Graph, proposal: Propo
 
 
 def _read_scores(
-    model: faster_rcnn_pb2.FasterRcnn, artifact: Artifact, graph: Graph, proposal: Proposal
+    model: faster_rcnn_pb2.FasterRcnn,
+    artifact: Artifact,
+    graph: Graph,
+    first_stage: Set[str],
+    proposal: Proposal,
 ) -> None:
     """Read the conversion of scores and the suppression of the second stage."""
     known = outputs.find(artifact)
-    proposal.count = fields.NUM_PROPOSALS
+    proposal.counts[fields.RAW_DETECTION_SCORES] = fields.NUM_PROPOSALS
     processing, where = model.second_stage_post_processing, f'{_WHERE}.second_stage_post_processing'
     scores = decoding.find_scores(graph, outputs.ends(known))
     processing.score_converter = outputs.CONVERTERS[scores.converter]
     proposal.learn(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
-    within = set(graph.nodes) - _first_stage(graph)
-    suppression = decoding.find_suppression(graph, within)
+    suppression = decoding.find_suppression(graph, set(graph.nodes) - first_stage)
     with running.open_runner(artifact) as runner:
         outputs.read_suppression(
             suppression,
@@ -353,3 +374,6 @@ def _read_scores(
         proposal.outputs[fields.RAW_DETECTION_SCORES] = known[fields.RAW_DETECTION_SCORES]
     elif scores.tensor is not None:
         proposal.outputs[fields.RAW_DETECTION_SCORES] = scores.tensor
+    if second_stages.has_masks(model) and fields.DETECTION_MASKS in known:
+        proposal.outputs[fields.DETECTION_MASKS] = known[fields.DETECTION_MASKS]
+        proposal.counts[fields.DETECTION_MASKS] = fields.NUM_DETECTIONS

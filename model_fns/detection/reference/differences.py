@@ -22,8 +22,9 @@ class Difference(NamedTuple):
         name: name of the array.
         here: largest absolute value here; None: this side has no such array.
         there: the same of the reference.
-        absolute: largest absolute difference; infinite for other shapes, and for NaN on one side.
-        relative: the same, relative to the largest value of both sides.
+        absolute: largest absolute difference; infinite for other shapes, and where NaN or infinity
+            is on one side only.
+        relative: the same, relative to the largest finite value of both sides.
     """
 
     name: str
@@ -61,11 +62,12 @@ def measure(name: str, here: Optional[np.ndarray], there: Optional[np.ndarray]) 
     sizes = _size(here), _size(there)
     if here is None or there is None or np.shape(here) != np.shape(there):
         return Difference(name, *sizes, np.inf, np.inf)
-    gap = np.abs(np.asarray(here, np.float64) - np.asarray(there, np.float64))
-    both = np.isnan(here) & np.isnan(there)
-    gap = np.where(np.isnan(gap), np.where(both, 0.0, np.inf), gap)
-    absolute = float(np.max(gap, initial=0.0))
-    scale = max(sizes)
+    values, others = (np.asarray(each, np.float64) for each in (here, there))
+    same = (values == others) | (np.isnan(values) & np.isnan(others))
+    with np.errstate(invalid='ignore'):
+        gap = np.where(same, 0.0, np.abs(values - others))
+    absolute = float(np.max(np.where(np.isnan(gap), np.inf, gap), initial=0.0))
+    scale = max(_size(np.where(np.isfinite(each), each, 0.0)) for each in (values, others))
     relative = absolute / scale if scale > 0 else absolute
     return Difference(name, *sizes, absolute, relative)
 
@@ -121,14 +123,12 @@ def _detections(side: Mapping[str, np.ndarray], row: int) -> np.ndarray:
 
 def _farthest(detections: np.ndarray, others: np.ndarray) -> float:
     """Return the largest distance of a detection from the nearest of the others, at most 1."""
-    distances = [
-        min(
-            (np.max(np.abs(each[1:] - other[1:])) for other in others if other[0] == each[0]),
-            default=1.0,
-        )
-        for each in detections
-    ]
-    return float(min(max(distances, default=0.0), 1.0))
+    pairs = detections[:, np.newaxis], others[np.newaxis]
+    distances = np.max(np.abs(pairs[0][..., 1:] - pairs[1][..., 1:]), axis=2)
+    # A distance that is NaN is none: such a detection has no counterpart.
+    near = (pairs[0][..., 0] == pairs[1][..., 0]) & (distances < 1.0)
+    nearest = np.min(np.where(near, distances, 1.0), axis=1, initial=1.0)
+    return float(np.max(nearest, initial=0.0))
 
 
 def list_stages(

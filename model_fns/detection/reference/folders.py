@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shutil
 from typing import Any, Dict, Iterator, List, NamedTuple, Protocol
 
@@ -84,17 +86,18 @@ def write(
         task: the detection task.
         config: the config as this project reads it.
         config_path: the same config as the user has written it.
-        folder: the folder, which is replaced.
+        folder: the folder; files of the same names are replaced, others stay.
         num_steps: number of training steps.
         training: has the input functions.
 
     Raises:
-        errors.UserError: the records cannot be read.
+        errors.UserError: the records cannot be read, or there are none.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
+    os.makedirs(folder, exist_ok=True)
+    remove_batches(folder)
     shutil.copy(bridge.__file__, os.path.join(folder, 'bridge.py'))
-    shutil.copy(config_path, os.path.join(folder, bridge.CONFIG))
+    with contextlib.suppress(shutil.SameFileError):  # the config of an earlier comparison
+        shutil.copy(config_path, os.path.join(folder, bridge.CONFIG))
     trained = _write_training(
         task, config, folder, num_steps, training.train_input_fn(task, config)
     )
@@ -113,7 +116,7 @@ def write(
 def remove_batches(folder: str) -> None:
     """Remove the batches, which are large."""
     for name in os.listdir(folder):
-        if name.startswith((f'{bridge.TRAINING}-', f'{bridge.EVALUATION}-')):
+        if re.fullmatch(rf'({bridge.TRAINING}|{bridge.EVALUATION})-\d{{4,}}\.npz', name):
             os.remove(os.path.join(folder, name))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -162,9 +163,17 @@ def _run(words: List[str], arguments: List[str]) -> None:
 
 def _run_bridge(words: List[str], folder: str) -> Tuple[Dict[str, Dict[str, Any]], Dict[str, Any]]:
     """Run the bridge; return its results by group and name, and its versions."""
+    path = bridge.result_path(folder, bridge.RESULTS)
+    with contextlib.suppress(FileNotFoundError):  # of an earlier comparison
+        os.remove(path)
     _run(words, [os.path.join(folder, 'bridge.py'), folder])
+    if not os.path.exists(path):
+        raise errors.UserError(
+            f'--reference={shlex.join(words)} has written no {path}; expected the command of a '
+            'Python, which runs the script that follows and sees the output folder.'
+        )
     results: Dict[str, Dict[str, Any]] = {}
-    with np.load(bridge.result_path(folder, bridge.RESULTS)) as values:
+    with np.load(path) as values:
         for name in values:
             group, _, rest = name.partition('/')
             results.setdefault(group, {})[rest] = values[name]

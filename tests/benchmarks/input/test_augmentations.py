@@ -23,7 +23,14 @@ def test_each_step_of_the_table_has_a_picture_and_a_cost():
     pictures = {path.stem for path in (DOCS / 'images' / 'augmentation').glob('*.jpg')}
     assert pictures == set(augmentations.names())
     for name in augmentations.names():
-        assert re.search(rf'!\[.*\]\(images/augmentation/{name}\.jpg\) \| [\d,]+ \|', page), name
+        found = re.search(rf'images/augmentation/{name}\.jpg\) \| ([\d,]+) \| ([\d,]*) \|', page)
+        cost = float(found[1].replace(',', ''))
+        assert augmentations.format_row(name, cost) == f'| `{name}` | {found[1]} | {found[2]} |'
+
+
+def test_a_row_has_the_images_of_a_second():
+    assert augmentations.format_row('mosaic', 2160.4) == '| `mosaic` | 2,160 | 463 |'
+    assert augmentations.format_row('rgb_to_gray', -3.2) == '| `rgb_to_gray` | -3 |  |'
 
 
 def test_all_mixtures_are_in_the_table():

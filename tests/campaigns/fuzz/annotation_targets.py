@@ -6,14 +6,16 @@ import contextlib
 import copy
 import functools
 import json
+import pathlib
 import random
-from typing import Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.data.file_examples import UnusableFileError
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.task_interfaces.image_format import ImageFormat
 from model_fns.datasets import codecs, conversion, image_sources, readers, sources
 from model_fns.datasets.files import image_lists
 from model_fns.datasets.formats import (
@@ -43,7 +45,7 @@ def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
     functions = (
         read_coco, rotated_coco, rle, read_voc, rotated_voc, read_yolo, yolo_data, read_dota,
         read_hrsc, read_masks, read_instances, read_labelme, read_csv, read_panoptic, read_list,
-        reader_of_files, image,
+        reader_of_files, image, channel_files,
     )  # fmt: skip
     return {
         one.__name__.replace('read_', ''): functools.partial(one, workspace) for one in functions
@@ -213,8 +215,48 @@ def image(workspace: Workspace, generator: random.Random) -> None:
     _read_images(str(classes))
 
 
-def _read_images(path: str) -> None:
-    found = image_sources.find_images(path)
+def channel_files(workspace: Workspace, generator: random.Random) -> None:
+    """Read folders of further channels and images of 16 bits, for training and prediction."""
+    reader = input_reader_pb2.InputReader(label_map_path=str(workspace.folder / 'label_map.pbtxt'))
+    reader.corrupt_record_policy = generator.choice((input_reader_pb2.FAIL, input_reader_pb2.SKIP))
+    reader.image_bits = generator.choice((8, 12, 16))
+    photos = workspace.empty('photos')
+    (photos / 'cat').mkdir()
+    size, channels = valid_inputs.SIZE, generator.choice((1, 3, 4))
+    picture = valid_inputs.deep_png(np.full([size, size, channels], 4000))
+    if generator.random() < 0.3:
+        picture = mutate_bytes(generator, picture)
+    (photos / 'cat' / 'a.png').write_bytes(picture)
+    message = reader.folder_input_reader
+    message.image_path.append(str(photos))
+    paths = [workspace.empty(name) for name in ('near', 'far')]
+    for path in paths:
+        _write_channel(generator, path)
+    message.options.additional_channel_path.extend(map(str, paths))
+    readers.forget_listings()
+    files = readers.open_files(reader, 0)
+    files.contents()
+    with contextlib.suppress(UnusableFileError):
+        files.read(0)
+    image_format = ImageFormat(len(paths), reader.image_bits)
+    _read_images(str(photos), True, None, image_format, [str(path) for path in paths])
+
+
+def _write_channel(generator: random.Random, folder: pathlib.Path) -> None:
+    """Write the channel of the image `a`: usable, of another size, corrupt, twice or not."""
+    sides = [generator.choice((valid_inputs.SIZE,) * 5 + (1, 31)) for _ in range(2)]
+    content = codecs.encode_png(np.full(sides, 9, generator.choice((np.uint8, np.uint16))))
+    if generator.random() < 0.3:
+        content = mutate_bytes(generator, content)
+    name = generator.choice(('a.png', 'a.png', 'a.png', 'a.tif', 'b.png'))
+    (folder / name).write_bytes(content)
+    if generator.random() < 0.1:
+        (folder / 'cat').mkdir()
+        (folder / 'cat' / 'a.png').write_bytes(content)
+
+
+def _read_images(path: str, *options: Any) -> None:
+    found = image_sources.find_images(path, *options)
     image_sources.unique_stems(found.paths)
     for one in found:
         one.read()

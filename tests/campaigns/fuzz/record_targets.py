@@ -13,9 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data import inputs
+from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.cache_files import CacheFile
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
 from estimator_lib.data.packed_examples import Layout
+from model_fns.datasets import codecs
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2
 from tests.campaigns.fuzz import valid_inputs
@@ -31,7 +33,7 @@ _INSPECTED = 0.1  # share of the files that are inspected: a graph is built for 
 
 def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
     """Return the targets by name."""
-    functions = (record, record_file, sequence, label_map, cache)
+    functions = (record, channels, record_file, sequence, label_map, cache)
     return {one.__name__: functools.partial(one, workspace) for one in functions}
 
 
@@ -53,8 +55,45 @@ def record(workspace: Workspace, generator: random.Random) -> None:
         task.data_report({'train_input_reader': [found]})
 
 
+def channels(workspace: Workspace, generator: random.Random) -> None:
+    """Decode a record of 16 bits a channel whose further channels are malformed, and check it."""
+    kind = generator.choice(valid_inputs.KINDS)
+    example = tf.train.Example.FromString(valid_inputs.deep_example(kind, generator.randrange(3)))
+    feature = example.features.feature
+    further = feature[ADDITIONAL_CHANNELS].bytes_list.value
+    change = generator.randrange(7)
+    place = generator.randrange(len(further))
+    if change == 0:
+        del further[place:]
+    elif change == 1:
+        further.append(further[0])
+    elif change == 2:
+        shape = [generator.choice((1, valid_inputs.SIZE, 40)), generator.choice((1, 31, 33))]
+        kinds = np.uint8, np.uint16
+        further[place] = codecs.encode_png(np.zeros(shape, generator.choice(kinds)))
+    elif change == 3:
+        further[place] = feature['image/encoded'].bytes_list.value[0]
+    elif change == 4:
+        further[place] = mutate_bytes(generator, further[place])
+    elif change == 5:
+        colors = feature['image/encoded'].bytes_list.value
+        colors[0] = mutate_bytes(generator, colors[0])
+    else:
+        chosen = {ADDITIONAL_CHANNELS: feature[ADDITIONAL_CHANNELS]}
+        _mutate_features(generator, chosen)
+        if not chosen:
+            del feature[ADDITIONAL_CHANNELS]
+    content = example.SerializeToString()
+    mode = generator.choice((ModeKeys.TRAIN, ModeKeys.EVAL))
+    workspace.deep_tasks[kind].check_example(content)
+    _refuse(workspace.deep_tester(kind, mode), content)
+
+
 def _decode(workspace: Workspace, kind: str, mode: str, content: bytes) -> None:
-    tester = workspace.tester(kind, mode)
+    _refuse(workspace.tester(kind, mode), content)
+
+
+def _refuse(tester: corrupt_records.RecordTester, content: bytes) -> None:
     problem = tester.problem(0, content) or tester.problem(0, content, decode=False)
     if problem:
         raise errors.DataError(str(problem))

@@ -8,11 +8,13 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
 from model_fns.datasets import codecs, records
 from model_fns.datasets.annotations import class_maps
 from model_fns.structures.images import image_header
 
 SIZE = 32
+DEEP_FIELDS = {'num_additional_channels': 2, 'image_bits': 16}  # of a reader
 KINDS = ('classification', 'detection', 'segmentation')
 
 _MODELS = {
@@ -216,6 +218,24 @@ def config_text(folder: pathlib.Path, kind: str) -> str:
     """Return the pipeline config of a kind of task."""
     rest = _REST.format(folder=folder, kind=kind, steps=_STEPS.get(kind, ''))
     return f'model {{{_MODELS[kind]}}}{rest}'
+
+
+def deep_png(values: np.ndarray) -> bytes:
+    """Return a PNG of 16 bits a channel, gray or of colors."""
+    return bytes(tf.io.encode_png(values.astype(np.uint16)).numpy())
+
+
+def deep_example(kind: str, index: int) -> bytes:
+    """Return a record of 16 bits a channel, with two further channels, see `DEEP_FIELDS`."""
+    record = tf.train.Example.FromString(example(kind, index))
+    random = np.random.RandomState(index)
+    colors, *further = (
+        deep_png(random.randint(0, 65536, [SIZE, SIZE, channels])) for channels in (3, 1, 1)
+    )
+    feature = record.features.feature
+    feature['image/encoded'].bytes_list.value[:] = [colors]
+    feature[ADDITIONAL_CHANNELS].bytes_list.value[:] = further
+    return record.SerializeToString()
 
 
 def example(kind: str, index: int) -> bytes:

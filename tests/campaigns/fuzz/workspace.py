@@ -97,14 +97,35 @@ class Workspace:
         """The tasks of `configs`."""
         return {kind: model_fns.build_task(config) for kind, config in self.configs.items()}
 
+    @functools.cached_property
+    def deep_tasks(self) -> Dict[str, Task]:
+        """Tasks as `tasks`, of images with further channels and of 16 bits."""
+        tasks = {}
+        for kind, config in self.configs.items():
+            deep = pipeline_pb2.TrainEvalPipelineConfig()
+            deep.CopyFrom(config)
+            for name, value in valid_inputs.DEEP_FIELDS.items():
+                setattr(deep.train_input_reader, name, value)
+            if kind == 'classification':  # whose network takes gray images
+                deep.model.classification.use_grayscale = False
+                deep.model.classification.backbone.name = 'cifarnet'
+            tasks[kind] = model_fns.build_task(deep)
+        return tasks
+
     def tester(self, kind: str, mode: str) -> corrupt_records.RecordTester:
         """Return what decodes records of a kind of task, made once for each mode."""
-        if (kind, mode) not in self._testers:
+        return self._tester(self.tasks[kind], kind, mode)
+
+    def deep_tester(self, kind: str, mode: str) -> corrupt_records.RecordTester:
+        """Return what decodes records of one of `deep_tasks`, made once for each mode."""
+        return self._tester(self.deep_tasks[kind], kind, mode)
+
+    def _tester(self, task: Task, kind: str, mode: str) -> corrupt_records.RecordTester:
+        if (id(task), mode) not in self._testers:
             reader = self.configs[kind].train_input_reader
             source = Source(0, tuple(inputs.input_files(reader)))
-            tester = corrupt_records.RecordTester(self.tasks[kind], mode, source)
-            self._testers[kind, mode] = tester
-        return self._testers[kind, mode]
+            self._testers[id(task), mode] = corrupt_records.RecordTester(task, mode, source)
+        return self._testers[id(task), mode]
 
     @functools.cached_property
     def pictures(self) -> Dict[str, bytes]:
@@ -119,6 +140,7 @@ class Workspace:
         image.convert('P').save(folder / 'd.png')
         image.convert('RGBA').save(folder / 'e.png')
         Image.fromarray(np.arange(64, dtype=np.uint16).reshape([8, 8])).save(folder / 'f.png')
+        Image.fromarray(_pixels(80)[..., 0].astype(np.uint16) << 8).save(folder / 'i.tif')
         image.save(folder / 'g.gif')
         image.save(folder / 'h.bmp')
         return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

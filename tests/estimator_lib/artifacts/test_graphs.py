@@ -61,3 +61,59 @@ def test_prefix_is_taken_off_nodes_and_inputs():
     found = graphs.Graph(graphs.strip_prefix(build('import'), 'import/'))
     assert found.inputs('net/Conv2D')[0] == 'Pad'
     assert [layer.name for layer in found.layers()] == ['net/Conv2D', 'top/MatMul']
+
+
+def single_operations(folds):
+    """Return the graph of a convolution with a batch norm of single operations."""
+    values = {'gamma': [3.0, 4.0], 'beta': [1.0, 1.0], 'mean': [5.0, 6.0], 'variance': [0.75, 3.75]}
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 8, 8, 3], name='image')
+        weights = tf.constant(np.ones([1, 1, 3, 2], np.float32), name='net/weights/read')
+        features = tf.nn.conv2d(images, weights, 1, 'SAME', name='net/Conv2D')
+        gamma, beta, mean, variance = (
+            tf.constant(value, name=f'net/BatchNorm/{name}') for name, value in values.items()
+        )
+        factor = tf.math.rsqrt(variance + 0.25) * gamma
+        offset = beta - mean * factor
+        if folds:
+            factor, offset = tf.constant([3.0, 2.0]), tf.constant([-14.0, -11.0])
+        tf.nn.relu(features * factor + offset)
+    return graphs.Graph(graph.as_graph_def())
+
+
+def test_batch_norm_of_single_operations():
+    (layer,) = single_operations(folds=False).layers()
+    assert (layer.has_batch_norm, layer.epsilon, layer.activation) == (True, 0.25, 'Relu')
+    assert layer.weights_name == 'net/weights'
+
+
+def test_folded_factor_belongs_to_the_weights():
+    (layer,) = single_operations(folds=True).layers()
+    assert layer.is_scaled and not layer.has_batch_norm
+    assert layer.weights[0, 0, 0].tolist() == [3, 2]
+    assert (layer.bias.tolist(), layer.activation) == ([-14, -11], 'Relu')
+
+
+def test_rate_of_a_convolution_between_blocks_of_space():
+    with tf.Graph().as_default() as built:
+        images = tf1.placeholder(tf.float32, [1, 9, 9, 1])
+        blocks = tf.space_to_batch(images, [3, 3], [[0, 0], [0, 0]])
+        weights = tf.constant(np.ones([1, 1, 1, 2], np.float32))
+        tf.nn.conv2d(blocks, weights, 1, 'VALID', name='far')
+        tf.nn.conv2d(images, weights, 1, 'VALID', name='near')
+    found = graphs.Graph(built.as_graph_def())
+    assert (found.rate('far'), found.rate('near')) == (3, 1)
+
+
+def test_nodes_are_put_behind_their_inputs():
+    graph_def = build()
+    names = [node.name for node in graph_def.node]
+    graphs.sort_nodes(graph_def)
+    assert [node.name for node in graph_def.node] == names
+    turned = tf1.GraphDef()
+    turned.node.extend(reversed(graph_def.node))
+    graphs.sort_nodes(turned)
+    order = {node.name: place for place, node in enumerate(turned.node)}
+    assert len(order) == len(names)
+    for node in turned.node:
+        assert all(order[name.partition(':')[0]] < order[node.name] for name in node.input)

@@ -98,8 +98,8 @@ def test_only_pods_of_the_job_reach_its_ports():
     [
         ('a', ''),
         ('cells-2', ''),
-        ('x' * 49, ''),
-        ('x' * 50, 'has 50 characters; expected at most 49'),
+        ('x' * 43, ''),
+        ('x' * 44, 'has 44 characters; expected at most 43'),
         ('2cells', 'a letter at the start'),
         ('cells-', 'no hyphen at the end'),
         ('Cells', 'lowercase'),
@@ -108,7 +108,7 @@ def test_only_pods_of_the_job_reach_its_ports():
     ],
 )
 def test_names(name, problem):
-    # 63 characters: the name, '-evaluator-0-0'.
+    # A pod has 63 characters: the name, '-evaluator-0-0', and '-abcde' of Kubernetes.
     found = jobset.find_problem_of_name(name, COUNTS)
     assert problem in found if problem else not found
 

@@ -46,7 +46,7 @@ def test_metrics_have_differences_and_intervals(folder):
     assert (float(row[4]), float(row[5])) == (0.0, 1.0)
     assert tables(page)['Classes'] == [['accuracy/cat', '0.25', '0.5', '0.25', '–', '–']]
     assert lines == [
-        'on 0: a (step 10), b (step 10)',
+        'evaluation set 0: a (step 10), b (step 10)',
         '  accuracy: 0.5, 1 (+0.5, 95 % +0 to +1)',
         f'comparison: {folder}/out/compare.html',
     ]

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from estimator_lib import errors
+from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.replay import past_run
 from estimator_lib.run_records import run_file
@@ -53,6 +53,21 @@ def test_a_pruned_step(copied, tmp_path):
         path.unlink()
     message = refused(tmp_path, copied, 20)
     assert message.endswith('the earliest one left is of step 20; expected 21 to 32.')
+
+
+def test_only_the_last_checkpoint_is_left(copied, tmp_path):
+    for path in tmp_path.glob('run/model.ckpt-*'):
+        if not path.name.startswith('model.ckpt-32.'):
+            path.unlink()
+    assert refused(tmp_path, copied, 20).endswith('is of step 32; no step can be repeated.')
+    assert refused(tmp_path, copied, 40).endswith('has made 32 steps; no step can be repeated.')
+
+
+def test_a_folder_whose_name_is_a_pattern(copied, tmp_path):
+    (tmp_path / 'run').rename(tmp_path / 'run [1]')
+    run = past_run.read(case.MislabeledLine(), copied, str(tmp_path / 'run [1]'), training)
+    past_run.copy_checkpoint(run.checkpoint_before(STEP), str(tmp_path / 'new'))
+    assert checkpoint_files.latest_step(str(tmp_path / 'new')) == 10
 
 
 def test_missing_records(copied, tmp_path):

@@ -1,10 +1,12 @@
 """Steps that are repeated in a folder that is deleted afterwards."""
 
 import os
+import pathlib
 
 import pytest
 
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.cluster import run_lock
 from estimator_lib.replay import repeating
 from tests.estimator_lib.replay import wrong_label_run as case
 
@@ -18,6 +20,16 @@ def test_the_state_before_a_step(run):
             assert repeated[step]['train/loss'] == run.recorded[step]['train/loss']
         folder = os.path.dirname(checkpoint)
     assert not os.path.exists(folder)
+
+
+def test_what_a_killed_replay_has_left_is_removed(run):
+    """A replay that still runs holds the lock of its folder."""
+    killed, running = (pathlib.Path(run.model_dir, 'replay', f'repeated-{i}') for i in range(2))
+    for folder in (killed, running):
+        folder.mkdir(parents=True)
+    with run_lock.held(str(running)), repeating.state_before(run, 12):
+        assert not killed.exists() and running.exists()
+    running.rmdir()
 
 
 def test_a_loss_that_is_not_finite_is_repeated_too(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from estimator_lib.analysis import files
 from estimator_lib.replay import spikes
 from estimator_lib.replay.report import TOTAL
 from estimator_lib.run_records.training_events import GRADIENT_NORM
@@ -48,3 +49,14 @@ def test_gradients_count_too():
         series[step].update(each)
     (spike,) = spikes.find_spikes(series)
     assert (spike.step, spike.column, spike.usual) == (130, GRADIENT_NORM, 1.0)
+
+
+def test_errors_of_the_newest_analysis_of_each_set(tmp_path):
+    """Step 1000 is after step 900, and a file has no step."""
+    analyses = {'900': 'aab', '1000': 'acé', '900_night': 'd', '1000_night': 'dd', 'model': 'aaaa'}
+    for name, images in analyses.items():
+        folder = tmp_path / files.FOLDER / name
+        folder.mkdir(parents=True)
+        text = ''.join(f'{image},x\n' for image in ['image', *images])
+        (folder / files.ERRORS_FILE).write_text(text, encoding='utf-8')
+    assert spikes.count_errors(str(tmp_path)) == {'a': 1, 'c': 1, 'é': 1, 'd': 2}

@@ -113,6 +113,20 @@ def test_the_plugin_shows_fields_and_final_metrics_of_each_run(config, tmp_path)
     }
 
 
+def test_the_folder_of_one_run_has_its_fields(config, tmp_path):
+    """The plugin takes no sub-folder for a part of the run `.`, as docs/training.md says.
+
+    Older ones have the scalars of the folder itself.
+    """
+    hparams.write_start(str(tmp_path), config)
+    summaries.write(str(tmp_path), 10, {'loss': 0.5})
+    summaries.write(f'{tmp_path}/eval_0', 10, {'a': 0.25})
+    hparams.write_end(str(tmp_path), True)
+    (run,) = read_runs(tmp_path, '.').values()
+    assert run[0] == FIELDS and run[2] == ['STATUS_SUCCESS']
+    assert run[1] in ({}, {'/loss': 0.5})
+
+
 def test_nothing_is_written_without_tensorboard(config, tmp_path, monkeypatch):
     real = builtins.__import__
 

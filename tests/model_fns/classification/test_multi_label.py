@@ -122,6 +122,11 @@ def test_a_run_learns_and_its_export_answers(data, tmp_path, capfd):
     assert metrics['mAP'] > 0.7 and metrics['F1_micro'] > 0.5
     assert {f'{name}_class_{i}' for name in ('AP', 'F1') for i in range(3)} <= set(metrics)
     assert list((tmp_path / 'export' / 'best').iterdir())
+    analysis = tmp_path / 'analysis' / '60'
+    rows = (analysis / 'classes.csv').read_text().splitlines()
+    assert [row.partition(',')[0] for row in rows] == ['class', *NAMES]
+    assert float(rows[1].split(',')[7]) == pytest.approx(metrics['AP_class_0'], rel=1e-4)
+    assert (analysis / 'report.html').exists() and (analysis / 'errors.csv').exists()
     predictions = tmp_path / 'predictions'
     status = front_door(
         '--mode=predict',

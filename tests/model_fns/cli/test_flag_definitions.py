@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import run_train_eval
+from estimator_lib import errors
 from estimator_lib.export import formats, onnx_files, serving
 from model_fns.cli import flag_definitions
 from model_fns.detection import file_forms
@@ -72,6 +73,7 @@ MODES = (
 )
 # A value of each flag, and its column of x for the modes in their order; '' for all modes.
 VALUES_AND_MODES = """
+additional_channels=a                         ____x____
 alsologtostderr=true
 analyze=true                              __x______
 batch=dynamic                             ___x_____
@@ -194,3 +196,12 @@ def test_flags_are_read_from_a_file(tmp_path):
 
 def test_evaluations_may_be_tried_again_for_ever():
     assert parse('--max_eval_retries=-1').max_eval_retries == -1
+
+
+@pytest.mark.parametrize('value', ['x', '1.5', ''])
+def test_a_number_that_is_none_is_named_in_plain_words(value):
+    with pytest.raises(errors.UserError) as caught:
+        parse('--mode=replay', f'--step={value}')
+    assert str(caught.value) == (
+        f'flag --step={value}: expected a whole number (--help lists the flags)'
+    )

@@ -8,13 +8,15 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data import corrupt_records, inputs
+from estimator_lib.data import corrupt_records, file_examples, inputs
+from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS as KEY
 from estimator_lib.run_records import run_file
 from estimator_lib.task import IMAGE, SOURCE_ID, Mixing
 from model_fns.datasets import codecs, readers
 from model_fns.datasets.formats import reader_fields
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, pipeline_pb2
+from tests import more_channels
 from tests.estimator_lib.data import record_cases as cases
 from tests.model_fns.datasets import converted
 
@@ -148,8 +150,8 @@ def reader_of(data, name, *, label_map='', options=None, fields=(), **reader_opt
     for field, value in dict(fields).items():
         setattr(message, field, value)
     for field, value in (options or {}).items():
-        if field == 'list_path':
-            message.options.list_path.append(value)
+        if field in ('list_path', 'additional_channel_path'):
+            getattr(message.options, field).append(value)
         else:
             setattr(message.options, field, value)
     return reader
@@ -206,6 +208,57 @@ def test_files_give_the_examples_of_converted_records(data, records, name):
     from_files = read(reader_of(data, name), batches=7)
     same(from_files, read(records_reader(records[name]), batches=7))
     assert len(set(from_files.all_ids)) == COUNT
+
+
+def write_channels(folder):
+    """Write two channels for each image: of 12 bits, and of 8; and dark images of 12 bits."""
+    for index in range(COUNT):
+        deep = np.full([SIZE, SIZE], 300 + index)
+        for name in ('near', 'deep'):
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / f'image_{index}.png').write_bytes(more_channels.deep_png(deep))
+        converted.write_image(folder / 'far' / f'image_{index}.png', SIZE, SIZE, 100 + index)
+    return folder / 'near', folder / 'far'
+
+
+@pytest.mark.parametrize('name', ['voc', 'folder', 'mask'])
+def test_further_channels_are_those_of_converted_records(data, records, tmp_path, name):
+    folders = write_channels(tmp_path)
+    reader = reader_of(data, name, num_additional_channels=2)
+    message = getattr(reader, f'{name}_input_reader')
+    message.options.additional_channel_path.extend(map(str, folders))
+    flags = [f'--additional_channels={folder}' for folder in folders]
+    convert(data, name, tmp_path / 'records', *flags)
+    from_files = read(reader, batches=7)
+    same(from_files, read(records_reader(f'{tmp_path}/records-*'), batches=7))
+    assert from_files.ids != read(reader_of(data, name), batches=7).ids
+    described = run_file.describe_data(reader)['files']
+    assert described == run_file.describe_data(reader_of(data, name))['files'] + 2 * COUNT
+    # Each folder of images has folders of its own.
+    options = message.options
+    message.image_path.append(message.image_path[0])
+    if name != 'folder':
+        message.annotation_path.append(message.annotation_path[0])
+    options.additional_channel_path.extend(map(str, folders[::-1]))
+    first, second = (
+        tf.train.Example.FromString(files.examples.read(0)).features.feature[KEY].bytes_list.value
+        for files in inputs.input_files(reader)
+    )
+    assert list(first) == list(second)[::-1]
+
+
+def test_images_keep_their_bits(data, records, tmp_path):
+    """Without `image_bits`, these would be black and are refused."""
+    write_channels(tmp_path)
+    reader = reader_of(data, 'csv', image_bits=12)
+    reader.csv_input_reader.image_path[0] = str(tmp_path / 'deep')
+    (files,) = inputs.input_files(reader)
+    feature = tf.train.Example.FromString(files.examples.read(0)).features.feature
+    stem = feature['image/filename'].bytes_list.value[0].decode()
+    assert feature['image/encoded'].bytes_list.value[0] == (tmp_path / 'deep' / stem).read_bytes()
+    reader.ClearField('image_bits')
+    with pytest.raises(file_examples.UnusableFileError, match='options.bits'):
+        inputs.input_files(reader)[0].examples.read(0)
 
 
 def test_an_evaluation_reads_all_once(data, records):
@@ -425,6 +478,11 @@ MISTAKES = {
     'no part': ({'options': {'split': 'a:0.5,b:0.5', 'part': 'c'}}, '', "options.part is 'c'"),
     'split': ({'options': {'split': 'a:0.5,b:0.4', 'part': 'a'}}, '', 'options.split: .* adds up'),
     'list': ({'options': {'list_path': 'nothing.txt'}}, '', 'options.list_path: there is no file'),
+    'channels': (
+        {'options': {'additional_channel_path': 'nowhere'}},
+        '',
+        'options.additional_channel_path: nowhere: there is no such folder',
+    ),
     'values': ({'fields': {'mask_values': 'x'}}, '', "mask_values: 'x' is not of the form"),
 }
 

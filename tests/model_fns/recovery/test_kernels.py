@@ -58,3 +58,16 @@ def test_differences_of_kernels():
     expected = kernels_lib.NetworkKernels({'a': (1, 2), 'b': (3,), 'c': (4,)}, {'a', 'c'})
     lines = kernels_lib.differences({'a': (1, 3), 'd': (5,)}, expected)
     assert lines == ['c [4] is missing', 'a is [1, 3]; expected [1, 2]', 'd [5] is not in it']
+
+
+def test_folded_kernel_that_is_named_by_its_operation():
+    """As `optimize_for_inference` does, in a scope that is entered twice."""
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 4, 4, 3])
+        name = 'Net/Net/one/depthwise'
+        weights = tf.constant(np.ones([1, 1, 3, 1], np.float32), name=f'{name}_weights')
+        tf.nn.depthwise_conv2d(images, weights, [1, 1, 1, 1], 'SAME', name=name)
+    found = graphs.Graph(graph.as_graph_def())
+    artifact = reading.Artifact('a', reading.FROZEN_GRAPH, dict(found.constants()), found)
+    shapes = kernels_lib.Kernels(artifact).shapes()
+    assert shapes == {'Net/one/depthwise_weights': (1, 1, 3, 1)}

@@ -32,3 +32,13 @@ def test_differences_of_the_nearest_are_told():
 
 def test_network_that_cannot_be_built_is_no_match():
     assert multipliers.search({}, lambda factor: None) is None
+
+
+def test_widest_layer_may_keep_its_width():
+    def build(factor):
+        widths = {'a/weights': round(64 * factor), 'b/weights': 1280}
+        shapes = {name: (1, 1, 8, width) for name, width in widths.items()}
+        return NetworkKernels(shapes, set(shapes))
+
+    match = multipliers.search(build(0.5).shapes, build)
+    assert match == multipliers.Match(0.5, [])

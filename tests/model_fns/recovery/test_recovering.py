@@ -138,3 +138,16 @@ def test_nearest_networks_are_listed_with_their_differences(tmp_path):
     first, nearest = str(caught.value).split('\n')[:2]
     assert 'its kernels are of no known classifier' in first
     assert 'differences: ' in nearest and 'is missing' in nearest
+
+
+def test_quantized_graph_is_refused(tmp_path):
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 8, 8, 3])
+        weights = tf.constant(
+            np.ones([3, 3, 3, 2], np.float32), name='MobilenetV1/Conv2d_0/weights'
+        )
+        tf.nn.conv2d(images, tf.quantization.fake_quant_with_min_max_args(weights), 1, 'SAME')
+    path = tmp_path / 'a.pb'
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    with pytest.raises(errors.UserError, match='a.pb is quantized, or trained for it'):
+        recovered.recover(str(path), str(tmp_path))

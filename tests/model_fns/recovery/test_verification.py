@@ -25,3 +25,29 @@ def test_different_shapes_are_no_agreement():
     difference = verification._difference('x', [{'x': np.zeros([2])}], [{'x': np.zeros([3])}])
     assert not verification.agrees([difference])
     assert difference.meaning == '[2] there, [3] here'
+
+
+def test_few_other_rows_are_accepted_in_any_order():
+    rows = np.arange(100.0)[:, np.newaxis]
+    ours = [{'x': rows[np.newaxis], 'rows': np.array([100])}]
+    swapped = rows[::-1].copy()
+    swapped[7] = 0.5
+    difference = verification._difference('x', [{'x': swapped}], ours, 'rows')
+    assert verification.agrees([difference])
+    assert '1 of 100 rows, up to 0.5' in difference.meaning
+    assert difference.largest == 0
+    swapped[:3] = 0.5
+    assert not verification.agrees([verification._difference('x', [{'x': swapped}], ours, 'rows')])
+
+
+def test_classes_of_pixels_may_differ_only_beside_equal_scores():
+    theirs, ours = [{'x': np.arange(200)}], [{'x': np.append(np.arange(199), 0)}]
+    classes = verification._difference('x', theirs, ours)
+    assert classes.largest == 0.005
+    assert not verification.agrees([classes])
+    assert verification.agrees([classes, Difference('a', 1e-5, '')])
+
+
+def test_scores_beyond_one_are_compared_relative_to_the_largest():
+    theirs, ours = [{'x': np.array([20.001, 1.0])}], [{'x': np.array([20.0, 1.0])}]
+    assert verification.agrees([verification._difference('x', theirs, ours)])

@@ -1,5 +1,7 @@
 """Round trips of segmentation networks: artifact -> config and checkpoint."""
 
+import pathlib
+
 import pytest
 
 from tests import recovered
@@ -35,3 +37,11 @@ def test_recovered_config_equals_the_original(round_trip):
     expected = recovered.plain(config.model.segmentation.backbone)
     assert recovered.plain(model.backbone) == expected
     assert (model.aspp.num_filters, model.decoder.num_filters) == (24, 16)
+
+
+def test_network_without_a_decoder_is_compared_by_its_logits(tmp_path):
+    text = MODEL.replace('decoder { output_strides: 4 num_filters: 16 }', '')
+    path = recovered.freeze(text, str(tmp_path))[1]
+    files, found = recovered.recover(path, str(tmp_path))
+    assert not found.model.segmentation.decoder.output_strides
+    assert '* semantic/merged_logits: ' in pathlib.Path(files.report).read_text(encoding='utf-8')

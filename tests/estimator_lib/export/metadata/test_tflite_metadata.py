@@ -181,6 +181,14 @@ def test_an_image_that_is_gray(converted):
     assert image.tables(4)[0].table(1).numbers(1, '<f') == [1.0]
 
 
+def test_an_image_with_more_channels_has_no_color_space(converted):
+    _, content = converted
+    more = type('More', (Boxes,), {'input_shape': (6, 4, 5)})(tiny_task.TinyTask())
+    (image,) = metadata(tflite_metadata.add(content, more, 'tiny', [])).tables(3)[0].tables(2)
+    assert image.table(3).table(1).number(0, '<b') == 0  # unknown
+    assert image.tables(4)[0].table(1).numbers(1, '<f') == [1.0] * 5
+
+
 def test_equal_models_are_equal_files(converted, described):
     assert tflite_metadata.add(converted[1], converted[0], 'tiny', NAMES) == described
 

@@ -4,6 +4,8 @@ Numbers and types of the fields are those of Triton's `model_config.proto`.
 """
 
 import json
+import pathlib
+import shutil
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
@@ -126,6 +128,28 @@ def test_folder_of_exports_becomes_the_model(tmp_path):
     assert path == str(export.parent / 'config.pbtxt')
     config = parse((export.parent / 'config.pbtxt').read_text())
     assert config.name == 'flowers' and config.input[0].name == 'image'
+
+
+def test_what_people_have_added_to_a_config_stays(tmp_path, caplog):
+    """`instance_group` and the like are added to the file by hand."""
+
+    def export(side):
+        folder = tmp_path / 'flowers' / str(side)
+        folder.mkdir(parents=True)
+        tensor = {'image': {'dtype': 'float32', 'shape': [1, side, side, 3]}}
+        (folder / 'export.json').write_text(json.dumps({'inputs': tensor, 'outputs': tensor}))
+        return pathlib.Path(triton.write_config(str(folder)))
+
+    path = export(4)
+    added = path.read_text() + '# größer\ninstance_group { count: 2 }\n'
+    path.write_text(added, encoding='utf-8')
+    shutil.rmtree(tmp_path / 'flowers' / '4')
+    assert export(4).read_text(encoding='utf-8') == added
+    assert not caplog.records
+    # Another size: the config in the folder does not fit.
+    assert list(parse(export(8).read_text()).input[0].dims) == [1, 8, 8, 3]
+    assert path.with_name('config.pbtxt.old').read_text(encoding='utf-8') == added
+    assert 'does not fit this export' in caplog.text
 
 
 def test_other_formats_are_refused():

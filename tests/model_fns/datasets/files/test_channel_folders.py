@@ -1,6 +1,7 @@
 """Channels of images in folders of their own, through the converter."""
 
 import io
+import shutil
 
 import numpy as np
 import pytest
@@ -61,6 +62,26 @@ def test_channels_are_cut_into_tiles(tmp_path):
     np.testing.assert_array_equal(far, DEEP[8:40, 24:56] >> 8)
 
 
+def test_stems_that_only_a_class_has_once_are_found_in_its_folder(tmp_path):
+    for index, name in enumerate(('cat', 'dog')):
+        converted.write_image(tmp_path / 'images' / name / '1.png', 4, 6)
+        (tmp_path / 'near' / name).mkdir(parents=True)
+        near = np.full([4, 6], 100 + index, np.uint8)
+        Image.fromarray(near).save(tmp_path / 'near' / name / '1.png')
+    status = converted.run(
+        '--from=folders',
+        f'--images={tmp_path / "images"}',
+        f'--label_map={tmp_path / "map.pbtxt"}',
+        f'--output_prefix={tmp_path / "all"}',
+        '--num_shards=1',
+        f'--additional_channels={tmp_path / "near"}',
+    )
+    assert status == 0
+    features = converted.records_of(tmp_path / 'all').values()
+    found = {converted.values(one, 'image/class/text')[0]: channels_of(one)[0] for one in features}
+    assert {name: near.max() for name, near in found.items()} == {b'cat': 100, b'dog': 101}
+
+
 @pytest.mark.parametrize(
     'damage, expected',
     [
@@ -77,6 +98,7 @@ def test_channels_are_cut_into_tiles(tmp_path):
             lambda folder: (folder / 'near' / 'a.png').write_bytes(b'none'),
             "a.png: the image starts with b'none'",
         ),
+        (lambda folder: shutil.rmtree(folder / 'near'), 'near: there is no such folder'),
     ],
 )
 def test_bad_channels_get_one_sentence(tmp_path, capsys, damage, expected):

@@ -1,7 +1,9 @@
 """Heads by their kernels."""
 
+import pytest
+
 from model_fns.detection.recovery import heads
-from model_fns.recovery.facts import Proposal
+from model_fns.recovery.facts import Proposal, Refusal
 from protos import pipeline_pb2
 
 
@@ -41,3 +43,13 @@ def test_shared_head():
 
 def test_other_kernels_are_no_head():
     assert recognize({'MobilenetV1/Conv2d_0/weights': (3, 3, 3, 32)}) is None
+
+
+def test_codes_of_rotated_boxes_are_refused():
+    scope = 'WeightSharedConvolutionalBoxPredictor'
+    shapes = {
+        f'{scope}/BoxPredictor/weights': (3, 3, 24, 30),
+        f'{scope}/ClassPredictor/weights': (3, 3, 24, 18),
+    }
+    with pytest.raises(Refusal, match='its 30 codes of boxes .* its boxes may be rotated'):
+        recognize(shapes)

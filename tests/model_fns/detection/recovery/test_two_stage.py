@@ -1,10 +1,13 @@
 """Round trips of two-stage detectors: artifact -> config and checkpoint."""
 
+import pathlib
+
 import pytest
 
 from estimator_lib import errors
 from tests import recovered, tiny_two_stage
 
+ANCHORS = 'scales: [0.25, 0.5, 1, 2] aspect_ratios: [0.5, 1, 2]'
 # Of losses and training.
 UNTOLD = (
     'regularizer', 'initializer', 'first_stage_localization_loss_weight',
@@ -12,8 +15,17 @@ UNTOLD = (
     'second_stage_classification_loss_weight', 'second_stage_batch_size',
     'second_stage_balance_fraction', 'first_stage_minibatch_size', 'batch_norm_trainable',
     'clip_anchors_to_image', 'use_dropout', 'dropout_keep_probability',
-    'first_stage_anchor_generator',
+    'first_stage_anchor_generator', 'second_stage_mask_prediction_loss_weight',
 )  # fmt: skip
+
+
+# Outputs that masks may have besides.
+OUTPUTS = ('output_reframed_masks', 'output_final_box_features')
+
+
+def told(config, without=()):
+    fields = recovered.plain(recovered.with_defaults(config.model), without=(*UNTOLD, *without))
+    return recovered.flat(fields)
 
 
 @pytest.fixture(scope='module')
@@ -25,11 +37,7 @@ def round_trip(tmp_path_factory):
 
 def test_recovered_config_equals_the_original(round_trip):
     config, _, found = round_trip
-    expected, told = (
-        recovered.flat(recovered.plain(recovered.with_defaults(each.model), without=UNTOLD))
-        for each in (config, found)
-    )
-    assert told == expected
+    assert told(found) == told(config)
 
 
 def test_anchors_are_those_of_the_original(round_trip):
@@ -40,8 +48,60 @@ def test_anchors_are_those_of_the_original(round_trip):
     assert (grid.height_stride, grid.height_offset) == (16, 8)
 
 
-def test_masks_are_refused(tmp_path):
+def test_masks_equal_the_original(tmp_path):
     text = tiny_two_stage.MASKS.format(stages=3)
-    _, path = recovered.freeze(text, str(tmp_path))
-    with pytest.raises(errors.UserError, match='predicts masks, which is not supported'):
-        recovered.recover(path, str(tmp_path))
+    text = text.replace(
+        'mask_prediction_conv_depth',
+        'mask_prediction_num_conv_layers: 3 mask_prediction_conv_depth',
+    )
+    config, path = recovered.freeze(text, str(tmp_path))
+    files, found = recovered.recover(path, str(tmp_path))
+    assert told(found, OUTPUTS) == told(config, OUTPUTS)
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    assert '* detection_masks: ' in report and '* raw_detection_scores: ' in report
+
+
+def test_position_sensitive_heads_equal_the_original(tmp_path):
+    text = tiny_two_stage.POSITION_SENSITIVE.format(stages=2)
+    config, path = recovered.freeze(text, str(tmp_path))
+    found = recovered.recover(path, str(tmp_path))[1]
+    crops = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
+    assert told(found, crops) == told(config, crops)
+
+
+def test_heads_of_another_kind_are_refused(tmp_path):
+    text = tiny_two_stage.MODEL.format(stages=1)
+    prefix = recovered.write_checkpoint(text, str(tmp_path))[-1]
+    with pytest.raises(errors.UserError, match='its second stage is neither that of Faster R-CNN'):
+        recovered.recover(prefix, str(tmp_path))
+
+
+@pytest.fixture(scope='module')
+def masks_checkpoint(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('masks'))
+    text = tiny_two_stage.MASKS.format(stages=3)
+    text = text.replace('scales: 0.7 scales: 1.0 aspect_ratios: 1.0', ANCHORS)
+    config, _, prefix = recovered.write_checkpoint(text, folder)
+    return config, prefix, *recovered.recover(prefix, folder)
+
+
+def test_checkpoint_has_the_published_sizes(masks_checkpoint):
+    config, _, _, found = masks_checkpoint
+    model = found.model.faster_rcnn
+    assert model.feature_extractor.type == config.model.faster_rcnn.feature_extractor.type
+    assert (model.initial_crop_size, model.maxpool_kernel_size) == (14, 2)
+    assert model.image_resizer.keep_aspect_ratio_resizer.min_dimension == 800
+    head = model.second_stage_box_predictor.mask_rcnn_box_predictor
+    assert (head.mask_height, head.mask_prediction_conv_depth) == (33, 8)
+
+
+def test_checkpoint_keeps_its_variables(masks_checkpoint):
+    _, prefix, files, _ = masks_checkpoint
+    values, original = map(recovered.read_checkpoint, (files.checkpoint, prefix))
+    assert set(values) - {'global_step'} == set(original) - {'global_step'}
+
+
+def test_checkpoint_with_other_anchors_is_refused(tmp_path):
+    prefix = recovered.write_checkpoint(tiny_two_stage.MODEL.format(stages=2), str(tmp_path))[-1]
+    with pytest.raises(errors.UserError, match='its 2 anchors of a cell are not the published 12'):
+        recovered.recover(prefix, str(tmp_path))

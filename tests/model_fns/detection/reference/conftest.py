@@ -15,11 +15,17 @@ tf1 = tf.compat.v1
 
 @pytest.fixture(scope='package')
 def compared(tmp_path_factory):
-    """Return output folder and lines of a comparison of two steps."""
+    """Return output folder and lines of a comparison of two steps.
+
+    The folder `reference` is that of an earlier comparison, whose config is used again.
+    """
     folder = tmp_path_factory.mktemp('compared')
-    path = tiny_detection.write_all(folder)
-    text = path.read_text().replace('batch_size: 8', 'batch_size: 2')
+    text = tiny_detection.write_all(folder).read_text()
+    text = text.replace('batch_size: 8', 'batch_size: 2')
     text = text.replace('eval_config { ', 'eval_config { num_examples: 3 ')
+    path = folder / 'out' / 'reference' / 'pipeline.config'
+    path.parent.mkdir(parents=True)
+    (path.parent / 'notes.txt').write_text('mine')
     path.write_text(text)
     config = config_lib.load_pipeline_config(str(path))
     migration.prepare(config)

@@ -14,6 +14,9 @@ from model_fns.detection.reference import differences
         ([1.0], [1.0, 1.0], np.inf, np.inf),
         ([np.nan, 2.0], [np.nan, 2.0], 0.0, 0.0),
         ([np.nan], [2.0], np.inf, np.inf),
+        ([np.inf, 2.0], [np.inf, 3.0], 1.0, 1 / 3),
+        ([np.inf, 2.0], [4.0, 2.0], np.inf, np.inf),
+        ([np.inf], [-np.inf], np.inf, np.inf),
         ([], [], 0.0, 0.0),
         (None, [2.0], np.inf, np.inf),
     ],
@@ -50,6 +53,7 @@ FOUND = detections((1, 0.75, 0.25), (2, 0.75, 0.5))
         (detections((1, 0.75, 0.25), (3, 0.75, 0.5)), 1.0),  # another class
         (detections((1, 0.75, 0.25)), 1.0),
         (detections(), 1.0),
+        (detections((1, 0.75, 0.25), (2, np.nan, 0.5)), 1.0),
         (detections((1, 0.75, 0.25), (2, 0.75, 0.5), (1, 0.5, 0.25)), 0.25),
     ],
 )

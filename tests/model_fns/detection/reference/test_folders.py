@@ -16,6 +16,7 @@ def test_the_folder_has_what_both_sides_need(compared):
     with open(bridge.__file__, encoding='utf-8') as file:
         assert (folder / 'bridge.py').read_text() == file.read()
     assert 'ssd_mobilenet_v1_fpn' in (folder / bridge.CONFIG).read_text()
+    assert (folder / 'notes.txt').read_text() == 'mine'
     shapes = tf.train.load_checkpoint(str(folder / bridge.CHECKPOINT)).get_variable_to_shape_map()
     assert 'FeatureExtractor/MobilenetV1/Conv2d_0/weights' in shapes
     assert not [name for name in shapes if 'Adam' in name or name == 'global_step']
@@ -52,5 +53,10 @@ def test_boxes_are_normalized_to_the_padded_image(tmp_path):
     folders._write_batch(folders.Batch(features, labels), path)
     found = bridge.read_batch(str(tmp_path), bridge.TRAINING, 0)
     np.testing.assert_array_equal(found['boxes'], [[[0.0, 0.25, 0.5, 0.5]]])
+    for name in ('training-notes.txt', 'training-1.npz'):
+        (tmp_path / name).touch()
     folders.remove_batches(str(tmp_path))
-    assert not list(tmp_path.iterdir())
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        'training-1.npz',
+        'training-notes.txt',
+    ]

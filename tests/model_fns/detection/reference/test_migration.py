@@ -60,6 +60,15 @@ def test_a_command_that_cannot_be_used_is_refused(command, expected):
     assert expected in str(caught.value) and '\n' not in str(caught.value)
 
 
+def test_a_command_that_runs_no_script_is_refused(tmp_path):
+    """Results of an earlier comparison are not taken for its own."""
+    results = tmp_path / 'reference.npz'
+    results.write_bytes(b'old')
+    with pytest.raises(errors.UserError, match='--reference=true has written no .*reference.npz'):
+        migration._run_bridge(['true'], str(tmp_path))
+    assert not results.exists()
+
+
 @pytest.mark.parametrize(
     'text, expected',
     [
