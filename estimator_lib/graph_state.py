@@ -7,7 +7,7 @@ without the engine.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, FrozenSet
+from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 import tensorflow as tf
 
@@ -15,6 +15,8 @@ tf1 = tf.compat.v1
 
 _STEP_GRAPH = 'is_step_graph'
 _WORKER = 'worker_index'
+_MICRO_BATCH = 'micro_batch_index'
+_DRAWS = 'names_of_draws'
 # Prefix of collections, followed by the kind of the variables. They hold the names of the
 # variables, because only strings are saved with a graph.
 _COMPANIONS = 'companions/'
@@ -50,6 +52,28 @@ def index_in_step() -> int:
     if tf.distribute.has_strategy():
         return replica_index()
     return next(iter(tf1.get_collection(_WORKER)), 0)
+
+
+def begin_micro_batches() -> tf.Tensor:
+    """Make the graph one of a micro-batch; return `micro_batch`, which is 0 unless it is fed."""
+    number = micro_batch()
+    if number is None:
+        number = tf1.placeholder_with_default(tf.constant(0, tf.int64), [], _MICRO_BATCH)
+        tf1.add_to_collection(_MICRO_BATCH, number)
+    return number
+
+
+def micro_batch() -> Optional[tf.Tensor]:
+    """Return the index of the micro-batch that the graph computes; None in a step of one batch.
+
+    It is one int64 scalar for all replicas.
+    """
+    return next(iter(tf1.get_collection(_MICRO_BATCH)), None)
+
+
+def draw_names() -> List[str]:
+    """Return the names of the random draws of this replica so far, for layers to add theirs."""
+    return tf1.get_collection_ref(f'{_DRAWS}_{replica_index()}')
 
 
 def replica_index() -> int:

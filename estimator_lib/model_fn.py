@@ -7,7 +7,7 @@ mode. Gradients, checkpoints and hooks have modules of their own.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
@@ -42,7 +42,7 @@ from estimator_lib.optimization import (
     optimizers,
     partitioned,
 )
-from estimator_lib.optimization.accumulation import LossPart
+from estimator_lib.optimization.accumulation import Accumulation
 from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.optimization.loss_scale import LossScale
 from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
@@ -166,7 +166,7 @@ def create_step_fn(
         plan = distribution.create_plan(pipeline, distribution.cluster_from_run_config(run_config))
         strategies.require(plan)
         distribution.require_own_batches(plan, task.across_replicas())
-        losses, metrics, parts = losses_lib.compute_training_losses(
+        losses, metrics, micro_batches = losses_lib.compute_training_losses(
             task, pipeline, plan, features, labels
         )
         if pipeline.train_config.use_bfloat16:
@@ -181,7 +181,7 @@ def create_step_fn(
                 plan,
                 losses,
                 metrics,
-                parts,
+                micro_batches,
                 features,
                 labels,
                 reader_state,
@@ -202,7 +202,7 @@ class _Training:
         plan: the distribution over devices.
         losses: the losses of this replica by name, their sum under `losses.TOTAL_LOSS`.
         metrics: see `Task.training_metrics`.
-        parts: the parts of the total loss from micro-batches, if there are several.
+        micro_batches: the accumulation over micro-batches, if there are several.
         features: the features of the batch.
         labels: the labels of the batch.
         reader_state: the position of the input; None if it has none.
@@ -214,7 +214,7 @@ class _Training:
     plan: distribution.Plan
     losses: Tensors
     metrics: Mapping[str, Metric]
-    parts: Sequence[LossPart]
+    micro_batches: Optional[Accumulation]
     features: Features
     labels: Labels
     reader_state: Optional[inputs.ReaderState]
@@ -256,7 +256,7 @@ def _train_step(training: _Training) -> TrainStep:
         colocate_gradients=plan.mode is distribution.Mode.CLONES,
         finite=finite,
         loss_scale=scale,
-        parts=training.parts,
+        micro_batches=training.micro_batches,
     )
     if training.reader_state is not None:
         train_op = tf.group(train_op, inputs.advance_position(training.reader_state))

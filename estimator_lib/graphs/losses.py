@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -10,8 +10,7 @@ from estimator_lib import distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import model_variables
 from estimator_lib.distribution import placement, replica_values, replicas
 from estimator_lib.graphs import task_checks
-from estimator_lib.optimization import accumulation
-from estimator_lib.optimization.accumulation import LossPart
+from estimator_lib.optimization.accumulation import Accumulation
 from estimator_lib.task import Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2
 
@@ -49,13 +48,13 @@ def compute_training_losses(
     plan: distribution.Plan,
     features: Features,
     labels: Labels,
-) -> Tuple[Tensors, Dict[str, Metric], List[LossPart]]:
-    """Build the network for training, for each micro-batch and each device that shares the batch.
+) -> Tuple[Tensors, Dict[str, Metric], Optional[Accumulation]]:
+    """Build the network for training, for each device that shares the batch.
 
     Returns:
         The losses, as `compute_losses` returns them: means over the micro-batches and devices, with
         one regularization loss. And `task.training_metrics` of the first micro-batch of the first
-        device. And the parts of the total loss from micro-batches; none for a single one.
+        device. And the accumulation over micro-batches; None where there is one batch.
     """
     metrics: Dict[str, Metric] = {}
     graph_state.remember_worker(plan.worker_index)
@@ -68,16 +67,16 @@ def compute_training_losses(
         return _task_losses(task, predictions, features, labels)
 
     devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
+    micro_batches = None
+    if config.train_config.accumulate_steps > 1:
+        micro_batches = Accumulation(config.train_config.accumulate_steps, (features, labels))
+        features, labels = micro_batches.first
     with placement.variable_scope(plan), model_variables.collected():
-        losses, parts = accumulation.build(
-            config.train_config.accumulate_steps,
-            lambda *batch: replicas.mean_losses(devices, replica_losses, *batch),
-            (features, labels),
-        )
+        losses = replicas.mean_losses(devices, replica_losses, features, labels)
         losses = _add_total(config, losses)
-    if REGULARIZATION_LOSS in losses:
-        parts = accumulation.add_to_first(parts, losses[REGULARIZATION_LOSS])
-    return losses, metrics, parts
+    if micro_batches is not None:
+        losses = micro_batches.mean_losses(losses)
+    return losses, metrics, micro_batches
 
 
 def _task_losses(task: Task, predictions: Tensors, features: Features, labels: Labels) -> Tensors:

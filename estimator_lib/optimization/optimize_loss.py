@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib.optimization import accumulation, layer_rates, trained_variables
 from estimator_lib.optimization import gradients as gradients_lib
-from estimator_lib.optimization.accumulation import LossPart
+from estimator_lib.optimization import layer_rates, trained_variables
+from estimator_lib.optimization.accumulation import Accumulation
 from estimator_lib.optimization.exchange import GradientExchange
 from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.optimization.gradients import GradientPolicy
@@ -32,7 +31,7 @@ def optimize_loss(
     colocate_gradients: bool = False,
     finite: Optional[FiniteUpdates] = None,
     loss_scale: Optional[LossScale] = None,
-    parts: Sequence[LossPart] = (),
+    micro_batches: Optional[Accumulation] = None,
 ) -> tf.Operation:
     """Build one training step: gradients, their processing by the policy, and the updates.
 
@@ -51,7 +50,7 @@ def optimize_loss(
         finite: skips the update of a step that is not finite; None: all updates are applied.
         loss_scale: scale of the loss in the backward pass; the gradients are divided by it at once.
             It needs `finite`. None: no scaling.
-        parts: the parts of the loss from micro-batches; empty: there is one batch.
+        micro_batches: the accumulation that has made `loss`; None: there is one batch.
 
     Returns:
         The train op.
@@ -64,9 +63,14 @@ def optimize_loss(
     if policy.layer_decay != 1 and trained:
         factors = layer_rates.compute_factors(loss, trained, policy.layer_decay)
         optimizer.set_factors(trained, factors)
-    pairs = _compute_gradients(
-        parts or [LossPart(loss)], trained, optimizer, loss_scale, colocate_gradients
+    scaled = loss if loss_scale is None else loss_scale.multiply(loss)
+    pairs = gradients_lib.compute(
+        scaled, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
     )
+    if micro_batches is not None:
+        pairs = micro_batches.average(pairs)
+    if loss_scale is not None:
+        pairs = loss_scale.divide(pairs)
     if exchange is not None:
         pairs = exchange.average(pairs)
     if finite is not None:
@@ -84,26 +88,6 @@ def optimize_loss(
     if loss_scale is not None:
         update = tf.group(update, loss_scale.update(finite.is_finite))
     return update if exchange is None else exchange.finish(update)
-
-
-def _compute_gradients(
-    parts: Sequence[LossPart],
-    variables: Sequence[tf.Variable],
-    optimizer: tf.compat.v1.train.Optimizer,
-    loss_scale: Optional[LossScale],
-    colocate: bool,
-) -> List[gradients_lib.Pair]:
-    """Compute the gradients of the sum of some parts, by a scaled loss if there is a scale."""
-    if loss_scale is not None:
-        first, *others = parts
-        parts = [
-            dataclasses.replace(first, loss=loss_scale.multiply(first.loss)),
-            *(dataclasses.replace(each, loss=each.loss * loss_scale.value) for each in others),
-        ]
-    pairs = accumulation.compute_gradients(
-        parts, variables, optimizer, colocate_gradients_with_ops=colocate
-    )
-    return pairs if loss_scale is None else loss_scale.divide(pairs)
 
 
 def _process_in_replica(

@@ -108,26 +108,34 @@ def diagnose(run: past_run.PastRun, checkpoint: str) -> Diagnosis:
     specs, batches, places = _read_batch(run, plan, checkpoint)
     # Each device and each micro-batch has normalized and sampled its own examples.
     devices = len(plan.devices) if plan.mode is distribution.Mode.CLONES else 1
-    count = devices * run.config.train_config.accumulate_steps
-    parts = [piece for batch in batches for piece in _split(batch, count)]
-    # Dropout depends on the place of a part in the graph, so the parts are built as in training.
+    count = run.config.train_config.accumulate_steps
+    size = len(batches[0].features[SOURCE_ID]) // (devices * count)
+    # Dropout depends on the replica, so the networks are built as in training.
     with tf.Graph().as_default() as graph:
         tf1.set_random_seed(run.config.train_config.random_seed)
         tf1.train.create_global_step()
+        micro_batch = graph_state.begin_micro_batches() if count > 1 else None
         networks: List[_Network] = []
-        for number, part in enumerate(parts):
-            graph_state.remember_worker(number // count)
-            reuse = True if networks else None
-            with tf1.variable_scope(tf1.get_variable_scope(), reuse=reuse):
-                networks.append(_build_network(run, specs, len(part.features[SOURCE_ID])))
+        for replica in range(len(batches)):
+            graph_state.remember_worker(replica)
+            graph_state.draw_names().clear()
+            for _ in range(devices):
+                reuse = True if networks else None
+                with tf1.variable_scope(tf1.get_variable_scope(), reuse=reuse):
+                    networks.append(_build_network(run, specs, size))
         saver = tf1.train.Saver(tf1.global_variables())
+    parts = [piece for batch in batches for piece in _split(batch, count * devices)]
     all_results, example_losses = [], []
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     with tf1.Session(graph=graph, config=session_config) as session:
         session.run(graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS))
         saver.restore(session, checkpoint)
-        for network, part in zip(networks, parts):
-            results, of_examples = _run(session, network, part)
+        for number, part in enumerate(parts):
+            replica, place = divmod(number, count * devices)
+            index, device = divmod(place, devices)
+            feeds = {} if micro_batch is None else {micro_batch: index}
+            network = networks[replica * devices + device]
+            results, of_examples = _run(session, network, part, feeds)
             all_results.append(results)
             example_losses += of_examples
     return _summarize(list(_list_examples(parts, places, example_losses)), all_results)
@@ -253,10 +261,10 @@ def _activations(batch: Sequence[tf.Tensor]) -> Dict[str, List[tf.Tensor]]:
 
 
 def _run(
-    session: tf1.Session, network: _Network, part: _Batch
+    session: tf1.Session, network: _Network, part: _Batch, feeds: Mapping[tf.Tensor, int]
 ) -> Tuple[Dict[str, Any], List[Dict[str, float]]]:
     """Run a part of a batch; return its numbers, and the losses of its examples."""
-    feeds = dict(zip(tf.nest.flatten(network.batch), tf.nest.flatten(part)))
+    feeds = {**feeds, **dict(zip(tf.nest.flatten(network.batch), tf.nest.flatten(part)))}
     results = session.run(
         {
             'losses': network.losses,

@@ -12,8 +12,8 @@ Elsewhere collections would never be emptied, or be empty in each trace. A `Vari
     regularization = tf.add_n(list(one_pass.regularization_losses.values()))
     one_pass.apply_updates()
 
-Both modes draw random numbers by the same rule: from the seed, the name of the draw, the replica
-and the step.
+Both modes draw random numbers by the same rule: from the seed, the name of the draw, the replica,
+the micro-batch and the step.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STATISTIC = {
     'aggregation': tf.VariableAggregation.ONLY_FIRST_REPLICA,
 }
 
-_DRAWS = 'names_of_draws'
+_MICRO_BATCH_STEP = 2**52  # above the hash of a name
 _passes = threading.local()
 
 
@@ -176,7 +176,7 @@ def fixed_seed(name: str) -> Tuple[int, int]:
 def step_seed(name: str) -> tf.Tensor:
     """Return the seed of a draw that differs at each step, int64 [2].
 
-    Replicas see different examples of a step, and draw different numbers.
+    Replicas and micro-batches see different examples of a step, and draw different numbers.
 
     Args:
         name: of the draw, in the current variable scope. Further draws of one name in a pass
@@ -186,7 +186,11 @@ def step_seed(name: str) -> tf.Tensor:
     name = _numbered(f'{scope}/{name}' if scope else name)
     replica = graph_state.index_in_step()
     seed, name_hash = fixed_seed(f'replica_{replica}/{name}' if replica else name)
-    return tf.stack([tf.constant(seed ^ (name_hash << 20), tf.int64), global_step()])
+    first = tf.constant(seed ^ (name_hash << 20), tf.int64)
+    number = graph_state.micro_batch()
+    if number is not None and current() is None:
+        first += number * _MICRO_BATCH_STEP
+    return tf.stack([first, global_step()])
 
 
 def add_regularization_loss(name: str, loss: Callable[[], tf.Tensor]) -> None:
@@ -212,7 +216,7 @@ def add_update(variable: tf.Variable, value: tf.Tensor) -> None:
 def _numbered(name: str) -> str:
     """Return the name as ops are numbered: `a/`, then `a_1/`, `a_2/`."""
     one_pass = current()
-    draws = tf1.get_collection_ref(_DRAWS) if one_pass is None else one_pass.draws
+    draws = graph_state.draw_names() if one_pass is None else one_pass.draws
     count = draws.count(name)
     draws.append(name)
     return f'{name}_{count}/' if count else f'{name}/'

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib.replay import diagnosis
+from model_fns import layers
 from tests.estimator_lib.replay import wrong_label_run as case
 
 STEP = 11  # after a checkpoint
@@ -41,6 +42,27 @@ def test_micro_batches_have_means(run):
     config.CopyFrom(run.config)
     config.train_config.accumulate_steps = 2
     check_numbers(diagnose(dataclasses.replace(run, config=config)))
+
+
+class DroppedLine(case.MislabeledLine):
+    """A task that drops half of its predictions in training."""
+
+    def predict(self, features, mode, labels=None):
+        return {
+            name: layers.dropout(values, 0.5, mode == 'train', 'drop')
+            for name, values in super().predict(features, mode, labels).items()
+        }
+
+
+def test_micro_batches_draw_what_they_drew_in_training(tmp_path):
+    config = case.create_config(tmp_path, accumulate_steps=2, num_steps=STEP)
+    task = DroppedLine()
+    case.training.train_and_evaluate(task, config, str(tmp_path / 'run'), evaluate=False)
+    run = case.read(tmp_path, config, task)
+    found = diagnose(run)
+    # The loss of an example whose prediction is dropped is the square of its label.
+    recorded = run.recorded[STEP]['train/loss']
+    assert found.losses['total_loss'] == pytest.approx(recorded, rel=1e-5)
 
 
 class WholeBatch(case.MislabeledLine):
