@@ -183,7 +183,7 @@ def train_and_evaluate(
     extras = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
     export_policies.check_exporters(extras.exporters, config.export_config, evaluate)
     readers = {'train': config.train_input_reader, **evaluators.eval_readers(config)}
-    files = run_files.RunFiles(task, config, model_dir, readers)
+    files = run_files.RunFiles(task, config, model_dir, readers, plan)
     run = _Run(
         task, config, model_dir, plan, evaluate, eval_training_data, graph_hook_fn, extras, files
     )

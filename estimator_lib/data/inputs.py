@@ -32,7 +32,7 @@ from estimator_lib.data.reader_state import (
     advance_position,
     pop_reader_state,
 )
-from estimator_lib.data.reading import Reading, create_batches, plan_reading
+from estimator_lib.data.reading import Reading, create_batches, plan_reading, take_turns
 from estimator_lib.data.record_inspection import (
     check_first_examples,
     examine_first,
@@ -88,11 +88,18 @@ class RecordInput:
         reading: the plan of the reading.
         shard: (index, count) of this process among those that share the records. None: in training,
             the chief and the workers of the Estimator's cluster share them.
+        workers: see `as_workers`.
     """
 
-    def __init__(self, reading: Reading, shard: Optional[Tuple[int, int]] = None):
+    def __init__(
+        self,
+        reading: Reading,
+        shard: Optional[Tuple[int, int]] = None,
+        workers: Sequence[str] = (),
+    ):
         self._reading = self._last_reading = reading
         self._shard = shard
+        self._workers = tuple(workers)
         # After an example that fails, the dataset continues as far as it prefetches.
         most = max(reading.num_prefetch_batches, 8) + 2
         self._recent: Deque[np.ndarray] = collections.deque(maxlen=most)
@@ -196,7 +203,21 @@ class RecordInput:
         """
         reading = self._reading
         sources = exclusion.leave_out(reading.task, reading.sources, names)
-        return RecordInput(dataclasses.replace(reading, sources=sources), self._shard)
+        return RecordInput(
+            dataclasses.replace(reading, sources=sources), self._shard, self._workers
+        )
+
+    def as_workers(self, names: Sequence[str]) -> RecordInput:
+        """Return an input for one process that reads what several workers share out in training.
+
+        Each worker has its own reader. A batch has one part for each replica; those of the first
+        worker's replicas come first.
+
+        Args:
+            names: names of the workers' readers, as in `reader_state.variable_name`.
+        """
+        order = dataclasses.replace(self._reading.order, shares_batches=True)
+        return RecordInput(dataclasses.replace(self._reading, order=order), None, names)
 
     def _resumed(
         self,
@@ -206,11 +227,30 @@ class RecordInput:
         config: Optional[tf_estimator.RunConfig],
     ) -> tf.data.Dataset:
         """Return the batches from this reader's position in the latest checkpoint on."""
-        start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
-        if reading.mode == ModeKeys.TRAIN:
-            model_dir = config.model_dir if config is not None else None
-            start = reader_state.read_position(model_dir, names, own, reading.num_sources)
-        return create_batches(reading, start, self._watch, self._cache)
+        if reading.mode != ModeKeys.TRAIN:
+            start = np.zeros([reading.num_sources + 1, reader_state.COLUMNS], np.int64)
+            return create_batches(reading, start, self._watch, self._cache)
+        model_dir = config.model_dir if config is not None else None
+
+        def find_start(index: int) -> np.ndarray:
+            return reader_state.read_position(model_dir, names, index, reading.num_sources)
+
+        return self._batches(reading, find_start, own)
+
+    def _batches(
+        self, reading: Reading, find_start: Callable[[int], Any], own: int
+    ) -> tf.data.Dataset:
+        """Return the batches of training; `find_start` gives the start of a reader by its index."""
+        if not self._workers:
+            return create_batches(reading, find_start(own), self._watch, self._cache)
+        count = len(self._workers)
+        batches = [
+            create_batches(
+                self._reading.sharded((index, count)), find_start(index), self._watch, self._cache
+            )
+            for index in range(count)
+        ]
+        return take_turns(batches, reading.batch_parts // count)
 
     def failure(self, error: Exception) -> Optional[errors.UserError]:
         """Explain an error of a session that a record or a lack of memory has caused.
@@ -237,10 +277,12 @@ class RecordInput:
 
     def _tensors(self, reading: Reading, names: Sequence[str], own: int) -> Tuple[Any, Any]:
         with tf1.name_scope(f'{reading.scope}/'):
-            start = tf.zeros([reading.num_sources + 1, reader_state.COLUMNS], tf.int64)
             if reading.mode == ModeKeys.TRAIN:
-                start = reader_state.create_position_variables(names, own, reading.num_sources)
-            dataset = create_batches(reading, start, self._watch, self._cache)
+                starts = reader_state.create_position_variables(names, own, reading.num_sources)
+                dataset = self._batches(reading, starts.__getitem__, own)
+            else:
+                start = tf.zeros([reading.num_sources + 1, reader_state.COLUMNS], tf.int64)
+                dataset = create_batches(reading, start, self._watch, self._cache)
             iterator = tf1.data.make_initializable_iterator(dataset)
             # Initialized with the tables: after variables are restored, in each new session.
             tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
@@ -276,6 +318,8 @@ class RecordInput:
         config: Optional[tf_estimator.RunConfig],
     ) -> Tuple[List[str], int]:
         """Return the names of the processes that share the records, and this one's index."""
+        if self._workers:
+            return list(self._workers), 0
         names, own = ['chief_0'], 0
         if self._reading.mode == ModeKeys.TRAIN and config is not None:
             names, own = _trainers(config)

@@ -11,7 +11,7 @@ initialized: after variables are restored, in each new session.
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -87,10 +87,10 @@ def position_variable(reader_name: str, num_sources: int, **options: Any) -> tf.
 
 def create_position_variables(
     reader_names: Sequence[str], own: int, num_sources: int
-) -> tf.Variable:
-    """Create the variables of all readers, which the chief saves; return this reader's."""
+) -> List[tf.Variable]:
+    """Create the variables of all readers, which the chief saves."""
     remember_names(reader_names, own)
-    return [position_variable(name, num_sources) for name in reader_names][own]
+    return [position_variable(name, num_sources) for name in reader_names]
 
 
 def remember_names(reader_names: Sequence[str], own: int) -> None:

@@ -227,6 +227,18 @@ def create_batches(
     return record_streams.steady(dataset)
 
 
+def take_turns(datasets: Sequence[tf.data.Dataset], count: int) -> tf.data.Dataset:
+    """Combine the batches of several datasets, which give so many at each turn.
+
+    Args:
+        datasets: results of `create_batches`.
+        count: number of consecutive batches of a dataset.
+    """
+    turns = tf.data.Dataset.from_tensor_slices(np.arange(len(datasets)).repeat(count)).repeat()
+    joined = tf.data.Dataset.choose_from_datasets(datasets, turns, stop_on_empty_dataset=True)
+    return record_streams.steady(joined)
+
+
 def create_sequences(
     task: Task, reader: input_reader_pb2.InputReader, frame: Optional[int] = None
 ) -> Optional[Sequences]:

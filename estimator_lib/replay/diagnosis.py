@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import distribution, graph_state, tf_estimator
-from estimator_lib.checkpoints import model_variables
+from estimator_lib.checkpoints import initial_values, model_variables, reader_positions
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
 from estimator_lib.graphs import losses as losses_lib
@@ -101,7 +101,7 @@ def diagnose(run: past_run.PastRun, checkpoint: str) -> Diagnosis:
     """Compute the numbers of the step after a checkpoint.
 
     Args:
-        run: the run.
+        run: the run, as `PastRun.localize` returns it.
         checkpoint: the prefix.
     """
     plan = distribution.create_plan(run.config)
@@ -162,17 +162,22 @@ def _read_batch(
     Returns:
         The specs of its tensors, its parts for the replicas, and the places of its examples.
     """
-    input_fn = run.training.train_input_fn(run.task, run.config, plan)
+    input_fn = run.input_fn(plan)
     run_config = run.training.create_run_config(run.config, os.path.dirname(checkpoint), plan)
     parts, places = [], []
     with tf.Graph().as_default() as graph:
         features, labels = input_fn(config=run_config)
         features, state = inputs.pop_reader_state(features)
         specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, _Batch(features, labels))
-        saver = tf1.train.Saver(tf1.global_variables())
+        positions = {variable_name(each): each for each in tf1.global_variables()}
         initializers = graph.get_collection(tf1.GraphKeys.TABLE_INITIALIZERS)
     with tf1.Session(graph=graph) as session, evaluating.explained(input_fn):
-        saver.restore(session, checkpoint)
+        shape = next(iter(positions.values())).shape.as_list()
+        moved = reader_positions.moved_positions(checkpoint, list(positions), shape)
+        if moved:
+            initial_values.set_values(session, moved, positions)
+        else:
+            initial_values.load_values(session, checkpoint, positions)
         session.run(initializers)
         for _ in range(plan.input_parts):
             part, ids, sources = session.run(

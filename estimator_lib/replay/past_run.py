@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Protocol
+from typing import Any, Callable, ContextManager, Mapping, Optional, Protocol, Sequence
 
 import tensorflow as tf
 
@@ -13,6 +13,7 @@ from estimator_lib import distribution, errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
+from estimator_lib.replay import shapes
 from estimator_lib.run_records import run_file
 from estimator_lib.run_records.training_events import TrainingEvents
 from estimator_lib.task import Task
@@ -23,8 +24,6 @@ log = logging.getLogger('estimator_lib')
 FOLDER = 'replay'  # in model_dir
 
 Scalars = Mapping[int, Mapping[str, float]]  # by step and column of `results.csv`
-
-_READER = 'chief_0'  # the only reader of a run of one process
 
 
 class Training(Protocol):
@@ -64,7 +63,7 @@ class Training(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class PastRun:
-    """Run of one process that has trained in a folder.
+    """Run that has trained in a folder.
 
     Attributes:
         task: the task of the run.
@@ -73,6 +72,7 @@ class PastRun:
         training: repeats steps.
         recorded: the scalars of its events by step and column of `results.csv`.
         last_step: the last step that it is known to have made.
+        readers: names of the readers of several workers, whose steps this process repeats.
     """
 
     task: Task
@@ -81,6 +81,7 @@ class PastRun:
     training: Training
     recorded: Scalars
     last_step: int
+    readers: Sequence[str] = ()
 
     def checkpoint_before(self, step: int) -> str:
         """Return the prefix of the latest checkpoint before a step.
@@ -112,20 +113,20 @@ class PastRun:
         return checkpoint_files.resolve_checkpoint(steps[max(before)])
 
     def check(self, step: int, checkpoint: str) -> None:
-        """Check that the step can be repeated: the same data, by one process.
+        """Check that the step can be repeated: the same data, by machines of a known shape.
 
         Args:
             step: the step to repeat.
             checkpoint: the prefix of the checkpoint to start from.
 
         Raises:
-            errors.UserError: files of the data are missing or have changed, or several processes
-                have trained.
+            errors.UserError: files of the data are missing or have changed, or what the machines
+                have computed cannot be repeated.
         """
-        _require_one_process(checkpoint)
+        _require_known_machines(self.model_dir, step, checkpoint)
         inputs.input_files(self.config.train_input_reader)  # an error names what is missing
         now = run_file.describe_data(self.config.train_input_reader)
-        entry = _find_start(self.model_dir, step)
+        entry = shapes.find_entry(shapes.read_entries(self.model_dir), step)
         if entry is None:
             log.warning(
                 '%s has no start of this run before step %d: whether the data is the same is not '
@@ -148,6 +149,19 @@ class PastRun:
                 step,
                 run_file.RUN_FILE,
             )
+
+    def localize(self, step: int) -> PastRun:
+        """Return the run with what one process needs to repeat a step as its machines made it."""
+        shape = shapes.read_shape(shapes.find_entry(shapes.read_entries(self.model_dir), step))
+        if shape is None:
+            return self
+        config = shapes.localize_config(self.config, shape)
+        return dataclasses.replace(self, config=config, readers=shape.readers)
+
+    def input_fn(self, plan: distribution.Plan) -> inputs.RecordInput:
+        """Create the input function of the run's training."""
+        input_fn = self.training.train_input_fn(self.task, self.config, plan)
+        return input_fn.as_workers(self.readers) if self.readers else input_fn
 
 
 def read(
@@ -181,27 +195,22 @@ def copy_checkpoint(prefix: str, folder: str) -> None:
     checkpoint_files.write_list(folder, [copied])
 
 
-def _require_one_process(checkpoint: str) -> None:
+def _require_known_machines(model_dir: str, step: int, checkpoint: str) -> None:
     if distribution.read_tf_config() is not None:
         raise errors.UserError('--mode=replay runs as one process, but TF_CONFIG is set; unset it.')
-    shapes = checkpoint_files.checkpoint_shapes(checkpoint)
+    first = checkpoint_files.checkpoint_step(checkpoint) + 1
+    if shapes.one_shape(model_dir, first, step) is not None:
+        return
     start = f'{checkpoint_files.READER_SCOPE}/'
-    readers = sorted(name.split('/')[1] for name in shapes if name.startswith(start))
-    if readers and readers != [_READER]:
+    names = checkpoint_files.checkpoint_shapes(checkpoint)
+    readers = sorted(name.split('/')[1] for name in names if name.startswith(start))
+    if len(readers) > 1:
         raise errors.UserError(
             f'{checkpoint} is of a cluster, whose {len(readers)} processes each read their own '
-            f'examples ({errors.shortened(readers)}); --mode=replay repeats runs of one process.'
+            f'examples ({errors.shortened(readers)}), and {run_file.RUN_FILE} does not say in '
+            f'which mode: this run is of an earlier version; expected a run of this version, or of '
+            'one process.'
         )
-
-
-def _find_start(model_dir: str, step: int) -> Optional[Dict[str, Any]]:
-    """Return the entry of `run.json` of the start that made a step; None if there is none."""
-    entries: List[Dict[str, Any]] = [
-        entry
-        for entry in run_file.read_starts(os.path.join(model_dir, run_file.RUN_FILE))
-        if isinstance(entry.get('first_step'), int) and entry['first_step'] < step
-    ]
-    return entries[-1] if entries else None
 
 
 def _described(data: Optional[Mapping[str, Any]]) -> str:

@@ -34,14 +34,14 @@ def repeat_steps(
     """Train from the latest checkpoint of a folder up to a step, as the run did.
 
     Args:
-        run: the run.
+        run: the run, as `PastRun.localize` returns it.
         folder: has the checkpoint, and gets checkpoints and events.
         step: the last step.
         without: records to leave out, see `RecordInput.without`.
         hooks: further hooks of the training.
     """
     plan = distribution.create_plan(run.config)
-    input_fn = run.training.train_input_fn(run.task, run.config, plan)
+    input_fn = run.input_fn(plan)
     if without:
         input_fn = input_fn.without(without)
     with evaluating.explained(input_fn):
@@ -56,7 +56,7 @@ def repeat_each(run: past_run.PastRun, folder: str, step: int) -> past_run.Scala
     The last step may have a loss that is not finite: its scalars are written before training stops.
 
     Args:
-        run: the run.
+        run: the run, as `PastRun.localize` returns it.
         folder: has the checkpoint to start from; events and checkpoints are written to it.
         step: the last step.
 
@@ -87,6 +87,7 @@ def state_before(run: past_run.PastRun, step: int) -> Iterator[Tuple[str, str, p
     """
     start = run.checkpoint_before(step)
     run.check(step, start)
+    run = run.localize(step)
     parent = os.path.join(run.model_dir, past_run.FOLDER)
     # The name is new in each replay, because writers of events stay open.
     folder = os.path.join(parent, f'{_PREFIX}{uuid.uuid4().hex[:8]}')

@@ -31,7 +31,7 @@ def replay_step(run: past_run.PastRun, step: int) -> Tuple[report.Replay, str]:
     """Repeat a step of a run and write it; return it with its folder."""
     folder = os.path.join(run.model_dir, past_run.FOLDER, str(step))
     with repeating.state_before(run, step) as (checkpoint, start, repeated):
-        diagnosed = diagnosis.diagnose(run, checkpoint)
+        diagnosed = diagnosis.diagnose(run.localize(step), checkpoint)
     replayed = report.Replay(step, start, run.recorded, repeated, diagnosed)
     report.write(replayed, run.task, folder)
     return replayed, folder

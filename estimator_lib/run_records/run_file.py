@@ -15,13 +15,14 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import environment, errors
+from estimator_lib import distribution, environment, errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
 from protos import input_reader_pb2, pipeline_pb2
 
 RUN_FILE = 'run.json'
+DISTRIBUTION = 'distribution'  # in an entry: mode, names of the workers, number of replicas
 RUNNING, FINISHED, PREEMPTED, FAILED, KILLED = (
     'running',
     'finished',
@@ -47,15 +48,21 @@ class RunFile:
         model_dir: the folder of the run.
         config: the config of the run.
         readers: the input readers by name: `train`, and those of the evaluation sets.
+        plan: the plan of the run.
     """
 
     def __init__(
-        self, model_dir: str, config: pipeline_pb2.TrainEvalPipelineConfig, readers: Readers
+        self,
+        model_dir: str,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        readers: Readers,
+        plan: distribution.Plan,
     ):
         self._model_dir = model_dir
         self._path = os.path.join(model_dir, RUN_FILE)
         self._config = config
         self._readers = readers
+        self._plan = plan
         self._entry: Dict[str, Any] = {}
         self._begun = 0.0
 
@@ -85,6 +92,11 @@ class RunFile:
             'versions': environment.version_numbers(),
             'git': _read_git(),
             'machine': _describe_machine(),
+            DISTRIBUTION: {
+                'mode': self._plan.mode.name,
+                'workers': list(self._plan.cluster.workers if self._plan.cluster else ()),
+                'replicas': self._plan.num_replicas,
+            },
             'seed': self._config.train_config.random_seed,
             'config': {
                 'file': loading.PIPELINE_CONFIG_NAME,

@@ -9,7 +9,7 @@ from typing import Iterator
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import tf_estimator
+from estimator_lib import distribution, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.hooks import preemption
 from estimator_lib.run_records import hparams
@@ -26,6 +26,7 @@ class RunFiles:
         config: the config of the run.
         model_dir: the folder of the run.
         readers: the input readers by name, for `run.json`.
+        plan: the plan of the run, for `run.json`.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class RunFiles:
         config: pipeline_pb2.TrainEvalPipelineConfig,
         model_dir: str,
         readers: Readers,
+        plan: distribution.Plan,
     ):
         self._task = task
         self._config = config
         self._model_dir = model_dir
-        self._run_file = RunFile(model_dir, config, readers)
+        self._run_file = RunFile(model_dir, config, readers, plan)
 
     def write_start(self) -> None:
         """Write the files of the start.

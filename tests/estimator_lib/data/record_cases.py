@@ -139,10 +139,19 @@ class Input:
     """A graph with an input, that can be read several times."""
 
     def __init__(
-        self, reader, mode: str = TRAIN, batch_size: int = 4, seed: int = 1, task=None, **options
+        self,
+        reader,
+        mode: str = TRAIN,
+        batch_size: int = 4,
+        seed: int = 1,
+        task=None,
+        workers=(),
+        **options,
     ):
         task = task or IdTask()
         self.input_fn = inputs.create_input_fn(task, reader, mode, batch_size, seed, **options)
+        if workers:
+            self.input_fn = self.input_fn.as_workers(workers)
         with tf.Graph().as_default() as graph:
             features, _ = self.input_fn()
             features, state = inputs.pop_reader_state(features)

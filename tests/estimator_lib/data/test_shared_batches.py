@@ -106,6 +106,20 @@ def test_a_process_that_gives_its_batch_in_parts(pattern):
     assert [parts.ids[i] + parts.ids[i + 1] for i in (0, 2, 4)] == whole.ids
 
 
+def test_one_process_reads_what_workers_have_shared_out(pattern):
+    """Two workers with two replicas each; the turns of both are known by the readers of each."""
+    reader = cases.reader_of(pattern)
+    options = {'batch_size': 8, 'batch_parts': 4}
+    found = cases.run(reader, batches=4 * STEPS, workers=['chief_0', 'worker_0'], **options)
+    first, second = shares(reader, 2, 2 * STEPS, **options)
+    for step in range(STEPS):
+        turns = [(each, 2 * step + number) for each in (first, second) for number in range(2)]
+        for replica, (each, number) in enumerate(turns):
+            assert examples(found, 4 * step + replica) == examples(each, number)
+            position = found.positions[4 * step + replica]
+            np.testing.assert_array_equal(position, each.positions[number])
+
+
 def test_counts_of_sources_are_kept_in_the_batch_of_all(tmp_path):
     first = cases.write_shards(tmp_path, [9], 'first')
     second = cases.write_shards(tmp_path, [9], 'second', first=100)

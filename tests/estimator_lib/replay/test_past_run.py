@@ -1,5 +1,6 @@
 """Runs that are read, and steps that cannot be repeated: one sentence each."""
 
+import json
 import os
 import shutil
 
@@ -103,9 +104,14 @@ def test_a_task_of_a_cluster(run, monkeypatch):
         run.check(STEP, run.checkpoint_before(STEP))
 
 
-def test_the_checkpoint_of_a_cluster(run, monkeypatch):
+def test_the_checkpoint_of_a_cluster_of_an_earlier_version(copied, tmp_path, monkeypatch):
+    path = tmp_path / 'run' / run_file.RUN_FILE
+    content = json.loads(path.read_text())
+    assert content['starts'][0].pop('distribution')['mode'] == 'ONE_DEVICE'
+    path.write_text(json.dumps(content))
     names = ['slope', 'input_reader/chief_0/position', 'input_reader/worker_0/position']
     shapes = {name: [] for name in names}
     monkeypatch.setattr(checkpoint_files, 'checkpoint_shapes', lambda prefix: shapes)
-    with pytest.raises(errors.UserError, match='of a cluster, whose 2 processes each read their'):
-        run.check(STEP, run.checkpoint_before(STEP))
+    message = refused(tmp_path, copied)
+    assert 'of a cluster, whose 2 processes each read their own examples (chief_0, wo' in message
+    assert 'run.json does not say in which mode' in message

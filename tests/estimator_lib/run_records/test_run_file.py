@@ -10,6 +10,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from estimator_lib import distribution
 from estimator_lib.data import inputs
 from estimator_lib.run_records import run_file
 from estimator_lib.run_records.run_file import FAILED, FINISHED, RunFile
@@ -23,7 +24,9 @@ def config(tmp_path):
 
 def start(folder, config):
     """Begin a run whose training data is all that it reads."""
-    found = RunFile(str(folder), config, {'train': config.train_input_reader})
+    found = RunFile(
+        str(folder), config, {'train': config.train_input_reader}, distribution.alone(config)
+    )
     found.begin()
     return found
 
@@ -47,6 +50,21 @@ def test_a_start_says_what_runs_where_on_which_data(config, tmp_path):
     data = entry['data']['train']
     assert (data['files'], data['bytes'], data['records']) == (1, size, 4)
     assert (entry['status'], entry['ended'], entry['first_step']) == ('running', None, 0)
+    assert entry['distribution'] == {'mode': 'ONE_DEVICE', 'workers': [], 'replicas': 1}
+
+
+def test_a_start_of_a_cluster_has_its_workers(config, tmp_path):
+    addresses = {'chief': ('a:1',), 'worker': ('b:1', 'c:1'), 'evaluator': ('d:1',)}
+    cluster = distribution.Cluster(addresses, 'chief', 0)
+    devices = ('/device:GPU:0', '/device:GPU:1')
+    plan = distribution.Plan(distribution.Mode.MULTI_WORKER_MIRRORED, cluster, devices)
+    RunFile(str(tmp_path), config, {}, plan).begin()
+    (entry,) = starts(tmp_path)
+    assert entry['distribution'] == {
+        'mode': 'MULTI_WORKER_MIRRORED',
+        'workers': ['chief:0', 'worker:0', 'worker:1'],
+        'replicas': 6,
+    }
 
 
 def test_the_end_adds_time_memory_and_the_last_step(config, tmp_path):

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from estimator_lib import config as config_lib
+from estimator_lib import distribution
 from estimator_lib.hooks import preemption
 from estimator_lib.run_records import run_files
 from tests.estimator_lib import line_task
@@ -25,7 +26,7 @@ def config(tmp_path):
 
 
 def create(config, folder):
-    return run_files.RunFiles(Labeled(), config, str(folder), {})
+    return run_files.RunFiles(Labeled(), config, str(folder), {}, distribution.alone(config))
 
 
 def statuses(folder):
