@@ -363,7 +363,7 @@ def _define_check_flags(values: flags.FlagValues) -> None:
     """Define the flags of `--mode=check`."""
     _boolean(values, 'check_all', 'Every record, not a sample.')
     _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
-    _boolean(values, 'propose_anchors', 'Anchors of an SSD that fit the boxes, as a config.')
+    _boolean(values, 'propose_anchors', 'Anchors that fit the boxes, as a config.')
 
 
 def _define_replay_flags(values: flags.FlagValues) -> None:

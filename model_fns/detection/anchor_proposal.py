@@ -1,17 +1,18 @@
 """Proposal of anchors that fit the boxes of the training examples, for `--mode=check`.
 
-Each map gets the boxes whose side is nearest, as a ratio, to `_STRIDES` times its stride. Of
-their sizes k-means finds as many anchors as the map has now, with 1 - IoU as the distance (Redmon
-and Farhadi 2017, "YOLO9000", section 2, "Dimension Clusters"). So the heads keep their shapes, and
-checkpoints still fit.
+Each map gets the boxes whose side is nearest, as a ratio, to a number of its strides. Of their
+sizes k-means finds as many anchors as the map has now, with 1 - IoU as the distance (Redmon and
+Farhadi 2017, "YOLO9000", section 2, "Dimension Clusters"). So the heads keep their shapes, and
+checkpoints still fit. Rotated anchors keep their angles.
 """
 
 from __future__ import annotations
 
 import math
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
@@ -19,15 +20,40 @@ from estimator_lib.data import inputs
 from estimator_lib.task import Task
 from model_fns.detection import box_report, detector
 from model_fns.detection.boxes import anchors as anchors_lib
-from model_fns.detection.boxes import axis_aligned, overlaps
+from model_fns.detection.boxes import overlaps
+from model_fns.detection.boxes.family import BoxFamily
 from protos import anchors_pb2, pipeline_pb2
 
-# Side of an anchor in strides of its map: the smallest one of an octave of RetinaNet (Lin et al.
-# 2017, section 4, has 4), and the next octave's, in the geometric mean.
-_STRIDES = 4.0 * math.sqrt(2.0)
+tf1 = tf.compat.v1
+
+Size = Tuple[int, int]
+
 _MOST_BOXES = 20_000
 _MOST_ROUNDS = 100
 _DIGITS = 5
+
+
+class _Kind(NamedTuple):
+    """Anchors of a kind of model.
+
+    Attributes:
+        field: of the model's config.
+        strides: side of an anchor in strides of its map.
+        in_pixels: whether boxes of anchors are in pixels, not normalized.
+    """
+
+    field: str
+    strides: float
+    in_pixels: bool
+
+
+_KINDS = {
+    # The smallest anchor of an octave of RetinaNet (Lin et al. 2017, section 4, has 4 strides), and
+    # the next octave's, in the geometric mean.
+    'ssd': _Kind('anchor_generator', 4.0 * math.sqrt(2.0), False),
+    # Lin et al. 2016, "Feature Pyramid Networks", section 4.1: sides of 32 on the map of stride 4.
+    'faster_rcnn': _Kind('first_stage_anchor_generator', 8.0, True),
+}
 
 
 class Level(NamedTuple):
@@ -57,10 +83,11 @@ def propose(
     Raises:
         errors.UserError: the model has no anchors on a pyramid, or there are no boxes.
     """
-    if not config.model.HasField('ssd'):
+    name = config.model.WhichOneof('model')
+    if name not in _KINDS:
         raise errors.UserError(
-            f'--propose_anchors: the model is {config.model.WhichOneof("model")}; expected ssd, '
-            'whose feature maps have anchors of their own.'
+            f'--propose_anchors: the model is {name}; expected {" or ".join(_KINDS)}, which have '
+            'anchors.'
         )
     records: List[box_report.Record] = []
     inputs.inspect_records(
@@ -69,85 +96,111 @@ def propose(
         check_all=check_all,
         examine=lambda record: records.append(task.examine(record)),
     )
-    model = detector.build_detector(config.model)
-    if model.family is not axis_aligned:
-        raise errors.UserError(
-            '--propose_anchors: the boxes of the model are rotated; expected axis-aligned ones.'
-        )
+    kind, model = _KINDS[name], detector.build_detector(config.model)
     boxes, fit = box_report.fit_anchors(model, records)
     if fit is None:
         missing = 'no boxes' if boxes is None else 'no threshold of matches'
         raise errors.UserError(f'--propose_anchors: there are {missing} to fit anchors to.')
-    where = 'model.ssd.anchor_generator'
-    generator = anchors_lib.build_anchor_generator(config.model.ssd.anchor_generator, where)
-    levels = find_levels(fit.anchors, generator.anchors_per_location(), fit.size)
-    step = -(-len(boxes) // _MOST_BOXES)
-    sizes = (boxes[:, 2:] - boxes[:, :2])[::step].astype(np.float64)
+    present = getattr(getattr(config.model, name), kind.field)
+    angles = _angles(present)
+    # Without the angles: the sizes of rotated anchors before they are rotated.
+    generator = anchors_lib.build_anchor_generator(present, f'model.{name}.{kind.field}')
+    sizes = _sizes(boxes[:: -(-len(boxes) // _MOST_BOXES)], model.family, angles or [0.0])
+    levels = fit_levels(find_levels(generator, fit.grids, fit.size), sizes, kind.strides)
     proposal = pipeline_pb2.TrainEvalPipelineConfig()
-    proposal.model.ssd.anchor_generator.CopyFrom(_to_config(fit_levels(levels, sizes)))
+    fitted = getattr(getattr(proposal.model, name), kind.field)
+    fitted.CopyFrom(_to_config(levels, angles, kind.in_pixels))
     changed = pipeline_pb2.TrainEvalPipelineConfig()
     changed.CopyFrom(config)
-    changed.model.ssd.anchor_generator.CopyFrom(proposal.model.ssd.anchor_generator)
-    _, new_fit = box_report.fit_anchors(detector.build_detector(changed.model), records)
-    return _describe(fit, new_fit, text_format.MessageToString(proposal))
+    getattr(getattr(changed.model, name), kind.field).CopyFrom(fitted)
+    try:
+        _, new_fit = box_report.fit_anchors(detector.build_detector(changed.model), records)
+    except errors.ConfigError:  # none is inside of the input of a two-stage detector
+        new_fit = None
+    fragment = text_format.MessageToString(proposal).splitlines()
+    return _describe(fit, new_fit, kind.field, fragment)
 
 
-def _describe(before: box_report.Fit, after: box_report.Fit, fragment: str) -> List[str]:
+def _describe(
+    before: box_report.Fit, after: Optional[box_report.Fit], field: str, fragment: Sequence[str]
+) -> List[str]:
     """Return the lines of a proposal."""
-    recalls = [float(np.mean(fit.similarity >= fit.threshold)) for fit in (before, after)]
-    means = [float(np.mean(fit.similarity)) for fit in (before, after)]
+    recall, mean = _recall(before)
     lines = [
-        f'anchors: {recalls[0]:.1%} of {len(before.similarity):,} boxes overlap one by '
-        f'{before.threshold:g} (mean of the best overlaps: {means[0]:.3f})'
+        f'anchors: {recall:.1%} of {len(before.similarity):,} boxes overlap one by '
+        f'{before.threshold:g} (mean of the best overlaps: {mean:.3f})'
     ]
-    if recalls[1] < recalls[0] or (recalls[1] == recalls[0] and means[1] <= means[0]):
+    if after is None or _recall(after) <= (recall, mean):
         return [*lines, 'anchors: k-means finds none that fit better']
-    return [
-        *lines,
-        f'anchors below: {recalls[1]:.1%} (mean: {means[1]:.3f}); write them in place of '
-        'anchor_generator',
-        *fragment.splitlines(),
-    ]
+    recall, mean = _recall(after)
+    gain = f'anchors below: {recall:.1%} (mean: {mean:.3f}); write them in place of {field}'
+    return [*lines, gain, *fragment]
+
+
+def _recall(fit: box_report.Fit) -> Tuple[float, float]:
+    """Compute the share of boxes that overlap an anchor enough, and the mean overlap."""
+    return float(np.mean(fit.similarity >= fit.threshold)), float(np.mean(fit.similarity))
+
+
+def _angles(config: anchors_pb2.AnchorGenerator) -> List[float]:
+    """Return the angles of rotated anchors in radians; empty: they are not rotated."""
+    return list(getattr(config, config.WhichOneof('anchor_generator_oneof')).angles)
+
+
+def _sizes(boxes: np.ndarray, family: BoxFamily, angles: Sequence[float]) -> np.ndarray:
+    """Compute heights and widths [n, 2] of boxes [n, K] in pixels, float64.
+
+    Those of a rotated box are seen from the nearest angle of the anchors: where that is more than
+    45 degrees away, height and width are exchanged.
+    """
+    if not family.IS_ROTATED:
+        return (boxes[:, 2:] - boxes[:, :2]).astype(np.float64)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        rotated = session.run(family.to_boxes(tf.constant(boxes), 1.0, 1.0)).astype(np.float64)
+    turns = np.mod(rotated[:, 4:] - np.array(angles) + math.pi / 2, math.pi) - math.pi / 2
+    is_across = np.min(np.abs(turns), axis=1, keepdims=True) > math.pi / 4
+    return np.where(is_across, rotated[:, 3:1:-1], rotated[:, 2:4])
 
 
 def find_levels(
-    boxes: np.ndarray, counts: Sequence[int], image_size: Tuple[int, int]
+    generator: anchors_lib.AnchorGenerator, grids: Sequence[Size], image_size: Size
 ) -> List[Level]:
-    """Find the feature maps in the anchors of all of them.
+    """Find the feature maps of a generator of axis-aligned anchors.
 
     Args:
-        boxes: [A, 4]: anchors in pixels, by map, cell (row by row) and anchor of the cell.
-        counts: number of anchors of a cell, for each map.
-        image_size: height and width of the image in pixels.
+        generator: of the anchors.
+        grids: height and width of each feature map in cells; empty: the generator has strides.
+        image_size: height and width of the network's input in pixels.
     """
-    levels, start = [], 0
-    for count in counts:
-        shapes = (boxes[start : start + count, 2:] - boxes[start : start + count, :2]).astype(float)
-        centers = (boxes[start::count, :2] + boxes[start::count, 2:]) / 2.0
-        # The first cell of the next map is neither right of nor below the last one of this map.
-        is_same_map = np.any(np.diff(centers, axis=0) > 1e-3, axis=1)
-        cells = int(np.argmin(np.append(is_same_map, False))) + 1
-        centers = centers[:cells]
-        strides = [
-            float(np.diff(np.unique(np.round(side, 2))).mean()) if np.ptp(side) > 1e-2 else whole
-            for side, whole in zip(centers.T, map(float, image_size))
-        ]
-        first = (float(centers[0, 0]), float(centers[0, 1]))
-        levels.append(Level(shapes, (strides[0], strides[1]), first))
-        start += cells * count
+    levels = []
+    for index, count in enumerate(generator.anchors_per_location()):
+        grid = grids[index] if grids else (2, 2)
+        boxes = np.reshape(generator.level(index, grid, image_size), [*grid, count, 4])
+        if not generator.in_pixels:
+            boxes = boxes * np.tile(image_size, 2)
+        centers = (boxes[:, :, 0, :2] + boxes[:, :, 0, 2:]) / 2.0
+        # The stride of a single cell is the whole image.
+        down = centers[1, 0, 0] - centers[0, 0, 0] if grid[0] > 1 else image_size[0]
+        right = centers[0, 1, 1] - centers[0, 0, 1] if grid[1] > 1 else image_size[1]
+        shapes = boxes[0, 0, :, 2:] - boxes[0, 0, :, :2]
+        first = (float(centers[0, 0, 0]), float(centers[0, 0, 1]))
+        levels.append(Level(shapes, (float(down), float(right)), first))
     return levels
 
 
-def fit_levels(levels: Sequence[Level], sizes: np.ndarray) -> List[Level]:
+def fit_levels(levels: Sequence[Level], sizes: np.ndarray, strides: float) -> List[Level]:
     """Return the maps with anchors that fit the boxes.
 
     Args:
         levels: the maps with their present anchors, which stay where a map gets no boxes.
         sizes: [n, 2]: height and width of the boxes in pixels.
+        strides: side of a box of a map in strides of the map.
     """
-    strides = np.log([math.sqrt(level.strides[0] * level.strides[1]) for level in levels])
-    sides = 0.5 * np.log(np.prod(sizes, axis=1)) - math.log(_STRIDES)
-    nearest = np.argmin(np.abs(sides[:, np.newaxis] - strides), axis=1)
+    expected = np.log(
+        [strides * math.sqrt(level.strides[0] * level.strides[1]) for level in levels]
+    )
+    sides = 0.5 * np.log(np.prod(sizes, axis=1))
+    nearest = np.argmin(np.abs(sides[:, np.newaxis] - expected), axis=1)
     return [
         level._replace(shapes=cluster(sizes[nearest == index], len(level.shapes)))
         if np.any(nearest == index)
@@ -191,9 +244,14 @@ def _from_origin(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros_like(sizes), sizes], axis=1)
 
 
-def _to_config(levels: Sequence[Level]) -> anchors_pb2.AnchorGenerator:
+def _to_config(
+    levels: Sequence[Level], angles: Sequence[float], in_pixels: bool
+) -> anchors_pb2.AnchorGenerator:
     """Convert maps to the message of a generator, whose strides are whole pixels."""
     config = anchors_pb2.AnchorGenerator()
+    config.flexible_grid_anchor_generator.angles.extend(angles)
+    if in_pixels:
+        config.flexible_grid_anchor_generator.normalize_coordinates = False
     grids = config.flexible_grid_anchor_generator.anchor_grid
     for level in levels:
         heights, widths = level.shapes.T
@@ -202,8 +260,8 @@ def _to_config(levels: Sequence[Level]) -> anchors_pb2.AnchorGenerator:
             aspect_ratios=_rounded(widths / heights),
             height_stride=max(1, round(level.strides[0])),
             width_stride=max(1, round(level.strides[1])),
-            height_offset=round(level.offsets[0]),
-            width_offset=round(level.offsets[1]),
+            height_offset=max(0, round(level.offsets[0])),
+            width_offset=max(0, round(level.offsets[1])),
         )
     return config
 

@@ -160,6 +160,7 @@ class Fit(NamedTuple):
         threshold: least similarity of a match.
         meaning: meaning of the threshold.
         size: height and width of the network's input.
+        grids: see `detector.AnchorFit`.
     """
 
     anchors: np.ndarray
@@ -167,6 +168,7 @@ class Fit(NamedTuple):
     threshold: float
     meaning: str
     size: Size
+    grids: Sequence[Size] = ()
 
 
 def fit_anchors(
@@ -298,4 +300,5 @@ def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Fit]:
             session.run(fit.similarity, {block: boxes[start : start + step]})
             for start in range(0, len(boxes), step)
         ]
-        return Fit(anchors, np.concatenate(similarities), fit.threshold, fit.meaning, size)
+        similarity = np.concatenate(similarities)
+        return Fit(anchors, similarity, fit.threshold, fit.meaning, size, fit.grids)

@@ -50,12 +50,14 @@ class AnchorFit(NamedTuple):
         anchors: [A, K].
         threshold: least similarity of a fitting anchor.
         meaning: name of the threshold for messages.
+        grids: height and width of each feature map in cells; empty: the config has the strides.
     """
 
     similarity: tf.Tensor
     anchors: tf.Tensor
     threshold: float
     meaning: str = 'matched_threshold'
+    grids: Sequence[Tuple[int, int]] = ()
 
 
 class Detector(abc.ABC):

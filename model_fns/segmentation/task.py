@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -147,13 +147,8 @@ class SegmentationTask(Task):
             dataset.ignore_label,
             least_size=evaluation_sizes.least_size(model),
         )
-        data = _Data(
-            dataset,
-            config.train_input_reader,
-            config.eval_input_reader,
-            validation.pixel_limit(config),
-            label_map,
-        )
+        readers = config.train_input_reader, config.eval_input_reader
+        data = _Data(dataset, *readers, validation.pixel_limit(config), label_map)
         return cls(model, network, preprocessor, data)
 
     @property
@@ -430,6 +425,11 @@ class SegmentationTask(Task):
     def examine(self, serialized: bytes) -> class_report.Counts:
         """Count the pixels of each class."""
         return inputs.count_pixels(serialized)
+
+    def list_classes(self, serialized: bytes) -> Collection[int]:
+        """Return the classes of the pixels of an image."""
+        classes = self._dataset.num_classes, self._dataset.ignore_label
+        return inputs.list_classes(serialized, *classes, self._data.max_pixels)
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
         """Report the pixels and images of each class."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -152,32 +152,34 @@ class SsdModel(detector.Detector):
             errors.ConfigError: the anchors do not fit the feature maps.
         """
         del true_shapes, groundtruth
+        maps, _, boxes = self._extract(images, is_training)
+        code_size = self._box_coder.code_size
+        predictor = self._build_predictor(is_training, code_size, self.class_columns)
+        codes, logits = predictor.predict(maps, self._anchor_generator.anchors_per_location())
+        return {fields.BOX_ENCODINGS: codes, fields.CLASS_LOGITS: logits, fields.ANCHORS: boxes}
+
+    def _extract(
+        self, images: tf.Tensor, is_training: bool
+    ) -> Tuple[Sequence[tf.Tensor], List[anchors.Size], tf.Tensor]:
+        """Compute the feature maps, their sizes in cells, and their anchors."""
         maps = self._build_extractor(is_training).extract(images)
-        counts = self._anchor_generator.anchors_per_location()
-        if len(counts) != len(maps):
+        count = len(self._anchor_generator.anchors_per_location())
+        if count != len(maps):
             raise errors.ConfigError(
-                f'{self.where}.anchor_generator: anchors for {len(counts)} feature maps, and the '
+                f'{self.where}.anchor_generator: anchors for {count} feature maps, and the '
                 f'feature extractor has {len(maps)}; expected as many.'
             )
-        predictor = self._build_predictor(
-            is_training, self._box_coder.code_size, self.class_columns
-        )
-        codes, logits = predictor.predict(maps, counts)
         grids = [anchors.spatial_size(features) for features in maps]
         boxes = self._anchor_generator.generate(grids, anchors.spatial_size(images))
-        return {
-            fields.BOX_ENCODINGS: codes,
-            fields.CLASS_LOGITS: logits,
-            fields.ANCHORS: tf.convert_to_tensor(boxes),
-        }
+        return maps, grids, tf.convert_to_tensor(boxes)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
         """Compute the similarity of boxes and their best anchors; None without a threshold."""
         if self._assigner.threshold is None:
             return None
-        anchors = self.predict(images, None, None, False)[fields.ANCHORS]
-        similarity = self._assigner.best_similarity(anchors, boxes)
-        return detector.AnchorFit(similarity, anchors, self._assigner.threshold)
+        _, grids, used = self._extract(images, False)
+        similarity = self._assigner.best_similarity(used, boxes)
+        return detector.AnchorFit(similarity, used, self._assigner.threshold, grids=grids)
 
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
@@ -332,9 +334,7 @@ class RotatedSsdModel(SsdModel):
         """Compute the similarity of boxes and their best anchors; anchors are normalized."""
         sides = _sides(images)
         fit = super().anchor_fit(images, quadrilaterals.to_boxes(boxes, *sides))
-        if fit is None:
-            return None
-        return fit._replace(anchors=quadrilaterals.from_boxes(fit.anchors, *sides))
+        return fit and fit._replace(anchors=quadrilaterals.from_boxes(fit.anchors, *sides))
 
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -85,6 +85,26 @@ def count_pixels(serialized: bytes) -> Dict[int, int]:
     features = tf.train.Example.FromString(serialized).features.feature
     ids = id_images.read(features[CLASSES_KEY].bytes_list.value[0])
     return {int(value): int(count) for value, count in zip(*np.unique(ids, return_counts=True))}
+
+
+def list_classes(
+    serialized: bytes, num_classes: int, ignore_label: int, max_pixels: int = images.MAX_PIXELS
+) -> List[int]:
+    """List the classes in the mask of a record whose headers are valid.
+
+    See `decode` for the arguments. A record whose mask it would refuse has no classes.
+    """
+    encoded = tf.train.Example.FromString(serialized).features.feature[CLASSES_KEY]
+    mask = encoded.bytes_list.value[0]
+    header = images.image_header(mask)
+    if header.height * header.width > max_pixels:
+        return []
+    try:
+        values = np.flatnonzero(np.bincount(id_images.read(mask).ravel())).tolist()
+    except errors.DataError:
+        return []
+    classes = [value for value in values if value != ignore_label]
+    return classes if max(classes, default=0) < num_classes else []
 
 
 def find_problem(

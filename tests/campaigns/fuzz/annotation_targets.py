@@ -195,12 +195,14 @@ def reader_of_files(workspace: Workspace, generator: random.Random) -> None:
 
 
 def read_list(workspace: Workspace, generator: random.Random) -> None:
-    """Read a list of images, for the converter and for prediction."""
-    path = workspace.file('list.txt', mutate_text(generator, valid_inputs.LIST))
-    items = [sources.Item(stem, str(workspace.images / f'{stem}.png'), stem) for stem in 'ab']
-    with contextlib.suppress(errors.UserError):
+    """Read a list of images, for the converter or for prediction."""
+    if generator.random() < 0.5:
+        path = workspace.file('list.txt', mutate_text(generator, valid_inputs.LIST))
+        items = [sources.Item(stem, str(workspace.images / f'{stem}.png'), stem) for stem in 'ab']
         image_lists.select(items, image_lists.read(path))
-    _read_images(path)
+    else:
+        path = workspace.file('list.txt', mutate_text(generator, valid_inputs.LIST_TO_PREDICT))
+        _read_images(path)
 
 
 def image(workspace: Workspace, generator: random.Random) -> None:

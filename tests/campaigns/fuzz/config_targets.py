@@ -72,5 +72,6 @@ def runner(workspace: Workspace, generator: random.Random) -> None:
     name = generator.choice(('DirectRunner', 'os.system', 'FlinkRunner'))
     if generator.random() < 0.5:
         name = mutate_text(generator, name).decode(errors='replace')
-    options = mutate_text(generator, '--direct_num_workers=2 --region="a b" --help')
+    valid = '--direct_num_workers=2 --region="a b"' + generator.choice(('', ' --help'))
+    options = mutate_text(generator, valid)
     runs.parse_runner(name, options.decode(errors='replace'))

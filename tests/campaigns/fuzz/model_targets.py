@@ -192,7 +192,7 @@ def _run_device_file(path: pathlib.Path, generator: random.Random) -> None:
 
 def saved_model(workspace: Workspace, generator: random.Random) -> None:
     """Load a SavedModel."""
-    folder = workspace.copy(workspace.saved_model)
+    folder = workspace.copy(workspace.served_model)
     path = folder / 'saved_model.pb'
     path.write_bytes(mutate_bytes(generator, path.read_bytes()))
     exported_model.Predictor(str(folder))

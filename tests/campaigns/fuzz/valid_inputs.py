@@ -129,6 +129,7 @@ nc: 2
 """
 YOLO_POSE = '0 0.5 0.5 0.25 0.25 0.5 0.5 2 0.4 0.4 1\n1 0.1 0.1 0.1 0.1 0 0 0 0.1 0.1 2\n'
 LIST = 'a\nb.png\nimages/a.png -1\n'
+LIST_TO_PREDICT = 'images/a.png\nimages/b.png\n'
 # Files of a run by name. A step of the checkpoints is 5, see `workspace`.
 STATES: Dict[str, Dict[str, Any]] = {
     'export/best/best.json': {

@@ -171,12 +171,20 @@ class Workspace:
 
     @functools.cached_property
     def saved_model(self) -> pathlib.Path:
-        """SavedModel of one convolution."""
-        folder = self.folder / 'saved_model'
+        """SavedModel of one convolution, as files for devices are made of."""
+        return self._convolution('saved_model', tf.float32)
+
+    @functools.cached_property
+    def served_model(self) -> pathlib.Path:
+        """SavedModel of one convolution, which takes images."""
+        return self._convolution('served_model', tf.uint8)
+
+    def _convolution(self, name: str, kind: tf.DType) -> pathlib.Path:
+        folder = self.folder / name
         with tf.Graph().as_default(), tf1.Session() as session:
-            image = tf1.placeholder(tf.float32, [1, 8, 8, 3], static_graph.INPUT)
-            kernel = tf.constant(VALUES['conv/weights'])
-            outputs = {'logits': tf.reduce_mean(tf.nn.conv2d(image, kernel, 1, 'SAME'), [1, 2])}
+            image = tf1.placeholder(kind, [1, 8, 8, 3], static_graph.INPUT)
+            kernel, values = tf.constant(VALUES['conv/weights']), tf.cast(image, tf.float32)
+            outputs = {'logits': tf.reduce_mean(tf.nn.conv2d(values, kernel, 1, 'SAME'), [1, 2])}
             inputs_by_name = {static_graph.INPUT: image}
             tf1.saved_model.simple_save(session, str(folder), inputs_by_name, outputs)
         return folder

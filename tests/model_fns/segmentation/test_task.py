@@ -8,18 +8,21 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator, training
 from estimator_lib import model_fn as model_fn_lib
-from estimator_lib.data import inputs
+from estimator_lib.data import inputs, records, repeat_factors
+from estimator_lib.data.record_sources import Source
 from estimator_lib.export import exporting, serving
 from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.task import Shown
-from model_fns import build_task
+from model_fns import build_task, validate
 from model_fns.datasets import codecs
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import backbones
 from model_fns.structures import id_images
 from protos import pipeline_pb2
+from tests import tiny_segmentation
 from tests.model_fns.segmentation import segmentation_records, tiny_networks
 
 tf1 = tf.compat.v1
@@ -97,6 +100,22 @@ def build(mode, model=HEADS, rest='', batch=2):
 
 
 # Examples.
+
+
+def test_images_of_rare_classes_are_repeated(tmp_path):
+    text = tiny_segmentation.CONFIG.format(folder=tmp_path, heads='')
+    config = config_lib.parse_pipeline_config(text, 'text')
+    config.train_config.repeat_factor_threshold = 0.5
+    validate(config, 'train')
+    # Of eight images four have class 1, one has class 2, and two have class 3; one is corrupt.
+    masks = [[0, 1], [0, 1], [0, 1], [0, 1], [2, 3], [0, 3], [0, 255]]
+    content = [segmentation_records.record(classes=np.array([mask])) for mask in masks]
+    content.append(segmentation_records.record(np.zeros([3, 4, 3], np.uint8), b'no PNG'))
+    path = segmentation_records.write_records(tmp_path / 'train.tfrecord', content)
+    source = Source(0, tuple(records.find_files([path], 'field')))
+    (repeated,) = repeat_factors.add_factors(build_task(pipeline()), [source], 0.5)
+    # sqrt(0.5 / (1 / 8)) and sqrt(0.5 / (2 / 8)).
+    assert repeated.repeats == ((4, pytest.approx(2.0)), (5, pytest.approx(2.0**0.5)))
 
 
 @pytest.mark.parametrize('mode, size', [(ModeKeys.TRAIN, CROP), (ModeKeys.EVAL, (None, None))])

@@ -137,3 +137,20 @@ def test_what_has_too_many_pixels_is_not_decoded(most, content, problem):
 
 def test_pixels_of_each_value():
     assert inputs.count_pixels(record()) == {0: 6, 1: 2, 2: 3, 255: 1}
+
+
+@pytest.mark.parametrize(
+    ('content', 'options', 'classes'),
+    [
+        (record(), {}, [0, 1, 2]),
+        (record(), {'ignore_label': 1, 'num_classes': 256}, [0, 2, 255]),
+        (record(classes=np.full([3, 4], 255)), {}, []),
+        # What `decode` refuses.
+        (record(), {'num_classes': 2}, []),
+        (record(), {'max_pixels': 11}, []),
+        (record(classes=png(CLASSES, 8)[:-30]), {}, []),
+    ],
+)
+def test_classes_of_a_record(content, options, classes):
+    options = {'num_classes': 3, 'ignore_label': 255, 'max_pixels': 12, **options}
+    assert inputs.list_classes(content, **options) == classes
