@@ -122,7 +122,9 @@ class Coco(Source):
                 other is not root and other.get('supercategory') == root.get('name')
                 for other in categories
             )
-            if root.get('supercategory') == 'none' and is_above and root.get('id') not in used:
+            is_named = sources.is_text(root.get('name'))  # others are reported as malformed
+            is_root = is_named and is_above and root.get('supercategory') == 'none'
+            if is_root and root.get('id') not in used:
                 content['categories'].remove(root)
                 self._notes.append(
                     f'category {root["name"]!r:.40} is left out: it is the root of the other '

@@ -215,6 +215,13 @@ def test_boxes_over_the_border_are_cut(tmp_path, capsys):
     assert convert(tmp_path, content, '--outside=error') == 2
 
 
+def test_a_root_without_a_name_is_malformed(tmp_path, capsys):
+    content = copy.deepcopy(COCO)
+    content['categories'].append({'id': 0, 'supercategory': 'none'})
+    assert convert(tmp_path, content) == 2
+    assert 'categories[2], id 0: name is None; expected text' in capsys.readouterr().err
+
+
 def test_the_root_of_roboflow_is_no_class(tmp_path, capsys):
     content = copy.deepcopy(COCO)
     for category in content['categories']:
