@@ -31,7 +31,9 @@ _ROWS, _HEIGHT = 2, 240  # of the picture, and pixels of an image in it
 
 def best_export(run: str) -> str:
     """Return the folder of the newest best export of a run."""
-    folders = sorted(glob.glob(os.path.join(run, 'export', 'best', '*[0-9]')))
+    from estimator_lib.export import export_folders
+
+    folders = export_folders.list_exports(export_folders.run_folder(run, export_folders.BEST))
     if not folders:
         raise SystemExit(f'{run} has no export/best; expected a run with export_config.best.')
     return folders[-1]

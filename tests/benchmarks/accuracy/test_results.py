@@ -38,6 +38,11 @@ def test_the_newest_best_export_counts(run, monkeypatch):
     assert results.measure(str(run), 'loss')['value'] == 1.0
 
 
+def test_an_incomplete_export_does_not_count(run):
+    (run / 'export' / 'best' / 'temp-300').mkdir()
+    assert results.best_export(str(run)) == str(run / 'export' / 'best' / '200')
+
+
 def test_a_run_without_exports_is_refused(tmp_path):
     with pytest.raises(SystemExit, match='has no export/best'):
         results.best_export(str(tmp_path))
