@@ -108,7 +108,8 @@ def test_the_class_of_a_label_map(tmp_path, capsys):
 
 
 def test_ignored_pixels_do_not_become_a_class(tmp_path, capsys):
-    LabelMap.from_names([f'cell_{index}' for index in range(255)]).write(str(tmp_path / 'map.pbtxt'))
+    names = [f'cell_{index}' for index in range(255)]
+    LabelMap.from_names(names).write(str(tmp_path / 'map.pbtxt'))
     flags = '--class_name=cell_0', '--ignore_label=3'
     assert convert_one(tmp_path, png(IDS, 16), *flags) == 2
     assert 'the label map has a class of id 255, which pixels that' in capsys.readouterr().err
