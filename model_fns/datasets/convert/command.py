@@ -158,7 +158,8 @@ def _add_tiles(parser: argparse.ArgumentParser) -> None:
         '--min_area_inside',
         type=float,
         default=0.7,
-        help='objects are in a tile that holds at least this part of their area (default 0.7)',
+        help='objects are in a tile that holds at least this part of their area (default '
+        '0.7), crowds in each that holds some of them',
     )
     parser.add_argument(
         '--empty_tiles',
