@@ -75,12 +75,16 @@ def first_image(config: Any) -> Any:
 def measure(run: str, metric: str) -> Dict[str, Any]:
     """Return the row of a run: its metric, megabytes and milliseconds."""
     from estimator_lib import config as config_lib
+    from estimator_lib import errors
 
     export = best_export(run)
     config = config_lib.load_pipeline_config(os.path.join(run, 'pipeline.config'))
     with open(os.path.join(export, 'assets.extra', 'metrics.json'), encoding='utf-8') as file:
         metrics = next(part for part in json.load(file).values() if isinstance(part, dict))
     name = metric or config.export_config.best.metric
+    if name not in metrics:
+        near = errors.did_you_mean(name, metrics)
+        raise SystemExit(f'--metric: the evaluation of {run} has no {name!r}{near}')
     return {
         'run': run,
         'metric': name,

@@ -36,6 +36,8 @@ def test_the_newest_best_export_counts(run, monkeypatch):
         'milliseconds': 2.5,
     }
     assert results.measure(str(run), 'loss')['value'] == 1.0
+    with pytest.raises(SystemExit, match="has no 'acuracy'; did you mean 'accuracy'"):
+        results.measure(str(run), 'acuracy')
 
 
 def test_an_incomplete_export_does_not_count(run):
