@@ -170,6 +170,7 @@ BAD_ENTRIES = [
     ('images', {'file_name': 3}, 'images[1], id 8: file_name is 3; expected text'),
     ('images', {'id': None}, 'images[1]: id is None; expected a number or text'),
     ('images', {'id': 7}, 'images[1], id 7: another entry has the same id'),
+    ('images', {}, "images[1], id 8: another image has the file_name 'a.png'"),
     ('images', {'file_name': '/a.png'}, "file_name '/a.png' is not a path in --images"),
     ('images', {'file_name': '../images/a.png'}, "'../images/a.png' is not a path in --images"),
     ('images', {'file_name': 'x/../../a.png'}, "'x/../../a.png' is not a path in --images"),
