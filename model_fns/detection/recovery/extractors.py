@@ -124,7 +124,8 @@ def _matches_of_neck(kind: str, found: Shapes) -> List[Match]:
 
     def build(factor: float) -> Optional[kernels_lib.NetworkKernels]:
         scaled = {**settings, 'depth_multiplier': factor, 'bifpn': configured(factor)}
-        return _build(scaled, 0, (0, 0, 0))
+        # The sides of maps must be halved up to the coarsest level.
+        return _build(scaled, 0, (0, 0, 0), 2**neck.max_level)
 
     match = multipliers.search(found, build, lambda name: not _OTHER.search(name))
     if match is None:
@@ -182,7 +183,10 @@ def _pyramid_width(shapes: Shapes) -> int:
 
 
 def _build(
-    settings: Mapping[str, object], num_maps: int, levels: Tuple[int, int, int]
+    settings: Mapping[str, object],
+    num_maps: int,
+    levels: Tuple[int, int, int],
+    side: int = _BUILD_SIZE,
 ) -> Optional[kernels_lib.NetworkKernels]:
     """Return the kernels of a feature extractor; None where it cannot have these settings."""
     fields = {name: value for name, value in settings.items() if name != 'type'}
@@ -197,7 +201,7 @@ def _build(
     )
     try:
         candidate = extractor.get_extractor(built.type_name)(built)
-        size = [1, _BUILD_SIZE, _BUILD_SIZE, 3]
+        size = [1, side, side, 3]
         return kernels_lib.build_kernels(lambda: candidate.extract(tf.zeros(size)))
     except (errors.ConfigError, ValueError, KeyError, IndexError):
         return None

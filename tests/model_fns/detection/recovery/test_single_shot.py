@@ -71,7 +71,7 @@ model {{
       depth_multiplier: 0.25
       min_depth: 8
       bifpn {{
-        min_level: 3 max_level: 6 num_iterations: 2 num_filters: 64 combine_method: "attention"
+        min_level: 3 max_level: 7 num_iterations: 2 num_filters: 64 combine_method: "attention"
       }}
       conv_hyperparams {{ {BIASED} }}
     }}
@@ -83,7 +83,7 @@ model {{
     }}
     anchor_generator {{
       multiscale_anchor_generator {{
-        min_level: 3 max_level: 6 anchor_scale: 3.0 aspect_ratios: [1.0, 2.0] scales_per_octave: 3
+        min_level: 3 max_level: 7 anchor_scale: 3.0 aspect_ratios: [1.0, 2.0] scales_per_octave: 3
       }}
     }}
     box_coder {{ faster_rcnn_box_coder {{ }} }}
