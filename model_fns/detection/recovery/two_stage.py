@@ -135,7 +135,7 @@ def _set_keypoint_readers(
         reader.num_keypoints = head.keypoint_head.num_keypoints
     del config.train_config.data_augmentation_options[:]
     proposal.unknown.append(
-        'It does not tell which keypoints change instances in a mirrored image, so no images are '
+        'It does not tell which keypoints change places in a mirrored image, so no images are '
         'mirrored in training.'
     )
 
@@ -314,8 +314,8 @@ def _cells(boxes: np.ndarray, count: int) -> Tuple[np.ndarray, np.ndarray, int]:
     first, steps, rows = [], [], 1
     for axis in (0, 1):
         # Clipping moves the lower sides of the first boxes to 0, and leaves the others.
-        instances = np.array(sorted(set(np.round(lows[:, axis], 2))))
-        inside = instances[places > _BORDER]
+        places = np.array(sorted(set(np.round(lows[:, axis], 2))))
+        inside = places[places > _BORDER]
         steps.append(float(np.median(np.diff(inside))) if len(inside) > 1 else 16.0)
         first.append(float(highs[0, axis] - sizes[:, axis].max() / 2))
         if axis == 0:
