@@ -27,12 +27,11 @@ def recognize(shapes: Shapes) -> Optional[bifpn.BidirectionalPyramid]:
     Args:
         shapes: kernels of the feature extractor.
     """
-    nodes = [(match, shapes[name][-1]) for name in shapes for match in [_NODE.search(name)] if match]
+    found = ((_NODE.search(name), shape[-1]) for name, shape in shapes.items())
+    nodes = [(match, width) for match, width in found if match]
     if not nodes:
         return None
-    iterations, levels = (
-        [int(match.group(number)) for match, _ in nodes] for number in (1, 2)
-    )
+    iterations, levels = ([int(match.group(number)) for match, _ in nodes] for number in (1, 2))
     return bifpn.BidirectionalPyramid(
         max(iterations), nodes[0][1], min_level=min(levels), max_level=max(levels)
     )

@@ -204,7 +204,8 @@ def _read_override(
     if extractor.keeps_style or activation not in _ACTIVATIONS:
         return
     number, function = _ACTIVATIONS[activation]
-    configured, published = (named.conv_hyperparams.activation == number, function is style.activation)
+    configured = named.conv_hyperparams.activation == number
+    published = function is style.activation
     if configured == published and epsilon is not None and style.batch_norm is not None:
         configured = abs(epsilon - named.conv_hyperparams.batch_norm.epsilon) < 1e-3 * epsilon
         published = abs(epsilon - style.batch_norm.epsilon) < 1e-3 * epsilon

@@ -23,6 +23,7 @@ from model_fns.detection.recovery import (
     outputs,
     published_objects,
     resizing,
+    rotated_boxes,
 )
 from model_fns.recovery.facts import Proposal, Refusal
 from model_fns.recovery.kernels import Kernels
@@ -50,7 +51,9 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     """
     shapes = kernels.shapes()
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
-    head = heads.recognize(shapes, proposal)
+    turned = None if artifact.graph is None else rotated_boxes.find(artifact.graph)
+    code_size = heads.CODE_SIZE if turned is None else rotated_boxes.CODE_SIZE
+    head = heads.recognize(shapes, proposal, code_size)
     if head is None or not any(
         name.startswith(f'{scope}/') for name in shapes for scope in extractors.scopes()
     ):
@@ -80,7 +83,7 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         _guess_anchors(ssd, head, match, proposal)
     else:
         with running.open_runner(artifact) as runner:
-            _read_graph(ssd, artifact, artifact.graph, runner, head, proposal)
+            _read_graph(ssd, artifact, artifact.graph, runner, head, turned, proposal)
     ssd.num_classes = head.class_columns - int(ssd.add_background_class)
     proposal.learn(
         f'{_WHERE}.num_classes', ssd.num_classes, f'{head.class_columns} class logits an anchor'
@@ -181,6 +184,7 @@ def _read_graph(
     graph: Graph,
     runner: running.Runner,
     head: heads.Head,
+    turned: Optional[rotated_boxes.Decoding],
     proposal: Proposal,
 ) -> None:
     tensor = graphs.first_layer_input(graph, runner.input_name)
@@ -190,12 +194,16 @@ def _read_graph(
     size = runner.run({'input': tensor}, runner.test_image(_IMAGE))['input'].shape[1:3]
     device = device_op.find(graph)
     known = outputs.find(artifact)
+    pixels = (int(size[0]), int(size[1]))
     if device is not None:
         boxes = device_op.read(ssd, graph, device, head.class_columns, proposal)
         known = {fields.DETECTION_SCORES: device_op.scores(graph, device)}
+        _read_anchors(ssd, boxes, pixels, head, proposal)
+    elif turned is not None:
+        counts = head.anchors or [head.anchors_of_all]
+        rotated_boxes.read(proposal.config, turned, runner, counts, pixels, proposal)
     else:
-        boxes = _read_boxes(ssd, graph, runner, proposal)
-    _read_anchors(ssd, boxes, (int(size[0]), int(size[1])), head, proposal)
+        _read_anchors(ssd, _read_boxes(ssd, graph, runner, proposal), pixels, head, proposal)
     _read_scores(ssd, graph, known, device is None, proposal)
     if device is None:
         outputs.read_suppression(

@@ -127,9 +127,7 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     return proposal
 
 
-def _set_keypoint_readers(
-    config: pipeline_pb2.TrainEvalPipelineConfig, proposal: Proposal
-) -> None:
+def _set_keypoint_readers(config: pipeline_pb2.TrainEvalPipelineConfig, proposal: Proposal) -> None:
     head = config.model.faster_rcnn.second_stage_box_predictor.mask_rcnn_box_predictor
     for reader in (config.train_input_reader, *config.eval_input_reader):
         reader.num_keypoints = head.keypoint_head.num_keypoints

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from tests import recovered, tiny_detection
+from tests import recovered, tiny_detection, tiny_rotated
 
 HYPERPARAMS = """
   activation: RELU_6
@@ -161,6 +161,17 @@ def test_config_of_an_efficient_detector_equals_the_original(efficient):
         assert each.force_use_bias and each.activation == each.SWISH
     report = pathlib.Path(files.report).read_text(encoding='utf-8')
     assert '* raw_detection_scores: ' in report and '.bifpn.combine_method` | attention' in report
+
+
+def test_config_of_rotated_boxes_equals_the_original(tmp_path):
+    text = tiny_rotated.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
+    text = text.replace('rotated_box_coder { }', 'rotated_box_coder { x_scale: 8 angle_scale: 7 }')
+    text = text.replace('aspect_ratios: 3.0', 'aspect_ratios: [3.0, 0.5]')
+    config, path = recovered.freeze(text, str(tmp_path), deviation=0.2)
+    files, found = recovered.recover(path, str(tmp_path))
+    assert told(found) == told(config)
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    assert '* raw_detection_scores: ' in report and '* raw_detection_boxes: ' in report
 
 
 def test_weights_without_batch_norm_are_those_of_the_checkpoint(pyramid):
