@@ -80,13 +80,10 @@ def recognize(shapes: Shapes, num_maps: int) -> List[Match]:
         else:
             matches += _matches_of_type(kind, found, num_maps, has_pyramid)
     # A network of another size may have the same kernels with a factor.
-    order = {1.0: 0}
     return sorted(
         matches,
-        key=lambda match: (
-            len(match.differences), order.get(match.settings['depth_multiplier'], 1)
-        ),
-    )  # fmt: skip
+        key=lambda match: (len(match.differences), match.settings['depth_multiplier'] != 1.0),
+    )
 
 
 def _inside(shapes: Shapes, scope: str) -> Dict[str, Tuple[int, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Dict, Iterable, Mapping, Optional, Tuple
 
 from model_fns.backbones.efficientnet import SIZES, list_blocks
 from model_fns.detection.networks.feature_extractors import bifpn
@@ -44,22 +44,17 @@ def may_be(kind: str, shapes: Shapes) -> bool:
         kind: type of an EfficientDet.
         shapes: kernels of the feature extractor.
     """
-    counts = _count_blocks({match.groups() for match in map(_BLOCK.search, shapes) if match})
+    counts = _count_blocks(shapes)
     if not counts:
         return False
-    own = _count_blocks(
-        {
-            match.groups()
-            for block in list_blocks(SIZES[TYPES[kind]])
-            for match in [_BLOCK.search(f'/{block.name}/')]
-            if match
-        }
-    )
+    own = _count_blocks(f'/{block.name}/' for block in list_blocks(SIZES[TYPES[kind]]))
     # The last stack may be used in part.
     return all(own.get(stack) == counts[stack] for stack in counts if stack != max(counts))
 
 
-def _count_blocks(places: set[Tuple[str, str]]) -> Dict[int, int]:
+def _count_blocks(names: Iterable[str]) -> Dict[int, int]:
+    """Return the numbers of the blocks of each stack that names are of."""
+    places = {match.groups() for match in map(_BLOCK.search, names) if match}
     return dict(collections.Counter(int(stack) for stack, _ in places))
 
 

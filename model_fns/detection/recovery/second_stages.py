@@ -152,7 +152,8 @@ def _read_boxes(model: faster_rcnn_pb2.FasterRcnn, shapes: Shapes, proposal: Pro
         head.share_box_across_classes = proposal.learn(where, True, f'kernel {BOXES}')
     elif codes != _CODE_SIZE * classes:
         raise Refusal(
-            f'its {codes} values of boxes are not {_CODE_SIZE} for each of {classes} classes'
+            f'its {codes} values of boxes are not {_CODE_SIZE} for each of {classes} classes; '
+            'rotated boxes of two stages are not supported'
         )
 
 
