@@ -19,16 +19,17 @@ def parse(text):
     return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
 
 
-def write_checkpoint(text, folder):
+def write_checkpoint(text, folder, deviation=0.4):
     """Write a checkpoint of a config's model with lively weights; return (config, task, prefix)."""
     config = parse(text)
     task = build_task(config, 'export')
-    return config, task, tiny_deployed.save(task, os.path.join(folder, 'source', 'model.ckpt'))
+    prefix = os.path.join(folder, 'source', 'model.ckpt')
+    return config, task, tiny_deployed.save(task, prefix, deviation=deviation)
 
 
-def freeze(text, folder):
+def freeze(text, folder, deviation=0.4):
     """Write the frozen graph of a config's model; return (config, path)."""
-    config, task, prefix = write_checkpoint(text, folder)
+    config, task, prefix = write_checkpoint(text, folder, deviation)
     built = inference_graph.build(Source(task, config, prefix), export_pb2.IMAGE_TENSOR)
     path = os.path.join(folder, 'frozen.pb')
     with open(path, 'wb') as file:
