@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import logging
 import os
-import shutil
 import tempfile
 from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
 
@@ -41,6 +40,7 @@ _QUANTIZED = (
     'Dequantize',
     'QuantizedConv2D',
 )
+_STATE = 'checkpoint'  # the file that names the checkpoint of a folder
 # Scopes that names of published networks begin with.
 _SCOPES = (
     'FeatureExtractor',
@@ -79,15 +79,20 @@ def recover(source: str, output_dir: str) -> Recovered:
 
     Args:
         source: see `reading.read`.
-        output_dir: created if it does not exist; it must not hold a checkpoint.
+        output_dir: created if it does not exist; it must not hold what is written.
 
     Raises:
         errors.UserError: the artifact cannot be read; its model is not known; or the recovered
-            model computes something else. Nothing is written then.
+            model computes something else. Nothing is written then. Or `output_dir` cannot be
+            written.
     """
+    written = (files.CONFIG, files.REPORT)
+    held = [name for name in written if tf.io.gfile.exists(os.path.join(output_dir, name))]
     if checkpoint_files.latest_checkpoint(output_dir) is not None:
+        held.insert(0, 'a checkpoint')
+    if held:
         raise errors.UserError(
-            f'--output_dir: {output_dir} holds a checkpoint already; expected another folder.'
+            f'--output_dir: {output_dir} holds {held[0]} already; expected another folder.'
         )
     artifact = reading.read(source, _scopes())
     kernels = Kernels(artifact)
@@ -99,12 +104,23 @@ def recover(source: str, output_dir: str) -> Recovered:
             differences = _build(artifact, kernels, proposal, folder)
         files.write_config(proposal, artifact, folder, os.path.abspath(output_dir))
         files.write_report(proposal, artifact, differences, folder)
-        for name in os.listdir(folder):
-            shutil.copy(os.path.join(folder, name), os.path.join(output_dir, name))
+        _copy_files(folder, output_dir)
     prefix = checkpoint_files.resolve_checkpoint(output_dir)
     paths = (os.path.join(output_dir, name) for name in (files.CONFIG, files.REPORT))
     config, report = paths
     return Recovered(config, prefix, report, proposal.network)
+
+
+def _copy_files(folder: str, output_dir: str) -> None:
+    """Copy all files, the one that names the checkpoint last."""
+    for name in sorted(os.listdir(folder), key=lambda name: (name == _STATE, name)):
+        target = os.path.join(output_dir, name)
+        try:
+            tf.io.gfile.copy(os.path.join(folder, name), target)
+        except tf.errors.OpError as error:
+            raise errors.UserError(
+                f'--output_dir: {target} cannot be written: {errors.plain_message(error)}.'
+            ) from error
 
 
 @contextlib.contextmanager

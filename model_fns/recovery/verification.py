@@ -126,6 +126,8 @@ def _difference(
             finite = np.abs(second[np.isfinite(second)])
             scale = max(1.0, float(finite.max(initial=0.0)))
             largest = max(largest, float(_distances(first, second).max()) / scale)
+    if count and not len(rows):
+        return Difference(name, float('nan'), 'the recovered model has no rows to compare')
     meaning = f'over {len(theirs)} images'
     others = int((rows > TOLERANCE).sum())
     if others and others <= _OTHER_ROWS * len(rows):

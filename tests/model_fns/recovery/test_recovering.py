@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns.recovery import recovering
 from tests import recovered
 
 tf1 = tf.compat.v1
@@ -73,6 +74,31 @@ def test_other_scores_are_refused(frozen, tmp_path):
     with pytest.raises(errors.UserError, match='the recovered model differs in'):
         recovered.recover(str(path), str(tmp_path))
     assert not os.listdir(tmp_path / 'recovered')
+
+
+def test_files_of_the_user_are_not_replaced(frozen, tmp_path):
+    _, graph_def = frozen
+    path = tmp_path / 'a.pb'
+    path.write_bytes(graph_def.SerializeToString())
+    config = tmp_path / 'recovered' / 'pipeline.config'
+    config.parent.mkdir()
+    config.write_text('mine')
+    with pytest.raises(errors.UserError, match='recovered holds pipeline.config already'):
+        recovered.recover(str(path), str(tmp_path))
+    assert config.read_text() == 'mine'
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
+    """The file that names the checkpoint comes last: a kill leaves no checkpoint of half a run."""
+    source = tmp_path / 'made'
+    source.mkdir()
+    for name in ('checkpoint', 'a.index', 'pipeline.config'):
+        (source / name).write_text(name)
+    target = tmp_path / 'out'
+    (target / 'pipeline.config').mkdir(parents=True)
+    with pytest.raises(errors.UserError, match='out/pipeline.config cannot be written: '):
+        recovering._copy_files(str(source), str(target))
+    assert sorted(os.listdir(target)) == ['a.index', 'pipeline.config']
 
 
 def write_graph(path, scope):

@@ -30,6 +30,14 @@ def test_padding_rows_do_not_count():
     assert verification._difference('x', theirs, ours).largest == 5
 
 
+def test_nothing_to_compare_is_no_agreement():
+    theirs = [{'x': np.array([[1.0], [5.0]])}]
+    ours = [{'x': np.zeros([1, 2, 1]), 'rows': np.array([0])}]
+    difference = verification._difference('x', theirs, ours, 'rows')
+    assert not verification.agrees([difference])
+    assert difference.meaning == 'the recovered model has no rows to compare'
+
+
 def test_different_shapes_are_no_agreement():
     difference = verification._difference('x', [{'x': np.zeros([2])}], [{'x': np.zeros([3])}])
     assert not verification.agrees([difference])
