@@ -7,7 +7,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib.config.schema import is_repeated
-from estimator_lib.export import inference_graph
+from estimator_lib.export import inference_graph, static_graph, tflite
 from estimator_lib.export.writers import Source
 from model_fns import build_task
 from model_fns.recovery import recovering
@@ -33,6 +33,16 @@ def freeze(text, folder):
     path = os.path.join(folder, 'frozen.pb')
     with open(path, 'wb') as file:
         file.write(built.frozen.to_graph_def().SerializeToString())
+    return config, path
+
+
+def convert(text, folder, quantize='none'):
+    """Write the TFLite file of a config's model; return (config, path)."""
+    config, task, prefix = write_checkpoint(text, folder)
+    writer = tflite.TfliteWriter()
+    graph = static_graph.build(task.deployable(writer.ops, {}), Source(task, config, prefix))
+    path = os.path.join(folder, 'model.tflite')
+    writer.convert(graph, path, quantize)
     return config, path
 
 

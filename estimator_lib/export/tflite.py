@@ -13,7 +13,7 @@ import importlib.util
 import logging
 import os
 import tempfile
-from typing import Any, Dict, Iterator, Sequence, Tuple
+from typing import Any, Dict, Iterator, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -98,16 +98,8 @@ class TfliteModel(FileModel):
     """
 
     def __init__(self, path: str, num_threads: Any = None):
-        interpreter, version = _find_interpreter()
-        try:
-            with tf.io.gfile.GFile(path, 'rb') as file:
-                content = file.read()
-            with _quiet():
-                self._interpreter = interpreter(model_content=content, num_threads=num_threads)
-                self._interpreter.allocate_tensors()
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            reason = errors.first_line(error)
-            raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
+        loaded = load_interpreter(path, num_threads=num_threads)
+        self._interpreter = loaded.interpreter
         self._run = self._runner(path)
         ((_, self._input),) = self._run.get_input_details().items()
         self.about = {
@@ -116,7 +108,7 @@ class TfliteModel(FileModel):
                 name: _described(one) for name, one in self._run.get_output_details().items()
             },
             'made_with': f'TensorFlow {tf.__version__}',
-            'run_with': version,
+            'run_with': loaded.version,
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
@@ -133,6 +125,43 @@ class TfliteModel(FileModel):
                 f'--mode=export --format=tflite has written, with the input {static_graph.INPUT!r}.'
             )
         return self._interpreter.get_signature_runner(_SIGNATURE)
+
+
+class LoadedFile(NamedTuple):
+    """File in the interpreter of TFLite.
+
+    Attributes:
+        interpreter: with memory for all tensors.
+        version: name and version of the interpreter's package.
+        content: of the file.
+    """
+
+    interpreter: Any
+    version: str
+    content: bytes
+
+
+def load_interpreter(path: str, **options: Any) -> LoadedFile:
+    """Load a file in the interpreter of TFLite.
+
+    Args:
+        path: of the file.
+        **options: of the interpreter.
+
+    Raises:
+        errors.UserError: it cannot be read, or not run.
+    """
+    interpreter, version = _find_interpreter()
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            content = file.read()
+        with _quiet():
+            loaded = interpreter(model_content=content, **options)
+            loaded.allocate_tensors()
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        reason = errors.first_line(error)
+        raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
+    return LoadedFile(loaded, version, content)
 
 
 def _find_interpreter() -> Tuple[Any, str]:

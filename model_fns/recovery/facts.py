@@ -36,6 +36,8 @@ class Proposal:
         counts: by output, our prediction of the number of its rows that count, which may be in
             another order; without one all rows count.
         network_input: our prediction that is the network's input; empty: it is the image.
+        shared_input: tensor of the artifact that is the network's input, which our model gets too
+            for the comparison; empty: it gets the image.
     """
 
     config: pipeline_pb2.TrainEvalPipelineConfig
@@ -45,6 +47,7 @@ class Proposal:
     outputs: Dict[str, str] = dataclasses.field(default_factory=dict)
     counts: Dict[str, str] = dataclasses.field(default_factory=dict)
     network_input: str = ''
+    shared_input: str = ''
 
     def learn(self, path: str, value: Any, evidence: str) -> Any:
         """Add a fact; return its value."""
