@@ -137,16 +137,16 @@ def _refuse_other_files(path: str, content: bytes) -> None:
         kind = 'empty'
     if kind:
         raise errors.UserError(
-            f'--from: {path} is {kind}; expected a frozen graph, a SavedModel or a checkpoint.'
+            f'--from: {path} is {kind}; expected a frozen graph, a SavedModel, a TFLite file or a '
+            'checkpoint.'
         )
 
 
 def _read_tflite(path: str, scopes: Sequence[str]) -> Artifact:
     try:
-        file = tflite_files.read(path)
+        translated = tflite_graphs.translate(tflite_files.read(path))
     except errors.UserError as error:
         raise errors.UserError(f'--from: {error}') from error
-    translated = tflite_graphs.translate(file)
     return _graph_artifact(path, TFLITE_FILE, translated.graph_def, scopes, translated.outputs)
 
 

@@ -9,6 +9,7 @@ import struct
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import tflite
@@ -88,16 +89,34 @@ def read(path: str) -> File:
     Raises:
         errors.UserError: it is malformed, or the interpreter of TFLite cannot run it.
     """
-    content = tflite.load_interpreter(path).content  # checks the file
     from tensorflow.lite.tools import flatbuffer_utils
 
+    with tf.io.gfile.GFile(path, 'rb') as opened:
+        content = opened.read()
     try:
-        model = flatbuffer_utils.convert_bytearray_to_object(bytearray(content))
-        return _parse(model)
+        file = _parse(flatbuffer_utils.convert_bytearray_to_object(bytearray(content)))
+        _check_indices(file)
     except (AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise errors.UserError(
-            f'{path} is a malformed TFLite file: {errors.first_line(error)}'
+            f'{path} is a truncated or corrupt TFLite file: its tables refer to what is not in it.'
         ) from error
+    # Only now, as the interpreter ends its process where a table refers to what is not there.
+    tflite.load_interpreter(path)
+    return file
+
+
+def _check_indices(file: File) -> None:
+    """Check that operations, inputs and outputs refer to tensors.
+
+    Raises:
+        IndexError: one does not.
+    """
+    indices = [*file.inputs, *file.outputs.values()]
+    for operation in file.operations:
+        indices += [*operation.outputs, *(i for i in operation.inputs if i != LEFT_OUT)]
+    for index in indices:
+        if not 0 <= index < len(file.tensors):
+            raise IndexError(f'there is no tensor {index}')
 
 
 def _parse(model: Any) -> File:
@@ -121,7 +140,9 @@ def _parse_tensor(tensor: Any, buffers: Any) -> Tensor:
     shape = tuple(int(side) for side in sides)
     data = buffers[tensor.buffer].data
     value = None
-    if data is not None and len(data) and dtype is not None:
+    if 0 in shape:
+        value = np.zeros(shape, dtype)
+    elif data is not None and len(data) and dtype is not None:
         value = np.frombuffer(np.asarray(data, np.uint8).tobytes(), dtype).reshape(shape)
     return Tensor((tensor.name or b'').decode(), dtype, shape, value)
 

@@ -236,8 +236,11 @@ class _Translation:
     def _reference(self, index: int) -> str:
         """Return a tensor as nodes name their inputs; a constant is added at its first use."""
         if index not in self._tensors:
-            value = self._values[index]
-            self._add_constant(_first_name(self._file.tensors[index].name), value, index)
+            name = _first_name(self._file.tensors[index].name)
+            if index in self._values:
+                self._add_constant(name, self._values[index], index)
+            else:
+                self._add(name, 'VariableV2', [], [index])  # as nothing computes it
         return self._tensors[index]
 
     def _add_constant(self, name: str, value: Any, index: Optional[int] = None) -> str:

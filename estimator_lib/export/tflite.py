@@ -133,12 +133,10 @@ class LoadedFile(NamedTuple):
     Attributes:
         interpreter: with memory for all tensors.
         version: name and version of the interpreter's package.
-        content: of the file.
     """
 
     interpreter: Any
     version: str
-    content: bytes
 
 
 def load_interpreter(path: str, **options: Any) -> LoadedFile:
@@ -161,7 +159,7 @@ def load_interpreter(path: str, **options: Any) -> LoadedFile:
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         reason = errors.first_line(error)
         raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
-    return LoadedFile(loaded, version, content)
+    return LoadedFile(loaded, version)
 
 
 def _find_interpreter() -> Tuple[Any, str]:

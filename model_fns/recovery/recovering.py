@@ -114,7 +114,7 @@ def _explained(artifact: Artifact) -> Iterator[None]:
         yield
     except errors.UserError:
         raise
-    except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+    except (LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise errors.UserError(
             f'--from: {artifact.path} is not recovered: its graph has a form that is not supported '
             f'({type(error).__name__}: {errors.first_line(error)[:200]}).'
@@ -131,15 +131,15 @@ def _scopes() -> Sequence[str]:
 
 def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
     """Ask each task for a description of an artifact."""
-    if artifact.objects is None and not kernels.shapes():
-        raise errors.UserError(
-            f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
-            'a classifier, a detector or a segmentation network.'
-        )
     if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
         raise errors.UserError(
             f'--from: {artifact.path} is quantized, or trained for it; expected a graph with '
             'weights and activations of floating point only.'
+        )
+    if artifact.objects is None and not kernels.shapes():
+        raise errors.UserError(
+            f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
+            'a classifier, a detector or a segmentation network.'
         )
     for module in _RECOGNIZERS:
         recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]
