@@ -11,12 +11,11 @@ Operations that have no counterpart here keep the name of the schema.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.artifacts import tflite_files
 from estimator_lib.artifacts.tflite_files import LEFT_OUT, File, Operation
 
 tf1 = tf.compat.v1
@@ -130,7 +129,7 @@ class _Translation:
         """Add a placeholder."""
         tensor = self._file.tensors[index]
         node = self._add(_first_name(tensor.name), 'Placeholder', [], [index])
-        node.attr['dtype'].type = _enum_of(tensor.dtype)
+        node.attr['dtype'].type = _type_number(tensor.dtype)
 
     def add_operation(self, operation: Operation) -> None:
         """Add the nodes of an operation."""
@@ -160,7 +159,7 @@ class _Translation:
         outputs = operation.outputs
         node = self._add(name, op, inputs, () if activation else outputs)
         if op == 'Cast':
-            node.attr['SrcT'].type = _enum_of(tensors[operation.inputs[0]].dtype)
+            node.attr['SrcT'].type = _type_number(tensors[operation.inputs[0]].dtype)
         if op == operation.kind:
             _set_attributes(node, operation.options)
         if activation:
@@ -180,13 +179,14 @@ class _Translation:
         variable = _VARIABLE.match(_first_name(self._file.tensors[operation.inputs[1]].name))
         kernel = self._add_constant(
             variable.group(1) if variable else f'{name}/kernel',
-            self._in_layout(operation, weights),
+            self._transpose_weights(operation, weights),
             operation.inputs[1],
         )
         steps = [(name, op, [kernel])]
         bias = self._values.get(operation.inputs[2]) if len(operation.inputs) > 2 else None
         if bias is not None:
-            steps.append((f'{scope}/BiasAdd', 'BiasAdd', [self._add_constant(f'{name}_bias', bias)]))
+            added = self._add_constant(f'{name}_bias', bias)
+            steps.append((f'{scope}/BiasAdd', 'BiasAdd', [added]))
         activation = _activation(operation)
         if activation:
             steps.append((f'{scope}/{activation}', activation, []))
@@ -211,8 +211,8 @@ class _Translation:
                 if variable:
                     yield variable.group(1).rpartition('/')[0]
 
-    def _in_layout(self, operation: Operation, weights: np.ndarray) -> np.ndarray:
-        """Return weights in the layout of TensorFlow."""
+    def _transpose_weights(self, operation: Operation, weights: np.ndarray) -> np.ndarray:
+        """Transpose weights to the layout of TensorFlow."""
         if operation.kind == 'FULLY_CONNECTED':
             return weights.T  # from [outputs, inputs]
         if operation.kind == 'CONV_2D':
@@ -252,7 +252,7 @@ class _Translation:
             index: of the tensor of the file.
         """
         node = self._add(name, 'Const', [], [] if index is None else [index])
-        node.attr['dtype'].type = _enum_of(np.asarray(value).dtype)
+        node.attr['dtype'].type = _type_number(np.asarray(value).dtype)
         node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value))
         return node.name
 
@@ -281,7 +281,7 @@ def _first_name(name: str) -> str:
     return re.sub(r':\d+$', '', name.partition(';')[0]) or 'unnamed'
 
 
-def _enum_of(dtype: Any) -> int:
+def _type_number(dtype: Any) -> int:
     return tf.as_dtype(dtype).as_datatype_enum if dtype is not None else 0
 
 

@@ -213,8 +213,10 @@ def _read_preprocessing(
     model.image_height = proposal.learn(f'{_WHERE}.image_height', value.shape[1], evidence)
     model.image_width = proposal.learn(f'{_WHERE}.image_width', value.shape[2], evidence)
     gray = value.shape[-1] == 1
-    resizes = artifact.kind != reading.TFLITE_FILE
+    resizes, tolerance = artifact.kind != reading.TFLITE_FILE, _TOLERANCE
     if not resizes:
+        # Its constants may have been rounded to float16.
+        tolerance *= max(1.0, float(np.abs(value).max()))
         proposal.shared_input = tensor
         proposal.unknown.append('Its input has one size, so it does not tell how images become it.')
     if gray and network.image_channels == 3:
@@ -228,7 +230,7 @@ def _read_preprocessing(
             else:
                 inputs = family.normalize(tf.cast(pixels, tf.float32))
             computed = session.run(inputs)
-        if np.abs(computed - value[0]).max() < _TOLERANCE:
+        if np.abs(computed - value[0]).max() < tolerance:
             evidence = 'the network gets the same input for an image'
             model.preprocessing = proposal.learn(f'{_WHERE}.preprocessing', name, evidence)
             return
