@@ -8,8 +8,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 class BoxType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
+    AXIS_ALIGNED: _ClassVar[BoxType]
     UPRIGHT: _ClassVar[BoxType]
     ROTATED: _ClassVar[BoxType]
+AXIS_ALIGNED: BoxType
 UPRIGHT: BoxType
 ROTATED: BoxType
 

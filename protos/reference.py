@@ -227,6 +227,7 @@ def _enum_values(
     return [
         (value.name, comments.get((*place, _VALUES, index), ''))
         for index, value in enumerate(enum.value)
+        if not value.options.deprecated
     ]
 
 

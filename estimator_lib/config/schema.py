@@ -106,6 +106,11 @@ def known_fields(name: str, message: descriptor_lib.Descriptor) -> str:
     )
 
 
+def value_names(field: descriptor_lib.FieldDescriptor) -> List[str]:
+    """Return the values of a field of an enum type, without deprecated names."""
+    return [value.name for value in field.enum_type.values if not value.GetOptions().deprecated]
+
+
 def value_text(field: descriptor_lib.FieldDescriptor, value: Any) -> str:
     """Format a scalar as in a config, without quotes."""
     if field.enum_type is not None:

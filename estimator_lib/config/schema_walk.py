@@ -276,7 +276,7 @@ def expectation(field: Field) -> str:
     if field.cpp_type == Field.CPPTYPE_BOOL:
         return 'true or false'
     if field.cpp_type == Field.CPPTYPE_ENUM:
-        return f'one of {", ".join(field.enum_type.values_by_name)}'
+        return f'one of {", ".join(schema.value_names(field))}'
     return 'a string in quotes'
 
 
@@ -332,7 +332,7 @@ def _value_hint(field: Field, token: Token) -> str:
 def enum_hint(field: Field, text: str) -> str:
     """Return the end of a sentence about a wrong value, with the nearest value of an enum."""
     if field.cpp_type == Field.CPPTYPE_ENUM:
-        near = errors.nearest(text, field.enum_type.values_by_name)
+        near = errors.nearest(text, schema.value_names(field))
         return f'; did you mean {near}?' if near else '.'
     return '.'
 

@@ -202,7 +202,6 @@ def build(
 
 
 _OPTIONS = ('max_detections', 'fast_nms', 'suppression')
-_AXIS_ALIGNED = 'UPRIGHT'  # the `box_type`
 
 
 def find_problem(
@@ -220,7 +219,7 @@ def find_problem(
         ),
         (
             model.family is not axis_aligned,
-            f'{where}.box_type: ROTATED; expected {_AXIS_ALIGNED}, as rotated boxes have no place '
+            f'{where}.box_type: ROTATED; expected AXIS_ALIGNED, as rotated boxes have no place '
             'in a file for small devices',
         ),
         (

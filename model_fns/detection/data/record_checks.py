@@ -37,7 +37,7 @@ _KINDS = {
 }
 
 # Values of `box_type` of a model, and names for messages.
-_BOX_TYPES = {axis_aligned: 'UPRIGHT', quadrilaterals: 'ROTATED'}
+_BOX_TYPES = {axis_aligned: 'AXIS_ALIGNED', quadrilaterals: 'ROTATED'}
 _BOX_NAMES = {axis_aligned: 'axis-aligned', quadrilaterals: 'rotated'}
 
 # Boxes that extend further beyond the image are a mistake, such as coordinates in pixels.

@@ -10,7 +10,9 @@ WORKS = {'agreement': 0.99984, 'latency': 0.5, 'megabytes': 4.31, 'milliseconds'
 def test_no_cell_of_the_table_is_empty():
     rows = {
         'saved_model': WORKS,
-        'tflite': {'refused': 'model.ssd.box_type: ROTATED; expected UPRIGHT, or another format.'},
+        'tflite': {
+            'refused': 'model.ssd.box_type: ROTATED; expected AXIS_ALIGNED, or another format.'
+        },
         'onnx': WORKS,
         'onnx --batch=dynamic': WORKS,
     }

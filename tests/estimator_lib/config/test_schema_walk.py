@@ -6,7 +6,7 @@ import pytest
 
 from estimator_lib.config import schema_walk
 from estimator_lib.config.tokens import tokenize
-from protos import pipeline_pb2
+from protos import pipeline_pb2, ssd_pb2
 
 Config = pipeline_pb2.TrainEvalPipelineConfig
 TRAIN = Config.DESCRIPTOR.fields_by_name['train_config'].message_type.fields_by_name
@@ -90,3 +90,11 @@ def test_expectations():
     assert schema_walk.expectation(TRAIN['fine_tune_checkpoint']) == 'a string in quotes'
     assert schema_walk.enum_hint(TRAIN['non_finite_loss_policy'], 'WRN') == '; did you mean WARN?'
     assert schema_walk.enum_hint(TRAIN['batch_size'], 'WRN') == '.'
+
+
+def test_a_deprecated_value_is_read_and_not_proposed():
+    box_type = ssd_pb2.Ssd.DESCRIPTOR.fields_by_name['box_type']
+    assert schema_walk.scalar_value(box_type, 'UPRIGHT') == 0
+    assert schema_walk.scalar_value(box_type, 'AXIS_ALIGNED') == 0
+    assert schema_walk.expectation(box_type) == 'one of AXIS_ALIGNED, ROTATED'
+    assert schema_walk.enum_hint(box_type, 'UPRIHT') == '.'

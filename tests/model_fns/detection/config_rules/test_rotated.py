@@ -8,7 +8,7 @@ from protos import pipeline_pb2
 from tests import tiny_detection, tiny_rotated
 
 ROTATED = tiny_rotated.config_text('folder')
-UPRIGHT = tiny_detection.config_text('folder')
+AXIS_ALIGNED = tiny_detection.config_text('folder')
 
 
 def config_of(text, more=''):
@@ -24,7 +24,7 @@ def problems(text, more):
 
 
 def test_fitting_parts():
-    assert problems(ROTATED, '') == {} and problems(UPRIGHT, '') == {}
+    assert problems(ROTATED, '') == {} and problems(AXIS_ALIGNED, '') == {}
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,17 @@ def test_parts_of_upright_boxes(part, path, text):
     ],
 )
 def test_parts_of_rotated_boxes(part, path):
-    found = problems(UPRIGHT, f'model {{ ssd {{ {part} }} }}')
+    found = problems(AXIS_ALIGNED, f'model {{ ssd {{ {part} }} }}')
     assert list(found) == [path]
 
 
 def test_steps_of_upright_boxes():
     more = 'train_config { data_augmentation_options { random_jitter_boxes {} } }'
-    for text, count in ((ROTATED, 1), (UPRIGHT, 0), (tiny_rotated.config_text('folder', 2), 1)):
+    for text, count in (
+        (ROTATED, 1),
+        (AXIS_ALIGNED, 0),
+        (tiny_rotated.config_text('folder', 2), 1),
+    ):
         found = [one.path for one in config_rules_rotated.check_steps(config_of(text, more))]
         assert found == ['train_config.data_augmentation_options.1.random_jitter_boxes'] * count
 

@@ -158,7 +158,7 @@ def test_boxes_of_the_other_kind():
     axis_aligned_record = record(boxes=[BOX], labels=[1])
     assert record_checks.find_problem(axis_aligned_record, family=quadrilaterals) == (
         'image/object/bbox/* and no image/object/rbbox/*: axis-aligned boxes; expected rotated '
-        f'ones, or box_type: {"UPRIGHT"} in the model'
+        'ones, or box_type: AXIS_ALIGNED in the model'
     )
     turned = record(boxes=[], labels=[1], **ROTATED, **{'rbbox/ang': [0.3]})
     assert record_checks.find_problem(turned) == (

@@ -203,7 +203,7 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
             '4; with box_type: ROTATED expected 5',
         ),
         (
-            'box_type=UPRIGHT',
+            'box_type=AXIS_ALIGNED',
             'first_stage_anchor_generator.grid_anchor_generator.angles',
             'expected box_type: ROTATED',
         ),
