@@ -12,7 +12,7 @@ from estimator_lib import errors
 from estimator_lib.artifacts import reading, tflite_graphs
 from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
-from estimator_lib.export import tflite
+from estimator_lib.export import tflite_interpreter
 
 tf1 = tf.compat.v1
 
@@ -118,7 +118,7 @@ class _Interpreter:
 
     def __init__(self, path: str, graph: Graph):
         # Else it uses the memory of a tensor again, as soon as no operation needs it.
-        loaded = tflite.load_interpreter(path, experimental_preserve_all_tensors=True)
+        loaded = tflite_interpreter.load(path, experimental_preserve_all_tensors=True)
         self._interpreter, self._graph = loaded.interpreter, graph
 
     def input_shape(self, name: str) -> Optional[List[Optional[int]]]:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import tflite
+from estimator_lib.export import tflite_interpreter
 
 IDENTIFIER = b'TFL3'  # from byte 4 of a file
 LEFT_OUT = -1  # the index of an optional input without a tensor
@@ -101,7 +101,7 @@ def read(path: str) -> File:
             f'{path} is a truncated or corrupt TFLite file: its tables refer to what is not in it.'
         ) from error
     # Only now, as the interpreter ends its process where a table refers to what is not there.
-    tflite.load_interpreter(path)
+    tflite_interpreter.load(path)
     return file
 
 

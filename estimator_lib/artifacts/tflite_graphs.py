@@ -68,7 +68,7 @@ _ACTIVATIONS = {1: 'Relu', 2: 'ReluN1To1', 3: 'Relu6', 4: 'Tanh', 5: 'Sign'}
 # What follows the scope of a layer in the names of its operations. The converter adds a number to
 # equal names.
 _OPERATION = re.compile(
-    r'(/BatchNorm(/feature_\d+)?/(FusedBatchNorm(V\d)?|batchnorm(/\w+)?)'
+    r'((?i:/batch_?norm)(/feature_\d+)?/(FusedBatchNorm(V\d)?|batchnorm(/\w+)?)'
     r'|/(Relu6?|BiasAdd|MatMul|convolution|BatchToSpaceND|hard_swish)'
     r'|(/separable_conv2d(_\d+)?)?/(Conv2D|depthwise)'
     r'|/separable_conv2d)(_\d+)?\d*$'

@@ -32,7 +32,7 @@ def test_operations_and_constants_are_read(content, tmp_path):
 def test_truncated_file_is_refused_before_the_interpreter_gets_it(
     content, tmp_path, monkeypatch, length
 ):
-    monkeypatch.setattr(tflite_files.tflite, 'load_interpreter', lambda path: pytest.fail(path))
+    monkeypatch.setattr(tflite_files.tflite_interpreter, 'load', lambda path: pytest.fail(path))
     path = tmp_path / 'a.tflite'
     path.write_bytes(content[:length])
     with pytest.raises(errors.UserError, match='a.tflite is a truncated or corrupt TFLite file'):
