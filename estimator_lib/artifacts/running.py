@@ -55,7 +55,7 @@ class Runner:
     def __init__(self, engine: Engine, graph: Graph, path: str):
         self._engine = engine
         self.input_name, self._dtype = _find_input(graph, path)
-        self.takes_pixels = self._dtype != _FLOAT or _prepares(graph, self.input_name)
+        self.takes_pixels = self._dtype != _FLOAT or prepares_pixels(graph, self.input_name)
         self._takes_examples = bool(graph.find_ops(*_PARSERS))
         self.input_shape = engine.input_shape(self.input_name)
 
@@ -206,7 +206,7 @@ def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:
     return result
 
 
-def _prepares(graph: Graph, input_name: str) -> bool:
+def prepares_pixels(graph: Graph, input_name: str) -> bool:
     """Check whether a graph changes what it takes before its first layer."""
     tensor = first_layer_input(graph, input_name)
     if tensor is None:

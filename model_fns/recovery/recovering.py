@@ -13,10 +13,10 @@ from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.artifacts import reading
+from estimator_lib.artifacts import reading, running
 from estimator_lib.artifacts.reading import Artifact
 from estimator_lib.checkpoints import checkpoint_files, model_dirs
-from estimator_lib.export import inference_graph, serving
+from estimator_lib.export import inference_graph, serving, static_graph
 from model_fns import build_task
 from model_fns.recovery import files, verification
 from model_fns.recovery.facts import Proposal, Refusal
@@ -141,6 +141,12 @@ def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
             f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
             'a classifier, a detector or a segmentation network.'
         )
+    if _has_merged_normalization(artifact):
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: its converter has merged the normalization '
+            'of pixels into the first layer; expected the frozen graph or the SavedModel of the '
+            'network.'
+        )
     for module in _RECOGNIZERS:
         recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]
         try:
@@ -151,6 +157,16 @@ def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
             log.info('%s: %s', artifact.path, proposal.network)
             return proposal
     raise errors.UserError(_unknown(artifact, kernels))
+
+
+def _has_merged_normalization(artifact: Artifact) -> bool:
+    """Check whether a TFLite file of the export takes pixels without normalizing them.
+
+    The converter does so where the first layer has no padding, as in Inception V3.
+    """
+    if artifact.kind != reading.TFLITE_FILE or static_graph.INPUT not in artifact.graph.nodes:
+        return False
+    return not running.prepares_pixels(artifact.graph, static_graph.INPUT)
 
 
 def _refused(artifact: Artifact, refusal: Refusal) -> str:
