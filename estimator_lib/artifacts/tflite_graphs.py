@@ -65,6 +65,7 @@ _LAYERS = {
 _LAYER_NAMES = {'Conv2D': 'Conv2D', 'DepthwiseConv2dNative': 'depthwise', 'MatMul': 'MatMul'}
 # By `ActivationFunctionType`.
 _ACTIVATIONS = {1: 'Relu', 2: 'ReluN1To1', 3: 'Relu6', 4: 'Tanh', 5: 'Sign'}
+_SHIFT = 3.0  # of a hard sigmoid: relu6(x + 3) / 6
 # What follows the scope of a layer in the names of its operations. The converter adds a number to
 # equal names.
 _OPERATION = re.compile(
@@ -119,6 +120,9 @@ class _Translation:
             for index, tensor in enumerate(file.tensors)
             if tensor.value is not None
         }
+        self._clipped = {
+            index for operation in file.operations for index in self._hard_sigmoid(operation)
+        }
 
     def tensor(self, index: int) -> str:
         """Return the name of a tensor, with the index of the node's output."""
@@ -142,6 +146,16 @@ class _Translation:
             self._add_hard_swish(operation)
         else:
             self._add_plain(operation)
+
+    def _hard_sigmoid(self, operation: Operation) -> Sequence[int]:
+        """Return the tensor relu6(x + 3) of a product with 1 / 6, if the operation is one."""
+        if operation.kind != 'MUL':
+            return []
+        for index, other in (operation.inputs, operation.inputs[::-1]):
+            factor = self._values.get(other)
+            if factor is not None and factor.size == 1 and abs(factor.item() - 1 / 6) < 1e-4:
+                return [index]
+        return []
 
     def _widened(self, operation: Operation) -> Optional[np.ndarray]:
         """Return the value of a constant of float16 that an operation makes float32."""
@@ -184,10 +198,17 @@ class _Translation:
         )
         steps = [(name, op, [kernel])]
         bias = self._values.get(operation.inputs[2]) if len(operation.inputs) > 2 else None
+        activation = _activation(operation)
+        # The converter adds the 3 of a hard sigmoid to the bias of the layer before it.
+        shifted = activation == 'Relu6' and operation.outputs[0] in self._clipped
+        if bias is not None and shifted:
+            bias = bias - np.float32(_SHIFT)
         if bias is not None:
             added = self._add_constant(f'{name}_bias', bias)
             steps.append((f'{scope}/BiasAdd', 'BiasAdd', [added]))
-        activation = _activation(operation)
+        if shifted:
+            shift = self._add_constant(f'{scope}/add/y', np.float32(_SHIFT))
+            steps.append((f'{scope}/add', 'AddV2', [shift]))
         if activation:
             steps.append((f'{scope}/{activation}', activation, []))
         for index, (name, op, others) in enumerate(steps):
@@ -226,7 +247,7 @@ class _Translation:
         source = self._reference(operation.inputs[0])
         three, sixth = (
             self._add_constant(f'{name}/{key}', np.float32(value))
-            for key, value in (('three', 3.0), ('sixth', 1 / 6))
+            for key, value in (('three', _SHIFT), ('sixth', 1 / 6))
         )
         shifted = self._add(f'{name}/add', 'AddV2', [source, three]).name
         clipped = self._add(f'{name}/Relu6', 'Relu6', [shifted]).name

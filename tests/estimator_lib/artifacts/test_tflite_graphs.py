@@ -144,3 +144,22 @@ def test_equal_names_get_numbers():
     operations = [Operation('ABS', (0,), (1,), {}), Operation('ABS', (1,), (2,), {})]
     graph, _ = translate(tensors, *operations)
     assert graph.inputs('x_1') == ['x']
+
+
+def test_bias_is_without_the_shift_of_a_hard_sigmoid():
+    """relu6(x + 3) / 6, whose 3 the converter has added to the bias."""
+    tensors = [
+        constant('k', np.ones([2, 1, 1, 3], np.float32)),
+        constant('b', np.array([4.0, 5.0], np.float32)),
+        Tensor('net/one/Relu6', np.float32, (1, 4, 4, 2)),
+        constant('sixth', np.float32(0.16667)),
+        Tensor('net/mul', np.float32, (1, 4, 4, 2)),
+    ]
+    layer = Operation('CONV_2D', (0, 1, 2), (3,), {'fusedActivationFunction': 3})
+    graph, _ = translate(tensors, layer, Operation('MUL', (3, 4), (5,), NO_ACTIVATION))
+    (found,) = graph.layers()
+    assert found.bias.tolist() == [1, 2]
+    shift = graph.inputs('net/one/Relu6')[0]
+    assert graph.nodes[shift].op == 'AddV2' and graph.constant('net/one/add/y') == 3
+    graph, _ = translate(tensors, layer)
+    assert graph.layers()[0].bias.tolist() == [4, 5]
