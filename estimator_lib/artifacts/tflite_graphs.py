@@ -74,6 +74,9 @@ _OPERATION = re.compile(
     r'|(/separable_conv2d(_\d+)?)?/(Conv2D|depthwise)'
     r'|/separable_conv2d)(_\d+)?\d*$'
 )
+# A batch norm that follows no layer is named by its own scope.
+_NORM = re.compile(r'^((?!.*/(?i:batch_?norm)/).*)/FusedBatchNorm(V\d)?\d*$')
+_NORM_PARTS = {'MUL': 'gamma', 'ADD': 'beta'}
 _VARIABLE = re.compile(r'^(.*/(weights|depthwise_weights|pointwise_weights))(/read)?$')
 
 
@@ -164,8 +167,18 @@ class _Translation:
             return None
         return value.astype(np.float32)
 
+    def _add_norm(self, operation: Operation) -> None:
+        """Add the constant of a batch norm before a layer, which is a product and a sum."""
+        for index in operation.inputs:
+            match = _NORM.match(self._file.tensors[index].name)
+            if match and index in self._values and index not in self._tensors:
+                name = f'{match.group(1)}/{_NORM_PARTS[operation.kind]}'
+                self._add_constant(name, self._values[index].ravel(), index)
+
     def _add_plain(self, operation: Operation) -> None:
         tensors = self._file.tensors
+        if operation.kind in _NORM_PARTS:
+            self._add_norm(operation)
         name = _first_name(tensors[operation.outputs[0]].name)
         activation = _activation(operation)
         op = _OPS.get(operation.kind, operation.kind)

@@ -27,6 +27,7 @@ _OPERATIONS = re.compile(
 _ENDINGS = ('/weights', '/depthwise_weights', '/pointwise_weights')
 # A layer that is shared by levels of a pyramid has a batch norm for each.
 _NORMS = re.compile(r'/BatchNorm(?:/feature_(\d+))?/(gamma|beta|moving_mean|moving_variance)$')
+_MOMENTS = re.compile(r'/(moving_mean|moving_variance)$')
 
 
 class Values(NamedTuple):
@@ -88,6 +89,10 @@ class Kernels:
                 if levels[min(levels)] is layer:
                     self.arrays[f'{scope}/{kernel}'] = layer.weights
 
+        for name in [each for each in self.arrays if each.endswith(('/gamma', '/beta'))]:
+            scope, _, kind = name.rpartition('/')
+            self.arrays.setdefault(f'{_first_scope(scope, scopes)}/{kind}', self.arrays[name])
+
     def shapes(self) -> Dict[str, Tuple[int, ...]]:
         """Return the shapes of kernels by name."""
         return {
@@ -141,6 +146,12 @@ class Kernels:
     def _value(self, name: str, epsilons: Mapping[str, float]) -> Optional[np.ndarray]:
         if name in self.arrays:
             return self.arrays[name]
+        moment = _MOMENTS.search(name)
+        if moment and f'{name[: moment.start()]}/gamma' in self.arrays:
+            # A product and a sum: gamma and beta of a batch norm that changes nothing else.
+            factor = self.arrays[f'{name[: moment.start()]}/gamma']
+            variance = 1.0 - epsilons.get(name[: moment.start()], 1e-3)
+            return np.full_like(factor, 0.0 if moment.group(1) == 'moving_mean' else variance)
         statistic = _NORMS.search(name)
         scope = name[: statistic.start()] if statistic else name.rpartition('/')[0]
         levels = self.folded.get(scope, {})
@@ -171,7 +182,7 @@ def batch_norm_epsilons(graph: tf.Graph) -> Dict[str, float]:
         if op.type.startswith('FusedBatchNorm'):
             mean = op.inputs[3].op
             mean = mean.inputs[0].op if mean.inputs else mean
-            scope = _NORMS.sub('', mean.name)
+            scope = _MOMENTS.sub('', _NORMS.sub('', mean.name))
             epsilons[scope] = op.get_attr('epsilon')
     return epsilons
 

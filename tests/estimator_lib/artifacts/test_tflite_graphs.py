@@ -163,3 +163,23 @@ def test_bias_is_without_the_shift_of_a_hard_sigmoid():
     assert graph.nodes[shift].op == 'AddV2' and graph.constant('net/one/add/y') == 3
     graph, _ = translate(tensors, layer)
     assert graph.layers()[0].bias.tolist() == [4, 5]
+
+
+def test_batch_norm_before_a_layer_has_the_names_of_its_variables():
+    tensors = [
+        constant('net/preact/FusedBatchNormV3', np.array([2.0, 3.0, 4.0], np.float32)),
+        Tensor('net/preact/FusedBatchNormV32', np.float32, (1, 4, 4, 3)),
+        constant('net/preact/FusedBatchNormV31', np.array([[5.0, 6.0, 7.0]], np.float32)),
+        Tensor('net/Relu', np.float32, (1, 4, 4, 3)),
+        constant('net/one/BatchNorm/FusedBatchNormV3', np.ones([3], np.float32)),
+        Tensor('after', np.float32, (1, 4, 4, 3)),
+    ]
+    graph, _ = translate(
+        tensors,
+        Operation('MUL', (0, 1), (2,), NO_ACTIVATION),
+        Operation('ADD', (2, 3), (4,), {'fusedActivationFunction': 1}),
+        Operation('MUL', (4, 5), (6,), NO_ACTIVATION),
+    )
+    assert graph.constant('net/preact/gamma').tolist() == [2, 3, 4]
+    assert graph.constant('net/preact/beta').tolist() == [5, 6, 7]
+    assert 'net/one/BatchNorm/gamma' not in graph.nodes  # is a part of its layer

@@ -102,3 +102,16 @@ def test_shared_kernel_has_a_batch_norm_for_each_level():
         '0/gamma': [1, 1], '0/beta': [5, 5], '1/gamma': [2, 0.5], '1/beta': [7, 7],
         '1/moving_variance': [0.75, 0.75],
     }  # fmt: skip
+
+
+def test_product_and_sum_before_a_layer_are_a_batch_norm():
+    arrays = {'net/preact/gamma': np.array([2.0, 3.0]), 'net/preact/beta': np.array([4.0, 5.0])}
+    kernels = kernels_lib.Kernels(reading.Artifact('a', reading.TFLITE_FILE, arrays))
+    with tf.Graph().as_default() as graph, tf1.variable_scope('net'):
+        norm = layers.BatchNorm(epsilon=0.25, scale=True)
+        inputs = tf.zeros([1, 4, 4, 2])
+        output = layers.batch_norm(inputs, norm, False, 'preact')
+    values = kernels.values(graph, [output])
+    assert values.missing == []
+    assert values.known['net/preact/moving_mean'].tolist() == [0, 0]
+    assert values.known['net/preact/moving_variance'].tolist() == [0.75, 0.75]
