@@ -139,18 +139,22 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument('--seeds', default='1,2')
     parser.add_argument('--steps', type=int, default=0, help='0: those of the config')
     flags = parser.parse_args(argv)
+    unknown = sorted(set(flags.sets.split(',')) - set(SETS))
+    if unknown:
+        parser.error(f'--sets: {", ".join(unknown)}; expected some of {", ".join(SETS)}')
+    work = os.path.abspath(flags.work)  # processes run in it
     images = os.path.join(os.path.dirname(measuring.ROOT), 'shared', 'data')
     if not os.path.isdir(images):
         raise SystemExit('../shared/data is not there: this benchmark learns from its images.')
     for name in flags.sets.split(','):
         data_set = SETS[name]
-        convert(data_set, images, flags.work)
+        convert(data_set, images, work)
         scores: Dict[str, List[Score]] = {}
         for recipe, fragment in data_set.recipes.items():
             if flags.recipes not in recipe and recipe != BASELINE:
                 continue
             scores[recipe] = [
-                train(data_set, fragment, int(seed), flags.steps, flags.work)
+                train(data_set, fragment, int(seed), flags.steps, work)
                 for seed in flags.seeds.split(',')
             ]
             print(f'{name}, {recipe}: {scores[recipe]}', file=sys.stderr, flush=True)
@@ -162,7 +166,7 @@ def convert(data_set: DataSet, images: str, work: str) -> None:
     """Convert the images of a set, where that was not done before."""
     os.makedirs(work, exist_ok=True)
     for arguments in data_set.conversions:
-        words = arguments.format(data=images).split()
+        words = [word.format(data=images) for word in arguments.split()]
         prefix = next(word.partition('=')[2] for word in words if 'output_prefix' in word)
         folder = os.path.join(work, os.path.dirname(prefix))
         first = os.path.basename(prefix) + '-00000'
@@ -181,7 +185,7 @@ def train(data_set: DataSet, fragment: str, seed: int, steps: int, work: str) ->
         fragment: text that is merged into the config.
         seed: `train_config.random_seed`.
         steps: 0: those of the config.
-        work: folder of the runs.
+        work: folder of the runs; an absolute path.
     """
     import hashlib
 
@@ -214,8 +218,9 @@ def train(data_set: DataSet, fragment: str, seed: int, steps: int, work: str) ->
             after.children_system - before.children_system
         )
         values = read_scores(os.path.join(folder, 'results.csv'), data_set.metrics)
-        with open(score, 'w', encoding='utf-8') as file:
+        with open(f'{score}.part', 'w', encoding='utf-8') as file:
             json.dump({'values': values, 'minutes': spent / 60}, file)
+        os.replace(f'{score}.part', score)  # a campaign that is killed leaves no half of it
     with open(score, encoding='utf-8') as file:
         read = json.load(file)
     return Score(tuple(read['values']), read['minutes'])

@@ -31,7 +31,9 @@ _ROWS, _HEIGHT = 2, 240  # of the picture, and pixels of an image in it
 
 def best_export(run: str) -> str:
     """Return the folder of the newest best export of a run."""
-    folders = sorted(glob.glob(os.path.join(run, 'export', 'best', '*[0-9]')))
+    from estimator_lib.export import export_folders
+
+    folders = export_folders.list_exports(export_folders.run_folder(run, export_folders.BEST))
     if not folders:
         raise SystemExit(f'{run} has no export/best; expected a run with export_config.best.')
     return folders[-1]
@@ -73,12 +75,16 @@ def first_image(config: Any) -> Any:
 def measure(run: str, metric: str) -> Dict[str, Any]:
     """Return the row of a run: its metric, megabytes and milliseconds."""
     from estimator_lib import config as config_lib
+    from estimator_lib import errors
 
     export = best_export(run)
     config = config_lib.load_pipeline_config(os.path.join(run, 'pipeline.config'))
     with open(os.path.join(export, 'assets.extra', 'metrics.json'), encoding='utf-8') as file:
         metrics = next(part for part in json.load(file).values() if isinstance(part, dict))
     name = metric or config.export_config.best.metric
+    if name not in metrics:
+        near = errors.did_you_mean(name, metrics)
+        raise SystemExit(f'--metric: the evaluation of {run} has no {name!r}{near}')
     return {
         'run': run,
         'metric': name,

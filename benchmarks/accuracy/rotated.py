@@ -50,16 +50,16 @@ def pairs_of_boxes(random: np.random.RandomState, count: int) -> Dict[str, Pairs
         return np.concatenate([first[:, :2] + part * along, first[:, 2:]], axis=1)
 
     quarters = random.randint(-4, 5, count)
-    turned = first + np.stack([np.zeros(count)] * 4 + [quarters * math.pi / 2], axis=1)
+    rotated_by_quarters = first + np.stack([np.zeros(count)] * 4 + [quarters * math.pi / 2], axis=1)
     odd = quarters % 2 == 1
-    turned[odd, 2:4] = turned[odd, 3:1:-1]
+    rotated_by_quarters[odd, 2:4] = rotated_by_quarters[odd, 3:1:-1]
     slivers, others = first.copy(), near.copy()
     slivers[:, 2], others[:, 2] = 10.0 ** random.uniform(-3, 0, [2, count])
     flat = first.copy()
     flat[:, 2] = 0
     tiny = first + np.stack([np.zeros(count)] * 4 + [10.0 ** random.uniform(-7, -3, count)], axis=1)
     whole = [random.randint(0, 12, [count, 2]) for _ in range(2)]
-    upright = [
+    aligned = [
         np.concatenate([one, 2 * random.randint(1, 6, [count, 2]), np.zeros([count, 1])], axis=1)
         for one in whole
     ]
@@ -73,14 +73,14 @@ def pairs_of_boxes(random: np.random.RandomState, count: int) -> Dict[str, Pairs
         'near, at 20000 pixels': (first + far, near + far),
         'near, normalized': (first * unit, near * unit),
         'identical': (first, first),
-        'the same by another name': (first, turned),
+        'the same by another name': (first, rotated_by_quarters),
         'half a width along': (first, shifted(0.5)),
         'edge on edge': (first, shifted(1.0)),
         'one inside the other': (first, first * [1, 1, 0.5, 0.5, 1]),
         'squares, an eighth of a turn': (square, eighth),
-        'upright, whole numbers': (upright[0], upright[1]),
+        'axis-aligned, whole numbers': (aligned[0], aligned[1]),
         'slivers': (slivers, others),
-        'tiny turns': (first, tiny),
+        'tiny rotations': (first, tiny),
         'without height': (flat, first),
     }
 

@@ -55,6 +55,8 @@ def read(pattern: str) -> List[Picture]:
                 image_classes=np.zeros(0, np.int64),
             )
             pictures.append(Picture(f'{path} {len(pictures)}', pixels, groundtruth))
+    if not pictures:
+        raise SystemExit(f'--records: no record is in files of the pattern {pattern!r}.')
     return pictures
 
 

@@ -26,7 +26,7 @@ def measure(settings: Mapping[str, Any]) -> Sequence[float]:
     """
     torch = importlib.import_module('torch')
     torch.manual_seed(0)
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(len(os.sched_getaffinity(0)))  # as many as TensorFlow takes
     kind, _, name = settings['network'].partition(':')
     build = _detector if kind == 'detection' else _classifier
     model, loss = build(torch, kind, name, settings)

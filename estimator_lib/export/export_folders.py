@@ -18,6 +18,7 @@ SAVED_MODEL_FILE = 'saved_model.pb'
 # The exports of a run that follow its evaluations.
 BEST, LATEST, FINAL = 'best', 'latest', 'final'
 _POLICIES = (BEST, LATEST, FINAL)
+_UNFINISHED = 'temp-'  # before the name of an export that is not complete
 _MOST_DIGITS = 18  # of the names of exports: servers read them as int64
 
 
@@ -51,7 +52,7 @@ def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
     """
     path = _new_path(export_dir)
     # The name is not an integer, so a server does not take the folder for a version of a model.
-    unfinished = os.path.join(export_dir, f'temp-{os.path.basename(path)}')
+    unfinished = os.path.join(export_dir, f'{_UNFINISHED}{os.path.basename(path)}')
     try:
         write(unfinished)
         tf.io.gfile.rename(unfinished, path)
@@ -115,16 +116,14 @@ def _new_path(export_dir: str) -> str:
     """Return the path of a new folder, named by the time in seconds.
 
     The number is larger than those of all earlier exports of the run, even if the clock was set
-    back: the newest export is the one with the largest number.
+    back: the newest export is the one with the largest number. Numbers of incomplete exports are
+    taken too: a killed process may have left files there, or another one writes there now.
     """
     parent, name = os.path.split(export_dir.rstrip('/'))
     siblings = _POLICIES if name in _POLICIES else ()
-    taken = [
-        int(timestamp)
-        for folder in (export_dir, *(os.path.join(parent, each) for each in siblings))
-        for timestamp in _list_names(folder)
-        if _is_number(timestamp) and len(timestamp) <= _MOST_DIGITS
-    ]
+    folders = (export_dir, *(os.path.join(parent, each) for each in siblings))
+    timestamps = [each.removeprefix(_UNFINISHED) for f in folders for each in _list_names(f)]
+    taken = [int(each) for each in timestamps if _is_number(each) and len(each) <= _MOST_DIGITS]
     return os.path.join(export_dir, str(max(int(time.time()), *(each + 1 for each in taken), 0)))
 
 

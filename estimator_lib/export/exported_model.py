@@ -106,9 +106,11 @@ def _find(folder: str) -> str:
         return folder
     path = export_folders.latest_export(folder)
     if path is None:
+        of_run = export_folders.latest_export(export_folders.run_folder(folder, ''))
+        near = f' The newest one of the run is {of_run}.' if of_run else ''
         raise errors.UserError(
             f'{folder} holds no exported model: expected {export_folders.SAVED_MODEL_FILE} in it, '
-            'or in a folder <timestamp> or <name>/<timestamp> in it.'
+            f'or in a folder <timestamp> or <name>/<timestamp> in it.{near}'
         )
     return path
 

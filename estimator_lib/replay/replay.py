@@ -47,7 +47,7 @@ def replay_spikes(run: past_run.PastRun) -> List[str]:
         Lines that describe the steps.
 
     Raises:
-        errors.UserError: the events have too few steps, or a step cannot be repeated.
+        errors.UserError: the events have too few steps, or the data has changed.
     """
     count = sum(report.TOTAL in each for each in run.recorded.values())
     if count <= spikes.LEAST_SIDE:
@@ -64,11 +64,12 @@ def replay_spikes(run: past_run.PastRun) -> List[str]:
             f'step {spike.step}: {spike.column} {spike.value:.6g}, usually {spike.usual:.6g}'
         )
         try:
-            run.checkpoint_before(spike.step)
-        except errors.UserError as error:
+            replayed, folder = replay_step(run, spike.step)
+        except errors.DataError:  # the data of all steps
+            raise
+        except errors.UserError as error:  # other steps may be repeated
             lines.append(f'  not replayed: {error}')
             continue
-        replayed, folder = replay_step(run, spike.step)
         lines += [*report.lines(replayed), f'  {folder}']
         rows += spikes.suspects(spike, replayed, counts)
     if rows:

@@ -57,6 +57,11 @@ class Model(NamedTuple):
 def chosen_model(options: RunOptions) -> Model:
     """Load the model of a prediction."""
     file = chosen_file(options)
+    if options.signature_name and (file or not options.saved_model_dir):
+        raise errors.UserError(
+            f'--signature_name={options.signature_name} chooses a signature of a SavedModel; '
+            'expected --saved_model_dir=DIR, or no --signature_name.'
+        )
     if file:
         _refuse_others('model_file', {'model_dir': options.model_dir})
         source = ModelSource(file, None, load_file_config(options, file))

@@ -108,8 +108,9 @@ def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: 
 def _tiling(options: RunOptions) -> Optional[Tiling]:
     """Return the tiling of images; None where they stay whole."""
     if options.tile is None:
-        if options.whole_image:
-            raise errors.UserError('--whole_image has no effect without --tile.')
+        for name in ('whole_image', 'overlap'):
+            if not options.has_default(name):
+                raise errors.UserError(f'--{name} has no effect without --tile.')
         return None
     if options.overlap >= options.tile:
         raise errors.UserError(

@@ -155,7 +155,8 @@ def convert(
             summary.add(outcome.summary)
         counts = {prefix: writer.num_written for prefix, writer in zip(plan.prefixes, writers)}
         check_outcome(problems, counts, options)
-        write_label_map(plan, label_map_path)  # before the records get their names
+        if plan.is_new:
+            write_label_map(plan.classes, label_map_path)  # before the records get their names
     log_outcome(plan, problems)
     log.info('%s', summary)
     return counts
@@ -214,22 +215,20 @@ def list_problems(outcome: Outcome, item: Item) -> List[Problem]:
     ]
 
 
-def write_label_map(plan: Plan, path: str) -> None:
-    """Write the label map where it is new.
+def write_label_map(classes: LabelMap, path: str) -> None:
+    """Write a label map.
 
     Raises:
         errors.DataError: it cannot be written there.
     """
-    if not plan.is_new:
-        return
     try:
-        plan.classes.write(path)
+        classes.write(path)
     except tf.errors.OpError as error:
         reason = errors.plain_message(error)
         raise errors.DataError(
             f'{path}: the label map cannot be written there: {reason}.'
         ) from None
-    log.info('wrote %s: %d classes', path, len(plan.classes.names))
+    log.info('wrote %s: %d classes', path, len(classes.names))
 
 
 def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:

@@ -330,7 +330,12 @@ def _listed(path: str) -> List[str]:
         raise errors.DataError(f'--images: {path} is not a list of paths: it has a NUL.')
     if not any(lines):
         raise errors.DataError(f'--images: {path} is empty; expected a path in each line.')
-    return [os.path.join(os.path.dirname(path), line) for line in lines if line]
+    folder = os.path.dirname(path)
+    return [
+        line if folder_files.is_remote(line) else os.path.join(folder, line)
+        for line in lines
+        if line
+    ]
 
 
 def _read_records(file: records.RecordFile) -> Iterator[object]:

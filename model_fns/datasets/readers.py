@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
-import logging
 import os
 import re
 from typing import Iterator, List, NamedTuple, Sequence, Tuple
@@ -21,8 +20,6 @@ from model_fns.datasets.formats.reader_fields import FORMATS
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
-
-log = logging.getLogger('model_fns')
 
 # What messages call a flag of the converter, where the field has another name.
 _FIELDS = {
@@ -163,7 +160,8 @@ def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
         config: a pipeline config; the first reader that names a label map gives its classes.
 
     Raises:
-        errors.UserError: a data set cannot be listed, or its classes are not known.
+        errors.UserError: a data set cannot be listed, its classes are not known, or a label map
+            cannot be written.
     """
     for reader in (config.train_input_reader, *config.eval_input_reader):
         path, kind = reader.label_map_path, reader_paths.files_kind(reader)
@@ -172,9 +170,7 @@ def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
         names: List[str] = []
         for index in range(len(getattr(reader, kind).image_path)):
             names += _list_files(reader, index).classes.names.values()
-        classes = LabelMap.from_names(dict.fromkeys(names))
-        classes.write(path)
-        log.info('wrote %s: %d classes', path, len(classes.names))
+        conversion.write_label_map(LabelMap.from_names(dict.fromkeys(names)), path)
 
 
 def _list_files(reader: input_reader_pb2.InputReader, index: int) -> _Listing:

@@ -66,12 +66,12 @@ def write_config(export: str) -> str:
     path = os.path.join(folder, CONFIG_FILE)
     text = describe(os.path.basename(folder), about['inputs'], about['outputs'])
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
+        with tf.io.gfile.GFile(path, 'rb') as file:  # its text may be of any encoding
             before = file.read()
-        if before.startswith(text):
+        if before.startswith(text.encode()):
             return path
         old = os.path.join(folder, OLD_FILE)
-        checkpoint_files.write_atomically(old, before)
+        tf.io.gfile.copy(path, old, overwrite=True)
         log.warning('%s does not fit this export; it is %s now', path, old)
     checkpoint_files.write_atomically(path, text)
     return path

@@ -15,11 +15,12 @@ from model_fns.structures import id_images
 
 _SIDES = tuple(f'image/object/bbox/{side}' for side in ('ymin', 'xmin', 'ymax', 'xmax'))
 _LABELS = 'image/object/class/label'
+_IS_CROWD = 'image/object/is_crowd'
 _PER_OBJECT = (
     _LABELS,
     'image/object/difficult',
     'image/object/truncated',
-    'image/object/is_crowd',
+    _IS_CROWD,
     'image/object/weight',
     'image/object/mask/weight',
 )
@@ -40,7 +41,8 @@ def cut(
         features: of the whole image.
         pixels: uint8 [height, width, channels] of it.
         window: of the tile.
-        least: objects stay where the tile holds at least this fraction of their box.
+        least: objects stay where the tile holds at least this fraction of their box; crowds stay
+            where it holds any of them.
 
     Returns:
         The features; the indices of the image's objects that the tile holds; and whether it holds
@@ -84,7 +86,9 @@ def _cut_objects(
     boxes = sides * np.tile(shape, 2) - origin
     clipped = np.clip(boxes, 0, ends)
     areas, inside = _areas(boxes), _areas(clipped)
-    kept = np.flatnonzero((inside >= (least - 1e-6) * areas) & (inside > 0))
+    # A crowd is a region to ignore, however little of it is in the tile.
+    is_region = np.asarray(features.get(_IS_CROWD, np.zeros([len(boxes)])), bool)
+    kept = np.flatnonzero((is_region | (inside >= (least - 1e-6) * areas)) & (inside > 0))
     for key, values in zip(_SIDES, (clipped[kept] / ends).T):
         made[key] = values.astype(np.float32)
     made['image/object/class/text'] = [

@@ -86,7 +86,8 @@ def convert(
             if part is not None:
                 counts[plan.prefixes[part]] -= 1
         conversion.check_outcome(problems, counts, options)
-        conversion.write_label_map(plan, label_map_path)
+        if plan.is_new:
+            conversion.write_label_map(plan.classes, label_map_path)
         files.publish()
     finally:
         for staged in (files, left):

@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 import sys
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from estimator_lib import errors, logs
 from estimator_lib.commands import command_line
@@ -33,6 +33,20 @@ from model_fns.datasets.formats import (  # noqa: F401  (they register themselve
 _ROTATED = ('dota', 'hrsc')
 _EITHER = ('voc', 'coco', 'yolo', 'labelme')
 _DRAWN = ('coco', 'yolo', 'labelme')  # formats of shapes, which --class_masks draws
+_OF_MASKS = ('masks', 'instances')
+# The formats that read a flag; others refuse it.
+_FORMATS_OF_FLAGS = {
+    'annotations': tuple(name for name in sources.SOURCES if name != 'folders'),
+    'no_masks': ('coco',),
+    'names': ('yolo',),
+    'mask_values': ('masks',),
+    'mask_colors': ('masks',),
+    'image_suffix': _OF_MASKS,
+    'annotation_suffix': _OF_MASKS,
+    'ignore_label': _OF_MASKS,
+    'class_name': ('instances',),
+}
+_OF_TILES = ('overlap', 'min_area_inside', 'empty_tiles')
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
@@ -144,7 +158,8 @@ def _add_tiles(parser: argparse.ArgumentParser) -> None:
         '--min_area_inside',
         type=float,
         default=0.7,
-        help='objects are in a tile that holds at least this part of their area (default 0.7)',
+        help='objects are in a tile that holds at least this part of their area (default '
+        '0.7), crowds in each that holds some of them',
     )
     parser.add_argument(
         '--empty_tiles',
@@ -363,8 +378,15 @@ def open_source(flags: argparse.Namespace) -> sources.Source:
     """Return the data set that the flags name.
 
     Raises:
-        errors.UserError: a flag of the format is missing, or its value is not valid.
+        errors.UserError: a flag of the format is missing, its value is not valid, or the format
+            does not read a flag.
     """
+    for name in _changed(flags, _FORMATS_OF_FLAGS):
+        if flags.format not in _FORMATS_OF_FLAGS[name]:
+            raise errors.UserError(
+                f'--{name} is not read by --from={flags.format}; it is of '
+                f'{errors.shortened([f"--from={each}" for each in _FORMATS_OF_FLAGS[name]])}.'
+            )
     if flags.class_masks and (flags.format not in _DRAWN or flags.boxes == 'rotated'):
         got = '--boxes=rotated' if flags.format in _DRAWN else f'--from={flags.format}'
         raise errors.UserError(
@@ -372,6 +394,12 @@ def open_source(flags: argparse.Namespace) -> sources.Source:
             f'{", ".join(f"--from={name}" for name in _DRAWN)} with axis-aligned boxes.'
         )
     return sources.SOURCES.get(flags.format)(flags)
+
+
+def _changed(flags: argparse.Namespace, names: Iterable[str]) -> List[str]:
+    """Return the names of the flags with other values than their defaults."""
+    parser = create_parser()
+    return [name for name in names if getattr(flags, name) not in (parser.get_default(name), '')]
 
 
 def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
@@ -388,8 +416,9 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
             f'{", ".join((*_EITHER, *_ROTATED))}.'
         )
     if flags.tile is None:
-        if flags.empty_tiles == 'drop':
-            raise errors.UserError('--empty_tiles=drop: there are no tiles without --tile.')
+        for name in _changed(flags, _OF_TILES):
+            value = getattr(flags, name)
+            raise errors.UserError(f'--{name}={value}: there are no tiles without --tile.')
         return None
     if flags.keep_bits:
         raise errors.UserError('--keep_bits: tiles have 8 bits; expected no --tile.')

@@ -6,7 +6,7 @@ import argparse
 import collections
 import os
 import posixpath
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -122,7 +122,9 @@ class Coco(Source):
                 other is not root and other.get('supercategory') == root.get('name')
                 for other in categories
             )
-            if root.get('supercategory') == 'none' and is_above and root.get('id') not in used:
+            is_named = sources.is_text(root.get('name'))  # others are reported as malformed
+            is_root = is_named and is_above and root.get('supercategory') == 'none'
+            if is_root and root.get('id') not in used:
                 content['categories'].remove(root)
                 self._notes.append(
                     f'category {root["name"]!r:.40} is left out: it is the root of the other '
@@ -149,25 +151,28 @@ class Coco(Source):
         self, content: Mapping[str, Any], section: str, name: str
     ) -> Iterator[Tuple[int, Entry]]:
         """Yield ids and entries of images or categories; add a problem for each malformed one."""
-        seen: Dict[Any, str] = {}
+        ids: Set[Any] = set()
+        names: Set[str] = set()
         for place, entry in enumerate(content[section]):
             problem = ''
             if not isinstance(entry, dict):
                 problem = f'{entry!r:.40} is no entry'
             elif not _is_id(entry.get('id')):
                 problem = f'id is {entry.get("id")!r:.40}; expected a number or text'
-            elif entry['id'] in seen:
+            elif entry['id'] in ids:
                 problem = 'another entry has the same id'
             elif not sources.is_text(entry.get(name)):
                 problem = f'{name} is {entry.get(name)!r:.40}; expected text'
-            elif section == 'categories' and entry['name'] in seen.values():
-                problem = f'another category has the name {entry["name"]!r:.40}'
+            elif entry[name] in names:  # two entries of an image would share its objects
+                kind = 'image' if section == 'images' else 'category'
+                problem = f'another {kind} has the {name} {entry[name]!r:.200}'
             elif section == 'images' and _leaves_folder(entry[name]):
                 problem = f'{name} {entry[name]!r:.200} is not a path in --images'
             if problem:
                 self._problems.append(f'{self._place(section, place, entry)}: {problem}.')
             else:
-                seen[entry['id']] = entry[name]
+                ids.add(entry['id'])
+                names.add(entry[name])
                 yield entry['id'], entry
 
     def _place(self, section: str, place: int, entry: Any) -> str:

@@ -55,6 +55,7 @@ class Instances(id_pngs.IdPngs):
         is_ignored = np.zeros(ids.shape, bool)
         if self._ignore_label is not None:
             is_ignored = ids == self._ignore_label
+            class_maps.check_ignored(classes, 'pixels that count for nothing')
             ids = np.where(is_ignored, _NO_INSTANCE, ids)
         semantic = np.where(ids != _NO_INSTANCE, class_id, 0)
         semantic[is_ignored] = class_maps.IGNORED

@@ -70,6 +70,9 @@ class Panoptic(coco.Coco):
         expected = 'a panoptic file of COCO, with lists of images, annotations and categories'
         return json_files.read(self._annotations, ['images', 'annotations', 'categories'], expected)
 
+    def _leave_roots_out(self, content: Dict[str, Any]) -> None:
+        """Keep all categories: segments, not annotations, name those in use."""
+
     def annotation_path(self, item: Item) -> str:
         """Return the path of the PNG of an image; '' where it has none."""
         try:

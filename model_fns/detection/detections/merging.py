@@ -15,8 +15,7 @@ parts.
 
 from __future__ import annotations
 
-import itertools
-from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -165,7 +164,7 @@ def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dic
     """Join the parts of objects that tiles cut to enclosing boxes with the highest score."""
     groups = np.arange(len(detections[_TILE]))
     members = [np.flatnonzero(detections[_TILE] == tile) for tile in range(len(windows))]
-    for first, second in itertools.combinations(range(len(windows)), 2):
+    for first, second in _overlapping(windows):
         rows, columns = members[first], members[second]
         if len(rows) and len(columns):
             for part, other in _match_parts(
@@ -186,6 +185,20 @@ def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dic
         joined[fields.DETECTION_SCORES][index] = joined[_RANK][index] = best
         joined[_TILE][index] = -1 - index  # it belongs to no single tile
     return joined
+
+
+def _overlapping(windows: Sequence[Window]) -> Iterator[Tuple[int, int]]:
+    """Yield the numbers of each pair of tiles that overlap.
+
+    A large image has millions of pairs, of which nearly all are far apart.
+    """
+    starts = np.array([window[:2] for window in windows])
+    ends = starts + [window[2:] for window in windows]
+    for first in range(len(windows)):
+        after = slice(first + 1, None)
+        meet = np.all((starts[after] < ends[first]) & (starts[first] < ends[after]), axis=1)
+        for place in np.flatnonzero(meet).tolist():
+            yield first, first + 1 + place
 
 
 def _with_larger(
@@ -239,7 +252,7 @@ def _match_parts(
     first: Window,
     second: Window,
 ) -> List[Tuple[int, int]]:
-    """Find the pairs of detections of two tiles that are parts of the same object.
+    """Find the pairs of detections of two overlapping tiles that are parts of the same object.
 
     Args:
         detections: detections of both tiles.
@@ -251,8 +264,6 @@ def _match_parts(
     starts = np.array([first[:2], second[:2]])
     ends = starts + [first[2:], second[2:]]
     low, high = starts.max(axis=0), ends.min(axis=0)  # the overlap of the tiles
-    if np.any(low >= high):
-        return []
     boxes, scores = detections[fields.DETECTION_BOXES], detections[fields.DETECTION_SCORES]
     ours, theirs = boxes[rows][:, np.newaxis], boxes[columns][np.newaxis]
     margin = _MARGIN * (high - low)

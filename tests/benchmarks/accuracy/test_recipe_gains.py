@@ -1,5 +1,8 @@
 """The table of what recipes gain, from given scores; nothing is trained."""
 
+import os
+import pathlib
+
 import pytest
 from google.protobuf import text_format
 
@@ -43,3 +46,38 @@ def test_without_images_it_ends_with_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(recipe_gains.measuring, 'ROOT', str(tmp_path / 'checkout'))
     with pytest.raises(SystemExit, match='shared/data is not there'):
         recipe_gains.main([f'--work={tmp_path}'])
+
+
+def test_an_unknown_set_is_refused_by_name(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        recipe_gains.main([f'--work={tmp_path}', '--sets=sings'])
+    assert '--sets: sings; expected some of bccd, signs, nuclei' in capsys.readouterr().err
+
+
+def test_a_campaign_in_a_relative_folder_beside_one_with_a_space(tmp_path, monkeypatch):
+    images = tmp_path / 'a b' / 'shared' / 'data'
+    images.mkdir(parents=True)
+    root = tmp_path / 'a b' / 'checkout'
+    root.symlink_to(recipe_gains.measuring.ROOT)
+    monkeypatch.setattr(recipe_gains.measuring, 'ROOT', str(root))
+    monkeypatch.chdir(tmp_path)
+    started = []
+
+    def run(command, cwd, **_):
+        flags = dict(word.partition('=')[::2] for word in command if word.startswith('--'))
+        started.append(flags)
+        if '--model_dir' in flags:
+            assert pathlib.Path(cwd, flags['--pipeline_config_path']).is_file()
+            path = pathlib.Path(cwd, flags['--model_dir'], 'results.csv')
+            path.write_text('step,eval_0/accuracy\n5,0.5\n')
+
+    monkeypatch.setattr(recipe_gains.subprocess, 'run', run)
+    flags = ['--work=campaign', '--sets=signs', '--recipes=erasing', '--seeds=3']
+    assert recipe_gains.main(flags) == 0
+    assert [flags.get('--images') for flags in started] == [
+        f'{images}/sign_digits/train',
+        f'{images}/sign_digits/test',
+        None,
+        None,
+    ]
+    assert len(os.listdir(tmp_path / 'campaign' / 'runs')) == 6  # folder, config and log of two

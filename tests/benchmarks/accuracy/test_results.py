@@ -36,6 +36,13 @@ def test_the_newest_best_export_counts(run, monkeypatch):
         'milliseconds': 2.5,
     }
     assert results.measure(str(run), 'loss')['value'] == 1.0
+    with pytest.raises(SystemExit, match="has no 'acuracy'; did you mean 'accuracy'"):
+        results.measure(str(run), 'acuracy')
+
+
+def test_an_incomplete_export_does_not_count(run):
+    (run / 'export' / 'best' / 'temp-300').mkdir()
+    assert results.best_export(str(run)) == str(run / 'export' / 'best' / '200')
 
 
 def test_a_run_without_exports_is_refused(tmp_path):

@@ -62,6 +62,15 @@ def test_a_clock_that_goes_back_keeps_the_order_of_exports(tmp_path, monkeypatch
     assert written('best') == 'best/400'
 
 
+def test_an_incomplete_export_keeps_its_folder(tmp_path, monkeypatch):
+    (tmp_path / 'temp-200').mkdir()
+    (tmp_path / 'temp-200' / 'part').write_text('')
+    monkeypatch.setattr(export_folders.time, 'time', lambda: 200.0)
+    path = export_folders.write_whole(str(tmp_path), write_file)
+    assert os.path.basename(path) == '201' and os.listdir(path) == ['saved_model.pb']
+    assert os.listdir(tmp_path / 'temp-200') == ['part']
+
+
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(errors.UserError, match='the export to .*file failed'):

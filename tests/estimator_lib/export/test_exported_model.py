@@ -81,6 +81,15 @@ def test_what_is_no_model_of_images_is_refused(folder):
         exported_model.Predictor(save_other(folder / 'floats'))
 
 
+def test_the_folder_of_a_run_names_its_export(tmp_path):
+    export = tmp_path / 'export' / 'final' / '12'
+    export.mkdir(parents=True)
+    (export / 'saved_model.pb').write_bytes(b'')
+    with pytest.raises(errors.UserError) as caught:
+        exported_model.Predictor(str(tmp_path))
+    assert str(caught.value).endswith(f'The newest one of the run is {export}.')
+
+
 def test_a_damaged_model_is_named(folder):
     (folder / 'damaged').mkdir()
     (folder / 'damaged' / 'saved_model.pb').write_bytes(b'damaged')

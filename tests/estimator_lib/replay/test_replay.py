@@ -79,6 +79,24 @@ def test_spikes_list_the_wrong_label_first(run):
     assert any('2 lines in errors.csv' in line for line in lines)
 
 
+def test_a_step_that_cannot_be_repeated_does_not_hide_the_others(run, monkeypatch):
+    def refuse(run, step):
+        raise errors.UserError(f'--step={step}: the machines changed.')
+
+    monkeypatch.setattr(replay, 'replay_step', refuse)
+    lines = replay.replay_spikes(run)
+    refused = [line for line in lines if 'not replayed' in line]
+    expected = {f'  not replayed: --step={step}: the machines changed.' for step in (5, 17, 29)}
+    assert set(refused) == expected
+
+    def miss(run, step):
+        raise errors.DataError('the data has changed')
+
+    monkeypatch.setattr(replay, 'replay_step', miss)
+    with pytest.raises(errors.DataError):
+        replay.replay_spikes(run)
+
+
 def test_too_few_steps_in_the_events(run, tmp_path):
     with pytest.raises(errors.UserError, match='losses of 0 steps; expected more than 3'):
         replay.replay_spikes(case.read(tmp_path, run.config))

@@ -40,6 +40,8 @@ def test_a_file_is_taken_where_other_models_are(given, expected):
             '--model_file and --model_dir: expected one of them.',
         ),
         ({'model_file': 'none.onnx'}, 'none.onnx is not there; expected a file'),
+        ({'model_file': 'a.onnx', 'signature_name': 'b'}, '--signature_name=b chooses a signature'),
+        ({'model_dir': 'a', 'signature_name': 'b'}, 'a signature of a SavedModel; expected'),
     ],
 )
 def test_two_models_or_none_are_refused(given, message):

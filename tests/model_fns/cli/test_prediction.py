@@ -17,6 +17,7 @@ from model_fns.cli.run_options import RunOptions
         ({'score_threshold': math.nan}, '--score_threshold is nan; expected a number from 0.'),
         ({'runner_options': '--a=b'}, '--runner_options: they are flags of a runner; expected'),
         ({'whole_image': True}, '--whole_image has no effect without --tile.'),
+        ({'overlap': 20}, '--overlap has no effect without --tile.'),
         ({'tile': 200}, '--overlap is 200; expected less than --tile, 200.'),
     ],
 )

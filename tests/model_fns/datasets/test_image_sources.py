@@ -240,6 +240,12 @@ def test_stems_of_absolute_and_relative_paths():
     assert image_sources.unique_stems(['/x/a.png', 'y/b.png']) == ['a', 'b']
 
 
+def test_a_list_may_name_images_of_another_file_system(tmp_path):
+    (tmp_path / 'list.txt').write_text('gs://bucket/a.png\nb.png\n')
+    found = image_sources.find_images(str(tmp_path / 'list.txt'))
+    assert list(found.paths) == ['gs://bucket/a.png', str(tmp_path / 'b.png')]
+
+
 def test_names_of_thousands_of_digits_are_no_numbers(tmp_path):
     (tmp_path / 'list.txt').write_text(f'{"7" * 5000}.png\n')
     (image,) = image_sources.find_images(str(tmp_path / 'list.txt'))

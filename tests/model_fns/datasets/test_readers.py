@@ -505,6 +505,15 @@ def test_files_without_a_label_map_field_are_refused(data):
         inputs.input_files(reader)
 
 
+def test_a_label_map_that_cannot_be_written_gets_one_sentence(data, tmp_path):
+    (tmp_path / 'file').write_text('')
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    path = str(tmp_path / 'file' / 'map.pbtxt')
+    config.train_input_reader.CopyFrom(reader_of(data, 'folder', label_map=path))
+    with pytest.raises(errors.DataError, match='map.pbtxt: the label map cannot be written there'):
+        readers.write_label_maps(config)
+
+
 def test_a_label_map_is_written_where_there_is_none(data, tmp_path):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     path = str(tmp_path / 'new' / 'map.pbtxt')

@@ -150,6 +150,9 @@ def test_what_people_have_added_to_a_config_stays(tmp_path, caplog):
     assert list(parse(export(8).read_text()).input[0].dims) == [1, 8, 8, 3]
     assert path.with_name('config.pbtxt.old').read_text(encoding='utf-8') == added
     assert 'does not fit this export' in caplog.text
+    path.write_bytes(added.encode('latin-1'))
+    export(16)
+    assert path.with_name('config.pbtxt.old').read_bytes() == added.encode('latin-1')
 
 
 def test_other_formats_are_refused():

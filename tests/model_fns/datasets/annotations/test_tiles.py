@@ -60,6 +60,15 @@ def converted_boxes(features):
     return np.stack([features[f'image/object/bbox/{name}'] for name in names], axis=1)
 
 
+def test_a_part_of_a_crowd_is_one_too():
+    features = object_features(BOXES)
+    features['image/object/is_crowd'] = np.array([0, 0, 1, 1])
+    made, indices, _ = tiles.cut(features, IMAGE, WINDOW, 0.7)
+    assert indices.tolist() == [0, 1, 2]  # a quarter of the third is inside
+    assert made['image/object/is_crowd'].tolist() == [0, 0, 1]
+    np.testing.assert_allclose(converted_boxes(made)[2] * [16, 24, 16, 24], [0, 10, 1, 14])
+
+
 def test_masks_are_cropped():
     features = object_features(BOXES[:2])
     pixels = np.zeros([2, 40, 60], np.uint8)

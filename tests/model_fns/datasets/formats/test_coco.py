@@ -170,6 +170,7 @@ BAD_ENTRIES = [
     ('images', {'file_name': 3}, 'images[1], id 8: file_name is 3; expected text'),
     ('images', {'id': None}, 'images[1]: id is None; expected a number or text'),
     ('images', {'id': 7}, 'images[1], id 7: another entry has the same id'),
+    ('images', {}, "images[1], id 8: another image has the file_name 'a.png'"),
     ('images', {'file_name': '/a.png'}, "file_name '/a.png' is not a path in --images"),
     ('images', {'file_name': '../images/a.png'}, "'../images/a.png' is not a path in --images"),
     ('images', {'file_name': 'x/../../a.png'}, "'x/../../a.png' is not a path in --images"),
@@ -213,6 +214,13 @@ def test_boxes_over_the_border_are_cut(tmp_path, capsys):
     assert values(feature, 'image/object/area')[0] == 60
     assert '1 object cut at the border of the image' in capsys.readouterr().err
     assert convert(tmp_path, content, '--outside=error') == 2
+
+
+def test_a_root_without_a_name_is_malformed(tmp_path, capsys):
+    content = copy.deepcopy(COCO)
+    content['categories'].append({'id': 0, 'supercategory': 'none'})
+    assert convert(tmp_path, content) == 2
+    assert 'categories[2], id 0: name is None; expected text' in capsys.readouterr().err
 
 
 def test_the_root_of_roboflow_is_no_class(tmp_path, capsys):

@@ -107,6 +107,14 @@ def test_the_class_of_a_label_map(tmp_path, capsys):
     assert values(records_of(tmp_path)['a.png'], 'image/object/class/label') == [2, 2]
 
 
+def test_ignored_pixels_do_not_become_a_class(tmp_path, capsys):
+    names = [f'cell_{index}' for index in range(255)]
+    LabelMap.from_names(names).write(str(tmp_path / 'map.pbtxt'))
+    flags = '--class_name=cell_0', '--ignore_label=3'
+    assert convert_one(tmp_path, png(IDS, 16), *flags) == 2
+    assert 'the label map has a class of id 255, which pixels that' in capsys.readouterr().err
+
+
 def test_a_size_that_differs(tmp_path, capsys):
     assert convert_one(tmp_path, png(IDS[:9], 16)) == 2
     assert 'of an image of 9 x 20 pixels; the image has 10 x 20' in capsys.readouterr().err

@@ -111,6 +111,14 @@ def test_malformed_files_get_one_sentence(tmp_path, capsys, content, said):
     assert said in text and 'Traceback' not in text
 
 
+def test_a_class_above_others_that_segments_have_stays(tmp_path):
+    content = copy.deepcopy(CONTENT)
+    content['categories'][0]['supercategory'] = 'none'
+    content['categories'][1]['supercategory'] = 'sky'
+    assert convert(tmp_path, content) == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'car', 2: 'sky'}
+
+
 def test_a_png_of_another_size_is_refused(tmp_path, capsys):
     assert convert(tmp_path, CONTENT, segments()[:10]) == 2
     assert 'an image of 10 x 30 pixels; the image has 20 x 30' in capsys.readouterr().err

@@ -316,3 +316,21 @@ def test_what_the_whole_image_shows_counts_where_it_fits_in_no_tile(rotated):
     np.testing.assert_allclose(merged[fields.DETECTION_SCORES], [0.9, 0.6], rtol=1e-6)
     found = in_image(merged) if rotated else merged[fields.DETECTION_BOXES] * [*SIZE, *SIZE]
     np.testing.assert_allclose(found[:, :4], [numbers(small)[:4], numbers(large)[:4]], atol=1e-6)
+
+
+def test_only_tiles_that_overlap_are_compared(monkeypatch):
+    windows = Tiling(100, 20).windows(100, 740)
+    tiles = [
+        (window, outputs_of(window, [[10, window.left, 30, window.left + 50]], [0.9], [1], False))
+        for window in windows
+    ]
+    compared = []
+
+    def remember(detections, rows, columns, first, second):
+        compared.append((windows.index(first), windows.index(second)))
+        return []
+
+    monkeypatch.setattr(merging, '_match_parts', remember)
+    merging.merge(tiles, (100, 740))
+    assert len(windows) == 9
+    assert compared == [(index, index + 1) for index in range(8)]
