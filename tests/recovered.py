@@ -20,12 +20,12 @@ def parse(text):
     return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
 
 
-def write_checkpoint(text, folder, filled=None):
+def write_checkpoint(text, folder, deviation=0.4, filled=None):
     """Write a checkpoint of a config's model with lively weights; return (config, task, prefix)."""
     config = parse(text)
     task = build_task(config, 'export')
     prefix = os.path.join(folder, 'source', 'model.ckpt')
-    return config, task, tiny_deployed.save(task, prefix, filled=filled)
+    return config, task, tiny_deployed.save(task, prefix, filled=filled, deviation=deviation)
 
 
 def calm(prefix, folder):
@@ -42,9 +42,9 @@ def calm(prefix, folder):
     return files_lib.write_checkpoint(values, folder)
 
 
-def freeze(text, folder):
+def freeze(text, folder, deviation=0.4):
     """Write the frozen graph of a config's model; return (config, path)."""
-    config, task, prefix = write_checkpoint(text, folder)
+    config, task, prefix = write_checkpoint(text, folder, deviation)
     built = inference_graph.build(Source(task, config, prefix), export_pb2.IMAGE_TENSOR)
     path = os.path.join(folder, 'frozen.pb')
     with open(path, 'wb') as file:
@@ -54,7 +54,7 @@ def freeze(text, folder):
 
 def convert(text, folder, quantize='none', is_calm=False, filled=None):
     """Write the TFLite file of a config's model; return (config, path)."""
-    config, task, prefix = write_checkpoint(text, folder, filled)
+    config, task, prefix = write_checkpoint(text, folder, filled=filled)
     prefix = calm(prefix, os.path.join(folder, 'calm')) if is_calm else prefix
     writer = tflite.TfliteWriter()
     graph = static_graph.build(task.deployable(writer.ops, {}), Source(task, config, prefix))

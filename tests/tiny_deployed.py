@@ -12,7 +12,7 @@ from tests.model_fns.segmentation import tiny_networks
 tf1 = tf.compat.v1
 
 
-def save(task, prefix, lively=True, steps=0, filled=None):
+def save(task, prefix, lively=True, steps=0, filled=None, deviation=0.4):
     """Write a checkpoint of a task's network.
 
     Args:
@@ -22,6 +22,7 @@ def save(task, prefix, lively=True, steps=0, filled=None):
             first.
         steps: forward passes of training, in which ranges of a quantization move.
         filled: values of variables whose names begin with a text.
+        deviation: of large weights.
     """
     mode = tf_estimator.ModeKeys.TRAIN if steps else tf_estimator.ModeKeys.PREDICT
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -31,7 +32,7 @@ def save(task, prefix, lively=True, steps=0, filled=None):
         predictions = task.predict(features, mode)
         session.run(tf1.global_variables_initializer())
         if lively:
-            tiny_networks.lively(session)
+            tiny_networks.lively(session, deviation=deviation)
             heads = [one for one in tf1.global_variables() if 'Predictor' in one.op.name]
             session.run([one.initializer for one in heads])
         for variable in tf1.global_variables():

@@ -73,6 +73,7 @@ SETS: Mapping[str, DataSet] = {
         {
             BASELINE: '',
             '`mosaic`': _step('mosaic { output_size: 384 }'),
+            '`mosaic`, of 3 images in 10': _step('mosaic { output_size: 512 probability: 0.3 }'),
             '`mixup`': _step('mixup { }'),
             '`random_rotation90`': _step('random_rotation90 { }'),
             'moving average, decay 0.99': _AVERAGES,
@@ -93,7 +94,10 @@ SETS: Mapping[str, DataSet] = {
         ),
         {
             BASELINE: '',
-            'mirrored': 'model { classification { mirror_images: true } }',
+            '`preprocessing: "inception"`': (
+                'model { classification { preprocessing: "inception" } }'
+            ),
+            '`mirror_images: true`': 'model { classification { mirror_images: true } }',
             '`mixup`': _step('mixup { }'),
             '`cutmix`': _step('cutmix { }'),
             '`random_erasing`': _step('random_erasing { }'),
@@ -104,7 +108,7 @@ SETS: Mapping[str, DataSet] = {
     ),
     'nuclei': DataSet(
         'nuclei_deeplab_mobilenet_v2',
-        ('miou_1.0_class_1', 'PanopticQuality_class_1'),
+        ('miou_1.0_class_1', 'panoptic_quality_class_1'),
         tuple(
             f'--from=instances --images={{data}}/nuclei/{split}/images '
             f'--annotations={{data}}/nuclei/{split}/instance_masks --class_name=nucleus '

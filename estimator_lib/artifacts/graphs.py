@@ -17,6 +17,9 @@ _PRODUCTS = (*CONVOLUTIONS, 'MatMul')
 _BATCH_NORMS = ('FusedBatchNorm', 'FusedBatchNormV2', 'FusedBatchNormV3')
 _ADDITIONS = ('BiasAdd', 'Add', 'AddV2')
 _PASSED = ('Identity', 'StopGradient', 'CheckNumerics')
+SWISH = 'Swish'  # x * sigmoid(x), which has no type of node
+# From a layer to the product of its swish.
+_BEFORE_SWISH = ('Mul', 'Sigmoid', 'IdentityN', *_PASSED)
 # Between a depthwise convolution with a rate and what follows it.
 _RESHAPING = ('BatchToSpaceND', 'Squeeze', 'Reshape')
 _READ = re.compile(r'/read(/.*)?$')  # of the nodes that read variables of TensorFlow 1
@@ -34,7 +37,7 @@ class Layer:
         bias: added constant; None: there is none.
         has_batch_norm: True: a batch norm follows, with its own constants.
         epsilon: epsilon of the batch norm.
-        activation: op type after that, such as `Relu6`.
+        activation: op type after that, such as `Relu6`, or `SWISH`.
         is_scaled: True: the weights hold a factor that the graph applies after them.
     """
 
@@ -160,6 +163,42 @@ class Graph:
             return None if block is None else int(block.ravel()[0])
         return 1
 
+    def activation(self, name: str) -> str:
+        """Return the op type of a node, or `SWISH` where it ends one."""
+        # A function with its own gradient ends with an IdentityN of its results and arguments.
+        while self.nodes[name].op in (*_PASSED, 'IdentityN'):
+            name = self.inputs(name)[0]
+        terms = [self.source(each) for each in self.inputs(name)]
+        if self.nodes[name].op == 'Mul' and len(terms) == 2:
+            for gate, value in (terms, terms[::-1]):
+                if self.nodes[gate].op == 'Sigmoid' and self._unscaled(gate) == value:
+                    return SWISH
+        return self.nodes[name].op
+
+    def _unscaled(self, name: str) -> str:
+        """Return the source of a node's input, before a factor of 1."""
+        source = self.source(self.inputs(name)[0])
+        if self.nodes[source].op == 'Mul':
+            factors = self.inputs(source)
+            for factor, value in (factors, factors[::-1]):
+                constant = self.constant(factor)
+                if constant is not None and constant.size == 1 and constant.ravel()[0] == 1:
+                    return self.source(value)
+        return source
+
+    def _following_activation(self, name: str) -> str:
+        """Return the activation that begins with a node; else its op type."""
+        waiting, seen = [name], {name}
+        while waiting:
+            each = waiting.pop()
+            if self.nodes[each].op not in _BEFORE_SWISH:
+                continue
+            if self.nodes[each].op == 'Mul' and self.activation(each) == SWISH:
+                return SWISH
+            waiting += [user for user in self.consumers(each) if user not in seen]
+            seen.update(self.consumers(each))
+        return self.nodes[name].op
+
     def _layer(self, name: str, weights_name: str, weights: np.ndarray) -> Layer:
         layer = Layer(name, self.nodes[name].op, weights, weights_name)
         following = self._next(name)
@@ -177,8 +216,12 @@ class Graph:
             if bias is not None:
                 layer = dataclasses.replace(layer, bias=bias)
                 following = self._next(following)
+                if following and self.nodes[following].op in _BATCH_NORMS:
+                    epsilon = self.nodes[following].attr['epsilon'].f
+                    layer = dataclasses.replace(layer, has_batch_norm=True, epsilon=epsilon)
+                    following = self._next(following)
         if following:
-            layer = dataclasses.replace(layer, activation=self.nodes[following].op)
+            layer = dataclasses.replace(layer, activation=self._following_activation(following))
         return layer
 
     def _scaled(self, layer: Layer, product: str) -> Tuple[Layer, Optional[str]]:

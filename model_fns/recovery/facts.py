@@ -35,6 +35,7 @@ class Proposal:
         outputs: tensors of the artifact by the output of our model that must equal them.
         counts: by output, our prediction of the number of its rows that count, which may be in
             another order; without one all rows count.
+        files: texts of further files by name. Fields of the config with such a name get its path.
         network_input: our prediction that is the network's input; empty: it is the image.
         shared_input: tensor of the artifact that is the network's input, which our model gets too
             for the comparison; empty: it gets the image.
@@ -46,6 +47,7 @@ class Proposal:
     unknown: List[str] = dataclasses.field(default_factory=list)
     outputs: Dict[str, str] = dataclasses.field(default_factory=dict)
     counts: Dict[str, str] = dataclasses.field(default_factory=dict)
+    files: Dict[str, str] = dataclasses.field(default_factory=dict)
     network_input: str = ''
     shared_input: str = ''
 

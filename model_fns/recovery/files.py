@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import List, Mapping, Sequence
+from typing import List, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format
+from google.protobuf.message import Message
 
 from estimator_lib.artifacts.reading import Artifact
 from estimator_lib.checkpoints import checkpoint_files
 from model_fns.recovery.facts import Proposal
 from model_fns.recovery.verification import TOLERANCE, Difference
+from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 
@@ -39,10 +41,44 @@ def write_checkpoint(values: Mapping[str, np.ndarray], folder: str) -> str:
             )
 
 
-def write_config(proposal: Proposal, artifact: Artifact, folder: str) -> str:
-    """Write the config; comments mark what the artifact does not tell. Return its path."""
+def write_others(proposal: Proposal, folder: str) -> None:
+    """Write the further files of a proposal."""
+    with checkpoint_files.explained_write(folder):
+        for name, text in proposal.files.items():
+            checkpoint_files.write_atomically(os.path.join(folder, name), text)
+
+
+def placed(proposal: Proposal, folder: str) -> pipeline_pb2.TrainEvalPipelineConfig:
+    """Return the config of a proposal whose further files are in a folder."""
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.CopyFrom(proposal.config)
+    messages: List[Message] = [config]
+    while messages:
+        message = messages.pop()
+        for field, value in message.ListFields():
+            if field.message_type is None:
+                if isinstance(value, str) and value in proposal.files:
+                    setattr(message, field.name, os.path.join(folder, value))
+            elif isinstance(value, Message):
+                messages.append(value)
+            elif not field.message_type.GetOptions().map_entry:
+                messages += value
+    return config
+
+
+def write_config(
+    proposal: Proposal, artifact: Artifact, folder: str, output_dir: Optional[str] = None
+) -> str:
+    """Write the config; comments mark what the artifact does not tell. Return its path.
+
+    Args:
+        proposal: the model.
+        artifact: what it was recovered from.
+        folder: where to.
+        output_dir: where the files will be; None: there.
+    """
     path = os.path.join(folder, CONFIG)
-    text = text_format.MessageToString(proposal.config)
+    text = text_format.MessageToString(placed(proposal, output_dir or folder))
     lines = [
         f'# {proposal.network}, recovered from {os.path.basename(artifact.path)}. Values with',
         f'# "{_DEFAULT}" are not told by it; {REPORT} has the evidence for the others.',

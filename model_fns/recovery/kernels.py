@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.artifacts.graphs import Layer
+from estimator_lib.artifacts.graphs import SWISH, Layer
 from estimator_lib.artifacts.reading import Artifact
 from estimator_lib.optimization.partitioned import variable_name
 
@@ -24,6 +24,7 @@ _KERNELS = {
 _OPERATIONS = re.compile(
     r'(/separable_conv2d(_\d+)?)?(/(Conv2D|depthwise|MatMul|convolution)(_\d+)?)?$'
 )
+_ACTIVATIONS = ('Relu', 'Relu6', SWISH)
 _ENDINGS = ('/weights', '/depthwise_weights', '/pointwise_weights')
 # A layer that is shared by levels of a pyramid has a batch norm for each.
 _NORMS = re.compile(r'/BatchNorm(?:/feature_(\d+))?/(gamma|beta|moving_mean|moving_variance)$')
@@ -104,8 +105,17 @@ class Kernels:
     def activation(self, part: str) -> Optional[str]:
         """Return the op after the first layer with a part in its name that has an activation."""
         for layer in self.layers:
-            if re.search(part, layer.name) and layer.activation.startswith('Relu'):
+            if re.search(part, layer.name) and layer.activation in _ACTIVATIONS:
                 return layer.activation
+        return None
+
+    def activation_before(self, part: str) -> Optional[str]:
+        """Return the activation before the first layer with a part in its name that has one."""
+        for layer in self.layers:
+            if self.graph is not None and re.search(part, layer.name):
+                activation = self.graph.activation(self.graph.inputs(layer.name)[0])
+                if activation in _ACTIVATIONS:
+                    return activation
         return None
 
     def epsilon(self, part: str) -> Optional[float]:

@@ -97,7 +97,7 @@ def recover(source: str, output_dir: str) -> Recovered:
     with tempfile.TemporaryDirectory() as folder:
         with _explained(artifact):
             differences = _build(artifact, kernels, proposal, folder)
-        files.write_config(proposal, artifact, folder)
+        files.write_config(proposal, artifact, folder, os.path.abspath(output_dir))
         files.write_report(proposal, artifact, differences, folder)
         for name in os.listdir(folder):
             shutil.copy(os.path.join(folder, name), os.path.join(output_dir, name))
@@ -192,8 +192,9 @@ def _build(
     artifact: Artifact, kernels: Kernels, proposal: Proposal, folder: str
 ) -> List[verification.Difference]:
     """Write the checkpoint of a proposal, and compare its model with the artifact."""
+    files.write_others(proposal, folder)
     try:
-        task = build_task(proposal.config, 'export')
+        task = build_task(files.placed(proposal, folder), 'export')
     except errors.ConfigError as error:
         raise errors.UserError(
             f'--from: {artifact.path}: the recovered config is not valid: {error}'

@@ -124,8 +124,9 @@ def _difference(
             number = int(np.ravel(other[count])[0])
             rows = np.concatenate([rows, _nearest_rows(first[:number], second[:number])])
         elif first.size:
-            scale = np.maximum(1.0, np.abs(second).max())
-            largest = max(largest, float(np.abs(first - second).max() / scale))
+            finite = np.abs(second[np.isfinite(second)])
+            scale = max(1.0, float(finite.max(initial=0.0)))
+            largest = max(largest, float(_distances(first, second).max()) / scale)
     meaning = f'over {len(theirs)} images'
     others = int((rows > TOLERANCE).sum())
     if others and others <= _OTHER_ROWS * len(rows):
@@ -138,8 +139,15 @@ def _nearest_rows(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the difference of each row of the first array to the nearest row of the second."""
     if not len(first):
         return np.zeros([0])
-    same = np.abs(first - second).reshape(len(first), -1).max(axis=1)
+    same = _distances(first, second).reshape(len(first), -1).max(axis=1)
     for row in np.flatnonzero(same > TOLERANCE):
-        distances = np.abs(second - first[row]).reshape(len(second), -1).max(axis=1)
+        distances = _distances(second, first[row]).reshape(len(second), -1).max(axis=1)
         same[row] = distances.min()
     return same
+
+
+def _distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return absolute differences: 0 of equal infinities, infinite where a value is NaN."""
+    with np.errstate(invalid='ignore'):
+        distances = np.where(first == second, 0.0, np.abs(first - second))
+    return np.where(np.isnan(distances), np.inf, distances)

@@ -27,6 +27,7 @@ _WHERE = 'model.segmentation'
 _LOGITS = 'logits/semantic/weights'
 _OTHER_HEADS = re.compile(r'^logits/(?!semantic/)')
 _OUR_LOGITS = f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}'
+_PROJECTION = re.compile(r'^decoder/feature_projection0(?:_(\d+))?/weights$')
 _KERNELS = 'names and shapes of all kernels'
 _SMALL = (40, 56)  # less than any network's input
 _BUILD_SIZE = 129
@@ -76,7 +77,7 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {_LOGITS}')
     model.logits_kernel_size = found[_LOGITS][0]
     _read_context(model, found, proposal)
-    _read_decoder(model, found, proposal)
+    _read_decoder(model, artifact, found, proposal)
     if artifact.graph is not None:
         _read_rates(model, artifact.graph, proposal)
     elif model.aspp.atrous_rates:
@@ -113,22 +114,59 @@ def _read_context(
 
 
 def _read_decoder(
-    model: segmentation_pb2.Segmentation, found: Dict[str, Tuple[int, ...]], proposal: Proposal
+    model: segmentation_pb2.Segmentation,
+    artifact: Artifact,
+    found: Dict[str, Tuple[int, ...]],
+    proposal: Proposal,
 ) -> None:
-    levels = [name for name in found if re.match(r'decoder/feature_projection\d', name)]
+    matches = [match for match in map(_PROJECTION.match, found) if match]
+    levels = [match.group(0) for match in sorted(matches, key=lambda one: int(one.group(1) or 0))]
     if not levels:
         return
-    if len(levels) > 1:
-        raise Refusal('its decoder has several levels, which is not supported')
     decoder, where = model.decoder, f'{_WHERE}.decoder'
-    decoder.output_strides.append(_DECODER_STRIDE)
-    proposal.learn(f'{where}.output_strides', _DECODER_STRIDE, f'kernel {levels[0]}')
+    if artifact.graph is not None:
+        decoder.output_strides.extend(_read_strides(artifact, artifact.graph, levels))
+        evidence = f'sizes of the outputs of {", ".join(levels)}'
+        proposal.learn(f'{where}.output_strides', list(decoder.output_strides), evidence)
+    elif len(levels) > 1:
+        raise Refusal('a checkpoint does not tell the strides of several levels of a decoder')
+    else:
+        decoder.output_strides.append(_DECODER_STRIDE)
+        proposal.learn(f'{where}.output_strides', _DECODER_STRIDE, f'kernel {levels[0]}')
     decoder.separable_convolution = 'decoder/decoder_conv0_depthwise/depthwise_weights' in found
     proposal.learn(f'{where}.separable_convolution', decoder.separable_convolution, _KERNELS)
     last = 'decoder/decoder_conv0_pointwise/weights'
     width = found.get(last) or found.get('decoder/decoder_conv0/weights')
     if width is not None:
         decoder.num_filters = proposal.learn(f'{where}.num_filters', width[-1], f'kernel {last}')
+
+
+def _read_strides(artifact: Artifact, graph: Graph, levels: List[str]) -> List[int]:
+    """Return the output strides of the levels of a decoder.
+
+    Args:
+        artifact: the artifact.
+        graph: its graph.
+        levels: kernels of the projections, in the order of the levels.
+    """
+    names = {}
+    for level in levels:
+        scope = level[: -len('weights')]
+        layers = (layer.name for layer in graph.layers() if layer.name.startswith(scope))
+        names[level] = next(layers, '')
+    with running.open_runner(artifact) as runner:
+        tensor = first_layer_input(graph, runner.input_name)
+        if tensor is None or not all(names.values()):
+            raise Refusal('its graph does not tell the strides of its decoder')
+        fetches = {level: f'{names[level]}:0' for level in levels}
+        values = runner.run({'input': tensor, **fetches}, runner.test_image(_SMALL))
+    return [_stride(values['input'], values[level]) for level in levels]
+
+
+def _stride(images: np.ndarray, features: np.ndarray) -> int:
+    """Return the stride of features [B, rows, columns, channels] of images."""
+    height, rows = images.shape[1], features.shape[1]
+    return 2 ** round(float(np.log2((height - 1) / max(rows - 1, 1))))
 
 
 def _read_rates(model: segmentation_pb2.Segmentation, graph: Graph, proposal: Proposal) -> None:
@@ -228,7 +266,7 @@ def _read_graph(
     model.crop_height = proposal.learn(f'{_WHERE}.crop_height', height, evidence)
     model.crop_width = proposal.learn(f'{_WHERE}.crop_width', width, evidence)
     rows = values['features'].shape[1]
-    stride = 2 ** round(float(np.log2((height - 1) / max(rows - 1, 1)))) if rows > 1 else 32
+    stride = _stride(values['input'], values['features']) if rows > 1 else 32
     model.backbone.output_stride = stride
     evidence = f'{height} rows of pixels become {rows} of features'
     proposal.learn(f'{_WHERE}.backbone.output_stride', stride, evidence)

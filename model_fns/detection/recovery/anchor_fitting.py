@@ -138,13 +138,13 @@ def _ssd(
         step = (scales[-1] - scales[0]) / (len(scales) - 1)
         even = [scales[0] + step * index for index in range(len(scales))]
         if np.allclose(even, scales, atol=2e-5):
-            ssd.min_scale, ssd.max_scale = _plain(scales[0]), _plain(scales[-1])
+            ssd.min_scale, ssd.max_scale = plain(scales[0]), plain(scales[-1])
         else:
-            ssd.scales.extend(map(_plain, scales))
+            ssd.scales.extend(map(plain, scales))
     else:
-        ssd.min_scale = _plain(scales[0])
-    ssd.aspect_ratios.extend(_plain(ratio) for ratio in (ratios[:-1] if interpolates else ratios))
-    ssd.interpolated_scale_aspect_ratio = _plain(ratios[-1]) if interpolates else 0.0
+        ssd.min_scale = plain(scales[0])
+    ssd.aspect_ratios.extend(plain(ratio) for ratio in (ratios[:-1] if interpolates else ratios))
+    ssd.interpolated_scale_aspect_ratio = plain(ratios[-1]) if interpolates else 0.0
     ssd.reduce_boxes_in_lowest_layer = reduces
     for level in levels:
         centered = np.allclose(level.first, np.array(level.stride) / 2, atol=1e-5)
@@ -173,8 +173,8 @@ def _multiscale(
     multiscale = config.multiscale_anchor_generator
     multiscale.min_level = min_level
     multiscale.max_level = min_level + len(levels) - 1
-    multiscale.anchor_scale = _plain(shapes[0][0] / 2**min_level)
-    multiscale.aspect_ratios.extend(map(_plain, ratios))
+    multiscale.anchor_scale = plain(shapes[0][0] / 2**min_level)
+    multiscale.aspect_ratios.extend(map(plain, ratios))
     multiscale.scales_per_octave = len(shapes) // len(ratios)
     return config
 
@@ -187,8 +187,8 @@ def _flexible(
     for level in levels:
         grid = config.flexible_grid_anchor_generator.anchor_grid.add()
         for scale, ratio in _shapes(level.sizes * size):
-            grid.base_sizes.append(_plain(scale))
-            grid.aspect_ratios.append(_plain(ratio))
+            grid.base_sizes.append(plain(scale))
+            grid.aspect_ratios.append(plain(ratio))
         stride, first = np.array(level.stride) * size, np.array(level.first) * size
         grid.height_stride, grid.width_stride = (max(1, round(side)) for side in stride)
         grid.height_offset, grid.width_offset = (round(side) for side in first)
@@ -200,7 +200,7 @@ def _shapes(sizes: np.ndarray) -> List[Tuple[float, float]]:
     return [(math.sqrt(height * width), width / height) for height, width in sizes]
 
 
-def _plain(value: float) -> float:
+def plain(value: float) -> float:
     """Return the number of fewest digits within the precision of float32 boxes."""
     for digits in range(1, 7):
         rounded = round(float(value), digits)

@@ -14,7 +14,13 @@ from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
 from model_fns.detection import fields
 from model_fns.detection.architectures.center_net import extractors, heads, objects
-from model_fns.detection.recovery import decoding, outputs, published_objects, resizing
+from model_fns.detection.recovery import (
+    decoding,
+    keypoint_searches,
+    outputs,
+    published_objects,
+    resizing,
+)
 from model_fns.detection.task import DetectionTask
 from model_fns.recovery import kernels as kernels_lib
 from model_fns.recovery.facts import Proposal, Refusal
@@ -40,11 +46,24 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     layers = _layers(found)
     if objects.CENTER not in layers:
         return None
-    others = sorted(set(layers) - set(_HEADS))
+    tasks = keypoint_searches.task_names(layers)
+    of_keypoints = keypoint_searches.head_names(tasks)
+    others = sorted({*layers} - {*_HEADS, *of_keypoints})
     if others:
-        raise Refusal(f'it is a CenterNet with {errors.shortened(others, 3)} besides boxes')
-    proposal = _match(found, layers)
+        raise Refusal(
+            f'it is a CenterNet with {errors.shortened(others, 3)} besides boxes and keypoints'
+        )
+    starts = tuple(f'{heads.SCOPE}/{head}/' for head in of_keypoints)
+    proposal = _match(
+        {name: shape for name, shape in found.items() if not name.startswith(starts)}, layers
+    )
     model = proposal.config.model.center_net
+    if tasks:
+        scores = outputs.find(artifact).get(fields.DETECTION_KEYPOINT_SCORES, '')
+        keypoint_searches.add_tasks(proposal, layers, artifact.graph, scores.partition(':')[0])
+        if scores:
+            proposal.outputs[fields.DETECTION_KEYPOINT_SCORES] = scores
+            proposal.counts[fields.DETECTION_KEYPOINT_SCORES] = fields.NUM_DETECTIONS
     if artifact.graph is None:
         proposal.unknown.append(
             'A checkpoint tells neither the size of images nor how they are normalized: they are '

@@ -18,6 +18,7 @@ _SUPPRESSIONS = (
     'NonMaxSuppressionV4',
     'NonMaxSuppressionV5',
     'CombinedNonMaxSuppression',
+    'NonMaxSuppressionWithOverlaps',
 )
 
 
@@ -215,6 +216,8 @@ def find_suppression(graph: Graph, within: Optional[Set[str]] = None) -> Optiona
         score = _number(graph, inputs[4]) if len(inputs) > 4 else None
         if score is None or not np.isfinite(score):
             score = _compared(graph, within, '', 'FilterGreaterThan')
+        if score is None and node.op == 'NonMaxSuppressionWithOverlaps':
+            score = _repeated(graph, within)
         if len(inputs) > 5:
             sigma = _number(graph, inputs[5]) or 0.0
     threshold = _number(graph, iou) if iou else float(node.attr['iou_threshold'].f)
@@ -235,6 +238,17 @@ def _count(graph: Graph, name: str) -> Optional[int]:
         return next((int(value) for value in values if value is not None), None)
     value = _number(graph, name)
     return None if value is None else int(value)
+
+
+def _repeated(graph: Graph, within: Optional[Set[str]]) -> Optional[float]:
+    """Return the constant that is repeated for each image of a loop over the images."""
+    for name in graph.find_ops('Fill'):
+        value = _number(graph, graph.inputs(name)[1])
+        users = {graph.nodes[user].op for user in graph.consumers(name)}
+        is_inside = within is None or name in within
+        if is_inside and 'TensorListFromTensor' in users and value is not None:
+            return value if np.isfinite(value) else None
+    return None
 
 
 def _compared(graph: Graph, within: Optional[Set[str]], op: str, part: str = '') -> Optional[float]:

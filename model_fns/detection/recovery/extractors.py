@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -10,7 +11,9 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.detection import generations
-from model_fns.detection.networks.feature_extractors import extractor
+from model_fns.detection.networks.feature_extractors import efficientnet, extractor
+from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
+from model_fns.detection.recovery import necks
 from model_fns.recovery import kernels as kernels_lib
 from model_fns.recovery import multipliers
 
@@ -32,6 +35,7 @@ class Match(NamedTuple):
         max_level: coarsest.
         depth: channels of a pyramid.
         differences: to the artifact; empty: they are equal.
+        neck: of an EfficientDet, with the channels of the config; None: it is none.
     """
 
     settings: Dict[str, object]
@@ -39,6 +43,7 @@ class Match(NamedTuple):
     max_level: int
     depth: int
     differences: List[str]
+    neck: Optional[BidirectionalPyramid] = None
 
 
 def scopes() -> Sequence[str]:
@@ -70,8 +75,15 @@ def recognize(shapes: Shapes, num_maps: int) -> List[Match]:
         prefix = f'{candidate.scope}/{candidate.backbone_scope}/'
         if candidate.scope != scope or not any(name.startswith(prefix) for name in found):
             continue
-        matches += _matches_of_type(kind, found, num_maps, has_pyramid)
-    return sorted(matches, key=lambda match: len(match.differences))
+        if kind in efficientnet.TYPES:
+            matches += _matches_of_neck(kind, found)
+        else:
+            matches += _matches_of_type(kind, found, num_maps, has_pyramid)
+    # A network of another size may have the same kernels with a factor.
+    return sorted(
+        matches,
+        key=lambda match: (len(match.differences), match.settings['depth_multiplier'] != 1.0),
+    )
 
 
 def _inside(shapes: Shapes, scope: str) -> Dict[str, Tuple[int, ...]]:
@@ -89,6 +101,34 @@ def _matches_of_type(kind: str, found: Shapes, num_maps: int, has_pyramid: bool)
         if best is not None and not best.differences:
             break
     return [best] if best else []
+
+
+def _matches_of_neck(kind: str, found: Shapes) -> List[Match]:
+    neck = necks.recognize(found)
+    if neck is None or not necks.may_be(kind, found):
+        return []
+    widths = [shape[-1] for name, shape in found.items() if name.endswith('/project/weights')]
+    least = min([*widths, neck.depth, _PUBLISHED_MIN_DEPTH])
+    settings: Dict[str, object] = {'type': kind, 'min_depth': least}
+
+    def configured(factor: float) -> BidirectionalPyramid:
+        # The factor holds for the neck too.
+        scaled = extractor.Settings(layers.LayerStyle(), depth_multiplier=factor, min_depth=least)
+        depth = round(neck.depth / factor)
+        return dataclasses.replace(
+            neck, depth=depth if scaled.depth(depth) == neck.depth else neck.depth
+        )
+
+    def build(factor: float) -> Optional[kernels_lib.NetworkKernels]:
+        scaled = {**settings, 'depth_multiplier': factor, 'bifpn': configured(factor)}
+        # The sides of maps must be halved up to the coarsest level.
+        return _build(scaled, 0, (0, 0, 0), 2**neck.max_level)
+
+    match = multipliers.search(found, build, lambda name: not _OTHER.search(name))
+    if match is None:
+        return []
+    settings['depth_multiplier'] = match.factor
+    return [Match(settings, 0, 0, 0, match.differences, configured(match.factor))]
 
 
 def _levels(num_maps: int) -> Iterator[Tuple[int, int]]:
@@ -140,13 +180,16 @@ def _pyramid_width(shapes: Shapes) -> int:
 
 
 def _build(
-    settings: Mapping[str, object], num_maps: int, levels: Tuple[int, int, int]
+    settings: Mapping[str, object],
+    num_maps: int,
+    levels: Tuple[int, int, int],
+    side: int = _BUILD_SIZE,
 ) -> Optional[kernels_lib.NetworkKernels]:
     """Return the kernels of a feature extractor; None where it cannot have these settings."""
     fields = {name: value for name, value in settings.items() if name != 'type'}
     if levels[0]:
         fields['pyramid'] = extractor.Pyramid(*levels)
-    else:
+    elif 'bifpn' not in settings:
         fields['num_layers'] = num_maps
     built = extractor.Settings(
         style=layers.LayerStyle(),
@@ -155,7 +198,7 @@ def _build(
     )
     try:
         candidate = extractor.get_extractor(built.type_name)(built)
-        size = [1, _BUILD_SIZE, _BUILD_SIZE, 3]
+        size = [1, side, side, 3]
         return kernels_lib.build_kernels(lambda: candidate.extract(tf.zeros(size)))
     except (errors.ConfigError, ValueError, KeyError, IndexError):
         return None

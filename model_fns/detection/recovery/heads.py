@@ -11,7 +11,7 @@ from protos import box_predictors_pb2
 
 Shapes = Mapping[str, Tuple[int, ...]]
 
-_CODE_SIZE = 4
+CODE_SIZE = 4
 _SHARED = 'WeightSharedConvolutionalBoxPredictor'
 _MAP = re.compile(r'^BoxPredictor(?:_(\d+))?/')
 _WHERE = 'model.ssd.box_predictor'
@@ -28,6 +28,7 @@ class Head:
             their number is not known from the kernels.
         anchors_of_all: number of anchors of a cell, where it is the same for all maps.
         layers: part of the names of the layers that have hyperparameters.
+        code_size: number of values of a box code.
     """
 
     config: box_predictors_pb2.BoxPredictor
@@ -35,26 +36,28 @@ class Head:
     anchors: Sequence[int]
     anchors_of_all: int
     layers: str
+    code_size: int = CODE_SIZE
 
 
-def recognize(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
+def recognize(shapes: Shapes, proposal: Proposal, code_size: int = CODE_SIZE) -> Optional[Head]:
     """Read the head from kernels; None where there is none.
 
     Args:
         shapes: kernels of the artifact.
         proposal: learns what is read.
+        code_size: number of values of a box code.
 
     Raises:
         Refusal: boxes have other codes.
     """
     if any(name.startswith(f'{_SHARED}/') for name in shapes):
-        return _shared(shapes, proposal)
+        return _shared(shapes, proposal, code_size)
     if any(_MAP.match(name) for name in shapes):
-        return _separate(shapes, proposal)
+        return _separate(shapes, proposal, code_size)
     return None
 
 
-def _separate(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
+def _separate(shapes: Shapes, proposal: Proposal, code_size: int) -> Optional[Head]:
     maps = sorted({int(match.group(1) or 0) for match in map(_MAP.match, shapes) if match})
     is_single = any(name.startswith('BoxPredictor/') for name in shapes)
     prefixes = ['BoxPredictor'] if is_single else [f'BoxPredictor_{index}' for index in maps]
@@ -62,7 +65,9 @@ def _separate(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
     classes = [shapes.get(f'{each}/ClassPredictor/weights') for each in prefixes]
     if None in boxes or None in classes:
         return None
-    anchors = [_count_anchors(box[-1], scores[-1]) for box, scores in zip(boxes, classes)]
+    anchors = [
+        _count_anchors(box[-1], scores[-1], code_size) for box, scores in zip(boxes, classes)
+    ]
     config = box_predictors_pb2.BoxPredictor()
     head = config.convolutional_box_predictor
     where = f'{_WHERE}.convolutional_box_predictor'
@@ -82,13 +87,15 @@ def _separate(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
         head.max_depth = max(depths)
         proposal.learn(f'{where}.min_depth', head.min_depth, evidence)
         proposal.learn(f'{where}.max_depth', head.max_depth, evidence)
-    for name in ('kernel_size', 'use_depthwise', 'num_layers_before_predictor', 'box_code_size'):
+    for name in ('kernel_size', 'use_depthwise', 'num_layers_before_predictor'):
         proposal.learn(f'{where}.{name}', getattr(head, name), evidence)
     columns = classes[0][-1] // anchors[0]
-    return Head(config, columns, anchors, 0, r'^BoxPredictor')
+    if code_size == CODE_SIZE:
+        proposal.learn(f'{where}.box_code_size', head.box_code_size, evidence)
+    return Head(config, columns, anchors, 0, r'^BoxPredictor', code_size)
 
 
-def _shared(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
+def _shared(shapes: Shapes, proposal: Proposal, code_size: int) -> Optional[Head]:
     inside = {
         name[len(_SHARED) + 1 :]: shape
         for name, shape in shapes.items()
@@ -120,22 +127,22 @@ def _shared(shapes: Shapes, proposal: Proposal) -> Optional[Head]:
         head.depth = widths[0]
         proposal.learn(f'{where}.depth', head.depth, evidence)
     for name in (
-        'kernel_size', 'use_depthwise', 'num_layers_before_predictor', 'share_prediction_tower',
-        'box_code_size',
+        'kernel_size', 'use_depthwise', 'num_layers_before_predictor', 'share_prediction_tower'
     ):  # fmt: skip
         proposal.learn(f'{where}.{name}', getattr(head, name), evidence)
-    count = _count_anchors(boxes[-1], classes[-1])
-    return Head(config, classes[-1] // count, [], count, rf'^{_SHARED}.*Tower')
+    if code_size == CODE_SIZE:
+        proposal.learn(f'{where}.box_code_size', head.box_code_size, evidence)
+    count = _count_anchors(boxes[-1], classes[-1], code_size)
+    return Head(config, classes[-1] // count, [], count, rf'^{_SHARED}.*Tower', code_size)
 
 
-def _count_anchors(codes: int, scores: int) -> int:
+def _count_anchors(codes: int, scores: int, size: int) -> int:
     """Return the number of anchors of a cell by the numbers of box codes and class logits."""
-    count = codes // _CODE_SIZE
-    if not count or codes % _CODE_SIZE or scores % count:
+    count = codes // size
+    if not count or codes % size or scores % count:
         raise Refusal(
-            f'its {codes} codes of boxes and {scores} class logits of a cell are not {_CODE_SIZE} '
-            'codes and as many logits of each anchor, so its boxes may be rotated, which is not '
-            'supported'
+            f'its {codes} codes of boxes and {scores} class logits of a cell are not {size} codes '
+            'and as many logits of each anchor; a checkpoint of rotated boxes is not supported'
         )
     return count
 

@@ -15,6 +15,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.artifacts.reading import Artifact
 from estimator_lib.checkpoints.object_graphs import ObjectGraph
 from estimator_lib.optimization.partitioned import variable_name
+from model_fns.detection.networks.feature_extractors import bifpn
 from model_fns.detection.recovery import defaults, published_objects
 from model_fns.detection.task import DetectionTask
 from model_fns.recovery.facts import Proposal, Refusal
@@ -25,6 +26,7 @@ tf1 = tf.compat.v1
 
 _EXTRACTOR = 'model/_feature_extractor'
 _PREDICTOR = 'model/_box_predictor'
+_COMBINATIONS = f'{_EXTRACTOR}/_bifpn_stage/node_combine_op'
 _HEADS = 'model/_prediction_head_dict'
 _TOWERS = f'{_PREDICTOR}/_head_scope_conv_layers'
 _NORMS = f'{_PREDICTOR}/_base_tower_layers_for_heads/box_encodings'
@@ -149,11 +151,20 @@ def _efficient_detectors(objects: Objects) -> Iterator[Tuple[str, _Config]]:
         config = published_objects.efficient_detector(kind)
         levels = config.model.ssd.feature_extractor.bifpn
         levels.num_iterations, levels.num_filters = iterations, width
+        if not _has_weights(objects):
+            levels.combine_method = 'sum'
         _set_shared_head(config, objects)
         levels.min_level, levels.max_level = _levels(objects)
         keeping = config.model.ssd.image_resizer.keep_aspect_ratio_resizer
         keeping.min_dimension = keeping.max_dimension = side
         yield kind, config
+
+
+def _has_weights(objects: Objects) -> bool:
+    """Check whether a BiFPN weights the inputs of its nodes."""
+    nodes = objects.children(_COMBINATIONS)
+    path = f'bifpn_{bifpn.COMBINE_WEIGHTS}'
+    return any(objects.array(f'{_COMBINATIONS}/{node}/{path}') is not None for node in nodes)
 
 
 def _levels(objects: Objects) -> Tuple[int, int]:
@@ -255,6 +266,12 @@ def _describe(kind: str, config: _Config) -> Proposal:
     else:
         where, ssd = 'model.ssd', config.model.ssd
         proposal.learn(f'{where}.num_classes', ssd.num_classes, _EVIDENCE)
+        pyramid = ssd.feature_extractor.WhichOneof('feature_pyramid_oneof') or ''
+        levels = getattr(ssd.feature_extractor, pyramid)
+        for name in ('min_level', 'max_level', 'num_iterations', 'num_filters', 'combine_method'):
+            if name in levels.DESCRIPTOR.fields_by_name:
+                path = f'{where}.feature_extractor.{pyramid}.{name}'
+                proposal.learn(path, getattr(levels, name), _EVIDENCE)
         field = f'{where}.box_predictor.weight_shared_convolutional_box_predictor'
         head = ssd.box_predictor.weight_shared_convolutional_box_predictor
         for name in (

@@ -27,6 +27,7 @@ _NAMES = (
     fields.RAW_DETECTION_SCORES,
     fields.RAW_DETECTION_BOXES,
     fields.DETECTION_MASKS,
+    fields.DETECTION_KEYPOINT_SCORES,
 )
 
 

@@ -152,6 +152,12 @@ def efficient_detector(kind: str) -> pipeline_pb2.TrainEvalPipelineConfig:
     return config
 
 
+def efficient_side(kind: str) -> int:
+    """Return the height and width of images of an EfficientDet in pixels."""
+    sides = {name: side for rows in EFFICIENT.values() for name, _, side in rows}
+    return sides[kind]
+
+
 def set_suppression(ssd: ssd_pb2.Ssd) -> None:
     """Set the conversion of scores and the suppression."""
     ssd.post_processing.score_converter = post_processing_pb2.PostProcessing.SIGMOID

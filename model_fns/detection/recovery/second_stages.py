@@ -23,6 +23,7 @@ _CLASS_MAPS = f'{SCOPE}/class_predictions/weights'
 _BOX_MAPS = f'{SCOPE}/refined_locations/weights'
 _REDUCED = f'{SCOPE}/reduce_depth/weights'
 _MASKS = re.compile(rf'^{SCOPE}/Conv(?:_(\d+))?/weights$')
+_KEYPOINTS = f'{SCOPE}/KeypointPredictor'
 _WHERE = 'model.faster_rcnn'
 _HEAD = f'{_WHERE}.second_stage_box_predictor'
 _CODE_SIZE = 4
@@ -50,6 +51,18 @@ mask_rcnn_box_predictor {
     op: CONV
     regularizer { l2_regularizer { weight: 0.0 } }
     initializer { truncated_normal_initializer { stddev: 0.01 } }
+  }
+}
+"""
+_KEYPOINT_HEAD = """
+mask_rcnn_box_predictor {
+  predict_keypoints: true
+  keypoint_head {
+    conv_hyperparams {
+      op: CONV
+      activation: RELU
+      initializer { truncated_normal_initializer { stddev: 0.01 } }
+    }
   }
 }
 """
@@ -86,6 +99,7 @@ def recognize(
     elif CLASSES in shapes and BOXES in shapes:
         _read_boxes(model, shapes, proposal)
         _read_masks(model, kernels, proposal)
+        _read_keypoints(model, kernels, proposal)
     else:
         raise Refusal('its second stage is neither that of Faster R-CNN nor of R-FCN')
 
@@ -98,6 +112,11 @@ def is_position_sensitive(model: faster_rcnn_pb2.FasterRcnn) -> bool:
 def has_masks(model: faster_rcnn_pb2.FasterRcnn) -> bool:
     """Check whether the model predicts masks."""
     return model.second_stage_box_predictor.mask_rcnn_box_predictor.predict_instance_masks
+
+
+def has_keypoints(model: faster_rcnn_pb2.FasterRcnn) -> bool:
+    """Check whether the model predicts keypoints."""
+    return model.second_stage_box_predictor.mask_rcnn_box_predictor.predict_keypoints
 
 
 def set_activation(
@@ -133,7 +152,8 @@ def _read_boxes(model: faster_rcnn_pb2.FasterRcnn, shapes: Shapes, proposal: Pro
         head.share_box_across_classes = proposal.learn(where, True, f'kernel {BOXES}')
     elif codes != _CODE_SIZE * classes:
         raise Refusal(
-            f'its {codes} values of boxes are not {_CODE_SIZE} for each of {classes} classes'
+            f'its {codes} values of boxes are not {_CODE_SIZE} for each of {classes} classes; '
+            'rotated boxes of two stages are not supported'
         )
 
 
@@ -173,6 +193,36 @@ def _read_masks(model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: P
         head.conv_hyperparams,
         kernels,
         rf'^{SCOPE}(_\d+)?/Conv/',
+        f'{where}.conv_hyperparams',
+        proposal,
+    )
+
+
+def _read_keypoints(
+    model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: Proposal
+) -> None:
+    shapes = kernels.shapes()
+    last = f'{_KEYPOINTS}/Conv2d_transpose/weights'
+    layers = sorted(name for name in shapes if name.startswith(f'{_KEYPOINTS}/Conv/') or
+                    re.match(rf'{_KEYPOINTS}/Conv_\d+/', name))  # fmt: skip
+    if last not in shapes or not layers:
+        return
+    text_format.Merge(_KEYPOINT_HEAD, model.second_stage_box_predictor)
+    model.number_of_stages = 3
+    head = model.second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head
+    where = f'{_HEAD}.mask_rcnn_box_predictor'
+    proposal.learn(f'{where}.predict_keypoints', True, f'kernel {last}')
+    where = f'{where}.keypoint_head'
+    # Kernels of transposed convolutions have the outputs before the inputs.
+    head.num_keypoints = proposal.learn(f'{where}.num_keypoints', shapes[last][2], f'kernel {last}')
+    head.depth = proposal.learn(f'{where}.depth', shapes[layers[0]][-1], f'kernel {layers[0]}')
+    head.num_conv_layers = proposal.learn(
+        f'{where}.num_conv_layers', len(layers), f'kernels {_KEYPOINTS}/Conv...'
+    )
+    set_activation(
+        head.conv_hyperparams,
+        kernels,
+        rf'^{SCOPE}(_\d+)?/KeypointPredictor/Conv/',
         f'{where}.conv_hyperparams',
         proposal,
     )

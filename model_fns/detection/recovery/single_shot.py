@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Dict, Optional, Sequence, Tuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from estimator_lib.artifacts import graphs, running
 from estimator_lib.artifacts.graphs import Graph
 from estimator_lib.artifacts.reading import Artifact
 from model_fns.detection import fields
+from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from model_fns.detection.recovery import (
     anchor_fitting,
     decoding,
@@ -17,22 +19,28 @@ from model_fns.detection.recovery import (
     device_op,
     extractors,
     heads,
+    necks,
     outputs,
+    published_objects,
     resizing,
+    rotated_boxes,
 )
 from model_fns.recovery.facts import Proposal, Refusal
 from model_fns.recovery.kernels import Kernels
-from protos import hyperparams_pb2, pipeline_pb2, post_processing_pb2, ssd_pb2
+from protos import hyperparams_pb2, pipeline_pb2, ssd_pb2
 
 _WHERE = 'model.ssd'
 _ACTIVATIONS = {
     'Relu6': hyperparams_pb2.Hyperparams.RELU_6,
     'Relu': hyperparams_pb2.Hyperparams.RELU,
+    graphs.SWISH: hyperparams_pb2.Hyperparams.SWISH,
 }
 _IMAGE = (64, 96)
 _SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
 # Layers after the backbone, which have the hyperparameters of the config.
 _ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
+# The layers of the neck of an EfficientDet, whose activation is before them.
+_NECK_LAYERS = r'FeatureExtractor/bifpn/.*/post/'
 
 
 def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
@@ -43,7 +51,9 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     """
     shapes = kernels.shapes()
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
-    head = heads.recognize(shapes, proposal)
+    turned = None if artifact.graph is None else rotated_boxes.find(artifact.graph)
+    code_size = heads.CODE_SIZE if turned is None else rotated_boxes.CODE_SIZE
+    head = heads.recognize(shapes, proposal, code_size)
     if head is None or not any(
         name.startswith(f'{scope}/') for name in shapes for scope in extractors.scopes()
     ):
@@ -58,17 +68,22 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     match = matches[0]
     kind = str(match.settings['type'])
     head_field = head.config.WhichOneof('box_predictor_oneof') or ''
-    config = defaults.build(kind, head_field)
+    if match.neck is None:
+        config = defaults.build(kind, head_field)
+    else:
+        config = published_objects.efficient_detector(kind)
     config.model.ssd.box_predictor.MergeFrom(head.config)
     proposal.config, proposal.network = config, kind
     _set_extractor(config.model.ssd, match, num_maps, proposal)
+    if match.neck is not None:
+        _set_neck(config.model.ssd.feature_extractor, match.neck, kind, kernels, proposal)
     _set_hyperparams(config.model.ssd, head, head_field, kernels, proposal)
     ssd = config.model.ssd
     if artifact.graph is None:
         _guess_anchors(ssd, head, match, proposal)
     else:
         with running.open_runner(artifact) as runner:
-            _read_graph(ssd, artifact, artifact.graph, runner, head, proposal)
+            _read_graph(ssd, artifact, artifact.graph, runner, head, turned, proposal)
     ssd.num_classes = head.class_columns - int(ssd.add_background_class)
     proposal.learn(
         f'{_WHERE}.num_classes', ssd.num_classes, f'{head.class_columns} class logits an anchor'
@@ -88,9 +103,27 @@ def _set_extractor(
         extractor.fpn.min_level, extractor.fpn.max_level = match.min_level, match.max_level
         extractor.fpn.additional_layer_depth = match.depth
         proposal.learn(f'{where}.fpn', f'levels {match.min_level} to {match.max_level}', evidence)
-    elif num_maps != extractor.num_layers:
+    elif match.neck is None and num_maps != extractor.num_layers:
         extractor.num_layers = num_maps
         proposal.learn(f'{where}.num_layers', num_maps, evidence)
+
+
+def _set_neck(
+    extractor: ssd_pb2.SsdFeatureExtractor,
+    neck: BidirectionalPyramid,
+    kind: str,
+    kernels: Kernels,
+    proposal: Proposal,
+) -> None:
+    config, where = extractor.bifpn, f'{_WHERE}.feature_extractor.bifpn'
+    config.min_level, config.max_level = neck.min_level, neck.max_level
+    config.num_iterations, config.num_filters = neck.iterations, neck.depth
+    for name in ('min_level', 'max_level', 'num_iterations', 'num_filters'):
+        evidence = 'names and shapes of its kernels'
+        proposal.learn(f'{where}.{name}', getattr(config, name), evidence)
+    config.combine_method, evidence = necks.find_combination(kind, kernels)
+    if evidence:
+        proposal.learn(f'{where}.combine_method', config.combine_method, evidence)
 
 
 def _set_hyperparams(
@@ -107,6 +140,8 @@ def _set_hyperparams(
     for where, message, layers in parts:
         where, hyperparams = f'{where}.conv_hyperparams', message.conv_hyperparams
         activation = kernels.activation(layers)
+        if activation is None and message is ssd.feature_extractor:
+            activation = kernels.activation_before(_NECK_LAYERS)
         if activation in _ACTIVATIONS:
             hyperparams.activation = _ACTIVATIONS[activation]
             proposal.learn(f'{where}.activation', activation, f'node type {activation}')
@@ -115,6 +150,19 @@ def _set_hyperparams(
             hyperparams.batch_norm.epsilon = float(f'{epsilon:.6g}')
             evidence = 'attribute epsilon of batch norms'
             proposal.learn(f'{where}.batch_norm.epsilon', f'{epsilon:.6g}', evidence)
+            has_biases = _has_biases(kernels, layers)
+            if has_biases or hyperparams.HasField('force_use_bias'):
+                evidence = 'biases before batch norms' if has_biases else 'no biases'
+                where = f'{where}.force_use_bias'
+                hyperparams.force_use_bias = proposal.learn(where, has_biases, evidence)
+
+
+def _has_biases(kernels: Kernels, layers: str) -> bool:
+    """Check whether a layer with a part in its name has biases and a batch norm."""
+    return any(
+        layer.has_batch_norm and layer.bias is not None and re.search(layers, layer.name)
+        for layer in kernels.layers
+    )
 
 
 def _count_shared_maps(artifact: Artifact, kernels: Kernels) -> int:
@@ -136,6 +184,7 @@ def _read_graph(
     graph: Graph,
     runner: running.Runner,
     head: heads.Head,
+    turned: Optional[rotated_boxes.Decoding],
     proposal: Proposal,
 ) -> None:
     tensor = graphs.first_layer_input(graph, runner.input_name)
@@ -145,12 +194,16 @@ def _read_graph(
     size = runner.run({'input': tensor}, runner.test_image(_IMAGE))['input'].shape[1:3]
     device = device_op.find(graph)
     known = outputs.find(artifact)
+    pixels = (int(size[0]), int(size[1]))
     if device is not None:
         boxes = device_op.read(ssd, graph, device, head.class_columns, proposal)
         known = {fields.DETECTION_SCORES: device_op.scores(graph, device)}
+        _read_anchors(ssd, boxes, pixels, head, proposal)
+    elif turned is not None:
+        counts = head.anchors or [head.anchors_of_all]
+        rotated_boxes.read(proposal.config, turned, runner, counts, pixels, proposal)
     else:
-        boxes = _read_boxes(ssd, graph, runner, proposal)
-    _read_anchors(ssd, boxes, (int(size[0]), int(size[1])), head, proposal)
+        _read_anchors(ssd, _read_boxes(ssd, graph, runner, proposal), pixels, head, proposal)
     _read_scores(ssd, graph, known, device is None, proposal)
     if device is None:
         outputs.read_suppression(
@@ -248,13 +301,15 @@ def _guess_anchors(
     ssd: ssd_pb2.Ssd, head: heads.Head, match: extractors.Match, proposal: Proposal
 ) -> None:
     """Set the published anchors and size of images, which a checkpoint does not hold."""
-    ssd.add_background_class = True
-    if match.min_level:
+    ssd.add_background_class = match.neck is None
+    levels = match if match.neck is None else match.neck
+    if levels.min_level:
+        octaves = 2 if match.neck is None else 3
         multiscale = ssd.anchor_generator.multiscale_anchor_generator
-        multiscale.min_level, multiscale.max_level = match.min_level, match.max_level
-        multiscale.anchor_scale, multiscale.scales_per_octave = 4.0, 2
-        multiscale.aspect_ratios.extend([1.0, 2.0, 0.5])
-        side, published = 640, 6
+        multiscale.min_level, multiscale.max_level = levels.min_level, levels.max_level
+        multiscale.anchor_scale, multiscale.scales_per_octave = 4.0, octaves
+        multiscale.aspect_ratios.extend(published_objects.RATIOS)
+        side, published = 640, octaves * len(published_objects.RATIOS)
     else:
         generator = ssd.anchor_generator.ssd_anchor_generator
         generator.num_layers, generator.min_scale, generator.max_scale = (
@@ -270,11 +325,14 @@ def _guess_anchors(
             f'a checkpoint tells no anchors, and its {count} anchors of a cell are not the '
             f'published {published}'
         )
-    ssd.image_resizer.fixed_shape_resizer.height = side
-    ssd.image_resizer.fixed_shape_resizer.width = side
-    ssd.post_processing.score_converter = post_processing_pb2.PostProcessing.SIGMOID
-    suppression = ssd.post_processing.batch_non_max_suppression
-    suppression.score_threshold, suppression.iou_threshold = 1e-8, 0.6
+    if match.neck is None:
+        ssd.image_resizer.fixed_shape_resizer.height = side
+        ssd.image_resizer.fixed_shape_resizer.width = side
+    else:
+        keeping = ssd.image_resizer.keep_aspect_ratio_resizer
+        side = published_objects.efficient_side(ssd.feature_extractor.type)
+        keeping.min_dimension = keeping.max_dimension = side
+    published_objects.set_suppression(ssd)
     proposal.unknown.append(
         'A checkpoint tells neither the size of images, nor anchors, nor suppression: they are the '
         'published ones.'

@@ -12,13 +12,14 @@ from estimator_lib.artifacts import running
 from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
 from model_fns.backbones import registry
-from model_fns.detection import fields
+from model_fns.detection import fields, generations
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.boxes import anchors
 from model_fns.detection.recovery import (
     decoding,
     outputs,
     published_sizes,
+    region_pyramids,
     resizing,
     second_stages,
 )
@@ -28,9 +29,9 @@ from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
 
 _WHERE = 'model.faster_rcnn'
 _FIRST, _SECOND = 'FirstStageFeatureExtractor', 'SecondStageFeatureExtractor'
-_REGIONS = 'FirstStageBoxPredictor/BoxEncodingPredictor/weights'
 _REGION_FEATURES = 'Conv/weights'
 _CODE_SIZE = 4
+_PASSED = ('Identity', 'IdentityN', 'StopGradient')
 _BASE = 256.0  # pixels of an anchor of scale 1, as published
 _IMAGE = (160, 224)
 _BORDER = 0.01  # in pixels
@@ -98,23 +99,43 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         Refusal: it is one of a kind that is not supported.
     """
     shapes = kernels.shapes()
-    if _REGIONS not in shapes or _REGION_FEATURES not in shapes:
+    regions = region_pyramids.region_codes(shapes)
+    if not regions or _REGION_FEATURES not in shapes:
         return None
     if any('Attention' in name or 'ContextFeature' in name for name in shapes):
         raise Refusal('it attends to features of other images, which is not supported')
     config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
     proposal = Proposal(config, '')
     model = config.model.faster_rcnn
-    _read_kernels(model, kernels, proposal)
+    if region_pyramids.has_pyramid(shapes):
+        region_pyramids.read_kernels(config, kernels, proposal)
+    else:
+        _read_type(model, shapes, proposal)
+    _read_region_features(model, kernels, proposal)
     second_stages.recognize(model, kernels, artifact.graph, proposal)
     if second_stages.has_masks(model):
         text_format.Merge(_MASK_DEFAULTS, config)
         config.eval_config.metrics_set.append('coco_mask_metrics')
+    if second_stages.has_keypoints(model):
+        _set_keypoint_readers(config, proposal)
     if artifact.graph is None:
-        published_sizes.set_all(model, shapes[_REGIONS][-1] // _CODE_SIZE, proposal)
+        if region_pyramids.has_pyramid(shapes):
+            raise Refusal('a checkpoint of a two-stage detector with a pyramid tells no anchors')
+        published_sizes.set_all(model, shapes[regions[0]][-1] // _CODE_SIZE, proposal)
     else:
         _read_graph(model, artifact, artifact.graph, kernels, proposal)
     return proposal
+
+
+def _set_keypoint_readers(config: pipeline_pb2.TrainEvalPipelineConfig, proposal: Proposal) -> None:
+    head = config.model.faster_rcnn.second_stage_box_predictor.mask_rcnn_box_predictor
+    for reader in (config.train_input_reader, *config.eval_input_reader):
+        reader.num_keypoints = head.keypoint_head.num_keypoints
+    del config.train_config.data_augmentation_options[:]
+    proposal.unknown.append(
+        'It does not tell which keypoints change places in a mirrored image, so no images are '
+        'mirrored in training.'
+    )
 
 
 def _read_graph(
@@ -134,7 +155,10 @@ def _read_graph(
         if resizer is None:
             raise Refusal('its network has no input of images that could be computed')
         model.image_resizer.CopyFrom(resizer)
-        _read_regions(model, graph, runner, tensor, proposal)
+        if generations.has_pyramid(model.feature_extractor.type):
+            region_pyramids.read_regions(model, graph, runner, tensor, proposal)
+        else:
+            _read_regions(model, graph, runner, tensor, proposal)
         if second_stages.has_masks(model):
             second_stages.read_mask_size(model, graph, runner, proposal)
     _read_first_suppression(model, graph, first_stage, proposal)
@@ -143,12 +167,19 @@ def _read_graph(
     _read_scores(model, artifact, graph, first_stage, proposal)
 
 
-def _read_kernels(model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: Proposal) -> None:
-    shapes = kernels.shapes()
+def _read_type(
+    model: faster_rcnn_pb2.FasterRcnn, shapes: Dict[str, Tuple[int, ...]], proposal: Proposal
+) -> None:
     kind, evidence = _type(shapes), 'names and shapes of all kernels'
     proposal.network = kind
     where = f'{_WHERE}.feature_extractor.type'
     model.feature_extractor.type = proposal.learn(where, kind, evidence)
+
+
+def _read_region_features(
+    model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: Proposal
+) -> None:
+    shapes = kernels.shapes()
     evidence = f'kernel {_REGION_FEATURES}'
     size, depth = shapes[_REGION_FEATURES][0], shapes[_REGION_FEATURES][-1]
     where = f'{_WHERE}.first_stage_box_predictor'
@@ -303,17 +334,20 @@ def _merged(values: List[float]) -> List[float]:
 
 def _count(graph: Graph) -> int:
     layers = {layer.weights_name: layer for layer in graph.layers()}
-    return layers[_REGIONS].weights.shape[-1] // _CODE_SIZE
+    shapes = {name: layer.weights.shape for name, layer in layers.items()}
+    return shapes[region_pyramids.region_codes(shapes)[0]][-1] // _CODE_SIZE
+
+
+def _crops(graph: Graph) -> List[str]:
+    """Return the nodes that crop features, those of proposals first, those of detections last."""
+    crops = graph.find_ops('CropAndResize')
+    before = {name: len(list(graph.ancestors([name]))) for name in crops}
+    return sorted(crops, key=lambda name: before[name])
 
 
 def _first_crops(graph: Graph) -> str:
-    """Return the node that crops the features of proposals; empty: there is none.
-
-    Masks have later crops, which depend on detections.
-    """
-    crops = graph.find_ops('CropAndResize')
-    before = {name: set(graph.ancestors([name])) for name in crops}
-    return min(crops, key=lambda name: len(before[name]), default='')
+    """Return the node that crops the features of proposals; empty: there is none."""
+    return next(iter(_crops(graph)), '')
 
 
 def _first_stage(graph: Graph) -> Set[str]:
@@ -326,12 +360,16 @@ def _read_crops(model: faster_rcnn_pb2.FasterRcnn, graph: Graph, proposal: Propo
     crops = _first_crops(graph)
     if not crops:
         raise Refusal('its graph has no node CropAndResize, so the size of crops is not known')
-    size = graph.constant(graph.inputs(crops)[3])
-    if size is None:
-        raise Refusal('the size of its crops is no constant')
+    size, samples = _crop_size(graph, crops)
+    if samples:
+        where, evidence = f'{_WHERE}.roi_align.samples_per_side', f'node AvgPool after {crops}'
+        model.roi_align.samples_per_side = proposal.learn(where, samples, evidence)
     where = f'{_WHERE}.initial_crop_size'
-    evidence = f'input of {crops}'
-    model.initial_crop_size = proposal.learn(where, int(size.ravel()[0]), evidence)
+    model.initial_crop_size = proposal.learn(where, size, f'input of {crops}')
+    if generations.has_pyramid(model.feature_extractor.type) and model.number_of_stages > 2:
+        last = _crops(graph)[-1]
+        where, evidence = f'{_WHERE}.instance_crop_size', f'input of {last}'
+        model.instance_crop_size = proposal.learn(where, _crop_size(graph, last)[0], evidence)
     model.maxpool_kernel_size = model.maxpool_stride = 1
     for name in graph.find_ops('MaxPool'):
         if crops in set(graph.ancestors([name])) and _SECOND not in name:
@@ -344,6 +382,23 @@ def _read_crops(model: faster_rcnn_pb2.FasterRcnn, graph: Graph, proposal: Propo
         evidence = 'no node MaxPool after the crops'
     for field in ('maxpool_kernel_size', 'maxpool_stride'):
         proposal.learn(f'{_WHERE}.{field}', getattr(model, field), evidence)
+
+
+def _crop_size(graph: Graph, crops: str) -> Tuple[int, int]:
+    """Return the size of crops, and the samples along the side of a bin; 0: crops are samples."""
+    size = graph.constant(graph.inputs(crops)[3])
+    if size is None:
+        raise Refusal('the size of its crops is no constant')
+    side = int(size.ravel()[0])
+    users = list(graph.consumers(crops))
+    while users:
+        name = users.pop()
+        if graph.nodes[name].op in _PASSED:
+            users += graph.consumers(name)
+        elif graph.nodes[name].op == 'AvgPool':
+            samples = int(graph.nodes[name].attr['ksize'].list.i[1])
+            return side // samples, samples
+    return side, 0
 
 
 def _read_scores(
@@ -377,3 +432,7 @@ def _read_scores(
     if second_stages.has_masks(model) and fields.DETECTION_MASKS in known:
         proposal.outputs[fields.DETECTION_MASKS] = known[fields.DETECTION_MASKS]
         proposal.counts[fields.DETECTION_MASKS] = fields.NUM_DETECTIONS
+    instances = fields.DETECTION_KEYPOINT_SCORES
+    if second_stages.has_keypoints(model) and instances in known:
+        proposal.outputs[instances] = known[instances]
+        proposal.counts[instances] = fields.NUM_DETECTIONS

@@ -37,6 +37,29 @@ def test_layers_have_their_bias_or_batch_norm(graph):
     assert last.bias.tolist() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize('gate', ['own', 'factor', 'published', 'other'])
+def test_swish_after_a_bias_and_a_batch_norm(gate):
+    with tf.Graph().as_default() as built:
+        features = tf1.placeholder(tf.float32, [1, 4, 4, 2])
+        weights = tf.constant(np.ones([1, 1, 2, 2], np.float32), name='net/weights')
+        features = tf.nn.conv2d(features, weights, 1, 'SAME')
+        features = tf.nn.bias_add(features, tf.constant([1.0, 2.0]))
+        values = [tf.constant([1.0, 2.0])] * 4
+        features = tf1.nn.fused_batch_norm(features, *values, epsilon=0.25, is_training=False)[0]
+        active = {
+            'own': lambda: features * tf.sigmoid(features),
+            'factor': lambda: tf.sigmoid(1.0 * features) * features,
+            'published': lambda: tf.nn.swish(features),
+            'other': lambda: features * tf.sigmoid(2.0 * features),
+        }[gate]()
+        tf.identity(active, name='end')
+    graph = graphs.Graph(built.as_graph_def())
+    (layer,) = graph.layers()
+    assert (layer.has_batch_norm, layer.epsilon, layer.bias.tolist()) == (True, 0.25, [1, 2])
+    assert (layer.activation == graphs.SWISH) == (gate != 'other')
+    assert (graph.activation('end') == graphs.SWISH) == (gate != 'other')
+
+
 def test_input_of_the_first_layer_is_found_before_its_padding(graph):
     assert graphs.first_layer_input(graph, 'image') == 'Cast:0'
 

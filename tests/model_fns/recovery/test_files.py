@@ -46,3 +46,15 @@ def test_report_names_evidence_difference_and_gaps(tmp_path):
     assert '| `model.classification.num_classes` | 3 | kernel / top |' in text
     assert '* logits: 2e-06 (x)' in text
     assert '* Nobody knows.' in text
+
+
+def test_further_files_are_beside_the_config(tmp_path):
+    found = proposal()
+    found.config.train_input_reader.label_map_path = 'labels.pbtxt'
+    found.files['labels.pbtxt'] = 'item { id: 1 }'
+    files.write_others(found, str(tmp_path))
+    assert (tmp_path / 'labels.pbtxt').read_text() == 'item { id: 1 }'
+    path = files.write_config(found, ARTIFACT, str(tmp_path), '/elsewhere')
+    config = recovered.parse(pathlib.Path(path).read_text(encoding='utf-8'))
+    assert config.train_input_reader.label_map_path == '/elsewhere/labels.pbtxt'
+    assert found.config.train_input_reader.label_map_path == 'labels.pbtxt'

@@ -1,6 +1,7 @@
 """Differences of outputs."""
 
 import numpy as np
+import pytest
 
 from model_fns.recovery import verification
 from model_fns.recovery.verification import Difference
@@ -12,6 +13,14 @@ def test_one_large_or_unknown_difference_is_none_accepted():
     assert not verification.agrees([small, large])
     assert not verification.agrees([Difference('a', float('nan'), '')])
     assert not verification.agrees([])
+
+
+@pytest.mark.parametrize('rows', ['', 'rows'])
+def test_nan_and_other_infinities_are_no_agreement(rows):
+    ours = [{'x': np.array([[np.inf], [1.0], [7.0]]), 'rows': np.array([3])}]
+    for value, agrees in ((1.0, True), (np.nan, False), (1.1, False), (-np.inf, False)):
+        theirs = [{'x': np.array([[np.inf], [value], [7.0]])}]
+        assert verification.agrees([verification._difference('x', theirs, ours, rows)]) == agrees
 
 
 def test_padding_rows_do_not_count():

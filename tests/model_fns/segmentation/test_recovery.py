@@ -39,6 +39,13 @@ def test_recovered_config_equals_the_original(round_trip):
     assert (model.aspp.num_filters, model.decoder.num_filters) == (24, 16)
 
 
+def test_decoder_with_two_levels(tmp_path):
+    text = MODEL.replace('output_strides: 4', 'output_strides: [8, 4]')
+    path = recovered.freeze(text, str(tmp_path))[1]
+    found = recovered.recover(path, str(tmp_path))[1]
+    assert list(found.model.segmentation.decoder.output_strides) == [8, 4]
+
+
 def test_network_without_a_decoder_is_compared_by_its_logits(tmp_path):
     text = MODEL.replace('decoder { output_strides: 4 num_filters: 16 }', '')
     path = recovered.freeze(text, str(tmp_path))[1]

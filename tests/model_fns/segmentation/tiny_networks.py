@@ -136,7 +136,7 @@ def _set_decoder(decoder, options):
     decoder.num_filters = options['decoder_filters']
 
 
-def lively(session: tf1.Session, seed: int = 0) -> Dict[str, np.ndarray]:
+def lively(session: tf1.Session, seed: int = 0, deviation: float = 0.4) -> Dict[str, np.ndarray]:
     """Give the model's variables values by their names, and return these; initialize the others."""
     values, feed, initializers = {}, {}, []
     model = {one.op.name for one in session.graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)}
@@ -146,7 +146,7 @@ def lively(session: tf1.Session, seed: int = 0) -> Dict[str, np.ndarray]:
         if name not in model:
             continue
         random = np.random.RandomState((seed + sum(map(ord, name))) % 2**31)
-        value = random.normal(0.0, 0.4, shape)
+        value = random.normal(0.0, deviation, shape)
         if name.endswith(('gamma', 'moving_variance')):
             value = random.uniform(0.5, 1.5, shape)
         values[name] = value.astype(np.float32)

@@ -45,11 +45,13 @@ def test_other_kernels_are_no_head():
     assert recognize({'MobilenetV1/Conv2d_0/weights': (3, 3, 3, 32)}) is None
 
 
-def test_codes_of_rotated_boxes_are_refused():
+def test_codes_of_rotated_boxes_must_be_known():
     scope = 'WeightSharedConvolutionalBoxPredictor'
     shapes = {
         f'{scope}/BoxPredictor/weights': (3, 3, 24, 30),
         f'{scope}/ClassPredictor/weights': (3, 3, 24, 18),
     }
-    with pytest.raises(Refusal, match='its 30 codes of boxes .* its boxes may be rotated'):
+    with pytest.raises(Refusal, match='its 30 codes of boxes .* of rotated boxes is not supported'):
         recognize(shapes)
+    head = heads.recognize(shapes, Proposal(pipeline_pb2.TrainEvalPipelineConfig(), ''), 5)
+    assert (head.anchors_of_all, head.class_columns, head.code_size) == (6, 3, 5)

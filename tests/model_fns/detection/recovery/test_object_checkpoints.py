@@ -1,6 +1,7 @@
 """Round trips of object-based checkpoints: objects -> config and checkpoint."""
 
 import concurrent.futures
+import json
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import object_graphs
-from model_fns.detection.recovery import defaults, published_objects
+from model_fns.detection.recovery import defaults, object_checkpoints, published_objects
 from model_fns.detection.task import DetectionTask
 from tests import recovered, tiny_center_net
+from tests.model_fns.detection import recorded_objects
 
 tf1 = tf.compat.v1
 
@@ -109,6 +111,43 @@ def test_objects_of_no_known_detector_are_refused(tmp_path):
     prefix = write({'model/net/kernel': np.ones([3, 3, 3, 2], np.float32)}, tmp_path)
     with pytest.raises(errors.UserError, match='object-based checkpoint.*of no known detector'):
         recovered.recover(prefix, str(tmp_path))
+
+
+class Published:
+    """Objects of a published checkpoint by its list of variables, with values of zero."""
+
+    def __init__(self, name):
+        path = recorded_objects.VARIABLES / f'{name}.json'
+        rows = json.loads(path.read_text(encoding='utf-8'))['variables']
+        end = -len(recorded_objects.ENDING)
+        self.shapes = {row[4][:end]: row[1] for row in rows}
+
+    def children(self, path):
+        start = f'{path}/'
+        names = {each[len(start) :].split('/')[0] for each in self.shapes if each.startswith(start)}
+        return sorted(names)
+
+    def array(self, path):
+        return np.zeros(self.shapes[path], np.float32) if path in self.shapes else None
+
+    width = object_checkpoints.Objects.width
+
+
+def test_published_efficient_detector_is_recognized():
+    objects = Published('ssd_efficientdet_d0_512x512_coco17_tpu-8')
+    ((kind, config),) = object_checkpoints._candidates(objects)
+    assert kind == 'ssd_efficientnet-b0_bifpn_keras' and config.model.ssd.num_classes == 90
+    match = object_checkpoints._match(config, objects)
+    assert match.differences == [] and len(match.arrays) == len(objects.shapes)
+
+
+def test_large_efficient_detector_sums_without_weights():
+    objects = Published('ssd_efficientdet_d6_1408x1408_coco17_tpu-32')
+    kind, config = next(object_checkpoints._candidates(objects))
+    levels = config.model.ssd.feature_extractor.bifpn
+    assert kind == 'ssd_efficientnet-b6_bifpn_keras'
+    assert (levels.combine_method, levels.num_iterations, levels.num_filters) == ('sum', 8, 384)
+    assert (levels.min_level, levels.max_level) == (3, 7)
 
 
 def test_other_heads_of_a_center_net_are_refused(tmp_path):

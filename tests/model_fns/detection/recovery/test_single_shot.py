@@ -1,12 +1,13 @@
 """Round trips of single-shot detectors: artifact -> config and checkpoint."""
 
 import os
+import pathlib
 
 import numpy as np
 import pytest
 
 from estimator_lib import errors
-from tests import recovered, tiny_detection
+from tests import recovered, tiny_detection, tiny_rotated
 
 HYPERPARAMS = """
   activation: RELU_6
@@ -57,6 +58,52 @@ model {{
   }}
 }}
 """
+BIASED = HYPERPARAMS.replace('RELU_6', 'SWISH force_use_bias: true')
+EFFICIENT = f"""
+model {{
+  ssd {{
+    num_classes: 3
+    image_resizer {{ keep_aspect_ratio_resizer {{
+      min_dimension: 128 max_dimension: 128 pad_to_max_dimension: true
+    }} }}
+    feature_extractor {{
+      type: "ssd_efficientnet-b0_bifpn_keras"
+      depth_multiplier: 0.25
+      min_depth: 8
+      bifpn {{
+        min_level: 3 max_level: 7 num_iterations: 2 num_filters: 64 combine_method: "attention"
+      }}
+      conv_hyperparams {{ {BIASED} }}
+    }}
+    box_predictor {{
+      weight_shared_convolutional_box_predictor {{
+        depth: 16 num_layers_before_predictor: 2 kernel_size: 3 use_depthwise: true
+        conv_hyperparams {{ {BIASED} }}
+      }}
+    }}
+    anchor_generator {{
+      multiscale_anchor_generator {{
+        min_level: 3 max_level: 7 anchor_scale: 3.0 aspect_ratios: [1.0, 2.0] scales_per_octave: 3
+      }}
+    }}
+    box_coder {{ faster_rcnn_box_coder {{ }} }}
+    matcher {{ argmax_matcher {{ }} }}
+    similarity_calculator {{ iou_similarity {{ }} }}
+    add_background_class: false
+    loss {{
+      classification_loss {{ weighted_sigmoid {{ }} }}
+      localization_loss {{ weighted_smooth_l1 {{ }} }}
+    }}
+    post_processing {{
+      batch_non_max_suppression {{
+        score_threshold: 1e-8 iou_threshold: 0.5
+        max_detections_per_class: 7 max_total_detections: 11
+      }}
+      score_converter: SIGMOID
+    }}
+  }}
+}}
+"""
 # What an artifact without batch norm cannot tell.
 UNTOLD = (
     'regularizer', 'initializer', 'batch_norm', 'matcher', 'loss', 'similarity_calculator',
@@ -86,6 +133,13 @@ def pyramid(tmp_path_factory):
     return config, *recovered.recover(path, folder), folder
 
 
+@pytest.fixture(scope='module')
+def efficient(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('efficient'))
+    config, path = recovered.freeze(EFFICIENT, folder, deviation=0.15)
+    return config, *recovered.recover(path, folder), folder
+
+
 def test_config_of_separate_heads_equals_the_original(plain):
     config, _, found, _ = plain
     assert told(found) == told(config)
@@ -94,6 +148,30 @@ def test_config_of_separate_heads_equals_the_original(plain):
 def test_config_of_a_pyramid_equals_the_original(pyramid):
     config, _, found, _ = pyramid
     assert told(found) == told(config)
+
+
+def test_config_of_an_efficient_detector_equals_the_original(efficient):
+    config, files, found, _ = efficient
+    assert told(found) == told(config)
+    hyperparams = [
+        found.model.ssd.feature_extractor.conv_hyperparams,
+        found.model.ssd.box_predictor.weight_shared_convolutional_box_predictor.conv_hyperparams,
+    ]
+    for each in hyperparams:
+        assert each.force_use_bias and each.activation == each.SWISH
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    assert '* raw_detection_scores: ' in report and '.bifpn.combine_method` | attention' in report
+
+
+def test_config_of_rotated_boxes_equals_the_original(tmp_path):
+    text = tiny_rotated.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
+    text = text.replace('rotated_box_coder { }', 'rotated_box_coder { x_scale: 8 angle_scale: 7 }')
+    text = text.replace('aspect_ratios: 3.0', 'aspect_ratios: [3.0, 0.5]')
+    config, path = recovered.freeze(text, str(tmp_path), deviation=0.2)
+    files, found = recovered.recover(path, str(tmp_path))
+    assert told(found) == told(config)
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    assert '* raw_detection_scores: ' in report and '* raw_detection_boxes: ' in report
 
 
 def test_weights_without_batch_norm_are_those_of_the_checkpoint(pyramid):

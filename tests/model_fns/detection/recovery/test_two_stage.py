@@ -61,6 +61,25 @@ def test_masks_equal_the_original(tmp_path):
     assert '* detection_masks: ' in report and '* raw_detection_scores: ' in report
 
 
+@pytest.fixture(scope='module')
+def pyramid(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('pyramid'))
+    text = tiny_two_stage.INSTANCES.format(stages=3)
+    config, path = recovered.freeze(text, folder, deviation=0.2)
+    return config, *recovered.recover(path, folder)
+
+
+def test_pyramid_with_masks_and_keypoints_equals_the_original(pyramid):
+    config, files, found = pyramid
+    assert told(found, ('decay',)) == told(config, ('decay',))
+    assert found.train_input_reader.num_keypoints == 3
+    anchors = [each.model.faster_rcnn.first_stage_anchor_generator for each in (found, config)]
+    assert recovered.plain(anchors[0]) == recovered.plain(anchors[1])
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    for output in ('raw_detection_scores', 'detection_masks', 'detection_keypoint_scores'):
+        assert f'* {output}: ' in report
+
+
 def test_position_sensitive_heads_equal_the_original(tmp_path):
     text = tiny_two_stage.POSITION_SENSITIVE.format(stages=2)
     config, path = recovered.freeze(text, str(tmp_path))
