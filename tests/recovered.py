@@ -7,9 +7,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib.config.schema import is_repeated
-from estimator_lib.export import inference_graph
+from estimator_lib.export import inference_graph, static_graph, tflite
 from estimator_lib.export.writers import Source
 from model_fns import build_task
+from model_fns.recovery import files as files_lib
 from model_fns.recovery import recovering
 from protos import export_pb2, pipeline_pb2
 from tests import tiny_deployed
@@ -19,12 +20,26 @@ def parse(text):
     return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
 
 
-def write_checkpoint(text, folder, deviation=0.4):
+def write_checkpoint(text, folder, deviation=0.4, filled=None):
     """Write a checkpoint of a config's model with lively weights; return (config, task, prefix)."""
     config = parse(text)
     task = build_task(config, 'export')
     prefix = os.path.join(folder, 'source', 'model.ckpt')
-    return config, task, tiny_deployed.save(task, prefix, deviation=deviation)
+    return config, task, tiny_deployed.save(task, prefix, filled=filled, deviation=deviation)
+
+
+def calm(prefix, folder):
+    """Write a checkpoint whose layers keep the size of their inputs; return its prefix.
+
+    In deep networks, lively weights make large differences of the noise of floating point.
+    """
+    values = read_checkpoint(prefix)
+    values.pop('global_step', None)
+    for name, value in values.items():
+        if name.endswith('weights'):
+            fan_in = np.prod(value.shape[: 2 if name.endswith('depthwise_weights') else -1])
+            values[name] = (value * np.sqrt(1.6 / fan_in) / value.std()).astype(np.float32)
+    return files_lib.write_checkpoint(values, folder)
 
 
 def freeze(text, folder, deviation=0.4):
@@ -34,6 +49,17 @@ def freeze(text, folder, deviation=0.4):
     path = os.path.join(folder, 'frozen.pb')
     with open(path, 'wb') as file:
         file.write(built.frozen.to_graph_def().SerializeToString())
+    return config, path
+
+
+def convert(text, folder, quantize='none', is_calm=False, filled=None):
+    """Write the TFLite file of a config's model; return (config, path)."""
+    config, task, prefix = write_checkpoint(text, folder, filled=filled)
+    prefix = calm(prefix, os.path.join(folder, 'calm')) if is_calm else prefix
+    writer = tflite.TfliteWriter()
+    graph = static_graph.build(task.deployable(writer.ops, {}), Source(task, config, prefix))
+    path = os.path.join(folder, 'model.tflite')
+    writer.convert(graph, path, quantize)
     return config, path
 
 

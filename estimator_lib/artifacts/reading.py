@@ -14,7 +14,7 @@ from google.protobuf import message as message_lib
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.artifacts import graphs
+from estimator_lib.artifacts import graphs, tflite_files, tflite_graphs
 from estimator_lib.checkpoints import checkpoint_files, object_graphs
 from estimator_lib.export import freezing
 
@@ -23,6 +23,7 @@ tf1 = tf.compat.v1
 FROZEN_GRAPH = 'frozen graph'
 SAVED_MODEL = 'SavedModel'
 CHECKPOINT = 'checkpoint'
+TFLITE_FILE = 'TFLite file'
 
 _SAVED_MODEL_FILE = 'saved_model.pb'
 _VARIABLES = ('Variable', 'VariableV2', 'VarHandleOp')
@@ -48,7 +49,8 @@ class Artifact:
 
     Attributes:
         path: the file, the folder or the prefix of the checkpoint.
-        kind: `FROZEN_GRAPH`, `SAVED_MODEL` or `CHECKPOINT`.
+        kind: `FROZEN_GRAPH`, `SAVED_MODEL`, `CHECKPOINT` or `TFLITE_FILE`, whose graph is one of
+            `tflite_graphs`.
         arrays: constants or variables by name.
         graph: the graph; None for a checkpoint.
         outputs: names of the tensors of the graph's outputs, by key; empty where unknown.
@@ -67,8 +69,8 @@ def read(path: str, scopes: Sequence[str] = ()) -> Artifact:
     """Read an artifact.
 
     Args:
-        path: a frozen graph (`.pb`, or `.pbtxt` with values), a SavedModel's folder, or a
-            checkpoint's prefix or folder.
+        path: a frozen graph (`.pb`, or `.pbtxt` with values), a SavedModel's folder, a TFLite file,
+            or a checkpoint's prefix or folder.
         scopes: known scopes of networks; text before them is taken off the names of nodes.
 
     Raises:
@@ -98,6 +100,8 @@ def _read_frozen(path: str, scopes: Sequence[str]) -> Artifact:
     with tf.io.gfile.GFile(path, 'rb') as file:
         content = file.read()
     _refuse_other_files(path, content)
+    if content[4:8] == tflite_files.IDENTIFIER:
+        return _read_tflite(path, scopes)
     graph_def = tf1.GraphDef()
     try:
         if path.endswith('.pbtxt'):
@@ -125,18 +129,25 @@ def _read_frozen(path: str, scopes: Sequence[str]) -> Artifact:
 def _refuse_other_files(path: str, content: bytes) -> None:
     ending = os.path.splitext(path)[1].lower()
     kind = _OTHER_FILES.get(ending)
-    if ending == '.tflite' or content[4:8] == b'TFL3':
-        kind = (
-            'a TFLite file, in which the converter has merged layers and left out the names of many'
-        )
+    if ending == '.tflite' and content[4:8] != tflite_files.IDENTIFIER:
+        kind = 'no TFLite file, in spite of its name'
     if content.startswith(b'version https://git-lfs'):
         kind = 'a pointer of Git LFS, not the file itself'
     if not content:
         kind = 'empty'
     if kind:
         raise errors.UserError(
-            f'--from: {path} is {kind}; expected a frozen graph, a SavedModel or a checkpoint.'
+            f'--from: {path} is {kind}; expected a frozen graph, a SavedModel, a TFLite file or a '
+            'checkpoint.'
         )
+
+
+def _read_tflite(path: str, scopes: Sequence[str]) -> Artifact:
+    try:
+        translated = tflite_graphs.translate(tflite_files.read(path))
+    except errors.UserError as error:
+        raise errors.UserError(f'--from: {error}') from error
+    return _graph_artifact(path, TFLITE_FILE, translated.graph_def, scopes, translated.outputs)
 
 
 def _read_saved_model(path: str, scopes: Sequence[str]) -> Artifact:

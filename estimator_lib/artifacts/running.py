@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.artifacts import reading, tflite_graphs
 from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
+from estimator_lib.export import tflite_interpreter
 
 tf1 = tf.compat.v1
 
@@ -23,11 +25,21 @@ _OF_DEVICES = 'TFLite_'  # such operations are unknown to TensorFlow
 _PREPARING = ('Sub', 'Mul', 'Div', 'RealDiv', 'Add', 'AddV2', 'ResizeBilinear', 'ResizeBicubic')
 
 
+class Engine(Protocol):
+    """Program that computes tensors of an artifact."""
+
+    def input_shape(self, name: str) -> Optional[List[Optional[int]]]:
+        """Return the static shape of a placeholder; None: unknown."""
+
+    def run(self, fetches: Mapping[str, str], name: str, value: Any) -> Mapping[str, Any]:
+        """Compute tensors by key, for a value of the placeholder of that name."""
+
+
 class Runner:
     """Runs the graph of an artifact.
 
     Args:
-        session: of the graph.
+        engine: runs it.
         graph: its nodes.
         path: of the artifact, for messages.
 
@@ -40,13 +52,12 @@ class Runner:
         errors.UserError: the graph has no input of images.
     """
 
-    def __init__(self, session: tf1.Session, graph: Graph, path: str):
-        self._session = session
+    def __init__(self, engine: Engine, graph: Graph, path: str):
+        self._engine = engine
         self.input_name, self._dtype = _find_input(graph, path)
-        self.takes_pixels = self._dtype != _FLOAT or _prepares(graph, self.input_name)
+        self.takes_pixels = self._dtype != _FLOAT or prepares_pixels(graph, self.input_name)
         self._takes_examples = bool(graph.find_ops(*_PARSERS))
-        shape = session.graph.get_tensor_by_name(f'{self.input_name}:0').shape
-        self.input_shape = shape.as_list() if shape.rank is not None else None
+        self.input_shape = engine.input_shape(self.input_name)
 
     def accepted_size(self, size: Tuple[int, int]) -> Tuple[int, int]:
         """Return the size (height, width) of images that the graph fixes, else a given one."""
@@ -70,7 +81,7 @@ class Runner:
         Raises:
             tf.errors.OpError: the graph does not accept the image.
         """
-        values = self._session.run(dict(fetches), {f'{self.input_name}:0': self._feed(image)})
+        values = self._engine.run(fetches, self.input_name, self._feed(image))
         return {key: np.asarray(value) for key, value in values.items()}
 
     def _feed(self, image: np.ndarray) -> Any:
@@ -88,10 +99,55 @@ class Runner:
         return content if self.input_shape == [] else [content]
 
 
+class _Session:
+    """Session of TensorFlow as an engine."""
+
+    def __init__(self, session: tf1.Session):
+        self._session = session
+
+    def input_shape(self, name: str) -> Optional[List[Optional[int]]]:
+        shape = self._session.graph.get_tensor_by_name(f'{name}:0').shape
+        return shape.as_list() if shape.rank is not None else None
+
+    def run(self, fetches: Mapping[str, str], name: str, value: Any) -> Mapping[str, Any]:
+        return self._session.run(dict(fetches), {f'{name}:0': value})
+
+
+class _Interpreter:
+    """Interpreter of TFLite as an engine, for a graph of `tflite_graphs`."""
+
+    def __init__(self, path: str, graph: Graph):
+        # Else it uses the memory of a tensor again, as soon as no operation needs it.
+        loaded = tflite_interpreter.load(path, experimental_preserve_all_tensors=True)
+        self._interpreter, self._graph = loaded.interpreter, graph
+
+    def input_shape(self, name: str) -> Optional[List[Optional[int]]]:
+        index = self._index(f'{name}:0')
+        details = self._interpreter.get_input_details()
+        return [int(side) for one in details if one['index'] == index for side in one['shape']]
+
+    def run(self, fetches: Mapping[str, str], name: str, value: Any) -> Mapping[str, Any]:
+        self._interpreter.set_tensor(self._index(f'{name}:0'), value)
+        self._interpreter.invoke()
+        return {
+            key: self._interpreter.get_tensor(self._index(tensor))
+            for key, tensor in fetches.items()
+        }
+
+    def _index(self, tensor: str) -> int:
+        """Return the index of a tensor in the file."""
+        name, _, output = tensor.partition(':')
+        return self._graph.nodes[name].attr[tflite_graphs.TENSORS].list.i[int(output)]
+
+
 @contextlib.contextmanager
 def open_runner(artifact: Artifact) -> Iterator[Runner]:
-    """Open a session of an artifact's graph."""
+    """Open a session of an artifact's graph, or the interpreter of its file."""
     assert artifact.graph is not None
+    if artifact.kind == reading.TFLITE_FILE:
+        engine = _Interpreter(artifact.path, artifact.graph)
+        yield Runner(engine, artifact.graph, artifact.path)
+        return
     graph = tf.Graph()
     with graph.as_default():
         try:
@@ -102,7 +158,7 @@ def open_runner(artifact: Artifact) -> Iterator[Runner]:
                 f'{errors.first_line(error)}'
             ) from error
     with tf1.Session(graph=graph) as session:
-        yield Runner(session, artifact.graph, artifact.path)
+        yield Runner(_Session(session), artifact.graph, artifact.path)
 
 
 def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.ndarray]:
@@ -150,7 +206,7 @@ def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:
     return result
 
 
-def _prepares(graph: Graph, input_name: str) -> bool:
+def prepares_pixels(graph: Graph, input_name: str) -> bool:
     """Check whether a graph changes what it takes before its first layer."""
     tensor = first_layer_input(graph, input_name)
     if tensor is None:

@@ -7,19 +7,15 @@ int8. Outputs are float32 (and int64 classes).
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
-import importlib.util
-import logging
 import os
 import tempfile
-from typing import Any, Dict, Iterator, Sequence, Tuple
+from typing import Any, Dict, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, logs
-from estimator_lib.export import static_graph
+from estimator_lib import errors
+from estimator_lib.export import static_graph, tflite_interpreter
 from estimator_lib.export.deployable import Ops
 from estimator_lib.export.device_files import (
     DYNAMIC,
@@ -38,7 +34,6 @@ tf1 = tf.compat.v1
 
 _PIXELS = (0.0, 255.0)
 _SIGNATURE = 'serving_default'
-_LITERT = 'ai-edge-litert'
 
 
 class TfliteWriter(DeviceWriter):
@@ -98,16 +93,8 @@ class TfliteModel(FileModel):
     """
 
     def __init__(self, path: str, num_threads: Any = None):
-        interpreter, version = _find_interpreter()
-        try:
-            with tf.io.gfile.GFile(path, 'rb') as file:
-                content = file.read()
-            with _quiet():
-                self._interpreter = interpreter(model_content=content, num_threads=num_threads)
-                self._interpreter.allocate_tensors()
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            reason = errors.first_line(error)
-            raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
+        loaded = tflite_interpreter.load(path, num_threads=num_threads)
+        self._interpreter = loaded.interpreter
         self._run = self._runner(path)
         ((_, self._input),) = self._run.get_input_details().items()
         self.about = {
@@ -116,7 +103,7 @@ class TfliteModel(FileModel):
                 name: _described(one) for name, one in self._run.get_output_details().items()
             },
             'made_with': f'TensorFlow {tf.__version__}',
-            'run_with': version,
+            'run_with': loaded.version,
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
@@ -133,20 +120,6 @@ class TfliteModel(FileModel):
                 f'--mode=export --format=tflite has written, with the input {static_graph.INPUT!r}.'
             )
         return self._interpreter.get_signature_runner(_SIGNATURE)
-
-
-def _find_interpreter() -> Tuple[Any, str]:
-    """Return the class of the interpreter, and the name and version of its package.
-
-    It is that of LiteRT where the package is installed: TensorFlow's own will not be developed
-    any more.
-    """
-    if importlib.util.find_spec('ai_edge_litert') is None:
-        return tf.lite.Interpreter, f'TensorFlow {tf.__version__}'
-    with _quiet():
-        from ai_edge_litert import interpreter
-    version = importlib.metadata.version(_LITERT)
-    return interpreter.Interpreter, f'{_LITERT} {version}'
 
 
 def _described(details: Any, meaning: str = '') -> Dict[str, Any]:
@@ -211,7 +184,7 @@ def _converted(
         ]
         converter.inference_input_type = tf.uint8
     try:
-        with _quiet():
+        with tflite_interpreter.quiet():
             return converter.convert()
     except Exception as error:  # the converter raises errors of any type
         reason = errors.first_line(error)
@@ -225,16 +198,3 @@ def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None
             f'{os.path.basename(path)} was converted without the op {missing[0]}: it would answer '
             'every image with constants. No export is left.'
         )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress log messages of TFLite; some bypass the log, so redirect standard error too."""
-    standard_error = os.dup(2)
-    try:
-        with open(os.devnull, 'w') as nowhere, logs.silenced(('tensorflow', 'absl'), logging.ERROR):
-            os.dup2(nowhere.fileno(), 2)
-            yield
-    finally:
-        os.dup2(standard_error, 2)
-        os.close(standard_error)

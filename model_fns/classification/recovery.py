@@ -9,7 +9,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.artifacts import running
+from estimator_lib.artifacts import reading, running
 from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
 from model_fns.backbones import registry
@@ -153,7 +153,7 @@ def _read_graph(
         raise Refusal('its graph has no logits that could be compared')
     with running.open_runner(artifact) as runner:
         if runner.takes_pixels:
-            _read_preprocessing(graph, runner, network, proposal)
+            _read_preprocessing(artifact, graph, runner, network, proposal)
         else:
             shape = (runner.input_shape or [])[-3:]
             if len(shape) == 3 and shape[0] and shape[1]:
@@ -195,7 +195,11 @@ def _outputs(artifact: Artifact, graph: Graph) -> Dict[str, str]:
 
 
 def _read_preprocessing(
-    graph: Graph, runner: running.Runner, network: registry.Network, proposal: Proposal
+    artifact: Artifact,
+    graph: Graph,
+    runner: running.Runner,
+    network: registry.Network,
+    proposal: Proposal,
 ) -> None:
     """Compare the network's input with that of each known family of preprocessing."""
     tensor = first_layer_input(graph, runner.input_name)
@@ -209,13 +213,24 @@ def _read_preprocessing(
     model.image_height = proposal.learn(f'{_WHERE}.image_height', value.shape[1], evidence)
     model.image_width = proposal.learn(f'{_WHERE}.image_width', value.shape[2], evidence)
     gray = value.shape[-1] == 1
+    resizes, tolerance = artifact.kind != reading.TFLITE_FILE, _TOLERANCE
+    if not resizes:
+        # Its constants may have been rounded to float16.
+        tolerance *= max(1.0, float(np.abs(value).max()))
+        proposal.shared_input = tensor
+        proposal.unknown.append('Its input has one size, so it does not tell how images become it.')
     if gray and network.image_channels == 3:
         model.use_grayscale = proposal.learn(f'{_WHERE}.use_grayscale', True, 'one channel')
     for name in (network.preprocessing, *preprocessing.FAMILIES):
         family = preprocessing.get_family(name, use_grayscale=gray)
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            computed = session.run(family.evaluate(tf.constant(image), *value.shape[1:3]))
-        if np.abs(computed - value[0]).max() < _TOLERANCE:
+            pixels = tf.constant(image)
+            if resizes:
+                inputs = family.evaluate(pixels, *value.shape[1:3])
+            else:
+                inputs = family.normalize(tf.cast(pixels, tf.float32))
+            computed = session.run(inputs)
+        if np.abs(computed - value[0]).max() < tolerance:
             evidence = 'the network gets the same input for an image'
             model.preprocessing = proposal.learn(f'{_WHERE}.preprocessing', name, evidence)
             return

@@ -24,7 +24,7 @@ def create_parser() -> argparse.ArgumentParser:
         dest='source',
         metavar='ARTIFACT',
         required=True,
-        help='a frozen graph (.pb), the folder of a SavedModel, or a checkpoint',
+        help='a frozen graph (.pb), the folder of a SavedModel, a TFLite file, or a checkpoint',
     )
     parser.add_argument(
         '--output_dir',

@@ -37,6 +37,8 @@ class Proposal:
             another order; without one all rows count.
         files: texts of further files by name. Fields of the config with such a name get its path.
         network_input: our prediction that is the network's input; empty: it is the image.
+        shared_input: tensor of the artifact that is the network's input, which our model gets too
+            for the comparison; empty: it gets the image.
     """
 
     config: pipeline_pb2.TrainEvalPipelineConfig
@@ -47,6 +49,7 @@ class Proposal:
     counts: Dict[str, str] = dataclasses.field(default_factory=dict)
     files: Dict[str, str] = dataclasses.field(default_factory=dict)
     network_input: str = ''
+    shared_input: str = ''
 
     def learn(self, path: str, value: Any, evidence: str) -> Any:
         """Add a fact; return its value."""

@@ -26,7 +26,9 @@ _OPERATIONS = re.compile(
 )
 _ACTIVATIONS = ('Relu', 'Relu6', SWISH)
 _ENDINGS = ('/weights', '/depthwise_weights', '/pointwise_weights')
-_NORMS = re.compile(r'/BatchNorm/(gamma|beta|moving_mean|moving_variance)$')
+# A layer that is shared by levels of a pyramid has a batch norm for each.
+_NORMS = re.compile(r'/BatchNorm(?:/feature_(\d+))?/(gamma|beta|moving_mean|moving_variance)$')
+_MOMENTS = re.compile(r'/(moving_mean|moving_variance)$')
 
 
 class Values(NamedTuple):
@@ -53,12 +55,13 @@ class Kernels:
         arrays: by name; kernels with a folded batch norm have their layer's name.
         graph: of the artifact; None for a checkpoint.
         layers: of the graph.
-        folded: bias of each layer with a folded batch norm, by the scope of its variables.
+        folded: layers with a folded batch norm, by the scope of their variables and then by the
+            number of the level of a pyramid, which is 0 for a layer that is applied once.
     """
 
     def __init__(self, artifact: Artifact):
         self.arrays: Dict[str, np.ndarray] = dict(artifact.arrays)
-        self.folded: Dict[str, np.ndarray] = {}
+        self.folded: Dict[str, Dict[int, Layer]] = {}
         self.graph = artifact.graph
         self.layers: List[Layer] = [] if artifact.graph is None else artifact.graph.layers()
         scopes = {layer.name.rpartition('/')[0] for layer in self.layers}
@@ -79,7 +82,17 @@ class Kernels:
             if layer.is_scaled:
                 self.arrays[f'{scope}/{kernel}'] = layer.weights
             if layer.bias is not None and not layer.has_batch_norm:
-                self.folded.setdefault(scope, layer.bias)
+                levels = self.folded.setdefault(scope, {})
+                level = _level(layer.name)
+                # A converter gives the depthwise part of a separable convolution a bias of zeros.
+                if level not in levels or kernel == 'pointwise_weights':
+                    levels[level] = layer
+                if levels[min(levels)] is layer:
+                    self.arrays[f'{scope}/{kernel}'] = layer.weights
+
+        for name in [each for each in self.arrays if each.endswith(('/gamma', '/beta'))]:
+            scope, _, kind = name.rpartition('/')
+            self.arrays.setdefault(f'{_first_scope(scope, scopes)}/{kind}', self.arrays[name])
 
     def shapes(self) -> Dict[str, Tuple[int, ...]]:
         """Return the shapes of kernels by name."""
@@ -143,18 +156,33 @@ class Kernels:
     def _value(self, name: str, epsilons: Mapping[str, float]) -> Optional[np.ndarray]:
         if name in self.arrays:
             return self.arrays[name]
+        moment = _MOMENTS.search(name)
+        if moment and f'{name[: moment.start()]}/gamma' in self.arrays:
+            # A product and a sum: gamma and beta of a batch norm that changes nothing else.
+            factor = self.arrays[f'{name[: moment.start()]}/gamma']
+            variance = 1.0 - epsilons.get(name[: moment.start()], 1e-3)
+            return np.full_like(factor, 0.0 if moment.group(1) == 'moving_mean' else variance)
         statistic = _NORMS.search(name)
         scope = name[: statistic.start()] if statistic else name.rpartition('/')[0]
-        bias = self.folded.get(scope)
-        if bias is None:
+        levels = self.folded.get(scope, {})
+        level = min(levels, default=0)
+        if statistic and statistic.group(1):
+            level = int(statistic.group(1))
+        if level not in levels:
             return None
+        bias = levels[level].bias
         if statistic is None:
             return bias if name.endswith('/biases') else None
-        # A folded batch norm only adds a bias: gamma / sqrt(variance + epsilon) is 1.
-        variance = 1.0 - epsilons.get(name[: statistic.start()], 1e-3)
-        known = {'beta': bias, 'moving_variance': np.full_like(bias, variance)}
-        kind = statistic.group(1)
-        return known.get(kind, np.full_like(bias, float(kind == 'gamma')))
+        # A folded batch norm adds a bias: gamma / sqrt(variance + epsilon) is 1, or what the kernel
+        # of its level is to that of the first.
+        variance = 1.0 - epsilons.get(scope, 1e-3)
+        known = {
+            'gamma': _ratios(levels[level], levels[min(levels)]),
+            'beta': bias,
+            'moving_mean': np.zeros_like(bias),
+            'moving_variance': np.full_like(bias, variance),
+        }
+        return known[statistic.group(2)].reshape(bias.shape)
 
 
 def batch_norm_epsilons(graph: tf.Graph) -> Dict[str, float]:
@@ -164,7 +192,7 @@ def batch_norm_epsilons(graph: tf.Graph) -> Dict[str, float]:
         if op.type.startswith('FusedBatchNorm'):
             mean = op.inputs[3].op
             mean = mean.inputs[0].op if mean.inputs else mean
-            scope = _NORMS.sub('', mean.name)
+            scope = _MOMENTS.sub('', _NORMS.sub('', mean.name))
             epsilons[scope] = op.get_attr('epsilon')
     return epsilons
 
@@ -239,6 +267,22 @@ def _own_scope(name: str) -> str:
     """Return the scope of a constant that is named as a variable; else an empty string."""
     scope, _, last = name.rpartition('/')
     return scope if last in ('weights', 'depthwise_weights', 'pointwise_weights') else ''
+
+
+def _ratios(layer: Layer, reference: Layer) -> np.ndarray:
+    """Return the factors of the channels of a kernel to those of another, by least squares."""
+    depthwise = layer.op == 'DepthwiseConv2dNative'  # [height, width, inputs, multiplier]
+    axes = (0, 1) if depthwise else tuple(range(layer.weights.ndim - 1))
+    squares = np.square(reference.weights, dtype=np.float64).sum(axes).ravel()
+    products = np.multiply(layer.weights, reference.weights, dtype=np.float64).sum(axes).ravel()
+    equal = (products == squares) | (squares == 0)
+    return np.where(equal, 1.0, products / np.where(equal, 1.0, squares)).astype(np.float32)
+
+
+def _level(name: str) -> int:
+    """Return the number that the outermost scope of an operation has when it is entered again."""
+    match = re.match(r'(?:\w*FeatureExtractor/)?[^/]*?_(\d+)/', name)
+    return int(match.group(1)) if match else 0
 
 
 def _first_scope(name: str, scopes: Set[str]) -> str:

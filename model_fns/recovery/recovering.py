@@ -12,10 +12,10 @@ from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.artifacts import reading
+from estimator_lib.artifacts import reading, running
 from estimator_lib.artifacts.reading import Artifact
 from estimator_lib.checkpoints import checkpoint_files, model_dirs
-from estimator_lib.export import inference_graph, serving
+from estimator_lib.export import inference_graph, serving, static_graph
 from model_fns import build_task
 from model_fns.recovery import files, verification
 from model_fns.recovery.facts import Proposal, Refusal
@@ -130,7 +130,7 @@ def _explained(artifact: Artifact) -> Iterator[None]:
         yield
     except errors.UserError:
         raise
-    except (LookupError, TypeError, ValueError, tf.errors.OpError) as error:
+    except (LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
         raise errors.UserError(
             f'--from: {artifact.path} is not recovered: its graph has a form that is not supported '
             f'({type(error).__name__}: {errors.first_line(error)[:200]}).'
@@ -147,15 +147,21 @@ def _scopes() -> Sequence[str]:
 
 def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
     """Ask each task for a description of an artifact."""
+    if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
+        raise errors.UserError(
+            f'--from: {artifact.path} is quantized, or trained for it; expected a graph with '
+            'weights and activations of floating point only.'
+        )
     if artifact.objects is None and not kernels.shapes():
         raise errors.UserError(
             f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
             'a classifier, a detector or a segmentation network.'
         )
-    if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
+    if _has_merged_normalization(artifact):
         raise errors.UserError(
-            f'--from: {artifact.path} is quantized, or trained for it; expected a graph with '
-            'weights and activations of floating point only.'
+            f'--from: {artifact.path} is not recovered: its converter has merged the normalization '
+            'of pixels into the first layer; expected the frozen graph or the SavedModel of the '
+            'network.'
         )
     for module in _RECOGNIZERS:
         recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]
@@ -167,6 +173,16 @@ def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
             log.info('%s: %s', artifact.path, proposal.network)
             return proposal
     raise errors.UserError(_unknown(artifact, kernels))
+
+
+def _has_merged_normalization(artifact: Artifact) -> bool:
+    """Check whether a TFLite file of the export takes pixels without normalizing them.
+
+    The converter does so where the first layer has no padding, as in Inception V3.
+    """
+    if artifact.kind != reading.TFLITE_FILE or static_graph.INPUT not in artifact.graph.nodes:
+        return False
+    return not running.prepares_pixels(artifact.graph, static_graph.INPUT)
 
 
 def _refused(artifact: Artifact, refusal: Refusal) -> str:

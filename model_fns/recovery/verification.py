@@ -51,11 +51,12 @@ def compare(
         proposal: names the outputs that must be equal.
     """
     names = list(dict.fromkeys([*proposal.outputs, *proposal.counts.values()]))
-    inputs = proposal.network_input
+    inputs, shared = proposal.network_input, proposal.shared_input
     with running.open_runner(artifact) as runner:
         images = _images(runner, bool(inputs))
-        from_pixels = runner.takes_pixels or bool(inputs)
-        ours = _recovered(task, checkpoint, images, from_pixels, [*names, *filter(None, [inputs])])
+        fed = [runner.run({'x': shared}, image)['x'][0] for image in images] if shared else images
+        from_pixels = not shared and (runner.takes_pixels or bool(inputs))
+        ours = _recovered(task, checkpoint, fed, from_pixels, [*names, *filter(None, [inputs])])
         theirs = [
             runner.run(proposal.outputs, values[inputs][0] if inputs else image)
             for image, values in zip(images, ours)

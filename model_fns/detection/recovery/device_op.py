@@ -33,8 +33,7 @@ def find(graph: Graph) -> Optional[str]:
 
 def scores(graph: Graph, name: str) -> str:
     """Return the tensor of the scores with a column for background, which the op takes."""
-    tensor = graph.nodes[name].input[_SCORES]
-    return tensor if ':' in tensor else f'{tensor}:0'
+    return _input(graph, name, _SCORES)
 
 
 def read(ssd: ssd_pb2.Ssd, graph: Graph, name: str, columns: int, proposal: Proposal) -> np.ndarray:
@@ -75,7 +74,13 @@ def read(ssd: ssd_pb2.Ssd, graph: Graph, name: str, columns: int, proposal: Prop
     ssd.add_background_class = background
     proposal.learn(f'{_WHERE}.add_background_class', background, evidence)
     proposal.outputs[fields.RAW_DETECTION_SCORES] = scores(graph, name)
+    proposal.outputs[fields.BOX_ENCODINGS] = _input(graph, name, _ENCODINGS)
     anchors = graph.constant(graph.inputs(name)[_ANCHORS])
     if anchors is None:
         raise Refusal(f'the anchors of {name} are no constant')
     return anchors.reshape(-1, 4)
+
+
+def _input(graph: Graph, name: str, index: int) -> str:
+    tensor = graph.nodes[name].input[index]
+    return tensor if ':' in tensor else f'{tensor}:0'

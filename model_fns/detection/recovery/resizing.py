@@ -51,9 +51,12 @@ def recognize(
     results = [result for _, result in sizes]
     config = image_resizer_pb2.ImageResizer()
     fixed, keeping = config.fixed_shape_resizer, config.keep_aspect_ratio_resizer
-    is_fixed = len(set(results)) == 1 and not _pads(runner, tensor)
-    if runner.accepted_size(_SMALL) == runner.accepted_size(_LONG):
-        is_fixed = True  # the graph takes images of one size
+    has_one_size = runner.accepted_size(_SMALL) == runner.accepted_size(_LONG)
+    is_fixed = has_one_size or (len(set(results)) == 1 and not _pads(runner, tensor))
+    if has_one_size:
+        proposal.unknown.append(
+            'Its input has one size, so it does not tell how images of other sizes are resized.'
+        )
     if is_fixed:
         fixed.height, fixed.width = results[0]
     elif all(size == result for size, result in sizes):
@@ -67,7 +70,7 @@ def recognize(
         keeping.min_dimension, keeping.max_dimension = results[0][0], max(results[-1])
     kind = fixed if is_fixed else keeping
     method = next((_METHODS[op] for op in _METHODS if graph.find_ops(op)), None)
-    if method is not None and not graph.find_ops('ResizeBilinear'):
+    if method is not None and not has_one_size and not graph.find_ops('ResizeBilinear'):
         kind.resize_method = method
     if _channels(runner, tensor) == 1:
         kind.convert_to_grayscale = True

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.artifacts import reading
-from tests.estimator_lib.artifacts import test_graphs
+from tests.estimator_lib.artifacts import test_graphs, tiny_tflite
 
 tf1 = tf.compat.v1
 
@@ -65,10 +65,20 @@ def test_saved_model_of_a_function_has_constants(tmp_path):
     assert set(artifact.outputs) == {'logits'}
 
 
+def test_tflite_file_has_the_names_of_its_layers(tmp_path):
+    path = write(tmp_path / 'a.tflite', tiny_tflite.convert())
+    artifact = reading.read(path, ['one'])
+    assert artifact.kind == reading.TFLITE_FILE
+    (layer,) = artifact.graph.layers()
+    assert layer.name == 'one/Conv2D'  # without the prefix of the scope
+    np.testing.assert_array_equal(layer.weights, tiny_tflite.KERNEL)
+
+
 @pytest.mark.parametrize(
     'name, content, message',
     [
-        ('a.tflite', b'\x1c\x00\x00\x00TFL3', 'is a TFLite file'),
+        ('a.tflite', b'\x1c\x00\x00\x00TFL3', 'is a truncated or corrupt TFLite file'),
+        ('a.tflite', b'no network at all', 'is no TFLite file, in spite of its name'),
         ('a.pb', b'', 'is empty'),
         ('a.pb', b'version https://git-lfs.github.com/spec/v1\n', 'pointer of Git LFS'),
         ('a.pb', b'no graph at all', 'is no graph of TensorFlow'),

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.artifacts import graphs, reading, running
+from tests.estimator_lib.artifacts import tiny_tflite
 
 tf1 = tf.compat.v1
 
@@ -87,3 +88,22 @@ def test_ops_of_other_interpreters_are_left_out():
     graph_def.node.add(name='later', op='Identity', input=['boxes:1'])
     with running.open_runner(built) as runner:
         np.testing.assert_array_equal(runner.run({'x': 'out:0'}, IMAGE)['x'], IMAGE[np.newaxis])
+
+
+def test_interpreter_computes_tensors_inside_of_a_file(tmp_path):
+    path = tmp_path / 'a.tflite'
+    path.write_bytes(tiny_tflite.convert())
+    file = reading.read(str(path))
+    image = np.full([4, 4, 3], 2, np.uint8)
+    with running.open_runner(file) as runner:
+        assert runner.takes_pixels and runner.input_shape == [1, 4, 4, 3]
+        assert runner.accepted_size((9, 9)) == (4, 4)
+        inside = graphs.first_layer_input(file.graph, runner.input_name)
+        last = file.graph.find_ops('Relu6')[0]
+        values = runner.run({'inside': inside, 'last': f'{last}:0'}, image)
+    np.testing.assert_array_equal(values['inside'], np.ones([1, 4, 4, 3]))
+    # [0 + 2 + 4, 1 + 3 + 5] + BIAS, at most 6.
+    np.testing.assert_allclose(values['last'][0, 0, 0], [6.0, 6.0])
+    with running.open_runner(file) as runner:
+        dark = runner.run({'last': f'{last}:0'}, np.ones([4, 4, 3], np.uint8))
+    np.testing.assert_allclose(dark['last'][0, 0, 0], [0.5, 0.0])

@@ -1,9 +1,13 @@
 """Round trips of classifiers: artifact -> config and checkpoint."""
 
+import os
 import pathlib
 
+import numpy as np
 import pytest
 
+from estimator_lib import errors
+from model_fns.recovery import kernels
 from tests import recovered
 
 MODEL = """
@@ -44,3 +48,41 @@ def test_report_has_the_evidence(round_trip):
     report = pathlib.Path(files.report).read_text(encoding='utf-8')
     assert '`model.classification.image_width` | 96' in report
     assert 'probabilities: ' in report
+
+
+@pytest.fixture(scope='module')
+def converted(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('converted'))
+    config, path = recovered.convert(MODEL, folder, 'float16')
+    return config, *recovered.recover(path, folder), path
+
+
+def test_tflite_file_tells_what_its_network_is(converted):
+    """Its weights are float16, and its input is pixels of the size of the network."""
+    config, files, found, _ = converted
+    # A file has no classes, so it does not tell the offset of labels.
+    expected = recovered.plain(config.model.classification, without=['labels_offset'])
+    assert recovered.plain(found.model.classification, without=['labels_offset']) == expected
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    assert 'A TFLite file with' in report
+    assert '* logits: ' in report and '* probabilities: ' in report
+    assert 'it does not tell how images become it' in report
+    name = 'MobilenetV1/Conv2d_0/weights'
+    original = recovered.read_checkpoint(f'{files.checkpoint}/../../source/model.ckpt')[name]
+    scale = recovered.read_checkpoint(files.checkpoint)[name] / original
+    # The batch norm is a factor of each of the 8 channels.
+    np.testing.assert_allclose(scale, np.broadcast_to(scale[0, 0, 0], scale.shape), rtol=1e-2)
+
+
+def test_tflite_file_that_computes_something_else_is_refused(converted, tmp_path, monkeypatch):
+    *_, path = converted
+
+    def other(self, name, epsilons):
+        value = read(self, name, epsilons)
+        return value if value is None or 'Conv2d_13' not in name else value * 1.01
+
+    read = kernels.Kernels._value
+    monkeypatch.setattr(kernels.Kernels, '_value', other)
+    with pytest.raises(errors.UserError, match='the recovered model differs in'):
+        recovered.recover(path, str(tmp_path))
+    assert not os.listdir(tmp_path / 'recovered')

@@ -71,3 +71,47 @@ def test_folded_kernel_that_is_named_by_its_operation():
     artifact = reading.Artifact('a', reading.FROZEN_GRAPH, dict(found.constants()), found)
     shapes = kernels_lib.Kernels(artifact).shapes()
     assert shapes == {'Net/one/depthwise_weights': (1, 1, 3, 1)}
+
+
+def test_shared_kernel_has_a_batch_norm_for_each_level():
+    """The kernel of a level, with its folded batch norm, is a multiple of that of the first."""
+    kernel = np.arange(1, 7, dtype=np.float32).reshape(1, 1, 3, 2)
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, [1, 4, 4, 3])
+        # Converters may put the levels in any order.
+        for scope, factor, bias in (('Head_1', [2.0, 0.5], 7.0), ('Head', [1.0, 1.0], 5.0)):
+            layer = tf.nn.conv2d(images, kernel * factor, 1, 'SAME', name=f'{scope}/one/Conv2D')
+            tf.nn.bias_add(layer, [bias, bias])
+    found = graphs.Graph(graph.as_graph_def())
+    artifact = reading.Artifact('a', reading.FROZEN_GRAPH, dict(found.constants()), found)
+    with tf.Graph().as_default() as graph:
+        for level in range(2):
+            with tf1.variable_scope('Head', reuse=tf1.AUTO_REUSE):
+                norm = f'BatchNorm/feature_{level}'
+                style = layers.LayerStyle(batch_norm=layers.BatchNorm(epsilon=0.25, scale=True))
+                inputs = tf.zeros([1, 4, 4, 3])
+                images = layers.conv2d(inputs, 2, 1, style, 'one', norm_scope=norm)
+    values = kernels_lib.Kernels(artifact).values(graph, [images])
+    assert values.missing == []
+    np.testing.assert_array_equal(values.known['Head/one/weights'], kernel)
+    norms = {
+        name: values.known[f'Head/one/BatchNorm/feature_{name}'].tolist()
+        for name in ('0/gamma', '0/beta', '1/gamma', '1/beta', '1/moving_variance')
+    }
+    assert norms == {
+        '0/gamma': [1, 1], '0/beta': [5, 5], '1/gamma': [2, 0.5], '1/beta': [7, 7],
+        '1/moving_variance': [0.75, 0.75],
+    }  # fmt: skip
+
+
+def test_product_and_sum_before_a_layer_are_a_batch_norm():
+    arrays = {'net/preact/gamma': np.array([2.0, 3.0]), 'net/preact/beta': np.array([4.0, 5.0])}
+    kernels = kernels_lib.Kernels(reading.Artifact('a', reading.TFLITE_FILE, arrays))
+    with tf.Graph().as_default() as graph, tf1.variable_scope('net'):
+        norm = layers.BatchNorm(epsilon=0.25, scale=True)
+        inputs = tf.zeros([1, 4, 4, 2])
+        output = layers.batch_norm(inputs, norm, False, 'preact')
+    values = kernels.values(graph, [output])
+    assert values.missing == []
+    assert values.known['net/preact/moving_mean'].tolist() == [0, 0]
+    assert values.known['net/preact/moving_variance'].tolist() == [0.75, 0.75]

@@ -177,3 +177,49 @@ def test_quantized_graph_is_refused(tmp_path):
     path.write_bytes(graph.as_graph_def().SerializeToString())
     with pytest.raises(errors.UserError, match='a.pb is quantized, or trained for it'):
         recovered.recover(str(path), str(tmp_path))
+
+
+def write_tflite(path, padding='SAME', kernel=np.float32):
+    """Write a TFLite file by the converter: a convolution of normalized pixels."""
+    weights = np.linspace(-1.0, 1.0, 54).reshape(3, 3, 3, 2).astype(np.float32)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        image = tf1.placeholder(tf.float32, [1, 8, 8, 3], 'image')
+        features = tf.nn.conv2d(image - 9.0, weights, 1, padding, name='MobilenetV1/one/Conv2D')
+        converter = tf1.lite.TFLiteConverter.from_session(session, [image], [features])
+    if kernel != np.float32:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: ([np.ones([1, 8, 8, 3], np.float32)],)
+    path.write_bytes(converter.convert())
+    return str(path)
+
+
+def test_unknown_network_of_a_tflite_file_names_the_nearest(tmp_path):
+    path = write_tflite(tmp_path / 'a.tflite')
+    with pytest.raises(errors.UserError, match='its kernels are of no known classifier') as caught:
+        recovered.recover(path, str(tmp_path))
+    assert 'mobilenet_v1: ' in str(caught.value)
+    assert not os.path.exists(tmp_path / 'recovered')
+
+
+def test_normalization_that_the_converter_has_merged_is_found(tmp_path):
+    """Without padding, the converter makes it a part of the bias of the first layer."""
+    path = write_tflite(tmp_path / 'a.tflite', 'VALID')
+    with pytest.raises(errors.UserError, match='has merged the normalization of pixels'):
+        recovered.recover(path, str(tmp_path))
+
+
+def test_tflite_file_of_integers_is_refused(tmp_path):
+    path = write_tflite(tmp_path / 'a.tflite', kernel=np.int8)
+    with pytest.raises(errors.UserError, match='a.tflite is quantized, or trained for it'):
+        recovered.recover(path, str(tmp_path))
+
+
+def test_tflite_file_without_layers_is_no_vision_model(tmp_path):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        value = tf1.placeholder(tf.float32, [1, 10], 'x')
+        converter = tf1.lite.TFLiteConverter.from_session(session, [value], [value * 2.0])
+        path = tmp_path / 'a.tflite'
+        path.write_bytes(converter.convert())
+    with pytest.raises(errors.UserError, match='a.tflite is no vision model') as caught:
+        recovered.recover(str(path), str(tmp_path))
+    assert '\n' not in str(caught.value)

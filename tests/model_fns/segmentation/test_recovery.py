@@ -52,3 +52,15 @@ def test_network_without_a_decoder_is_compared_by_its_logits(tmp_path):
     files, found = recovered.recover(path, str(tmp_path))
     assert not found.model.segmentation.decoder.output_strides
     assert '* semantic/merged_logits: ' in pathlib.Path(files.report).read_text(encoding='utf-8')
+
+
+def test_tflite_file_tells_what_its_network_is(tmp_path):
+    text = MODEL.replace('decoder { output_strides: 4 num_filters: 16 }', '')
+    text = text.replace('97', '33').replace('129', '49')
+    config, path = recovered.convert(text, str(tmp_path), is_calm=True)
+    files, found = recovered.recover(path, str(tmp_path))
+    model, original = found.model.segmentation, config.model.segmentation
+    assert (model.crop_height, model.crop_width) == (33, 49)
+    assert list(model.aspp.atrous_rates) == [2, 3]
+    assert recovered.plain(model.backbone) == recovered.plain(original.backbone)
+    assert '* SemanticProbabilities: ' in pathlib.Path(files.report).read_text(encoding='utf-8')

@@ -43,7 +43,10 @@ def test_attributes_become_fields():
     suppression = ssd.post_processing.batch_non_max_suppression
     assert (suppression.score_threshold, suppression.max_total_detections) == (0.25, 10)
     assert ssd.add_background_class
-    assert proposal.outputs == {fields.RAW_DETECTION_SCORES: 'scores:0'}
+    assert proposal.outputs == {
+        fields.RAW_DETECTION_SCORES: 'scores:0',
+        fields.BOX_ENCODINGS: 'boxes:0',
+    }
 
 
 def test_anchors_that_are_no_constant_are_refused():

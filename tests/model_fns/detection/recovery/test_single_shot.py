@@ -187,3 +187,38 @@ def test_another_recovery_into_the_folder_is_refused(plain):
     folder = os.path.dirname(os.path.dirname(files.config))
     with pytest.raises(errors.UserError, match='holds a checkpoint already'):
         recovered.recover(path, folder)
+
+
+TOWER = 'WeightSharedConvolutionalBoxPredictor/BoxPredictionTower/conv2d_0/BatchNorm'
+
+
+@pytest.fixture(scope='module')
+def converted(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp('converted'))
+    text = tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
+    # Levels differ in their batch norms.
+    filled = {f'{TOWER}/feature_0/gamma': 2.0, f'{TOWER}/feature_1/beta': 0.25}
+    config, path = recovered.convert(text, folder, filled=filled)
+    return config, *recovered.recover(path, folder)
+
+
+def test_tflite_file_tells_what_its_network_is(converted):
+    config, _, found = converted
+    assert told(found) == told(config)
+
+
+def test_boxes_and_scores_of_a_tflite_file_are_compared(converted):
+    _, files, _ = converted
+    with open(files.report, encoding='utf-8') as report:
+        text = report.read()
+    assert '* raw_detection_scores: ' in text and '* box_encodings: ' in text
+
+
+def test_levels_of_a_tflite_file_have_their_batch_norms(converted):
+    _, files, _ = converted
+    values = recovered.read_checkpoint(files.checkpoint)
+    # The factor of the first level is in the shared kernel.
+    gammas = [values[f'{TOWER}/feature_{level}/gamma'] for level in range(2)]
+    np.testing.assert_allclose(gammas[0], 1.0)
+    np.testing.assert_allclose(gammas[1], 0.5, rtol=1e-5)
+    np.testing.assert_allclose(values[f'{TOWER}/feature_1/beta'], 0.25, rtol=1e-5)
