@@ -128,7 +128,8 @@ def _difference(
             scale = max(1.0, float(finite.max(initial=0.0)))
             largest = max(largest, float(_distances(first, second).max()) / scale)
     if count and not len(rows):
-        return Difference(name, float('nan'), 'the recovered model has no rows to compare')
+        # No evidence, as its accepted difference is not that of scores.
+        return Difference(name, 0.0, 'over no row: the recovered model has none', accepted=0.0)
     meaning = f'over {len(theirs)} images'
     others = int((rows > TOLERANCE).sum())
     if others and others <= _OTHER_ROWS * len(rows):

@@ -35,7 +35,8 @@ def test_nothing_to_compare_is_no_agreement():
     ours = [{'x': np.zeros([1, 2, 1]), 'rows': np.array([0])}]
     difference = verification._difference('x', theirs, ours, 'rows')
     assert not verification.agrees([difference])
-    assert difference.meaning == 'the recovered model has no rows to compare'
+    assert verification.agrees([difference, Difference('a', 1e-5, '')])
+    assert difference.meaning == 'over no row: the recovered model has none'
 
 
 def test_different_shapes_are_no_agreement():
