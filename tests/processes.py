@@ -9,6 +9,7 @@ Programs for which a fork is not equivalent are started as usual. Linux only.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import importlib
 import inspect
@@ -290,6 +291,10 @@ def _take_over(program: Program, files: Sequence[int], parent: int) -> None:
     if program.prepare is not None:
         pickle.loads(program.prepare)()
     np.random.seed()  # Python's own has been seeded by the fork
+    # A file of events is named by the second of its creation. Forked processes may follow each
+    # other within a second, and would overwrite the file; processes that import TensorFlow cannot.
+    writer = sys.modules['tensorflow'].compat.v1.summary.FileWriter
+    writer.__init__ = functools.partialmethod(writer.__init__, filename_suffix=f'.{os.getpid()}')
 
 
 def _added_paths(environment: Mapping[str, str]) -> List[str]:

@@ -213,3 +213,15 @@ def test_on_other_systems_all_have_their_own_start(monkeypatch):
     popen = processes.make_popen(server)
     assert not probe(popen, ['-c', BEGINNING + PROBE])['imported']
     server.close()
+
+
+def test_forked_processes_never_overwrite_each_others_events(tmp_path, forked_popen):
+    """Their files would have one name each second."""
+    code = f"""
+import tensorflow as tf
+with tf.Graph().as_default():
+    tf.compat.v1.summary.FileWriterCache.get({str(tmp_path)!r}).close()
+"""
+    for _ in range(5):
+        assert forked_popen([sys.executable, '-c', code]).wait() == 0
+    assert len(list(tmp_path.glob('events.out.tfevents.*'))) == 5
