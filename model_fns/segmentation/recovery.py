@@ -126,7 +126,7 @@ def _read_decoder(
     decoder, where = model.decoder, f'{_WHERE}.decoder'
     if artifact.graph is not None:
         decoder.output_strides.extend(_read_strides(artifact, artifact.graph, levels))
-        evidence = f'sizes of the outputs of {", ".join(levels)}'
+        evidence = f'sizes of the inputs of {", ".join(levels)}'
         proposal.learn(f'{where}.output_strides', list(decoder.output_strides), evidence)
     elif len(levels) > 1:
         raise Refusal('a checkpoint does not tell the strides of several levels of a decoder')
@@ -149,16 +149,13 @@ def _read_strides(artifact: Artifact, graph: Graph, levels: List[str]) -> List[i
         graph: its graph.
         levels: kernels of the projections, in the order of the levels.
     """
-    names = {}
-    for level in levels:
-        scope = level[: -len('weights')]
-        layers = (layer.name for layer in graph.layers() if layer.name.startswith(scope))
-        names[level] = next(layers, '')
+    # A projection has the stride of its input; of a TFLite file's layers only inputs are certain.
+    inputs = {level: _layer_input(graph, level[: -len('weights')]) for level in levels}
+    fetches = {level: tensor for level, tensor in inputs.items() if tensor is not None}
     with running.open_runner(artifact) as runner:
         tensor = first_layer_input(graph, runner.input_name)
-        if tensor is None or not all(names.values()):
+        if tensor is None or len(fetches) < len(levels):
             raise Refusal('its graph does not tell the strides of its decoder')
-        fetches = {level: f'{names[level]}:0' for level in levels}
         values = runner.run({'input': tensor, **fetches}, runner.test_image(_SMALL))
     return [_stride(values['input'], values[level]) for level in levels]
 
@@ -275,8 +272,18 @@ def _read_graph(
 def _features(graph: Graph) -> str:
     """Return the tensor of the backbone's features."""
     for part in ('aspp0/', 'aspp1', 'concat_projection/', 'logits/semantic/'):
-        layer = next((each for each in graph.layers() if each.name.startswith(part)), None)
-        if layer is not None:
-            source = graph.source(graph.inputs(layer.name)[0])
-            return f'{source}:0'
+        tensor = _layer_input(graph, part)
+        if tensor is not None:
+            return tensor
     raise Refusal('its graph has no layer after the backbone')
+
+
+def _layer_input(graph: Graph, start: str) -> Optional[str]:
+    """Return the tensor that the first layer of a scope gets; None where there is no layer.
+
+    Args:
+        graph: the graph.
+        start: of the layer's name.
+    """
+    layer = next((each for each in graph.layers() if each.name.startswith(start)), None)
+    return None if layer is None else f'{graph.source(graph.inputs(layer.name)[0])}:0'
