@@ -98,3 +98,11 @@ def test_a_model_without_a_task(text, problem):
         with pytest.raises(errors.ConfigError) as caught:
             make(config)
         assert str(caught.value) == problem
+
+
+def test_a_flip_of_images_that_must_not_be_mirrored_gets_a_warning():
+    rest = 'eval_config { test_time_augmentation { flip_horizontally: true } }'
+    model = "backbone { name: 'lenet' } mirror_images: "
+    assert validate(config_of(f'{model}true', rest), mode=None) == []
+    (warning,) = validate(config_of(f'{model}false', rest), mode=None)
+    assert 'flip_horizontally' in warning and 'mirror_images: false' in warning
