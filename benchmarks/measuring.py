@@ -135,9 +135,10 @@ def training_session(
     import tensorflow as tf
 
     from estimator_lib import model_fn, tf_estimator, training
+    from estimator_lib.distribution import mixed_precision
 
     tf1 = tf.compat.v1
-    with tf.Graph().as_default(), tempfile.TemporaryDirectory() as model_dir:
+    with tf.Graph().as_default() as graph, tempfile.TemporaryDirectory() as model_dir:
         tf1.set_random_seed(config.train_config.random_seed)
         tf1.train.create_global_step()
         features, labels = (input_fn or training.train_input_fn(task, config))()
@@ -146,9 +147,14 @@ def training_session(
             features, labels, tf_estimator.ModeKeys.TRAIN, {}, run_config
         )
         session_config = set_threads(run_config.session_config, threads)
-        with tf1.Session(config=session_config) as session:
-            initialize(session, spec.scaffold.init_feed_dict)
-            yield session, spec
+        # A plain session runs no hooks, and one of them applies the choice of float32 ops.
+        mixed_precision.apply(graph)
+        try:
+            with tf1.Session(config=session_config) as session:
+                initialize(session, spec.scaffold.init_feed_dict)
+                yield session, spec
+        finally:
+            mixed_precision.restore()
 
 
 def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:

@@ -1,9 +1,15 @@
 """Processes that benchmarks start, and what stands for a network's two passes."""
 
+import os
+
 import pytest
 import tensorflow as tf
 
 from benchmarks import measuring
+from estimator_lib import config as config_lib
+from estimator_lib.distribution import half_types, mixed_precision
+from model_fns import build_task
+from tests.estimator_lib.distribution import curve_cases
 
 tf1 = tf.compat.v1
 
@@ -27,6 +33,21 @@ def test_threads_are_those_of_the_session():
     assert options.intra_op_parallelism_threads == 3
     assert options.inter_op_parallelism_threads == 1
     assert measuring.set_threads(tf1.ConfigProto(), 0) == tf1.ConfigProto()
+
+
+def test_a_measured_session_computes_in_the_types_of_a_training_run(tmp_path, monkeypatch):
+    """Otherwise steps in bfloat16 are those of no run: slow kernels are taken too."""
+    monkeypatch.setattr(half_types, 'half_type', lambda: tf.bfloat16)
+    curve_cases.write(tmp_path)
+    path = str(tmp_path / 'pipeline.config')
+    config = config_lib.load_pipeline_config(
+        path, overrides=['train_config { use_bfloat16: true }']
+    )
+    variable = 'TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_ALLOWLIST_REMOVE'
+    before = os.environ.get(variable)
+    with measuring.training_session(build_task(config), config):
+        assert set(mixed_precision.DEPTHWISE) <= set(os.environ[variable].split(','))
+    assert os.environ.get(variable) == before
 
 
 @pytest.fixture
