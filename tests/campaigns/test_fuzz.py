@@ -1,5 +1,6 @@
 """Malformed inputs are accepted or refused; and the campaign reports those that are not."""
 
+import importlib.util
 import json
 import random
 
@@ -12,6 +13,8 @@ from tests.campaigns.fuzz import campaign, mutations, targets, valid_inputs
 
 # Each of their cases takes a second or more: a process, a graph of a network.
 SLOW = ('tflite', 'export')
+# Without Beam, which tests of the newest TensorFlow do not install, each runner is refused.
+NEEDS_BEAM = () if importlib.util.find_spec('apache_beam') else ('runner',)
 
 
 @pytest.fixture(scope='module')
@@ -49,7 +52,8 @@ def test_each_target_accepts_its_valid_input(quick_targets, monkeypatch):
         for name in UNCHANGED.keys() & vars(group).keys():
             monkeypatch.setattr(group, name, UNCHANGED[name])
     refused = []
-    for name, target in quick_targets.items():
+    for name in quick_targets.keys() - set(NEEDS_BEAM):
+        target = quick_targets[name]
         # Some draw what is malformed by other means too.
         reports = (campaign.run_cases([number], 7, {name: target}) for number in range(20))
         if not any(report.count(campaign.ACCEPTED) for report in reports):

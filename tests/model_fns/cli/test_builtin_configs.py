@@ -59,7 +59,7 @@ def test_the_first_lines_say_what_to_run_where_and_what_comes_of_it(path):
     assert f'--pipeline_config_path=configs/{path.name}' in head
     assert 'python -m model_fns.datasets.' in head
     results = head.rpartition('#\n')[2]
-    assert re.match(r'# 2 CPU cores, [\d.]+ minutes', results)
+    assert re.match(r'# 2 (idle )?CPU cores, [\d.]+ minutes', results)
     assert re.search(r'0\.\d+ mAP|0\.\d+ mIoU|IoU of nuclei 0\.\d+|[\d.]+ % of the', results)
 
 
