@@ -43,7 +43,9 @@ def run(arguments: Sequence[str]) -> None:
     os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3' if level > logging.DEBUG else '0')
     # Logged before the import of TensorFlow, which takes seconds.
     command = f'{environment.front_door_command()} {shlex.join(arguments[1:])}'
-    logging.getLogger('estimator_lib').info('%s (%s)', command, environment.versions())
+    logger = logging.getLogger('estimator_lib')
+    logger.info('%s (%s)', command, environment.versions())
+    logger.info('%s', environment.describe_kernels())
     front_door = _import_front_door()
     front_door.run(run_options(values))
 

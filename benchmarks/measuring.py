@@ -207,6 +207,7 @@ def run_apart(
     arguments: Sequence[str],
     timeout: Optional[float] = None,
     python: str = sys.executable,
+    variables: Optional[Mapping[str, str]] = None,
 ) -> Any:
     """Run a module's command in a new process, whose memory nothing else has used.
 
@@ -215,6 +216,7 @@ def run_apart(
         arguments: of the command.
         timeout: seconds that it may take; None: as many as it wants.
         python: that runs it.
+        variables: added to the environment.
 
     Returns:
         What the last line that it prints says in JSON.
@@ -222,7 +224,12 @@ def run_apart(
     Raises:
         ProcessError: it took longer, or ended with another status than 0.
     """
-    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3', 'PYTHONPATH': ROOT}
+    environment = {
+        **os.environ,
+        'TF_CPP_MIN_LOG_LEVEL': '3',
+        'PYTHONPATH': ROOT,
+        **(variables or {}),
+    }
     command = [python, '-m', f'benchmarks.{module}', *arguments]
     try:
         done = subprocess.run(

@@ -88,7 +88,11 @@ def write_config(name: str, folder: str, batch_size: int = 0) -> str:
 
 
 def measure_alternating(
-    names: List[str], sides: Iterable[str], turns: int, measure: Callable[[str, str], Any]
+    names: List[str],
+    sides: Iterable[str],
+    turns: int,
+    measure: Callable[[str, str], Any],
+    batch_size: int = 0,
 ) -> Iterator[Tuple[str, str, Dict[str, List[Any]]]]:
     """Measure sides of models one after the other, as often as there are turns.
 
@@ -97,6 +101,7 @@ def measure_alternating(
         sides: what is set beside each other.
         turns: how often each side is measured.
         measure: from a side and the path of a config to what was measured.
+        batch_size: in place of the recipes'; 0: theirs.
 
     Yields:
         The name of a recipe, the path of its config, which is there until the next one is asked
@@ -106,7 +111,7 @@ def measure_alternating(
         for name in names:
             own = os.path.join(folder, name)
             os.mkdir(own)
-            path = write_config(name, own)
+            path = write_config(name, own, batch_size)
             found: Dict[str, List[Any]] = {side: [] for side in sides}
             for _ in range(turns):
                 for side, results in found.items():
@@ -157,8 +162,8 @@ def _detector(published: str, size: int = 0) -> Callable[[str], Any]:
     return write
 
 
-def _classifier(backbone: str) -> Callable[[str], Any]:
-    """Return a writer of a classifier at 224 x 224 on random images."""
+def _classifier(backbone: str, more: str = '') -> Callable[[str], Any]:
+    """Return a writer of a classifier at 224 x 224 on random images, with more config text."""
 
     def write(folder: str) -> Any:
         from estimator_lib import config as config_lib
@@ -168,6 +173,7 @@ def _classifier(backbone: str) -> Callable[[str], Any]:
         path = os.path.join(folder, 'classification.config')
         with open(path, 'w') as file:
             file.write(_CLASSIFICATION.format(num_classes=1000, backbone=backbone, records=records))
+            file.write(more)
         return config_lib.load_pipeline_config(path)
 
     return write
@@ -264,6 +270,10 @@ RECIPES: Dict[str, Recipe] = {
     'faster_rcnn_resnet50': Recipe(1, _detector('tf1/faster_rcnn_resnet50_coco', 320)),
     'faster_rcnn_resnet50_fpn': Recipe(
         2, _detector('tf2/faster_rcnn_resnet50_v1_fpn_640x640_coco17_tpu-8', 320)
+    ),
+    'lenet': Recipe(16, _classifier('lenet')),
+    'mobilenet_v2_quantized': Recipe(
+        8, _classifier('mobilenet_v2', 'graph_rewriter { quantization { delay: 0 } }')
     ),
     'mobilenet_v2': Recipe(16, _classifier('mobilenet_v2')),
     'resnet_v1_50': Recipe(8, _classifier('resnet_v1_50')),

@@ -1,6 +1,7 @@
 """Measurement of a whole training step of several models, in float32 and with `use_bfloat16`.
 
-    python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=2]
+    python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=2] [--batch_size=1]
+    python -m benchmarks.steps --sides=float32,tensorflow_kernels
 
 The step is the engine's with all that it reads, in a plain session, see `benchmarks.recipes` for
 models and batches. Each side runs in a process of its own, alternately; the least of all is
@@ -14,8 +15,12 @@ import json
 from typing import Any, Dict, List
 
 from benchmarks import measuring, recipes
+from estimator_lib import environment
 
 DTYPES = ('float32', 'bfloat16')
+# Float32 without oneDNN's kernels.
+OWN_KERNELS = 'tensorflow_kernels'
+SIDES = (*DTYPES, OWN_KERNELS)
 DEFAULT_MODELS = [
     'ssd_mobilenet_v1',
     'ssdlite_mobilenet_v3_large',
@@ -44,18 +49,39 @@ def least(runs: List[measuring.Clocks]) -> measuring.Clocks:
     return measuring.Clocks(*map(min, zip(*runs)))
 
 
-def measure(names: List[str], turns: int) -> Dict[str, float]:
-    """Return seconds of all sides, and bfloat16's by the clock over float32's."""
+def measure(
+    names: List[str], sides: List[str], turns: int, batch_size: int = 0
+) -> Dict[str, float]:
+    """Return seconds of two sides, and the second's by the clock over the first's.
+
+    Args:
+        names: of recipes.
+        sides: two of `SIDES`.
+        turns: processes of each side.
+        batch_size: images of a step; 0: the recipe's.
+    """
     results: Dict[str, float] = {}
-    for name, _, found in recipes.measure_alternating(names, DTYPES, turns, _measure_apart):
-        for dtype, runs in found.items():
-            results[f'{name}/{dtype}'], results[f'{name}/{dtype}_cpu'] = least(runs)
-        results[f'{name}/ratio'] = results[f'{name}/bfloat16'] / results[f'{name}/float32']
+    for name, _, found in recipes.measure_alternating(
+        names, sides, turns, _measure_apart, batch_size
+    ):
+        for side, runs in found.items():
+            results[f'{name}/{side}'], results[f'{name}/{side}_cpu'] = least(runs)
+        first, second = (results[f'{name}/{side}'] for side in sides)
+        results[f'{name}/ratio'] = second / first
     return results
 
 
-def _measure_apart(dtype: str, config_path: str) -> List[float]:
-    return measuring.run_apart('steps', [f'--side={dtype}', f'--config={config_path}'])
+def _measure_apart(side: str, config_path: str) -> List[float]:
+    variables = {environment.KERNELS: '0'} if side == OWN_KERNELS else {}
+    arguments = [f'--side={side}', f'--config={config_path}']
+    return measuring.run_apart('steps', arguments, variables=variables)
+
+
+def _two_sides(text: str) -> List[str]:
+    sides = text.split(',')
+    if len(sides) != 2 or not set(sides) <= set(SIDES):
+        raise argparse.ArgumentTypeError(f'{text}; expected two of {", ".join(SIDES)}')
+    return sides
 
 
 def main() -> None:
@@ -64,12 +90,15 @@ def main() -> None:
     recipes.add_arguments(parser, DEFAULT_MODELS)
     parser.add_argument('--turns', type=int, default=2, help='processes of each side')
     parser.add_argument('--output', default='benchmark_steps.json', help='where the JSON goes')
-    parser.add_argument('--side', choices=DTYPES, help='one side, in this process')
+    parser.add_argument('--sides', type=_two_sides, default=[*DTYPES], help='two, by comma')
+    parser.add_argument('--batch_size', type=int, default=0, help="0: the recipe's")
+    parser.add_argument('--side', choices=SIDES, help='one side, in this process')
     parser.add_argument('--config', help='of that side')
     arguments = parser.parse_args()
     measuring.quiet()
     if not arguments.side:
-        measuring.report(measure(arguments.models, arguments.turns), arguments.output)
+        results = measure(arguments.models, arguments.sides, arguments.turns, arguments.batch_size)
+        measuring.report(results, arguments.output)
         return
     from estimator_lib import config as config_lib
 

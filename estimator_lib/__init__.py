@@ -3,3 +3,4 @@
 from estimator_lib import environment
 
 environment.check()
+environment.choose_kernels()

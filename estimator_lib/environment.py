@@ -1,6 +1,6 @@
-"""The versions of Python and TensorFlow, and the memory of the machine.
+"""The versions of Python and TensorFlow, the processor's kernels, and the memory of the machine.
 
-The versions are checked before anything else of the project is imported.
+The versions are checked, and the kernels chosen, before anything else of the project is imported.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import contextlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import platform
 import re
 import sys
-from typing import Dict, Iterable, Iterator, Optional, Tuple
+from typing import Dict, FrozenSet, Iterable, Iterator, NamedTuple, Optional, Tuple
 
 PYTHONS = ((3, 9), (3, 13))
 TENSORFLOWS = ((2, 15), (2, 21))
@@ -43,8 +44,38 @@ _MEMORY_LIMITS = (
     '/sys/fs/cgroup/memory.max',
     '/sys/fs/cgroup/memory/memory.limit_in_bytes',
 )
-# Numbers of this process, on Linux.
+# Numbers of this process, and the processor, on Linux.
 _PROCESS = '/proc/self/status'
+_CPU_INFO = '/proc/cpuinfo'
+
+# TensorFlow reads it at import: 1 runs the kernels of oneDNN, 0 its own.
+KERNELS = 'TF_ENABLE_ONEDNN_OPTS'
+
+
+class Processor(NamedTuple):
+    """Kind of x86 processor, with the faster kernels that were measured on it.
+
+    Attributes:
+        flag: the instruction set that tells the kind, by its name in Linux.
+        name: the kind, for people.
+        kernels: value of `TF_ENABLE_ONEDNN_OPTS`.
+    """
+
+    flag: str
+    name: str
+    kernels: str
+
+
+# The first kind that fits counts. TensorFlow itself runs oneDNN's kernels from `avx512_vnni` on. On
+# AVX2 they take 0.42 to 0.82 of the time of TensorFlow's own in all that was measured, batches of
+# one and quantization-aware training included: docs/performance.md, "Kernels of a processor".
+# Processors without AVX2 were not measured, and keep TensorFlow's choice.
+PROCESSORS = (
+    Processor('avx512_vnni', 'AVX-512 VNNI', '1'),
+    Processor('avx2', 'AVX2', '1'),
+)
+# For the program that serves an export, which does not import this package.
+SERVER_VARIABLES = {KERNELS: '1'}
 
 
 def front_door_command() -> str:
@@ -94,6 +125,66 @@ def peak_memory_bytes() -> Optional[int]:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == 'darwin' else 1024 * peak
+
+
+def cpu_flags(path: str = _CPU_INFO) -> FrozenSet[str]:
+    """Return the instruction sets of the processor by their names in Linux.
+
+    Args:
+        path: path of the kernel's description of the processors.
+
+    Returns:
+        The names; empty where there is no such file.
+    """
+    with contextlib.suppress(OSError), open(path) as file:
+        for line in file:
+            name, _, value = line.partition(':')
+            if name.strip() == 'flags':
+                return frozenset(value.split())
+    return frozenset()
+
+
+def find_processor() -> Optional[Processor]:
+    """Return the kind of this processor; None if no kind of `PROCESSORS` fits."""
+    flags = cpu_flags()
+    return next((each for each in PROCESSORS if each.flag in flags), None)
+
+
+def choose_kernels() -> None:
+    """Choose the kernels that are fastest on this processor, unless the environment names some.
+
+    TensorFlow reads the choice when it is imported. Where it has been imported before this package,
+    and runs slower kernels, a warning says so.
+    """
+    processor = find_processor()
+    if processor is None or KERNELS in os.environ:
+        return
+    if 'tensorflow' not in sys.modules:
+        os.environ[KERNELS] = processor.kernels
+    elif _runs_onednn() != (processor.kernels == '1'):
+        logging.getLogger('estimator_lib').warning(
+            'TensorFlow was imported before this package, so it runs kernels that are slower on '
+            'this processor (%s); import %s first, or set %s=%s in the environment',
+            *(processor.name, __package__, KERNELS, processor.kernels),
+        )
+
+
+def describe_kernels() -> str:
+    """Say which kernels TensorFlow runs, and why, for the first lines of a log."""
+    processor, value = find_processor(), os.environ.get(KERNELS)
+    kernels = "oneDNN's" if value == '1' else "TensorFlow's own"
+    if value is None:
+        return "kernels: TensorFlow's choice; nothing was measured on this kind of processor"
+    if processor is None or value != processor.kernels:
+        return f'kernels: {kernels}, as {KERNELS}={value} says'
+    return f'kernels: {kernels}, the fastest on this processor ({processor.name})'
+
+
+def _runs_onednn() -> bool:
+    """Return whether the TensorFlow that is imported runs oneDNN's kernels."""
+    from tensorflow.python.util import _pywrap_util_port
+
+    return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def check() -> None:

@@ -21,6 +21,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, str(ROOT))
 
+import estimator_lib  # noqa: E402, F401 - before TensorFlow, whose kernels it chooses
+
 # The same examples in each run, and no deadlines: a test fails for what the code does, not for a
 # draw or a busy machine. New examples are drawn with `--hypothesis-profile=draws`.
 _PATIENT = {'deadline': None, 'suppress_health_check': [hypothesis.HealthCheck.too_slow]}

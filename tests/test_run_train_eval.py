@@ -235,6 +235,7 @@ def test_a_frozen_graph_predicts_what_the_estimator_does(trained, predicted, tmp
     assert front_door('--mode=export', *model) == 0
     about = json.loads((latest(tmp_path) / 'export.json').read_text())
     assert min(about['agreement']['outputs'].values()) == 1.0
+    assert about['environment'] == {'TF_ENABLE_ONEDNN_OPTS': '1'}
     assert 'images of the evaluation' in about['agreement']['images']
     images, expected = predicted
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import FrozenSet, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import environment
 from protos import train_pb2
 
 # Instruction sets that multiply bfloat16: AVX-512 vectors, and AMX tiles.
 _BFLOAT16 = ('avx512_bf16', 'amx_bf16')
-_CPU_INFO = '/proc/cpuinfo'
 
 # Lowest compute capability of GPUs with tensor cores; TensorFlow's rewrite requires it too.
 _TENSOR_CORES = (7, 0)
 
 
-def cpu_flags(path: str) -> FrozenSet[str]:
-    """Return the instruction sets of the processor by their names in Linux.
-
-    Args:
-        path: path of the kernel's description of the processors.
-
-    Returns:
-        The names; empty where there is no such file.
-    """
-    with contextlib.suppress(OSError), open(path) as file:
-        for line in file:
-            name, _, value = line.partition(':')
-            if name.strip() == 'flags':
-                return frozenset(value.split())
-    return frozenset()
-
-
 def multiplies_bfloat16() -> bool:
     """Return whether the processor is known to have instructions that multiply bfloat16."""
-    return not cpu_flags(_CPU_INFO).isdisjoint(_BFLOAT16)
+    return not environment.cpu_flags().isdisjoint(_BFLOAT16)
 
 
 def half_type() -> Optional[tf.DType]:

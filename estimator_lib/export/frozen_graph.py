@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.export import agreement, inference_graph, samples, serving
 from estimator_lib.export.samples import Sample
 from estimator_lib.export.writers import Source, Writer
@@ -89,6 +89,7 @@ class FrozenGraphWriter(Writer[FrozenModel]):
         return {
             'inputs': {f'{model.input_name}:0': f'{dtype.name} [batch, height, width, {channels}]'},
             'outputs': {f'{key}:0': _described(value) for key, value in outputs.items()},
+            'environment': environment.SERVER_VARIABLES,
             'agreement': {'images': str(model.sample), 'outputs': parts},
         }
 

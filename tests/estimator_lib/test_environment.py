@@ -1,3 +1,4 @@
+import os
 import pathlib
 import subprocess
 import sys
@@ -186,3 +187,61 @@ def test_the_peak_of_the_memory_is_without_that_of_the_parent(monkeypatch, tmp_p
 def test_the_front_door_is_called_as_it_was_started(script, command, monkeypatch):
     monkeypatch.setattr(sys, 'argv', [script, '--mode=train'])
     assert environment.front_door_command() == command
+
+
+def test_instruction_sets_are_those_that_linux_lists(tmp_path):
+    path = tmp_path / 'cpuinfo'
+    path.write_text('processor\t: 0\nmodel name\t: any\nflags\t\t: fpu avx avx2\nbugs\t\t: \n')
+    assert environment.cpu_flags(str(path)) == {'fpu', 'avx', 'avx2'}
+    assert environment.cpu_flags(str(tmp_path / 'missing')) == set()
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """Returns a function that chooses kernels where neither TensorFlow nor a choice is present."""
+
+    def choose(flags, value=None, imported=()):
+        monkeypatch.setattr(environment, 'cpu_flags', lambda: frozenset(flags.split()))
+        monkeypatch.setattr(sys, 'modules', dict.fromkeys(imported))
+        monkeypatch.delenv(environment.KERNELS, raising=False)
+        if value is not None:
+            monkeypatch.setenv(environment.KERNELS, value)
+        environment.choose_kernels()
+        return os.environ.get(environment.KERNELS)
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    ('flags', 'value', 'expected', 'line'),
+    [
+        ('sse2 avx2', None, '1', "oneDNN's, the fastest on this processor (AVX2)"),
+        ('avx2 avx512_vnni', None, '1', "oneDNN's, the fastest on this processor (AVX-512 VNNI)"),
+        ('sse2 avx', None, None, "TensorFlow's choice; nothing was measured on this kind of"),
+        ('', None, None, "TensorFlow's choice; nothing was measured on this kind of"),
+        ('avx2', '0', '0', "TensorFlow's own, as TF_ENABLE_ONEDNN_OPTS=0 says"),
+        ('avx', '1', '1', "oneDNN's, as TF_ENABLE_ONEDNN_OPTS=1 says"),
+    ],
+)
+def test_kernels_are_those_of_the_processor_or_of_the_user(kernels, flags, value, expected, line):
+    assert kernels(flags, value) == expected
+    assert environment.describe_kernels().startswith(f'kernels: {line}')
+
+
+def test_a_program_that_imported_tensorflow_first_gets_a_hint(kernels, monkeypatch, caplog):
+    for runs_onednn, warnings in ((True, 0), (False, 1)):
+        monkeypatch.setattr(environment, '_runs_onednn', lambda runs=runs_onednn: runs)
+        assert kernels('avx2', imported=['tensorflow']) is None
+        assert len(caplog.messages) == warnings
+    assert 'import estimator_lib first, or set TF_ENABLE_ONEDNN_OPTS=1' in caplog.text
+
+
+def test_tensorflow_runs_the_kernels_that_are_chosen():
+    if environment.find_processor() is None:
+        pytest.skip('nothing was measured on this kind of processor')
+    environ = {name: text for name, text in os.environ.items() if name != environment.KERNELS}
+    code = """
+import estimator_lib, tensorflow
+assert estimator_lib.environment._runs_onednn(), 'TensorFlow runs its own kernels'
+"""
+    subprocess.run([sys.executable, '-c', code], cwd=ROOT, env=environ, check=True)

@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from estimator_lib import environment
 from estimator_lib.distribution import half_types
 from protos import train_pb2
 
@@ -17,20 +18,13 @@ from protos import train_pb2
         ('', None),
     ],
 )
-def test_the_processor_decides(monkeypatch, tmp_path, flags, expected):
-    path = tmp_path / 'cpuinfo'
-    path.write_text(f'processor\t: 0\nmodel name\t: any\nflags\t\t: {flags}\nbugs\t\t: \n')
-    monkeypatch.setattr(half_types, '_CPU_INFO', str(path))
+def test_the_processor_decides(monkeypatch, flags, expected):
+    monkeypatch.setattr(environment, 'cpu_flags', lambda: frozenset(flags.split()))
     monkeypatch.setattr(half_types, 'gpu_capabilities', lambda: [])
-    assert half_types.cpu_flags(str(path)) == set(flags.split())
     assert half_types.multiplies_bfloat16() is (expected is not None)
     assert half_types.half_type() is expected
     gains_nothing = [line for line in half_types.warnings() if 'gains nothing' in line]
     assert bool(gains_nothing) is (expected is None)
-
-
-def test_an_unknown_processor_has_no_instruction_sets(tmp_path):
-    assert half_types.cpu_flags(str(tmp_path / 'missing')) == set()
 
 
 @pytest.mark.parametrize(
