@@ -313,13 +313,14 @@ def _read_examples(source: Source, dataset: tf.data.Dataset) -> tf.data.Dataset:
         dataset: elements (record id, ''), or (position, (record id, '')).
     """
 
-    def read(record_id: np.int64) -> np.ndarray:
+    def read(record_id: np.int64) -> bytes:
         file, index = locate(source, int(record_id))
         try:
-            record = file.examples.read(index)
+            # Not as a scalar array of objects: TensorFlow (2.15 to 2.21) never frees the string of
+            # one that a Python function returns alone.
+            return file.examples.read(index)
         except errors.DataError:  # described when a run fails, or by the log of what is skipped
-            record = CORRUPT_FRAME
-        return np.array(record, object)
+            return CORRUPT_FRAME
 
     def read_next(*element: Any) -> Any:
         record_id = tf.nest.flatten(element)[-2]
