@@ -120,7 +120,11 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
     first = first_index(start[1])
     cached = None
     if order.cache:
-        cached = _read_files(source, order, _epoch_seeds(order, source, 0)[0])
+        # In a function even where TensorFlow is eager, because a shuffle takes its second seed from
+        # the graph in one case and from the process in the other.
+        cached = tf.data.Dataset.from_tensors(0).flat_map(
+            unconverted(lambda _: _read_files(source, order, _epoch_seeds(order, source, 0)[0]))
+        )
         cached = (_read_examples(source, cached) if source.has_examples else cached).cache()
 
     def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:

@@ -178,6 +178,9 @@ def _set_variables(
     checkpoint = checkpoint_files.latest_checkpoint(model_dir) if model_dir else None
     if checkpoint is not None:
         scaffold.saver.restore(session, checkpoint)
+        # As a session does: `keep_max` counts the checkpoints of earlier starts too.
+        listed = tf.train.get_checkpoint_state(model_dir).all_model_checkpoint_paths
+        scaffold.saver.recover_last_checkpoints(listed)
     elif scaffold.init_fn is not None:
         scaffold.init_fn(session)
     session.read_step()

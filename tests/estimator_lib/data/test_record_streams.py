@@ -210,3 +210,14 @@ def test_a_truncated_gzip_file_ends_with_the_mark(tmp_path):
 def test_a_missing_file_fails_and_is_not_tried_for_ever(tmp_path):
     with pytest.raises(tf.errors.OpError):
         _read(str(tmp_path / 'nothing'))
+
+
+def test_cached_records_have_the_same_order_where_tensorflow_is_eager(source):
+    order = _order(num_epochs=2, cache=True)
+    stream = record_streams.create_stream(source, order, tf.constant([0, 0], tf.int64))
+    records_read = [record.numpy() for _, (_, (_, record)) in stream]
+    ids = [
+        tf.train.Example.FromString(record).features.feature['id'].int64_list.value[0]
+        for record in records_read
+    ]
+    assert ids == cases.raw_ids(source, order)

@@ -113,6 +113,15 @@ def test_a_run_that_is_done_is_left_alone(config, tmp_path, log):
     assert saved(tmp_path / 'run')['slope'] == before['slope']
 
 
+@pytest.mark.parametrize('loop', [train_pb2.ESTIMATOR, train_pb2.TF_FUNCTION])
+def test_each_start_keeps_so_many_checkpoints(config, tmp_path, loop):
+    config.train_config.checkpoints.keep_max = 2
+    for num_steps in (2, 4, 6, 7):
+        train(config, tmp_path / 'run', loop, num_steps)
+    kept = sorted(path.name for path in (tmp_path / 'run').glob('model.ckpt-*.index'))
+    assert kept == ['model.ckpt-6.index', 'model.ckpt-7.index']
+
+
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
     """A run of 12 steps by each loop; the config."""
