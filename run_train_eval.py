@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> None:
 
     values = flag_definitions.parse_flags(arguments)
     if values.help or values.helpfull or values.helpshort:
-        print(__doc__ + '\nFlags:\n' + values.get_help())
+        print(f'{__doc__}\nFlags:\n{values.get_help()}')
         return
     level = _log_level(values)
     logs.configure(level)
@@ -87,21 +87,14 @@ def _import_front_door() -> types.ModuleType:
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
-    """Run; exit with 0, 2 (bad usage, config or data) or 143 (ended by a signal: `Preempted`)."""
-    arguments = sys.argv if arguments is None else arguments
+    """Run; the exit status is 0, or that of `programs.guard`: 2, or 128 and the signal's number."""
     try:
-        from estimator_lib.errors import UserError
+        from estimator_lib.processes import programs
     except ImportError as error:
-        sys.exit(_complain(str(error)))
-    try:
-        run(arguments)
-    except UserError as error:
-        sys.exit(_complain(str(error)))
-
-
-def _complain(message: str) -> int:
-    print(f'error: {message}', file=sys.stderr)
-    return 2
+        print(f'error: {error}', file=sys.stderr)
+        sys.exit(2)
+    with programs.guard():
+        run(sys.argv if arguments is None else arguments)
 
 
 if __name__ == '__main__':

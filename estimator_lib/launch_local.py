@@ -14,6 +14,7 @@ from typing import Optional, Sequence
 from estimator_lib.cluster import local_network, tasks
 from estimator_lib.cluster.local_console import run
 from estimator_lib.cluster.local_processes import assign_ports
+from estimator_lib.processes import child_processes, programs
 
 
 def create_parser() -> tasks.LaunchParser:
@@ -42,15 +43,26 @@ def create_parser() -> tasks.LaunchParser:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Run the cluster, and exit with its status; 2 for an invalid command line."""
+    with programs.guard():
+        _launch(sys.argv[1:] if arguments is None else arguments)
+
+
+def _launch(arguments: Sequence[str]) -> None:
     parser = create_parser()
-    launch = parser.parse(sys.argv[1:] if arguments is None else arguments)
+    launch = parser.parse(arguments)
     if launch.values.network == 'isolated':
         remote = local_network.remote_path(launch.arguments)
         if remote:
             parser.error(f'{remote} is not on this machine; expected --network=host to reach it.')
         _isolate()
-    command = [sys.executable, '-m', 'run_train_eval', *launch.arguments]
-    sys.exit(run(assign_ports(launch.counts), command, restart=launch.values.restart))
+    command = child_processes.command('run_train_eval', *launch.arguments)
+    status = run(
+        assign_ports(launch.counts),
+        command,
+        restart=launch.values.restart,
+        arguments=launch.arguments,
+    )
+    sys.exit(status)
 
 
 def _isolate() -> None:

@@ -10,6 +10,8 @@ import sys
 import warnings
 from typing import Iterator, Sequence
 
+from estimator_lib.processes import preemption
+
 _LOGGERS = ('estimator_lib', 'model_fns')
 
 
@@ -66,6 +68,8 @@ def silence_tensorflow() -> None:
     if level != '0' and 'tensorflow' not in sys.modules:
         with _drop_start_lines():
             import tensorflow  # noqa: F401
+    # An import may swallow what a signal raises.
+    preemption.raise_if_requested()
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ from estimator_lib.distribution import (
 )
 from estimator_lib.graphs import evaluation, task_checks
 from estimator_lib.graphs import losses as losses_lib
-from estimator_lib.hooks import non_finite, preemption, profiling, progress, summaries
+from estimator_lib.hooks import non_finite, preemption_hook, profiling, progress, summaries
 from estimator_lib.optimization import (
     gradients,
     learning_rates,
@@ -392,7 +392,7 @@ def _training_hooks(
     ]
     if not training.run_config.cluster_spec:
         # In a cluster the trainers agree on their last step instead, see `cluster/running.py`.
-        hooks.append(preemption.PreemptionHook())
+        hooks.append(preemption_hook.PreemptionHook())
     if train_config.use_bfloat16:
         hooks.append(mixed_precision.EnvironmentHook())
     profile_step, model_dir = train_config.progress.profile_step, training.run_config.model_dir

@@ -19,7 +19,8 @@ from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, sc
 from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.function_loop import trainer
-from estimator_lib.hooks import preemption, progress
+from estimator_lib.hooks import progress
+from estimator_lib.processes import preemption
 from estimator_lib.run_records import run_files
 from estimator_lib.task import Task
 from protos import pipeline_pb2, train_pb2

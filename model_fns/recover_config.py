@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from estimator_lib import logs
+from estimator_lib.processes import programs
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; on a user's error exit with status 2 and one sentence."""
-    logs.silence_tensorflow()
-    from model_fns.cli import recover_config  # imports TensorFlow
+    """Run the command; the exit status is that of `programs.guard`."""
+    with programs.guard():
+        logs.silence_tensorflow()
+        from model_fns.cli import recover_config  # imports TensorFlow
 
-    recover_config.main(arguments)
+        recover_config.main(arguments)
 
 
 if __name__ == '__main__':

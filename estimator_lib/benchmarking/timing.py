@@ -24,6 +24,7 @@ import numpy as np
 
 from estimator_lib import environment, errors
 from estimator_lib.export import artifacts, exported_file, exported_model, formats, frozen_graph
+from estimator_lib.processes import child_processes
 
 BATCH_SIZE = 8
 
@@ -87,12 +88,9 @@ def time_apart(path: str, images: Sequence[np.ndarray], folder: str) -> Timing:
     """
     arrays, result = os.path.join(folder, 'images.npz'), os.path.join(folder, 'timing.json')
     np.savez(arrays, *images)
-    variables = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
-    command = [sys.executable, '-m', __name__, path, arrays, result]
+    command = child_processes.command(__name__, path, arrays, result)
     try:
-        ended = subprocess.run(
-            command, env=variables, capture_output=True, timeout=_MOST_SECONDS, check=False
-        )
+        ended = subprocess.run(command, capture_output=True, timeout=_MOST_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise errors.UserError(f'{path}: it takes more than {_MOST_SECONDS} s.') from None
     if ended.returncode < 0:

@@ -18,7 +18,8 @@ from typing import Any, Callable, Deque, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.hooks import global_steps, preemption
+from estimator_lib.hooks import global_steps
+from estimator_lib.processes import preemption
 
 # Where this is the reason, every task ends as a process does that was told to end (status 143).
 PREEMPTION = 'preemption'

@@ -6,14 +6,22 @@ import os
 import queue
 import re
 import shlex
-import signal
 import sys
 import threading
 import time
 from typing import Optional, Sequence, TextIO, Tuple
 
-from estimator_lib.cluster.local_processes import POLL_SECONDS, Addresses, LocalCluster
+from estimator_lib.cluster.local_processes import (
+    POLL_SECONDS,
+    SERVERS_SECONDS,
+    WORKERS_SECONDS,
+    Addresses,
+    LocalCluster,
+)
+from estimator_lib.processes import preemption
 
+# From a signal to the end of the tasks, which are killed before.
+_MOST_SECONDS = WORKERS_SECONDS + SERVERS_SECONDS + 10.0
 _PROGRESS = re.compile(r'(^|\s)step \d+(/\d+)?\s')
 
 
@@ -71,7 +79,12 @@ class Console:
 
 
 def run(
-    addresses: Addresses, command: Sequence[str], *, restart: int = 0, stream: TextIO = sys.stderr
+    addresses: Addresses,
+    command: Sequence[str],
+    *,
+    restart: int = 0,
+    stream: TextIO = sys.stderr,
+    arguments: Sequence[str] = (),
 ) -> int:
     """Run a cluster until all its tasks have ended, or one has failed.
 
@@ -80,54 +93,43 @@ def run(
         command: the command that every task runs.
         restart: how often a task that was killed is started again; see `LocalCluster`.
         stream: receives the lines of the tasks.
+        arguments: the part of the command that the first line shows; empty: all.
 
     Returns:
-        The exit status: 0 when all tasks have ended with 0, else the status of the task that
-        failed; 143 after SIGTERM and 130 after Ctrl-C.
+        The exit status: 0 when all tasks have ended with 0, else that of the task that failed.
+
+    Raises:
+        preemption.Preempted: after a signal, when all tasks have ended.
     """
     names = [f'{role}:{index}' for role in addresses for index in range(len(addresses[role]))]
     chief = next((name for name in names if name.startswith(('chief', 'master'))), 'worker:0')
     console = Console(chief, max(map(len, names)), stream)
     cluster = LocalCluster(addresses, command, console.put, restart)
-    signals = _StopSignals()
-    console.put('launcher', f'{", ".join(names)}: {shlex.join(command)}')
-    cluster.start()
+    console.put('launcher', f'{", ".join(names)}: {shlex.join(arguments or command)}')
+    with preemption.preemption_guard():
+        # A signal does not interrupt the loop, and does not shorten what the tasks need to end.
+        preemption.wait_for_step(True)
+        preemption.end_process_within(_MOST_SECONDS)
+        cluster.start()
+        return _watch(cluster, console)
+
+
+def _watch(cluster: LocalCluster, console: Console) -> int:
+    """Show the lines of a cluster until it has ended; return 0, or the status of what failed."""
     failed: Optional[Tuple[str, int]] = None
     try:
-        while cluster.running and failed is None and signals.number is None:
+        while cluster.running and failed is None and not preemption.requested():
             failed = cluster.poll()
             console.show()
             time.sleep(POLL_SECONDS)
     finally:
         if failed is not None:
             console.put('launcher', f'{failed[0]} has ended with status {failed[1]}: all end')
-        elif signals.number is not None:
-            console.put('launcher', f'{signal.Signals(signals.number).name}: all end')
         stopper = threading.Thread(target=cluster.stop)
         stopper.start()
         while stopper.is_alive():
             console.show()
             stopper.join(POLL_SECONDS)
         console.close()
-        signals.restore()
-    if failed is not None:
-        return failed[1]
-    return 0 if signals.number is None else 128 + signals.number
-
-
-class _StopSignals:
-    """Handlers that note SIGTERM and Ctrl-C."""
-
-    def __init__(self):
-        self.number: Optional[int] = None
-        self._old = {
-            number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-
-    def _note(self, number: int, frame: object) -> None:
-        del frame
-        self.number = number
-
-    def restore(self) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
+    preemption.raise_if_requested()
+    return 0 if failed is None else failed[1]

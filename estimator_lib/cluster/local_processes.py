@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, TextIO, Tuple
@@ -20,6 +18,7 @@ from estimator_lib.cluster.tasks import (
     count_tasks,
     tf_config,
 )
+from estimator_lib.processes import child_processes
 
 HOST = '127.0.0.1'
 # Seconds from SIGTERM to SIGKILL: the workers are stopped first, then the parameter servers.
@@ -27,7 +26,6 @@ WORKERS_SECONDS = 30.0
 SERVERS_SECONDS = 10.0
 POLL_SECONDS = 0.1
 _FIRST_PORT = 20000
-_PR_SET_PDEATHSIG = 1
 
 
 def build_addresses(
@@ -132,7 +130,7 @@ class Task:
             stderr=subprocess.STDOUT,
             # Ctrl-C reaches the launcher alone, which passes it on in the right order.
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=child_processes.end_with_parent,
         )
         self._reader = threading.Thread(
             target=self._read, args=(self._process.stdout,), daemon=True, name=self.name
@@ -261,9 +259,3 @@ class LocalCluster:
             else:
                 self.ended[task.name] = status
         return left
-
-
-def _end_with_parent() -> None:
-    """Ask the kernel to end this child when the launcher is killed; Linux only."""
-    if sys.platform == 'linux':
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

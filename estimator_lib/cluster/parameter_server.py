@@ -12,7 +12,7 @@ from estimator_lib import errors
 from estimator_lib.cluster import coordinated_stop, heartbeats, waiting
 from estimator_lib.cluster.job import EVALUATOR_ROLE, Job
 from estimator_lib.cluster.supervision import Supervisor
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')

@@ -25,7 +25,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, run_folder
 from estimator_lib.checkpoints.run_folder import LOCK_FILE
 from estimator_lib.cluster import heartbeats, job_state, waiting
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 
 log = logging.getLogger('estimator_lib')
 

@@ -26,7 +26,8 @@ from estimator_lib.cluster import (
 from estimator_lib.cluster.job import SERVER_ROLE, Job
 from estimator_lib.distribution.tf_config import Cluster
 from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.hooks import non_finite, preemption
+from estimator_lib.hooks import non_finite
+from estimator_lib.processes import preemption
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1

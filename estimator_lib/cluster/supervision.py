@@ -18,7 +18,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import run_folder
 from estimator_lib.cluster import heartbeats, job_state
 from estimator_lib.cluster.job import EVALUATOR, Job
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 
 log = logging.getLogger('estimator_lib')
 

@@ -8,7 +8,7 @@ import time
 from typing import Callable, Sequence
 
 from estimator_lib import errors
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 
 log = logging.getLogger('estimator_lib')
 

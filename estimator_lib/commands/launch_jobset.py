@@ -18,6 +18,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 import yaml
 
 from estimator_lib.cluster import jobset, tasks
+from estimator_lib.processes import programs
 
 
 def create_parser() -> tasks.LaunchParser:
@@ -76,8 +77,13 @@ def _resource(text: str) -> Tuple[str, str]:
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Print the manifests of a job; exit with status 2 for an invalid command line."""
+    with programs.guard():
+        _print_manifests(sys.argv[1:] if arguments is None else arguments)
+
+
+def _print_manifests(arguments: Sequence[str]) -> None:
     parser = create_parser()
-    launch = parser.parse(sys.argv[1:] if arguments is None else arguments)
+    launch = parser.parse(arguments)
     values = launch.values
     problem = jobset.find_problem_of_name(values.name, launch.counts)
     if problem:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib.distribution.modes import Plan
 from estimator_lib.distribution.sync_replicas import TokenExchange
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')

@@ -34,9 +34,9 @@ import tensorflow as tf
 
 from estimator_lib.distribution import placement
 from estimator_lib.distribution.modes import Mode, Plan
-from estimator_lib.hooks import preemption
 from estimator_lib.optimization.gradients import Pair
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.processes import preemption
 from estimator_lib.task_interfaces.tensors import Tensors
 
 tf1 = tf.compat.v1

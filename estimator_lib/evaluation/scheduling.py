@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.evaluation import evaluating
-from estimator_lib.hooks import preemption, progress
+from estimator_lib.hooks import progress
+from estimator_lib.processes import preemption
 from protos import eval_pb2
 
 tf1 = tf.compat.v1

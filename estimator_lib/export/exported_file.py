@@ -14,25 +14,13 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export import artifacts, exported_model, formats, serving, static_graph
 from estimator_lib.export.deployable import content
+from estimator_lib.processes import child_processes
 from estimator_lib.task import Features, Task, Tensors
 
 tf1 = tf.compat.v1
 
 _MOST_SECONDS = 120
 _REFUSED_STATUS = 3
-# Ends with this status, and the reason on standard output, where the file cannot be loaded or run.
-_PROGRAM = f"""
-import sys
-import numpy as np
-from estimator_lib import errors
-from estimator_lib.export import formats, static_graph
-try:
-    model = formats.writer_of_file(sys.argv[1]).load(sys.argv[1])
-    model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
-except errors.UserError as error:
-    print(error)
-    sys.exit({_REFUSED_STATUS})
-"""
 
 
 class ExportedFile:
@@ -169,12 +157,9 @@ def check_content(path: str, ends_process: bool) -> None:
 
 
 def _try_apart(path: str) -> None:
-    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
-    command = [sys.executable, '-c', _PROGRAM, path]
+    command = child_processes.command(__name__, path)
     try:
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, timeout=_MOST_SECONDS, check=False
-        )
+        ended = subprocess.run(command, capture_output=True, timeout=_MOST_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise errors.UserError(
             f'{path} cannot be run: one image takes more than {_MOST_SECONDS} s.'
@@ -189,3 +174,21 @@ def _try_apart(path: str) -> None:
     if ended.returncode:
         lines = ended.stderr.decode(errors='replace').strip().splitlines() or ['no reason is given']
         raise errors.UserError(f'{path} cannot be run: {lines[-1]}.')
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Load and run a file, and end with a status of its own where it is refused.
+
+    Args:
+        arguments: the path of the file.
+    """
+    try:
+        model = formats.writer_of_file(arguments[0]).load(arguments[0])
+        model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
+    except errors.UserError as error:
+        print(error)
+        sys.exit(_REFUSED_STATUS)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

@@ -1,1 +1,1 @@
-"""Session hooks: progress, preemption, numerics, profiling and summaries."""
+"""Session hooks: progress, the end after a signal, numerics, profiling and summaries."""

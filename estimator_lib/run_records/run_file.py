@@ -153,10 +153,12 @@ def _now() -> str:
 def _read_git() -> Optional[Dict[str, Any]]:
     """Return the commit of the code, and whether files differ from it; None without git.
 
-    An installed package has no commit. There it is that of the folder of the command.
+    Git reads only the package's own folder: the settings of a repository name programs that git
+    runs, and the working folder may be a stranger's. An installed package has no commit.
     """
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    folder = root if os.path.exists(os.path.join(root, '.git')) else os.getcwd()
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if not os.path.exists(os.path.join(folder, '.git')):
+        return None
     commit = _run_git(folder, 'rev-parse', 'HEAD')
     if not commit:
         return None

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 from estimator_lib.run_records import hparams
 from estimator_lib.run_records.run_file import FAILED, FINISHED, PREEMPTED, Readers, RunFile
 from estimator_lib.task import Task

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 from typing import Optional, Sequence
 
 from estimator_lib import config as config_lib
@@ -82,10 +81,6 @@ def _convert_weights(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; on a user's error exit with status 2 and one sentence."""
+    """Run the command, and print the prefix of the files."""
     logs.configure(logging.INFO)
-    try:
-        print(run(arguments))
-    except errors.UserError as error:
-        print(f'error: {error}', file=sys.stderr)
-        sys.exit(2)
+    print(run(arguments))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -17,7 +16,6 @@ from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.export.metadata import triton
-from estimator_lib.hooks import preemption
 from estimator_lib.replay import counterfactual, past_run, replay
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
@@ -48,7 +46,7 @@ def run(options: RunOptions) -> None:
 
     Raises:
         errors.UserError: an option that the mode needs is missing or not usable.
-        preemption.Preempted: a signal asked the run to end, see `preemption_guard`.
+        preemption.Preempted: a signal asked the run to end, see `programs.guard`.
     """
     if options.pipeline_config_path == builtin_configs.PREFIX:
         print('\n'.join(builtin_configs.list_lines()))
@@ -80,12 +78,10 @@ def run(options: RunOptions) -> None:
         'compare': _compare,
         'replay': _replay,
     }
-    handles_signals = options.mode in ('train_and_evaluate', 'train', 'evaluate')
-    if handles_signals:
+    if options.mode in ('train_and_evaluate', 'train', 'evaluate'):
         for warning in gpu_code.warnings():
             log.warning('%s', warning)
-    with preemption.preemption_guard() if handles_signals else contextlib.nullcontext():
-        modes[options.mode](options)
+    modes[options.mode](options)
 
 
 def _train_and_evaluate(options: RunOptions) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from typing import Optional, Sequence
 
 from estimator_lib import errors, logs
@@ -47,11 +46,7 @@ def run(arguments: Optional[Sequence[str]] = None) -> recovering.Recovered:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; on a user's error exit with status 2 and one sentence."""
+    """Run the command, and print the paths of the files."""
     logs.configure(logging.INFO)
-    try:
-        recovered = run(arguments)
-    except errors.UserError as error:
-        print(f'error: {error}', file=sys.stderr)
-        sys.exit(2)
+    recovered = run(arguments)
     print(f'{recovered.network}: {recovered.config}, {recovered.checkpoint}, {recovered.report}')

@@ -34,7 +34,9 @@ def calls(monkeypatch):
     """What was done, in its order; nothing is."""
     calls = []
 
-    def run(addresses, command, *, restart):
+    def run(addresses, command, *, restart, arguments):
+        assert command[0] == sys.executable and command[-len(arguments) - 1] == 'run_train_eval'
+        command = command[-len(arguments) :]
         calls.append(({role: len(tasks) for role, tasks in addresses.items()}, command, restart))
         return 7
 
@@ -55,7 +57,7 @@ def test_the_front_door_runs_as_every_task_that_is_asked_for(calls):
         'isolated',
         (
             {'chief': 1, 'worker': 2, 'ps': 3, 'evaluator': 1},
-            [sys.executable, '-m', 'run_train_eval', '--x=d', '--', 'x'],
+            ['--x=d', '--', 'x'],
             4,
         ),
     ]

@@ -16,7 +16,7 @@ from estimator_lib import errors, tf_estimator, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
 from estimator_lib.export import export_folders, exporting, saved_model
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line, error_after, slope_after

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import sys
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from estimator_lib import errors, logs
@@ -309,36 +308,36 @@ def _split(text: str) -> List[Tuple[str, float]]:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command; on a user's error exit with status 2 and one sentence."""
-    logs.configure()
-    try:
-        flags = create_parser().parse_args(arguments)
-        if flags.runner_options and not flags.runner:
-            raise errors.UserError(
-                '--runner_options: they are flags of a runner; expected --runner too.'
-            )
-        for name in ('num_shards', 'num_workers'):
-            if getattr(flags, name) < 1:
-                raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
-        for name in ('images', 'annotations', 'list', 'names', 'label_map', 'output_prefix'):
-            errors.refuse_placeholder(f'--{name}', getattr(flags, name))
-        if flags.output_prefix.endswith('/') and not flags.split:
-            raise errors.UserError(
-                f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '
-                f'a name, like {flags.output_prefix}train.'
-            )
-        options, source = read_options(flags), open_source(flags)
-        paths = flags.label_map, flags.output_prefix
-        if flags.runner:
-            runner = runs.parse_runner(flags.runner, flags.runner_options)
-            from model_fns.datasets.beam import conversion as beam_conversion
+    """Run the command, and print the number of records.
 
-            counts = beam_conversion.convert(source, *paths, options, runner)
-        else:
-            counts = conversion.convert(source, *paths, options)
-    except errors.UserError as error:
-        print(f'error: {error}', file=sys.stderr)
-        sys.exit(2)
+    Raises:
+        errors.UserError: a flag or the data is wrong.
+    """
+    logs.configure()
+    flags = create_parser().parse_args(arguments)
+    if flags.runner_options and not flags.runner:
+        raise errors.UserError(
+            '--runner_options: they are flags of a runner; expected --runner too.'
+        )
+    for name in ('num_shards', 'num_workers'):
+        if getattr(flags, name) < 1:
+            raise errors.UserError(f'--{name} is {getattr(flags, name)}; expected at least 1.')
+    for name in ('images', 'annotations', 'list', 'names', 'label_map', 'output_prefix'):
+        errors.refuse_placeholder(f'--{name}', getattr(flags, name))
+    if flags.output_prefix.endswith('/') and not flags.split:
+        raise errors.UserError(
+            f'--output_prefix is {flags.output_prefix}; expected a folder and the beginning of '
+            f'a name, like {flags.output_prefix}train.'
+        )
+    options, source = read_options(flags), open_source(flags)
+    paths = flags.label_map, flags.output_prefix
+    if flags.runner:
+        runner = runs.parse_runner(flags.runner, flags.runner_options)
+        from model_fns.datasets.beam import conversion as beam_conversion
+
+        counts = beam_conversion.convert(source, *paths, options, runner)
+    else:
+        counts = conversion.convert(source, *paths, options)
     for prefix, count in counts.items():
         print(f'{count} records in {records.shard_pattern(prefix)}')
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib.cluster import coordinated_stop
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 
 tf1 = tf.compat.v1
 

@@ -49,7 +49,7 @@ def leave_lock(folder, **changes):
 OWNER = textwrap.dedent("""
     import sys, time
     from estimator_lib.cluster import heartbeats, run_lock
-    from estimator_lib.hooks import preemption
+    from estimator_lib.processes import preemption
     heartbeats.LEAST_SECONDS = 0.2
     with preemption.preemption_guard(), run_lock.held(sys.argv[1]):
         print('held', flush=True)

@@ -4,7 +4,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.cluster import heartbeats, job_state, supervision
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 from tests.estimator_lib.cluster.jobs import SERVERS, job, listening
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
 from estimator_lib.export import artifacts, exported_file, exporting
 from estimator_lib.export.tflite import TfliteWriter
+from estimator_lib.processes import child_processes
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -133,11 +135,15 @@ def test_what_was_exported_is_compared(unknown, key):
         exported_file.check_content(str(unknown), ends_process=True)
 
 
+def run_instead(monkeypatch, code):
+    """Run other code in the process that tries a file."""
+    command = [sys.executable, '-c', code]
+    monkeypatch.setattr(child_processes, 'command', lambda *arguments: command)
+
+
 def test_a_file_that_ends_its_process_is_refused(unknown, monkeypatch):
     # Which corrupt bytes do so depends on the interpreter: here all do.
-    monkeypatch.setattr(
-        exported_file, '_PROGRAM', f'import os; os.kill(os.getpid(), {signal.SIGSEGV:d})'
-    )
+    run_instead(monkeypatch, f'import os; os.kill(os.getpid(), {signal.SIGSEGV:d})')
     with pytest.raises(errors.UserError, match=r'ends the process that runs it \(SIGSEGV\)'):
         exported_file.check_content(str(unknown), ends_process=True)
     exported_file.check_content(str(unknown), ends_process=False)
@@ -151,7 +157,7 @@ def test_what_the_other_process_refuses_is_not_loaded_here(unknown):
 
 
 def test_another_error_of_that_process_is_named(unknown, monkeypatch):
-    monkeypatch.setattr(exported_file, '_PROGRAM', 'raise KeyError("x")')
+    run_instead(monkeypatch, 'raise KeyError("x")')
     with pytest.raises(errors.UserError, match=r"model\.tflite cannot be run: KeyError: 'x'\.$"):
         exported_file.check_content(str(unknown), ends_process=True)
 

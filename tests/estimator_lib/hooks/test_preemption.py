@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
-from estimator_lib.hooks import preemption
-from estimator_lib.hooks.preemption import Preempted
+from estimator_lib.hooks import preemption_hook
+from estimator_lib.processes import preemption
+from estimator_lib.processes.preemption import Preempted
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
 
@@ -83,7 +84,7 @@ def steps_taken(at_step, action):
     with tf.Graph().as_default():
         step = tf.compat.v1.train.get_or_create_global_step()
         train_op = tf.compat.v1.assign_add(step, 1)
-        hooks = [Action(), preemption.PreemptionHook(), tf_estimator.StopAtStepHook(10)]
+        hooks = [Action(), preemption_hook.PreemptionHook(), tf_estimator.StopAtStepHook(10)]
         with tf.compat.v1.train.MonitoredSession(hooks=hooks) as session:
             while not session.should_stop():
                 session.run(train_op)
@@ -180,7 +181,8 @@ os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
 sys.path.insert(0, {str(ROOT)!r})
 import tensorflow as tf
 from estimator_lib import tf_estimator
-from estimator_lib.hooks import preemption
+from estimator_lib.hooks import preemption_hook
+from estimator_lib.processes import preemption
 
 def main(run, **kwargs):
     try:
@@ -206,7 +208,7 @@ def model_fn(features, labels, mode):
         train_op = tf.compat.v1.assign_add(step, 1)
     return tf_estimator.EstimatorSpec(
         mode, loss=tf.constant(1.0), train_op=train_op,
-        training_hooks=[preemption.PreemptionHook()])
+        training_hooks=[preemption_hook.PreemptionHook()])
 
 def run():
     config = tf_estimator.RunConfig(sys.argv[1], save_checkpoints_steps=100000)
@@ -220,7 +222,7 @@ main(run)
 
 BLOCKED = """
 def run():
-    with tf.compat.v1.train.MonitoredSession(hooks=[preemption.PreemptionHook()]) as session:
+    with tf.compat.v1.train.MonitoredSession(hooks=[preemption_hook.PreemptionHook()]) as session:
         session.run(value)
 
 with tf.Graph().as_default():
@@ -299,7 +301,7 @@ def in_child(function):
 def test_ctrl_c_twice_ends_at_once():
     def train():
         with preemption.preemption_guard(deadline_seconds=50):
-            preemption.PreemptionHook().after_create_session(None, None)
+            preemption_hook.PreemptionHook().after_create_session(None, None)
             signal.raise_signal(signal.SIGINT)
             time.sleep(0.1)
             signal.raise_signal(signal.SIGINT)
@@ -313,7 +315,7 @@ def test_ctrl_c_twice_ends_at_once():
 def test_sigterm_twice_is_like_once_and_ctrl_c_after_it_ends_at_once():
     def train():
         with preemption.preemption_guard(deadline_seconds=50):
-            preemption.PreemptionHook().after_create_session(None, None)
+            preemption_hook.PreemptionHook().after_create_session(None, None)
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
             time.sleep(0.2)

@@ -164,13 +164,14 @@ def git(folder, *arguments):
     return done.stdout.decode().strip()
 
 
-def test_the_commit_of_the_command_s_folder_where_the_package_is_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_file, '__file__', str(tmp_path / 'site' / 'a' / 'b' / 'c.py'))
-    work = tmp_path / 'work'
+def test_the_commit_is_that_of_the_package_s_own_folder(tmp_path, monkeypatch):
+    work, other = tmp_path / 'work', tmp_path / 'other'
     work.mkdir()
-    monkeypatch.chdir(work)
-    monkeypatch.setenv('GIT_CEILING_DIRECTORIES', str(tmp_path))
-    assert run_file._read_git() is None
+    other.mkdir()
+    monkeypatch.setattr(run_file, '__file__', str(work / 'estimator_lib' / 'b' / 'c.py'))
+    git(other, 'init')
+    monkeypatch.chdir(other)
+    assert run_file._read_git() is None  # an installed package
     git(work, 'init')
     assert run_file._read_git() is None  # without a commit
     (work / 'a').write_text('1')
@@ -181,5 +182,26 @@ def test_the_commit_of_the_command_s_folder_where_the_package_is_installed(tmp_p
     assert run_file._read_git() == {'commit': commit, 'has_changes': False}
     (work / 'a').write_text('2')
     assert run_file._read_git() == {'commit': commit, 'has_changes': True}
+
+
+def test_a_hostile_repository_in_the_working_folder_runs_nothing(tmp_path, monkeypatch):
+    """`git status` runs the program that `core.fsmonitor` of a repository names."""
+    git(tmp_path, 'init')
+    (tmp_path / 'a').write_text('1')
+    git(tmp_path, 'add', 'a')
+    git(tmp_path, 'commit', '-m', 'a')
+    program = tmp_path / 'hostile.sh'
+    program.write_text(f'#!/bin/sh\ntouch {tmp_path}/ran\n')
+    program.chmod(0o755)
+    git(tmp_path, 'config', 'core.fsmonitor', program)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_file, '__file__', '/site/estimator_lib/run_records/run_file.py')
+    assert run_file._read_git() is None
+    assert not (tmp_path / 'ran').exists()
+
+
+def test_there_is_no_commit_without_git(tmp_path, monkeypatch):
+    git(tmp_path, 'init')
+    monkeypatch.setattr(run_file, '__file__', str(tmp_path / 'estimator_lib' / 'b' / 'c.py'))
     monkeypatch.setenv('PATH', str(tmp_path))
-    assert run_file._read_git() is None  # without git
+    assert run_file._read_git() is None

@@ -7,7 +7,7 @@ import pytest
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 from estimator_lib.run_records import run_files
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line

@@ -9,6 +9,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.task_interfaces import weight_files
 from model_fns import build_task
+from model_fns import convert_checkpoint as program
 from model_fns.cli import convert_checkpoint
 from model_fns.structures import label_map_files
 from tests import tiny_detection
@@ -73,7 +74,7 @@ def test_a_network_of_the_other_generation_is_told(trained, tmp_path):
 )
 def test_what_is_missing_is_one_sentence(flags, message, capsys):
     with pytest.raises(SystemExit) as caught:
-        convert_checkpoint.main(flags)
+        program.main(flags)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
 

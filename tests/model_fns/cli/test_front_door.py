@@ -2,9 +2,10 @@
 
 import pytest
 
-from estimator_lib import errors
+import run_train_eval
+from estimator_lib import environment, errors
 from estimator_lib.distribution import gpu_code
-from estimator_lib.hooks import preemption
+from estimator_lib.processes import preemption
 from model_fns.cli import builtin_configs, front_door
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
@@ -89,23 +90,20 @@ def test_the_configs_of_the_package_are_listed(mode, capsys):
     assert all(line.startswith('builtin:') for line in lines)
 
 
-@pytest.mark.parametrize(
-    'mode, handles',
-    [('train_and_evaluate', True), ('train', True), ('evaluate', True), ('export', False)],
-)
-def test_the_front_door_handles_signals_where_there_is_something_to_save(
-    mode, handles, monkeypatch
-):
+@pytest.mark.parametrize('mode', [mode for mode in environment.MODES if mode != 'predict'])
+def test_every_mode_has_the_guard_of_training(mode, monkeypatch):
     seen = []
 
     def note(options):
         seen.append(preemption.owns_process())
-        return {}
 
-    for name in ('_train_and_evaluate', '_evaluate', '_export'):
+    for name in (
+        *('_train_and_evaluate', '_evaluate', '_export'),
+        *('_check', '_benchmark', '_compare', '_replay'),
+    ):
         monkeypatch.setattr(front_door, name, note)
-    front_door.run(RunOptions(mode=mode))
-    assert seen == [handles] and not preemption.owns_process()
+    run_train_eval.main(['run_train_eval.py', f'--mode={mode}'])
+    assert seen == [True] and not preemption.owns_process()
 
 
 @pytest.mark.parametrize(('mode', 'warns'), [('train', True), ('evaluate', True), ('check', False)])

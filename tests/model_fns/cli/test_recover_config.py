@@ -3,6 +3,7 @@
 import pytest
 
 from estimator_lib import errors
+from model_fns import recover_config as program
 from model_fns.cli import recover_config
 
 
@@ -15,7 +16,7 @@ def test_error_is_one_sentence_and_status_two(tmp_path, capsys):
     path = tmp_path / 'a.tflite'
     path.write_bytes(b'\x1c\x00\x00\x00TFL3')
     with pytest.raises(SystemExit) as caught:
-        recover_config.main([f'--from={path}', f'--output_dir={tmp_path}/out'])
+        program.main([f'--from={path}', f'--output_dir={tmp_path}/out'])
     assert caught.value.code == 2
     error = capsys.readouterr().err
     assert error.startswith('error: --from:') and error.count('\n') == 1

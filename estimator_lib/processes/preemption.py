@@ -1,37 +1,35 @@
-"""Preemption: on SIGTERM or Ctrl-C, save a checkpoint and end within seconds.
+"""Preemption: on SIGTERM, SIGHUP or Ctrl-C, save what is done and end within seconds.
 
-The front door does so. A program that calls the library keeps its own signal handlers, and nothing
-ends its process, unless it uses the guard:
+The programs do so, see `programs`. A program that calls the library keeps its own signal handlers,
+and nothing ends its process, unless it uses the guard:
 
     with preemption.preemption_guard():
         training.train_and_evaluate(task, config, model_dir)
 
 During training, the first signal lets the running step end; then the session saves and closes
-(`PreemptionHook`). Outside training, it raises `Preempted` at once. When neither happens in time, a
-thread ends the process. The thread is needed because Python's signal handlers wait for the main
+(`preemption_hook`). Outside training, it raises `Preempted` at once. When neither happens in time,
+a thread ends the process. The thread is needed because Python's signal handlers wait for the main
 thread to return from `session.run`, and a step may hang.
+
+It imports no TensorFlow: the guard is there before TensorFlow's import, which takes seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import select
 import signal
 import threading
 import time
-from typing import Any, Iterator, Optional
-
-import tensorflow as tf
-
-from estimator_lib import tf_estimator
-
-log = logging.getLogger('estimator_lib')
+from typing import Any, Dict, Iterator, Optional
 
 DEADLINE_SECONDS = 30.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# SIGHUP: the terminal or the connection to it is closed.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STDERR = 2
+# A parent that passes Ctrl-C on, and the terminal itself, interrupt a process twice at once.
+_SAME_SECONDS = 0.03
 
 
 class Preempted(SystemExit):
@@ -43,7 +41,7 @@ class Preempted(SystemExit):
         signal_number: the number of the signal.
 
     Attributes:
-        exit_status: 143 for SIGTERM, 130 for Ctrl-C.
+        exit_status: 143 for SIGTERM, 130 for Ctrl-C, 129 for SIGHUP.
     """
 
     def __init__(self, signal_number: int):
@@ -59,7 +57,9 @@ class Preempted(SystemExit):
 def preemption_guard(
     deadline_seconds: float = DEADLINE_SECONDS, ends_process: bool = False
 ) -> Iterator[None]:
-    """Handle SIGTERM and SIGINT while the block runs.
+    """Handle SIGTERM, SIGINT and SIGHUP while the block runs.
+
+    A SIGHUP that the process ignores stays ignored, as under `nohup`.
 
     The guard does nothing inside another guard, and in threads other than the main one, where
     Python allows no handlers.
@@ -82,7 +82,9 @@ def preemption_guard(
     try:
         yield
         raise_if_requested()
-    except Preempted:
+    except Preempted as ending:
+        if guard.has_handled:
+            guard.announce(ending.signal_number)
         if guard.ends_process:
             guard.only_wait()
         else:
@@ -161,27 +163,6 @@ def interruptible() -> Iterator[None]:
         guard.waits_for_step = was_waiting
 
 
-class PreemptionHook(tf_estimator.SessionRunHook):
-    """Hook that ends the session, which then saves, after the step in which a signal came."""
-
-    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Make signals wait for the end of a step."""
-        del session, coord
-        wait_for_step(True)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Request the end of the session after a signal."""
-        del run_values
-        if requested() and not run_context.stop_requested:
-            log.info('told to end: this was the last step')
-            run_context.request_stop()
-
-    def end(self, session: tf.compat.v1.Session) -> None:
-        """Handle signals at once again, as the session has ended."""
-        del session
-        wait_for_step(False)
-
-
 def wait_for_step(waits: bool) -> None:
     """Set whether a signal is only noted, for a hook that checks after each step."""
     if _Guard.active is not None:
@@ -195,6 +176,7 @@ class _Guard:
         signal_number: the first signal; None before it.
         waits_for_step: whether a signal is only noted, for a hook that checks after each step.
         noticed: whether the thread has seen a signal; Python's handler may come later.
+        has_handled: whether Python's handler has seen one; else another task may have told it.
         deadline_seconds: seconds from the first signal to the end of the process.
         ends_process: whether the caller ends the process after `Preempted`.
     """
@@ -205,8 +187,12 @@ class _Guard:
         self.signal_number: Optional[int] = None
         self.waits_for_step = False
         self.noticed = False
+        self.has_handled = False
         self.deadline_seconds = deadline_seconds
         self.ends_process = ends_process
+        self._old_handlers: Dict[int, Any] = {}
+        self._lock = threading.Lock()
+        self._has_announced = False
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._watch, name='preemption', daemon=True)
@@ -216,7 +202,11 @@ class _Guard:
         self._thread.start()
         # The interpreter's C handler writes each signal's number to this pipe at once.
         self._old_wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._old_handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        self._old_handlers = {
+            number: signal.signal(number, self._handle)
+            for number in SIGNALS
+            if not (number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN)
+        }
 
     def restore(self) -> None:
         """Restore the earlier signal handlers, and stop the thread with its deadline."""
@@ -230,6 +220,14 @@ class _Guard:
         os.close(self._reader)
         os.close(self._writer)
 
+    def announce(self, number: int) -> None:
+        """Say once which signal ends the process; a process may end before its thread says so."""
+        with self._lock:
+            if not self._has_announced:
+                doing = 'saving and ending' if self.waits_for_step else 'ending'
+                _say(f'{_name(number)}: {doing} (Ctrl-C: at once)')
+            self._has_announced = True
+
     def only_wait(self) -> None:
         """Suppress further signals while the process ends, until the deadline."""
         self.waits_for_step = True
@@ -237,6 +235,7 @@ class _Guard:
     def _handle(self, number: int, frame: Any) -> None:
         """Note a signal in the main thread, and raise `Preempted` outside training."""
         del frame
+        self.has_handled = True
         if self.signal_number is None:
             self.signal_number = number
         if not self.waits_for_step:
@@ -245,19 +244,23 @@ class _Guard:
     def _watch(self) -> None:
         """Wait for signals in a thread, start the deadline, and end after a second Ctrl-C."""
         first: Optional[int] = None
-        deadline = 0.0
+        begun = 0.0
         while True:
-            timeout = None if first is None else max(0.0, deadline - time.monotonic())
+            ending = begun + self.deadline_seconds
+            timeout = None if first is None else max(0.0, ending - time.monotonic())
             if not select.select([self._reader], [], [], timeout)[0]:
                 _end_now(first, f'not done after {self.deadline_seconds:g} s')
             for number in os.read(self._reader, 64):
                 if number == 0:
                     return
-                if first is None and number in _SIGNALS:
-                    first, deadline = number, time.monotonic() + self.deadline_seconds
+                now = time.monotonic()
+                if first is None and number in SIGNALS:
+                    first, begun = number, now
                     self.noticed = True
-                    _say(f'{_name(number)}: saving and ending (Ctrl-C: at once)')
-                elif first is not None and number == signal.SIGINT:
+                    self.announce(number)
+                elif number == signal.SIGINT and (
+                    first != signal.SIGINT or now - begun > _SAME_SECONDS
+                ):
                     _end_now(first, 'told twice')
 
 

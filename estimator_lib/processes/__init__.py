@@ -1,0 +1,1 @@
+"""The processes of this project: the guard around a program, and children without strangers."""
