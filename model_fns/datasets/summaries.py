@@ -52,7 +52,8 @@ def summarize(
     if _OBJECT_CLASSES in features:
         classes = collections.Counter(features[_OBJECT_CLASSES])
     elif _IMAGE_CLASS in features:
-        classes = {str(features[_IMAGE_CLASS]): 1}
+        names = features[_IMAGE_CLASS]
+        classes = dict.fromkeys([names] if isinstance(names, str) else names, 1)
     return ImageSummary(classes, num_clipped, str(features['image/key/sha256']), tile)
 
 
