@@ -27,7 +27,7 @@ from estimator_lib.evaluation import evaluators
 from estimator_lib.graphs import losses
 from estimator_lib.optimization import gradients, moving_averages, optimize_loss
 from estimator_lib.task import IMAGE, Task
-from protos import pipeline_pb2
+from protos import input_reader_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -164,7 +164,12 @@ def _check_data(
                 check_all=check_all,
                 examine=lambda record, kept=examined[name]: kept.append(task.examine(record)),
             )
-            problems.add_records(name, record_problems)
+            if reader.corrupt_record_policy == input_reader_pb2.SKIP and examined[name]:
+                left_out = _Problems()
+                left_out.add_records(name, record_problems)
+                _warn(f'left out: {message}' for message in left_out.messages)
+            else:
+                problems.add_records(name, record_problems)
     with problems.collecting():
         report = task.data_report(examined)
         _print_lines(report.lines)

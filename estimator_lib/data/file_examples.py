@@ -7,7 +7,7 @@ a function that opens the data set.
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Callable, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Optional, Sequence, Tuple
 
 from estimator_lib import errors
 from estimator_lib.registry import Registry
@@ -53,6 +53,15 @@ class FileExamples(abc.ABC):
         Raises:
             UnusableFileError: the files of the example are not usable.
         """
+
+    def left_out(self, index: int) -> Optional[UnusableFileError]:
+        """Return the first problem of objects that `read` left out of an example; None without.
+
+        Args:
+            index: of an example that was read.
+        """
+        del index
+        return None
 
     @abc.abstractmethod
     def place(self, index: int) -> str:

@@ -34,7 +34,9 @@ def inspect_records(
 ) -> List[RecordProblem]:
     """Find the problems of the records of a reader.
 
-    The frames of all files are checked, and the contents of the first records of each.
+    The frames of all files are checked, and the contents of the first records of each. With
+    `corrupt_record_policy: SKIP` readers of files leave bad objects out of their images: such an
+    image is a problem and valid.
 
     Args:
         task: decodes and prepares records, and checks their keys and values.
@@ -51,10 +53,7 @@ def inspect_records(
     Raises:
         errors.UserError: there are no files to check.
     """
-    strict = input_reader_pb2.InputReader()
-    strict.CopyFrom(reader)
-    strict.corrupt_record_policy = input_reader_pb2.FAIL  # else readers of files omit bad objects
-    source = Source(0, tuple(input_files(strict)), sequences=create_sequences(task, reader))
+    source = Source(0, tuple(input_files(reader)), sequences=create_sequences(task, reader))
     limit = -1 if check_all else sample
     problems, total = [], 0
     for file in source.files:
@@ -76,16 +75,26 @@ def inspect_records(
     attempts = corrupt_records.attempt_all(source, decode, limit_each=limit)
     for done, (record_id, record, worked, _) in enumerate(attempts, 1):
         problem = tester.problem(record_id, record, decode=not worked)
+        if problem is None and examine is not None:
+            examine(record)
+        problem = problem or _left_out(source, record_id)
         if problem is not None:
             problems.append(problem)
-        elif examine is not None:
-            examine(record)
         if progress is not None:
             progress(min(done, total), total)
         if len(problems) >= max_problems:
             break
     tester.close()
     return sorted(problems)[:max_problems]
+
+
+def _left_out(source: Source, record_id: int) -> Optional[RecordProblem]:
+    """Return the first problem that a reader of files leaves out of an example; None without."""
+    file, index = record_streams.locate(source, record_id)
+    error = None if file.examples is None else file.examples.left_out(index)
+    if error is None:
+        return None
+    return RecordProblem(error.place, records.WHOLE_FILE, error.problem)
 
 
 def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> List[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
+import logging
 import os
 import re
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -20,6 +21,8 @@ from model_fns.datasets.formats.reader_fields import FORMATS
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
+
+log = logging.getLogger('model_fns')
 
 # What messages call a flag of the converter, where the field has another name.
 _FIELDS = {
@@ -62,6 +65,7 @@ _FLAG = re.compile(r'(?:argument )?(--[a-z_]+(?:=[a-z]+\b)?)')
 _HELP = ' (--help lists the flags)'
 _MOST_LISTINGS = 64  # that a process keeps
 _USUAL_BITS = 8
+_MOST_NAMED = 20  # images that lost objects, in the log
 _THREADS = 16  # that ask for the sizes of files
 
 
@@ -98,6 +102,7 @@ class ConvertedFiles(FileExamples):
         self.path = listing.name
         self._listing = listing
         self._is_strict = is_strict
+        self._left_out: Dict[int, UnusableFileError] = {}
 
     def __len__(self) -> int:
         return len(self._listing.items)
@@ -106,12 +111,30 @@ class ConvertedFiles(FileExamples):
         """Convert the files of an example."""
         item = self._listing.items[index]
         outcome = self._listing.converter.convert(item)
-        if outcome.record is None or (self._is_strict and outcome.problems):
+        if outcome.problems:
             problem = conversion.list_problems(outcome, item)[0]
             rest = len(outcome.problems) - 1
             more = f', and {rest} more in this image' if rest else ''
-            raise UnusableFileError(problem.place, _with_fields(problem.text).rstrip('.') + more)
+            error = UnusableFileError(problem.place, _with_fields(problem.text).rstrip('.') + more)
+            if outcome.record is None or self._is_strict:
+                raise error
+            self._leave_out(index, error)
         return outcome.record
+
+    def _leave_out(self, index: int, error: UnusableFileError) -> None:
+        """Remember an image that lost objects, and log the first ones once each."""
+        if index in self._left_out:
+            return
+        self._left_out[index] = error
+        count = len(self._left_out)
+        if count <= _MOST_NAMED:
+            log.warning('left out of its image: %s', str(error).rstrip('.'))
+        if count == _MOST_NAMED:
+            log.warning('further objects are left out without a message; --mode=check counts them')
+
+    def left_out(self, index: int) -> Optional[UnusableFileError]:
+        """Return the first problem of the objects that an image lost."""
+        return self._left_out.get(index)
 
     def place(self, index: int) -> str:
         """Return the path of an image."""
@@ -199,7 +222,8 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield '--boxes=rotated'
     if 'class_masks' in fields and message.class_masks:
         yield '--class_masks'
-    if kind == 'coco_input_reader' and not reader.load_instance_masks:
+    # A mask is as large as its image: drawing and reading them takes most of the time.
+    if FORMATS[kind] in command.WITH_MASKS and not reader.load_instance_masks:
         yield '--no_masks'
     if 'names_path' in fields and message.names_path:
         yield f'--names={message.names_path}'

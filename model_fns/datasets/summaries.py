@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Any, Counter, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from model_fns.datasets import records
 
@@ -52,7 +52,7 @@ def summarize(
     if _OBJECT_CLASSES in features:
         classes = collections.Counter(features[_OBJECT_CLASSES])
     elif _IMAGE_CLASS in features:
-        names = features[_IMAGE_CLASS]
+        names: Any = features[_IMAGE_CLASS]
         classes = dict.fromkeys([names] if isinstance(names, str) else names, 1)
     return ImageSummary(classes, num_clipped, str(features['image/key/sha256']), tile)
 

@@ -120,9 +120,12 @@ _KINDS: Sequence[Tuple[Sequence[Sequence[str]], Callable[[Sides], Sides]]] = (
     (_SIZES, _from_size),
 )
 # Columns that only a box has; its size may be that of the image.
-_PARTS = {
-    key for spellings, _ in _KINDS for keys in spellings for key in keys
-} - {'height', 'width', 'h', 'w'}
+_PARTS = {key for spellings, _ in _KINDS for keys in spellings for key in keys} - {
+    'height',
+    'width',
+    'h',
+    'w',
+}
 
 
 def find(columns: Sequence[str]) -> Optional[BoxColumns]:
@@ -138,9 +141,7 @@ def find(columns: Sequence[str]) -> Optional[BoxColumns]:
         errors.DataError: there are columns of a box, and not all of them.
     """
     plain = {_key(column): column for column in reversed(columns)}
-    of_box = {
-        _BEFORE.sub('', key): column for key, column in plain.items() if _BEFORE.match(key)
-    }
+    of_box = {_BEFORE.sub('', key): column for key, column in plain.items() if _BEFORE.match(key)}
     for by_key in (of_box, plain):
         is_corner = any(key in by_key for key in _FAR_CORNER)
         kinds = _KINDS[:1] if is_corner else _KINDS

@@ -8,7 +8,8 @@ import numpy as np
 
 from estimator_lib import errors
 from model_fns.datasets import codecs, records
-from model_fns.structures import id_images, images
+from model_fns.datasets.annotations import pixel_masks
+from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 
 BACKGROUND = 0
@@ -20,14 +21,14 @@ class Shape(NamedTuple):
     """The pixels of an object.
 
     Attributes:
-        class_id: of the object.
-        mask: a PNG of 0 and 1; None: the pixels of its box.
+        class_id: of the object; 0: it is background.
+        mask: of the object; None: the pixels of its box.
         box: ymin, xmin, ymax, xmax in pixels.
         is_crowd: several objects as one, whose pixels count for nothing.
     """
 
     class_id: int
-    mask: Optional[bytes]
+    mask: Optional[pixel_masks.PixelMask]
     box: Sequence[float]
     is_crowd: bool = False
 
@@ -82,27 +83,13 @@ def draw(shapes: Sequence[Shape], header: images.ImageHeader, classes: LabelMap)
     if any(shape.is_crowd for shape in shapes):
         check_ignored(classes, 'the pixels of crowds')
     drawn = np.full([header.height, header.width], BACKGROUND, np.int32)
-    masks = [_pixels(shape, header) for shape in shapes]
-    order = sorted(
-        range(len(shapes)), key=lambda i: (not shapes[i].is_crowd, -np.count_nonzero(masks[i]))
-    )
+    masks = [shape.mask or pixel_masks.of_box(shape.box, header) for shape in shapes]
+    order = sorted(range(len(shapes)), key=lambda i: (not shapes[i].is_crowd, -masks[i].num_pixels))
     for index in order:
-        shape = shapes[index]
-        drawn[masks[index]] = IGNORED if shape.is_crowd else shape.class_id
+        shape, mask = shapes[index], masks[index]
+        value = IGNORED if shape.is_crowd else shape.class_id
+        drawn[mask.window][mask.pixels > 0] = value
     return drawn
-
-
-def box_mask(box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
-    """Return the pixels of a box: uint8 [height, width] of 0 and 1.
-
-    Args:
-        box: ymin, xmin, ymax, xmax in pixels.
-        header: the image's size.
-    """
-    mask = np.zeros([header.height, header.width], np.uint8)
-    top, left, bottom, right = (max(0, round(side)) for side in box)
-    mask[top:bottom, left:right] = 1
-    return mask
 
 
 def box_around(mask: np.ndarray) -> List[int]:
@@ -113,10 +100,3 @@ def box_around(mask: np.ndarray) -> List[int]:
     """
     rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
     return [rows[0], columns[0], rows[-1] + 1, columns[-1] + 1]
-
-
-def _pixels(shape: Shape, header: images.ImageHeader) -> np.ndarray:
-    """Return the pixels of a shape: bool [height, width]."""
-    if shape.mask is None:
-        return box_mask(shape.box, header) > 0
-    return id_images.read(shape.mask) > 0

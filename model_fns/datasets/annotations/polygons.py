@@ -7,9 +7,10 @@ from typing import Any, List, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from estimator_lib import errors
-from model_fns.datasets import codecs, records, sources
-from model_fns.datasets.annotations import class_maps
-from model_fns.structures import images
+from model_fns.datasets import records, sources
+from model_fns.datasets.annotations import pixel_masks
+from model_fns.datasets.annotations.pixel_masks import PixelMask
+from model_fns.structures import images, run_lengths
 
 # A list of polygons [x, y, x, y, ..] in pixels, or run lengths: `size` and `counts`.
 Shape = Union[List[List[float]], Mapping[str, Any]]
@@ -19,7 +20,9 @@ _FARTHEST = 4  # times the image's longer side: a point beyond is a slip, and sl
 
 
 def mask_features(
-    masks: Sequence[Optional[bytes]], boxes: Sequence[Sequence[float]], header: images.ImageHeader
+    masks: Sequence[Optional[PixelMask]],
+    boxes: Sequence[Sequence[float]],
+    header: images.ImageHeader,
 ) -> records.Features:
     """Return the record features of the objects' masks; empty where no object has a mask.
 
@@ -27,15 +30,15 @@ def mask_features(
     have a mask for each object, and training ignores masks that nobody drew.
 
     Args:
-        masks: PNG files, see `draw`; None for an object without.
+        masks: of each object; None for an object without.
         boxes: of each object, ymin, xmin, ymax, xmax in pixels.
         header: the image's size.
     """
-    if not any(masks):
+    if all(mask is None for mask in masks):
         return {}
     features: records.Features = {
         'image/object/mask': [
-            mask or codecs.encode_png(class_maps.box_mask(box, header))
+            (pixel_masks.of_box(box, header) if mask is None else mask).png(header)
             for mask, box in zip(masks, boxes)
         ]
     }
@@ -45,8 +48,10 @@ def mask_features(
     return features
 
 
-def draw(shape: Shape, header: images.ImageHeader) -> bytes:
-    """Return the pixels of a shape as a PNG of 0 and 1.
+def draw(shape: Shape, header: images.ImageHeader) -> PixelMask:
+    """Draw the pixels of a shape.
+
+    Of polygons there is the box around their pixels: most are far smaller than their image.
 
     Args:
         shape: of an object.
@@ -62,12 +67,15 @@ def draw(shape: Shape, header: images.ImageHeader) -> bytes:
     try:
         if isinstance(shape, list):
             encoded = coco_masks.merge(coco_masks.frPyObjects(shape, header.height, header.width))
-        elif isinstance(shape['counts'], list):
+            left, top, width, height = map(int, coco_masks.toBbox(encoded))
+            runs = run_lengths.parse_counts(encoded['counts'])
+            pixels = run_lengths.pixels_of_window(runs, header.height, top, left, (height, width))
+            return PixelMask(top, left, pixels)
+        encoded = shape
+        if isinstance(shape['counts'], list):
             encoded = coco_masks.frPyObjects(shape, header.height, header.width)
-        else:
-            encoded = shape
         mask = np.asarray(coco_masks.decode(encoded), np.uint8)
-        return codecs.encode_png(mask.reshape(header.height, header.width))
+        return PixelMask(0, 0, np.ascontiguousarray(mask.reshape(header.height, header.width)))
     except (RuntimeError, ValueError, TypeError) as error:
         raise errors.DataError(f'the segmentation cannot be drawn as a mask: {error}') from error
 

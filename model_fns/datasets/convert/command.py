@@ -32,11 +32,13 @@ from model_fns.datasets.formats import (  # noqa: F401  (they register themselve
 _ROTATED = ('dota', 'hrsc')
 _EITHER = ('voc', 'coco', 'yolo', 'labelme')
 _DRAWN = ('coco', 'yolo', 'labelme')  # formats of shapes, which --class_masks draws
+# Formats whose objects have masks.
+WITH_MASKS = ('coco', 'yolo', 'labelme', 'panoptic', 'instances')
 _OF_MASKS = ('masks', 'instances')
 # The formats that read a flag; others refuse it.
 _FORMATS_OF_FLAGS = {
     'annotations': tuple(name for name in sources.SOURCES if name != 'folders'),
-    'no_masks': ('coco',),
+    'no_masks': WITH_MASKS,
     'names': ('yolo',),
     'mask_values': ('masks',),
     'mask_colors': ('masks',),
@@ -97,7 +99,11 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         help='coco, yolo, labelme: records also get the class of each pixel, drawn from the '
         'polygons (smaller objects above larger ones), to train segmentation',
     )
-    parser.add_argument('--no_masks', action='store_true', help="coco: leave objects' masks out")
+    parser.add_argument(
+        '--no_masks',
+        action='store_true',
+        help=f"{', '.join(WITH_MASKS)}: leave objects' masks out",
+    )
     parser.add_argument(
         '--names',
         help='yolo: file of the class names, one a line, or data.yaml (default: classes.txt, '

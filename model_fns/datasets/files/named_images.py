@@ -8,7 +8,6 @@ import os
 import posixpath
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional
 
-from estimator_lib import errors
 from model_fns.datasets.files import folder_files
 
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import argparse
 import collections
 import os
-import posixpath
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -14,12 +25,15 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, json_files, keypoints, polygons
+from model_fns.datasets.annotations.pixel_masks import PixelMask
+from model_fns.datasets.files import named_images
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 
 Entry = Mapping[str, Any]
+Id = Union[int, str]
 
 
 class _Object(NamedTuple):
@@ -31,7 +45,7 @@ class _Object(NamedTuple):
         box: ymin, xmin, ymax, xmax in pixels.
         is_crowd: 0 or 1.
         area: in pixels.
-        mask: a PNG file; None without.
+        mask: its pixels; None without.
         keypoints: x, y, visibility of each; empty without.
         rotated: the smallest rotated box around it; None where records have axis-aligned boxes.
     """
@@ -41,7 +55,7 @@ class _Object(NamedTuple):
     box: List[float]
     is_crowd: int
     area: float
-    mask: Optional[bytes]
+    mask: Optional[PixelMask]
     keypoints: List[float]
     rotated: Optional[np.ndarray] = None
 
@@ -76,7 +90,7 @@ class Coco(Source):
         self._include_masks = include_masks
         self._is_rotated = is_rotated
         self._draws_classes = draws_classes
-        self._categories: Dict[int, Entry] = {}
+        self._categories: Dict[Id, Entry] = {}
         self._problems: List[str] = []
         self._notes: List[str] = []
 
@@ -87,22 +101,37 @@ class Coco(Source):
         self._leave_roots_out(content)
         self._categories = dict(self._entries(content, 'categories', 'name'))
         entries = dict(self._entries(content, 'images', 'file_name'))
+        paths = self._locate(content, entries)
         objects = collections.defaultdict(list)
         for place, entry in enumerate(content['annotations']):
             problem = _find_object_problem(entry, entries)
             if problem:
                 self._problems.append(f'{self._place("annotations", place, entry)}: {problem}')
             else:
-                objects[entry['image_id']].append(entry)
+                objects[to_id(entry['image_id'])].append(entry)
         return [
             Item(
-                os.path.splitext(os.path.basename(_path(entry)))[0],
-                os.path.join(self._image_folder, _path(entry)),
+                os.path.splitext(os.path.basename(path))[0],
+                path,
                 str(key),
-                (entry, objects[key]),
+                (entries[key], objects[key]),
             )
-            for key, entry in entries.items()
+            for key, path in paths.items()
         ]
+
+    def _locate(self, content: Mapping[str, Any], entries: Mapping[Id, Entry]) -> Dict[Id, str]:
+        """Return the paths of images by their ids; add a problem for each that has none."""
+        names = {key: entry['file_name'] for key, entry in entries.items()}
+        located = named_images.locate(self._image_folder, names.values())
+        self._notes += located.notes
+        for key, name in names.items():
+            if located.paths[name] is None:
+                place = self._place('images', content['images'].index(entries[key]), entries[key])
+                self._problems.append(
+                    f'{place}: file_name {name!r:.200} is not a path in --images.'
+                )
+        paths = {key: located.paths[name] for key, name in names.items()}
+        return {key: path for key, path in paths.items() if path is not None}
 
     def problems(self) -> Sequence[str]:
         """Return a line for each entry that is malformed or belongs to no image."""
@@ -149,7 +178,7 @@ class Coco(Source):
 
     def _entries(
         self, content: Mapping[str, Any], section: str, name: str
-    ) -> Iterator[Tuple[int, Entry]]:
+    ) -> Iterator[Tuple[Id, Entry]]:
         """Yield ids and entries of images or categories; add a problem for each malformed one."""
         ids: Set[Any] = set()
         names: Set[str] = set()
@@ -157,23 +186,22 @@ class Coco(Source):
             problem = ''
             if not isinstance(entry, dict):
                 problem = f'{entry!r:.40} is no entry'
-            elif not _is_id(entry.get('id')):
+            elif to_id(entry.get('id')) is None:
                 problem = f'id is {entry.get("id")!r:.40}; expected a number or text'
-            elif entry['id'] in ids:
+            elif to_id(entry['id']) in ids:
                 problem = 'another entry has the same id'
             elif not sources.is_text(entry.get(name)):
                 problem = f'{name} is {entry.get(name)!r:.40}; expected text'
             elif entry[name] in names:  # two entries of an image would share its objects
                 kind = 'image' if section == 'images' else 'category'
                 problem = f'another {kind} has the {name} {entry[name]!r:.200}'
-            elif section == 'images' and _leaves_folder(entry[name]):
-                problem = f'{name} {entry[name]!r:.200} is not a path in --images'
             if problem:
                 self._problems.append(f'{self._place(section, place, entry)}: {problem}.')
             else:
-                ids.add(entry['id'])
+                key = to_id(entry['id'])
+                ids.add(key)
                 names.add(entry[name])
-                yield entry['id'], entry
+                yield key, entry
 
     def _place(self, section: str, place: int, entry: Any) -> str:
         known = f', id {entry["id"]!r:.40}' if isinstance(entry, dict) and 'id' in entry else ''
@@ -252,9 +280,11 @@ class Coco(Source):
         return _Object(class_id, name, box, int(is_crowd), area, mask, points, rotated)
 
     def _category(self, entry: Entry) -> Entry:
-        key = entry.get('category_id')
-        if not _is_id(key) or key not in self._categories:
-            raise errors.DataError(f'category_id is {key!r:.40}, which is the id of no category.')
+        key = to_id(entry.get('category_id'))
+        if key is None or key not in self._categories:
+            raise errors.DataError(
+                f'category_id is {entry.get("category_id")!r:.40}, which is the id of no category.'
+            )
         return self._categories[key]
 
 
@@ -276,30 +306,24 @@ def _read_keypoints(entry: Entry, category: Entry) -> List[float]:
     return numbers
 
 
-def _is_id(value: Any) -> bool:
-    return sources.is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
+def to_id(value: Any) -> Optional[Id]:
+    """Return an id, which is text or a whole number; None for anything else.
+
+    Tables of pandas write 1 as 1.0 where a column has gaps.
+    """
+    if sources.is_text(value):
+        return str(value)
+    whole = sources.number(value)
+    return None if whole is None or whole % 1 else int(value)
 
 
-def _path(image: Entry) -> str:
-    """Return the path of an image in its folder; files made on Windows have backslashes."""
-    return image['file_name'].replace('\\', '/')
-
-
-def _leaves_folder(path: str) -> bool:
-    """Return whether a path is absolute, of another file system, or climbs out of its folder."""
-    plain = posixpath.normpath(path.replace('\\', '/'))
-    return (
-        plain.startswith(('/', '../')) or plain in ('.', '..') or '://' in path or ':' in path[:2]
-    )
-
-
-def _find_object_problem(entry: Any, image_entries: Mapping[int, Entry]) -> str:
+def _find_object_problem(entry: Any, image_entries: Mapping[Id, Entry]) -> str:
     """Return the reason why an entry belongs to no image; '' where it belongs to one."""
     if not isinstance(entry, dict):
         return f'{entry!r:.40} is no entry.'
-    key = entry.get('image_id')
-    if not _is_id(key) or key not in image_entries:
-        return f'image_id is {key!r:.40}, which is the id of no image.'
+    key = to_id(entry.get('image_id'))
+    if key is None or key not in image_entries:
+        return f'image_id is {entry.get("image_id")!r:.40}, which is the id of no image.'
     return ''
 
 

@@ -28,6 +28,7 @@ class Instances(id_pngs.IdPngs):
         class_name: of all objects.
         ignore_label: value of ignored pixels, which is no instance; None: there is none.
         suffixes: see `IdPngs`.
+        include_masks: whether records get each object's mask as a PNG.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class Instances(id_pngs.IdPngs):
         class_name: str = 'object',
         ignore_label: Optional[int] = None,
         suffixes: id_pngs.Suffixes = id_pngs.NO_SUFFIXES,
+        include_masks: bool = True,
     ):
         super().__init__(image_folder, annotation_folder, suffixes)
         self._class_name = class_name
         self._ignore_label = ignore_label
+        self._include_masks = include_masks
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """Return the one class."""
@@ -80,12 +83,15 @@ class Instances(id_pngs.IdPngs):
         count = len(masks)
         name = classes.item(class_id).name
         boxes = np.array([class_maps.box_around(mask) for mask in masks]).reshape(-1, 4)
-        return {
+        features: records.Features = {
             **sources.box_features(boxes, [class_id] * count, [name] * count, header),
             'image/object/is_crowd': np.zeros(count, np.int64),
             'image/object/area': areas.astype(np.float32),
-            'image/object/mask': [codecs.encode_png(mask.astype(np.uint8)) for mask in masks],
         }
+        if self._include_masks:
+            pngs = [codecs.encode_png(mask.astype(np.uint8)) for mask in masks]
+            features['image/object/mask'] = pngs
+        return features
 
 
 @sources.SOURCES.register('instances')
@@ -93,4 +99,5 @@ def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.require_annotations(arguments, 'DIR, the folder of the PNG files')
     label = id_pngs.ignore_label(arguments, None)
     suffixes = id_pngs.suffixes(arguments)
-    return Instances(arguments.images, annotations, arguments.class_name, label, suffixes)
+    name, include_masks = arguments.class_name, not arguments.no_masks
+    return Instances(arguments.images, annotations, name, label, suffixes, include_masks)

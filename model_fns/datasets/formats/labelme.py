@@ -1,7 +1,9 @@
 """`--from=labelme`: a JSON file of polygons for each image, as the program labelme writes it.
 
 The keys are those of https://github.com/wkentaro/labelme: `shapes` have `label`, `points` in pixels
-and `shape_type`. Shapes of one label and one `group_id` are parts of one object.
+and `shape_type`. Shapes of one label and one `group_id` are parts of one object. Its successor
+https://github.com/CVHub520/X-AnyLabeling writes rectangles of four points, and `rotation` for
+rotated ones.
 """
 
 from __future__ import annotations
@@ -10,15 +12,22 @@ import argparse
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
 from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, json_files, paired, polygons
+from model_fns.datasets.annotations.pixel_masks import PixelMask
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 
-_KINDS = ('polygon', 'rectangle', 'circle')
+_KINDS = ('polygon', 'rectangle', 'rotation', 'quadrilateral', 'circle')
+_CORNERS = 4
+# Labels of labelme for regions that are no objects; the pixels of the second are background.
+_IGNORED, _BACKGROUND = '__ignore__', '_background_'
+_NO_CLASSES = (_IGNORED, _BACKGROUND)
 _CIRCLE_POINTS = 64
 
 
@@ -29,15 +38,19 @@ class _Object(NamedTuple):
         class_id: its class.
         name: of its class.
         box: ymin, xmin, ymax, xmax.
-        mask: PNG of its pixels.
+        mask: its pixels; None where nothing reads masks.
         rotated: the smallest rotated box around it; None where records have axis-aligned boxes.
+        is_ignored: it is a region to ignore.
+        pixel_class: id of its pixels; `IGNORED` where they count for nothing.
     """
 
     class_id: int
     name: str
     box: List[float]
-    mask: bytes
+    mask: Optional[PixelMask]
     rotated: Optional[Sequence[float]] = None
+    is_ignored: bool = False
+    pixel_class: int = class_maps.BACKGROUND
 
 
 class Labelme(paired.PairedSource):
@@ -49,6 +62,7 @@ class Labelme(paired.PairedSource):
         is_rotated: whether records get the smallest rotated box around each object, in place of
             its axis-aligned box.
         draws_classes: whether records get the class of each pixel.
+        include_masks: whether records get the mask of each object as a PNG.
     """
 
     ending = '.json'
@@ -60,10 +74,12 @@ class Labelme(paired.PairedSource):
         annotation_folder: str,
         is_rotated: bool = False,
         draws_classes: bool = False,
+        include_masks: bool = True,
     ):
         super().__init__(image_folder, annotation_folder)
         self._is_rotated = is_rotated
         self._draws_classes = draws_classes
+        self._include_masks = include_masks
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """Return the labels of all shapes, sorted."""
@@ -75,7 +91,7 @@ class Labelme(paired.PairedSource):
                 continue
             labels = [shape.get('label') for shape in shapes if isinstance(shape, dict)]
             names.update(label for label in labels if sources.is_text(label))
-        return sorted(names)
+        return sorted(names - set(_NO_CLASSES))
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
@@ -83,46 +99,72 @@ class Labelme(paired.PairedSource):
         """Return the record features of an image's objects."""
         content = _read(str(item.annotation))
         sources.check_size(header, *(_size(content, side) for side in ('Height', 'Width')))
-        objects = []
+        objects: List[_Object] = []
         for places, shapes in _grouped(content['shapes']):
             try:
-                objects.append(self._object(shapes, header, classes, report))
+                objects += self._objects(shapes, header, classes, report)
             except errors.DataError as problem:
                 report.leave_out(f'{item.annotation}: shapes[{places[0]}]', problem)
-        ids, names = [each.class_id for each in objects], [each.name for each in objects]
-        boxes = [each.box for each in objects]
+        features = self._box_features(objects, header)
+        if any(each.is_ignored for each in objects):
+            is_ignored = np.array([each.is_ignored for each in objects], np.int64)
+            features['image/object/is_crowd'] = is_ignored
+            features['image/object/weight'] = 1 - is_ignored.astype(np.float32)
+        if self._draws_classes:
+            drawn = [
+                class_maps.Shape(
+                    each.pixel_class, each.mask, each.box, each.pixel_class == class_maps.IGNORED
+                )
+                for each in objects
+            ]
+            features.update(class_maps.class_features(class_maps.draw(drawn, header, classes)))
+        return features
+
+    def _box_features(
+        self, objects: Sequence[_Object], header: images.ImageHeader
+    ) -> records.Features:
+        """Return the record features of boxes, with masks where these are wanted."""
+        ids = [each.class_id for each in objects]
+        names = [each.name for each in objects]
         if self._is_rotated:
             rotated: List[Any] = [each.rotated for each in objects]
             return rotated_boxes.box_features(rotated, ids, names, header)
-        features = {
-            **sources.box_features(boxes, ids, names, header),
-            **polygons.mask_features([each.mask for each in objects], boxes, header),
-        }
-        if self._draws_classes:
-            shapes = [class_maps.Shape(each.class_id, each.mask, each.box) for each in objects]
-            features.update(class_maps.class_features(class_maps.draw(shapes, header, classes)))
+        boxes = [each.box for each in objects]
+        features = sources.box_features(boxes, ids, names, header)
+        if self._include_masks:
+            masks = [each.mask for each in objects]
+            features.update(polygons.mask_features(masks, boxes, header))
         return features
 
-    def _object(
+    def _objects(
         self,
         shapes: Sequence[Any],
         header: images.ImageHeader,
         classes: LabelMap,
         report: sources.Report,
-    ) -> _Object:
-        """Build an object of its shapes."""
+    ) -> List[_Object]:
+        """Build the object of a group of shapes; a region to ignore is one of each class."""
         outlines = [_outline(shape) for shape in shapes]
         name = shapes[0]['label']
         polygons.check(outlines, header)
         points = [number for outline in outlines for number in outline]
         xs, ys = points[::2], points[1::2]
         box = report.fit([min(ys), min(xs), max(ys), max(xs)], header)
-        class_id = sources.class_id(classes, name)
-        rotated = None
+        is_ignored = name in _NO_CLASSES and name not in classes
+        ids = list(classes.names) if is_ignored else [sources.class_id(classes, name)]
+        rotated = mask = None
         if self._is_rotated:
             rotated = rotated_boxes.smallest_box(points).tolist()
             rotated_boxes.check_box(rotated, header)
-        return _Object(class_id, name, box, polygons.draw(outlines, header), rotated)
+        elif self._include_masks or self._draws_classes:
+            mask = polygons.draw(outlines, header)
+        if not is_ignored:
+            return [_Object(ids[0], name, box, mask, rotated, pixel_class=ids[0])]
+        # A detection in such a region counts for nothing, whatever its class.
+        pixels = class_maps.BACKGROUND if name == _BACKGROUND else class_maps.IGNORED
+        return [
+            _Object(key, classes.item(key).name, box, mask, rotated, True, pixels) for key in ids
+        ]
 
 
 def _read(path: str) -> Dict[str, Any]:
@@ -163,10 +205,12 @@ def _outline(shape: Any) -> List[float]:
     numbers = [sources.number(side) for pair in pairs for side in pair] if are_pairs else []
     if not numbers or None in numbers:
         raise errors.DataError(f'points are {points!r:.60}; expected a list of x and y.')
-    if kind == 'polygon':
+    count = len(numbers) // 2
+    if kind == 'polygon' or (kind != 'circle' and count == _CORNERS):
         return numbers
-    if len(numbers) != 4:
-        raise errors.DataError(f'the {kind} has {len(numbers) // 2} points; expected 2.')
+    if count != 2 or kind not in ('rectangle', 'circle'):
+        expected = {'rectangle': f'2 or {_CORNERS}', 'circle': '2'}.get(kind, str(_CORNERS))
+        raise errors.DataError(f'the {kind} has {count} points; expected {expected}.')
     left, top, right, bottom = numbers
     if kind == 'rectangle':
         return [left, top, right, top, right, bottom, left, bottom]
@@ -190,5 +234,10 @@ def _size(content: Dict[str, Any], side: str) -> Optional[int]:
 @sources.SOURCES.register('labelme')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.require_annotations(arguments, 'DIR, the folder of the JSON files')
-    is_rotated = arguments.boxes == 'rotated'
-    return Labelme(arguments.images, annotations, is_rotated, arguments.class_masks)
+    return Labelme(
+        arguments.images,
+        annotations,
+        arguments.boxes == 'rotated',
+        arguments.class_masks,
+        not arguments.no_masks,
+    )

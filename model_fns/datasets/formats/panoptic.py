@@ -53,10 +53,11 @@ class Panoptic(coco.Coco):
     Args:
         image_folder: that `file_name` of an image is relative to.
         annotations: path of the JSON; `panoptic.json` has its PNGs in `panoptic/`.
+        include_masks: whether records get each thing's mask as a PNG.
     """
 
-    def __init__(self, image_folder: str, annotations: str):
-        super().__init__(image_folder, annotations)
+    def __init__(self, image_folder: str, annotations: str, include_masks: bool = True):
+        super().__init__(image_folder, annotations, include_masks)
         self._png_folder = os.path.splitext(annotations)[0]
 
     def _read(self) -> Dict[str, Any]:
@@ -108,7 +109,7 @@ class Panoptic(coco.Coco):
         return {
             **class_maps.class_features(semantic),
             'image/segmentation/instance/encoded': codecs.encode_png(instances),
-            **_object_features(things, ids, header),
+            **_object_features(things, ids, header, self._include_masks),
         }
 
     def _annotation(self, item: Item) -> Dict[str, Any]:
@@ -126,9 +127,10 @@ class Panoptic(coco.Coco):
 
     def _png_path(self, annotation: Dict[str, Any]) -> str:
         name = annotation.get('file_name')
-        if not sources.is_text(name) or os.path.basename(name) != name:
+        base = name.replace('\\', '/').rpartition('/')[2] if sources.is_text(name) else ''
+        if base in ('', '.', '..'):
             raise errors.DataError(f'file_name of its segments is {name!r:.80}; expected a name.')
-        return os.path.join(self._png_folder, name)
+        return os.path.join(self._png_folder, base)
 
     def _ids(self, annotation: Dict[str, Any], header: images.ImageHeader) -> np.ndarray:
         """Read the segment of each pixel: int32 [height, width]."""
@@ -165,23 +167,26 @@ class Panoptic(coco.Coco):
 
 
 def _object_features(
-    things: Sequence[_Segment], ids: np.ndarray, header: images.ImageHeader
+    things: Sequence[_Segment], ids: np.ndarray, header: images.ImageHeader, include_masks: bool
 ) -> records.Features:
     """Return the record features of things as objects of detection."""
     masks = [ids == thing.id for thing in things]
     boxes = [class_maps.box_around(mask) for mask in masks]
     is_crowd = np.array([thing.is_crowd for thing in things], np.int64)
     class_ids, names = [thing.class_id for thing in things], [thing.name for thing in things]
-    return {
+    features: records.Features = {
         **sources.box_features(boxes, class_ids, names, header),
         'image/object/is_crowd': is_crowd,
         'image/object/area': np.array([mask.sum() for mask in masks], np.float32),
         'image/object/weight': 1 - is_crowd.astype(np.float32),
-        'image/object/mask': [codecs.encode_png(mask.astype(np.uint8)) for mask in masks],
     }
+    if include_masks:
+        pngs = [codecs.encode_png(mask.astype(np.uint8)) for mask in masks]
+        features['image/object/mask'] = pngs
+    return features
 
 
 @sources.SOURCES.register('panoptic')
 def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.require_annotations(arguments, 'FILE, the panoptic JSON')
-    return Panoptic(arguments.images, annotations)
+    return Panoptic(arguments.images, annotations, not arguments.no_masks)

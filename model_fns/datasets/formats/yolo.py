@@ -12,6 +12,7 @@ import yaml
 from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, keypoints, paired, polygons
+from model_fns.datasets.annotations.pixel_masks import PixelMask
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
@@ -47,13 +48,13 @@ class _Object(NamedTuple):
     Attributes:
         class_id: its class.
         box: ymin, xmin, ymax, xmax; or a rotated box, see `rotated_rectangles`.
-        mask: PNG of its pixels; None: it is a box.
+        mask: its pixels; None: it is a box, or nothing reads masks.
         points: its keypoints.
     """
 
     class_id: int
     box: Sequence[float]
-    mask: Optional[bytes] = None
+    mask: Optional[PixelMask] = None
     points: Sequence[float] = ()
 
 
@@ -72,6 +73,7 @@ class Yolo(paired.PairedSource):
         is_rotated: whether records get the smallest rotated box around each polygon, in place of
             masks; a box gets the angle 0.
         draws_classes: whether records get the class of each pixel.
+        include_masks: whether records get the mask of each polygon as a PNG.
     """
 
     needs_annotation = False
@@ -84,9 +86,11 @@ class Yolo(paired.PairedSource):
         shape: Optional[KeypointShape] = None,
         is_rotated: bool = False,
         draws_classes: bool = False,
+        include_masks: bool = True,
     ):
         super().__init__(image_folder, annotation_folder)
         self._draws_classes = draws_classes
+        self._include_masks = include_masks
         self._names = names
         self._shape = shape
         self._is_rotated = is_rotated
@@ -122,8 +126,9 @@ class Yolo(paired.PairedSource):
         names = [classes.item(class_id).name for class_id in ids]
         box_features = rotated_boxes.box_features if self._is_rotated else sources.box_features
         features = box_features(boxes, ids, names, header)
-        masks = [item.mask for item in objects]
-        features.update(polygons.mask_features(masks, boxes, header))
+        if self._include_masks:
+            masks = [item.mask for item in objects]
+            features.update(polygons.mask_features(masks, boxes, header))
         if self._draws_classes:
             shapes = [class_maps.Shape(item.class_id, item.mask, item.box) for item in objects]
             features.update(class_maps.class_features(class_maps.draw(shapes, header, classes)))
@@ -158,7 +163,9 @@ class Yolo(paired.PairedSource):
             return _Object(class_id, rotated)
         box = report.fit([min(ys), min(xs), max(ys), max(xs)], header)
         polygon = [side for point in zip(xs, ys) for side in point]
-        return _Object(class_id, box, polygons.draw([polygon], header))
+        polygons.check([polygon], header)
+        is_drawn = self._include_masks or self._draws_classes
+        return _Object(class_id, box, polygons.draw([polygon], header) if is_drawn else None)
 
     def _fit(
         self, box: Sequence[float], header: images.ImageHeader, report: sources.Report
@@ -324,6 +331,9 @@ def _read_yaml(path: str) -> Dict[str, Any]:
     """Read a YAML file with all values as text, so that `no` is a name."""
     text = folder_files.read_text(path)
     try:
+        # Aliases of aliases hold as many values as fit no memory, in a few lines.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.BaseLoader)):
+            raise errors.DataError(f'{path}: aliases (*name) are not read; expected the values.')
         content = yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise errors.DataError(f'{path} is not YAML: {" ".join(str(error).split())}.') from None
@@ -338,5 +348,12 @@ def _from_arguments(arguments: argparse.Namespace) -> Source:
     if path is None or not path.endswith(_YAML_ENDINGS):
         path = find_names_file(annotations, _DATA_FILES)
     shape = read_keypoint_shape(path) if path else None
-    is_rotated = arguments.boxes == 'rotated'
-    return Yolo(arguments.images, annotations, names, shape, is_rotated, arguments.class_masks)
+    return Yolo(
+        arguments.images,
+        annotations,
+        names,
+        shape,
+        arguments.boxes == 'rotated',
+        arguments.class_masks,
+        not arguments.no_masks,
+    )

@@ -10,6 +10,7 @@ from estimator_lib import errors
 from estimator_lib.commands import check
 from estimator_lib.distribution import half_types
 from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
+from protos import input_reader_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
 
@@ -111,6 +112,17 @@ def test_each_kind_of_problem_is_said_once(config, tmp_path, capsys):
     ]
     assert 'train_input_reader: [1.0, 4.0]\neval_input_reader[0]: [1.0, 4.0]\n' in said
     assert 'warning: the numbers are odd.\n' in said
+
+
+def test_what_the_policy_leaves_out_is_a_warning(training, tmp_path, capsys):
+    training.train_input_reader.corrupt_record_policy = input_reader_pb2.SKIP
+    line_task.write_points(tmp_path / 'points.tfrecord', [-1.0, 1.0, -2.5, 4.0])
+    said, raised = run(training, capsys, Telling())
+    assert 'warning: left out: train_input_reader: 2 records like this: -1 is negative' in said
+    assert not raised
+    line_task.write_points(tmp_path / 'points.tfrecord', [-1.0, -2.0])  # nothing is left
+    said, raised = run(training, capsys, Telling())
+    assert 'train_input_reader: 2 records like this: -1 is negative' in raised
 
 
 def test_a_reader_without_files_is_named(config, capsys):

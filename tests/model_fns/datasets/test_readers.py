@@ -126,12 +126,12 @@ def write_further(folder, names):
 FORMATS = {
     'coco': ('images', 'instances.json', ['--no_masks']),
     'voc': ('images', 'xml', []),
-    'yolo': ('images', 'labels', []),
+    'yolo': ('images', 'labels', ['--no_masks']),
     'folder': ('classes', '', []),
     'mask': ('images', 'masks', []),
-    'instance': ('images', 'ids', ['--class_name=cell']),
-    'labelme': ('images', 'labelme', []),
-    'panoptic': ('images', 'panoptic.json', []),
+    'instance': ('images', 'ids', ['--class_name=cell', '--no_masks']),
+    'labelme': ('images', 'labelme', ['--no_masks']),
+    'panoptic': ('images', 'panoptic.json', ['--no_masks']),
     'csv': ('images', 'table.csv', []),
 }
 
@@ -434,6 +434,17 @@ def test_a_bad_file_ends_the_run_with_one_sentence(damaged):
         '4': '4.xml: object 1: the box [1, 1, -6, 5] (ymin, xmin, ymax, xmax) is inverted',
     }[first]
     assert problem in str(error) and '\n' not in str(error)
+
+
+def test_images_without_their_bad_objects_are_examined(damaged):
+    examined = []
+    for policy in ('FAIL', 'SKIP'):
+        reader = damaged_reader(damaged, corrupt_record_policy=policy)
+        records = []
+        inputs.inspect_records(RecordTask(), reader, check_all=True, examine=records.append)
+        examined.append(len(records))
+    # Images 3 and 4 lose an object each; image 1 cannot be decoded.
+    assert examined[1] == examined[0] + 2
 
 
 @pytest.mark.parametrize('policy', ['FAIL', 'SKIP'])

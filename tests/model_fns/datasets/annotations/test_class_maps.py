@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from estimator_lib import errors
-from model_fns.datasets import codecs
 from model_fns.datasets.annotations import class_maps
 from model_fns.datasets.annotations.class_maps import Shape
+from model_fns.datasets.annotations.pixel_masks import PixelMask
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap, LabelMapItem
 
@@ -20,7 +20,7 @@ CLASSES = LabelMap.from_names(['a', 'b', 'c'])
 def mask(rows, columns):
     pixels = np.zeros([4, 6], np.uint8)
     pixels[rows, columns] = 1
-    return codecs.encode_png(pixels)
+    return PixelMask(0, 0, pixels)
 
 
 ROWS = slice(0, 2)
@@ -63,9 +63,3 @@ def test_classes_have_as_many_bits_as_they_need(largest, dtype):
     np.testing.assert_array_equal(pixels, classes)
     assert pixels.dtype == dtype
     assert features['image/segmentation/class/format'] == 'png'
-
-
-def test_boxes_and_their_pixels():
-    pixels = class_maps.box_mask([1, 2, 3, 5], HEADER)
-    assert pixels.sum() == 6 and pixels[1:3, 2:5].all()
-    assert class_maps.box_around(pixels > 0) == [1, 2, 3, 5]

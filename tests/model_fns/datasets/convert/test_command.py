@@ -41,7 +41,10 @@ def photos(tmp_path):
         (['--mask_values=0:a'], '--mask_values is not read by --from=folders; it is of --from=mas'),
         (['--ignore_label=0'], 'by --from=folders; it is of --from=masks, --from=instances.'),
         (['--class_name=ship'], '--class_name is not read by --from=folders'),
-        (['--no_masks'], '--no_masks is not read by --from=folders; it is of --from=coco.'),
+        (
+            ['--no_masks'],
+            '--no_masks is not read by --from=folders; it is of --from=coco, --from=yolo',
+        ),
         (['--overlap=20'], '--overlap=20: there are no tiles without --tile.'),
         (['--min_area_inside=0.5'], '--min_area_inside=0.5: there are no tiles without --tile.'),
         (['--output_prefix=${OUT}/train'], "--output_prefix: '${OUT}/train' is a placeholder"),

@@ -171,10 +171,10 @@ BAD_ENTRIES = [
     ('images', {'id': None}, 'images[1]: id is None; expected a number or text'),
     ('images', {'id': 7}, 'images[1], id 7: another entry has the same id'),
     ('images', {}, "images[1], id 8: another image has the file_name 'a.png'"),
-    ('images', {'file_name': '/a.png'}, "file_name '/a.png' is not a path in --images"),
-    ('images', {'file_name': '../images/a.png'}, "'../images/a.png' is not a path in --images"),
-    ('images', {'file_name': 'x/../../a.png'}, "'x/../../a.png' is not a path in --images"),
-    ('images', {'file_name': 'gs://bucket/a.png'}, 'is not a path in --images'),
+    ('images', {'file_name': '/z.png'}, "file_name '/z.png' is not a path in --images"),
+    ('images', {'file_name': '../images/z.png'}, "'../images/z.png' is not a path in --images"),
+    ('images', {'file_name': 'x/../../z.png'}, "'x/../../z.png' is not a path in --images"),
+    ('images', {'file_name': 'gs://bucket/z.png'}, 'is not a path in --images'),
     ('annotations', {'image_id': None}, 'annotations[2], id 8: image_id is None, which is the id'),
     ('annotations', {'image_id': 99}, 'annotations[2], id 8: image_id is 99, which is the id of'),
     ('categories', {'name': None}, 'categories[2], id 8: name is None; expected text'),
@@ -247,10 +247,26 @@ def test_paths_of_windows(tmp_path):
     assert values(feature, 'image/filename') == [b'b.png']
 
 
+@pytest.mark.parametrize('name', ['images\\a.png', '/home/me/a.png', 'http://host/upload/a.png'])
+def test_images_are_found_by_unique_base_names(tmp_path, capsys, name):
+    assert convert(tmp_path, changed('images', 0, file_name=name)) == 0
+    assert list(records_of(tmp_path / 'out' / 'train')) == ['7']
+    assert '1 image is found by the base name, the first: ' in capsys.readouterr().err
+
+
+def test_whole_numbers_of_pandas_are_ids(tmp_path):
+    content = changed('images', 0, id=7.0)
+    for entry, image, category in zip(content['annotations'], (7, 7.0), (18.0, 3)):
+        entry.update(id=1.0, image_id=image, category_id=category)
+    assert convert(tmp_path, content) == 0
+    feature = records_of(tmp_path / 'out' / 'train')['7']
+    assert values(feature, 'image/object/class/text') == [b'dog', b'car']
+
+
 def test_why_no_image_is_left_is_said(tmp_path, capsys):
-    assert convert(tmp_path, changed('images', 0, file_name='../images/a.png')) == 2
+    assert convert(tmp_path, changed('images', 0, file_name='../images/z.png')) == 2
     said = capsys.readouterr().err
-    assert "'../images/a.png' is not a path in --images" in said
+    assert "'../images/z.png' is not a path in --images" in said
     assert 'there is no image to convert' in said
 
 

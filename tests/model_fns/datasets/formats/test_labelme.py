@@ -80,6 +80,52 @@ def test_rotated_boxes_and_class_masks(tmp_path):
     np.testing.assert_array_equal(id_images.read(encoded), expected)
 
 
+def test_rectangles_of_four_points_and_rotation_shapes(tmp_path):
+    rectangle = {**RECTANGLE, 'points': [[10, 2], [20, 2], [20, 8], [10, 8]]}
+    # Sides of 4 and 2 times the square root of 2 around x 10, y 10.
+    rotation = {
+        **POLYGON,
+        'shape_type': 'rotation',
+        'points': [[13, 11], [11, 13], [7, 9], [9, 7]],
+        'direction': 0.785,
+    }
+    content = {'shapes': [rectangle, rotation]}
+    assert convert(tmp_path / 'a', content) == 0
+    (feature,) = records_of(tmp_path / 'a' / 'out' / 'train').values()
+    expected = [[2, 10, 8, 20], [7, 7, 13, 13]]
+    np.testing.assert_allclose(boxes(feature) * [20, 30, 20, 30], expected, atol=1e-5)
+
+    assert convert(tmp_path / 'b', content, '--boxes=rotated') == 0
+    (feature,) = records_of(tmp_path / 'b' / 'out' / 'train').values()
+    sides = [values(feature, f'image/object/rbbox/{side}')[1] for side in ('cy', 'cx', 'h', 'w')]
+    scaled = np.multiply(sides, [20, 30, 20, 30])
+    np.testing.assert_allclose(scaled[:2], [10, 10], atol=1e-4)
+    np.testing.assert_allclose(sorted(scaled[2:]), [8**0.5, 32**0.5], atol=1e-4)
+
+
+def test_labels_that_are_no_classes_are_ignored_regions(tmp_path):
+    ignored = {**RECTANGLE, 'label': '__ignore__', 'points': [[10, 2], [20, 8]]}
+    background = {**RECTANGLE, 'label': '_background_', 'points': [[22, 2], [26, 8]]}
+    content = {
+        'shapes': [POLYGON, ignored, background, {**RECTANGLE, 'points': [[1, 12], [9, 18]]}]
+    }
+    assert convert(tmp_path, content, '--class_masks', '--no_masks') == 0
+    assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cat', 2: 'dog'}
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    # A region is one of each class: metrics ignore what a crowd of the same class covers.
+    assert values(feature, 'image/object/class/label') == [1, 1, 2, 1, 2, 2]
+    assert values(feature, 'image/object/class/text')[1:3] == [b'cat', b'dog']
+    assert values(feature, 'image/object/is_crowd') == [0, 1, 1, 1, 1, 0]
+    assert values(feature, 'image/object/weight') == [1, 0, 0, 0, 0, 1]
+    assert not values(feature, 'image/object/mask')
+    (encoded,) = values(feature, 'image/segmentation/class/encoded')
+    expected = np.zeros([20, 30])
+    expected[4:10, 2:8] = 1
+    expected[2:8, 10:20] = 255
+    expected[12:18, 1:9] = 2
+    np.testing.assert_array_equal(id_images.read(encoded), expected)
+
+
 def shape(**fields):
     return {'shapes': [{**POLYGON, **fields}]}
 
@@ -97,7 +143,12 @@ def shape(**fields):
         (shape(points=[[1, 2], [3, 'x'], [4, 5]]), 'expected a list of x and y'),
         (shape(points=[[1, 2, 3]] * 4), 'expected a list of x and y'),
         (shape(points=[[1, 2], None, [4, 5], [6, 9]]), 'expected a list of x and y'),
-        (shape(shape_type='rectangle'), 'the rectangle has 4 points; expected 2'),
+        (
+            shape(shape_type='rectangle', points=[[1, 2], [3, 4], [5, 6]]),
+            'the rectangle has 3 points; expected 2 or 4',
+        ),
+        (shape(shape_type='rotation', points=[[1, 2], [3, 4]]), 'has 2 points; expected 4'),
+        (shape(shape_type='circle'), 'the circle has 4 points; expected 2'),
         (shape(points=[[100, 100], [110, 100], [110, 110]]), 'outside of the image'),
         ({'shapes': [POLYGON, {**POLYGON, 'label': 5}]}, 'shapes[1]: the label is 5; expected'),
     ],

@@ -55,6 +55,24 @@ def test_no_polygon_no_masks(named):
     assert values(records_of(named / 'out' / 'train')['a.png'], 'image/object/mask') == []
 
 
+def test_masks_of_polygons_can_be_left_out(named, monkeypatch):
+    monkeypatch.setattr(yolo.polygons, 'draw', None)  # nothing is drawn
+    assert convert(named, LABELS, '--no_masks') == 0
+    feature = records_of(named / 'out' / 'train')['a.png']
+    assert values(feature, 'image/object/mask') == []
+    expected = [[0.3, 0.4, 0.7, 0.6], [0.25, 0.1, 0.75, 0.3]]
+    assert boxes(feature) == pytest.approx(np.array(expected))
+
+
+def test_aliases_of_a_data_file_are_not_read(tmp_path, capsys):
+    text = 'a: &a [x,x,x,x,x,x,x,x,x,x]\n'
+    for one, other in zip('abcdefgh', 'bcdefghi'):
+        text += f'{other}: &{other} [{",".join([f"*{one}"] * 10)}]\n'
+    (tmp_path / 'data.yaml').write_text(f'{text}names: [*i]\n')
+    assert convert(tmp_path) == 2
+    assert 'data.yaml: aliases (*name) are not read' in capsys.readouterr().err
+
+
 def test_names_by_flag_and_by_label_map(tmp_path, capsys):
     assert convert(tmp_path) == 2
     assert 'no file has the class names: expected --names=FILE' in capsys.readouterr().err
