@@ -174,7 +174,11 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
         listed = f'{sources.describe(problems)}\n' if problems else ''
         raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
     known = tf.io.gfile.exists(label_map_path)
-    classes = LabelMap.read(label_map_path) if known else _new_classes(source, items, options)
+    classes = (
+        LabelMap.read(label_map_path, first_id=source.first_id)
+        if known
+        else _new_classes(source, items, options)
+    )
     random.Random(options.seed).shuffle(items)
     if options.tiling is not None:
         items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.

@@ -17,7 +17,7 @@ from estimator_lib.registry import Registry
 from model_fns.datasets import records
 from model_fns.datasets.files import folder_files
 from model_fns.structures import images
-from model_fns.structures.label_map import LabelMap
+from model_fns.structures.label_map import FIRST_ID, LabelMap
 
 
 class SizeError(errors.DataError):
@@ -121,7 +121,13 @@ class Item:
 
 
 class Source(abc.ABC):
-    """A data set in its original format."""
+    """A data set in its original format.
+
+    Attributes:
+        first_id: least id that a class of its label map may have.
+    """
+
+    first_id = FIRST_ID
 
     @abc.abstractmethod
     def items(self) -> List[Item]:

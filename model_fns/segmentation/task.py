@@ -129,7 +129,7 @@ class SegmentationTask(Task):
             errors.ConfigError: an unknown backbone or data set, or an unsupported combination.
         """
         model = config.model.segmentation
-        label_map = label_map_files.read_label_maps(config)
+        label_map = label_map_files.read_label_maps(config, first_id=0)
         dataset = presets.from_config(model, label_map)
         network = SegmentationNetwork.from_config(
             model,
@@ -218,7 +218,7 @@ class SegmentationTask(Task):
         del features
         return losses.create_losses(
             predictions,
-            labels,
+            self._dataset.unify_ignored(labels),
             self._model,
             self._dataset.ignore_label,
             self._weights_of_classes(),
@@ -257,6 +257,7 @@ class SegmentationTask(Task):
 
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """Build the metrics of the model's heads, see `metrics.Metrics`."""
+        labels = self._dataset.unify_ignored(labels)
         is_image = serving.image_mask(labels[fields.SEMANTIC], features[fields.TRUE_IMAGE_SHAPE])
         outputs, labels = self._metrics.ignore_padding(is_image, outputs, labels)
         return self._metrics.create(outputs, features, labels)
@@ -286,7 +287,7 @@ class SegmentationTask(Task):
         logits = predictions[f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}']
         values, update = metrics.training_metrics(
             tf.argmax(logits, -1),
-            losses.labels_at_logits(labels[fields.SEMANTIC], logits),
+            losses.labels_at_logits(self._dataset.unify_ignored(labels)[fields.SEMANTIC], logits),
             self._dataset.num_classes,
             self._dataset.ignore_label,
             window,

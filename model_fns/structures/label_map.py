@@ -19,6 +19,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.config import parsing
 from protos import label_map_pb2
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ UNKNOWN_ID = -1
 _MAX_ID = 2**31 - 1  # of the field
 
 _BYTE_ORDER_MARK = '\ufeff'
+# Names of an item 0, which says what 0 always means; the last one is of the pets of 2017.
+_BACKGROUNDS = ('background', '_background_', '__background__', 'none_of_the_above')
 _LINE = re.compile(r'(\d{1,12}):\s*(\S.*)')
 
 Number = TypeVar('Number')  # an int, a NumPy array or an integer tensor
@@ -155,7 +158,7 @@ class LabelMap:
     def parse(cls, text: str, path: str = '', first_id: int = FIRST_ID) -> LabelMap:
         """Parse the text of a `StringIntLabelMap` message, or lines `0:daisy` (a `labels.txt`).
 
-        An item of id 0 that is named `background` is left out: it says what 0 always means.
+        An item of id 0 that is named as in `_BACKGROUNDS` is left out, unless ids start at 0.
 
         Raises:
             errors.DataError: it does not parse (the message has line and column), or is not a valid
@@ -368,12 +371,10 @@ def _items_of_lines(text: str) -> List[LabelMapItem]:
 def _items_of_message(text: str, path: str) -> List[LabelMapItem]:
     message = label_map_pb2.StringIntLabelMap()
     try:
-        text_format.Parse(text, message)
-    except text_format.ParseError as error:
-        place = f'{path or "label map"}:{error.GetLine()}:{error.GetColumn()}'
-        reason = str(error).split(' : ', 1)[-1].rstrip('.')
+        parsing.parse(text, message, path or 'label map')
+    except errors.ConfigError as error:
         raise errors.DataError(
-            f"{place}: {reason}; expected items like: item {{ id: 1 name: 'cat' }}."
+            f"{error}\nA label map has items like: item {{ id: 1 name: 'cat' }}"
         ) from error
     for item in message.item:
         if not item.HasField('id'):
@@ -383,7 +384,8 @@ def _items_of_message(text: str, path: str) -> List[LabelMapItem]:
 
 
 def _is_background(item: LabelMapItem) -> bool:
-    return item.id == 0 and 'background' in (item.name, item.display_name)
+    names = (item.name.lower(), item.display_name.lower())
+    return item.id == 0 and any(name in _BACKGROUNDS for name in names)
 
 
 def _item_from_proto(item: label_map_pb2.StringIntLabelMapItem) -> LabelMapItem:

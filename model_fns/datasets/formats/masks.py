@@ -37,6 +37,8 @@ class Masks(id_pngs.IdPngs):
         suffixes: see `IdPngs`.
     """
 
+    first_id = BACKGROUND  # pixels of value 0 may have a name
+
     def __init__(
         self,
         image_folder: str,

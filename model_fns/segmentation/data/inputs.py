@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.task import Example
 from model_fns.segmentation import fields
+from model_fns.segmentation.data import targets
 from model_fns.structures import id_images, images
 from model_fns.structures.channels import THREE_COLORS, Channels
 
@@ -41,7 +42,7 @@ def decode(
         serialized: string scalar, a `tf.train.Example` with an image, and class ids of its size as
             a gray PNG.
         num_classes: class ids are below it.
-        ignore_label: the only other value of pixels.
+        ignore_label: the only other value of pixels, beside 255, which becomes the ignore label.
         with_instances: whether instance ids are read too.
         max_pixels: limit of the size of the image and the ids.
         channels: of the image.
@@ -67,6 +68,9 @@ def decode(
         name: id_images.decode(images.limit_pixels(parsed[key], max_pixels, key), key)
         for name, key in ids.items()
     }
+    decoded[fields.SEMANTIC] = targets.unify_ignored(
+        decoded[fields.SEMANTIC], num_classes, ignore_label
+    )
     checks = [_same_size(decoded[name], image, key, source_id) for name, key in ids.items()] + [
         _known_values(decoded[fields.SEMANTIC], num_classes, ignore_label, source_id)
     ]
@@ -103,7 +107,10 @@ def list_classes(
         values = np.flatnonzero(np.bincount(id_images.read(mask).ravel())).tolist()
     except errors.DataError:
         return []
-    classes = [value for value in values if value != ignore_label]
+    ignored = [ignore_label]
+    if num_classes <= targets.IGNORED_IN_RECORDS:
+        ignored.append(targets.IGNORED_IN_RECORDS)
+    classes = [value for value in values if value not in ignored]
     return classes if max(classes, default=0) < num_classes else []
 
 

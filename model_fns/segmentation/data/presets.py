@@ -6,15 +6,18 @@ A pipeline names one (`model.segmentation.dataset`), or has its own fields and a
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.drawing import colors
 from estimator_lib.drawing.colors import Color
 from estimator_lib.registry import Registry
+from model_fns.segmentation import fields
 from model_fns.segmentation.data import preset_tables as tables
+from model_fns.segmentation.data import targets
 from model_fns.structures.label_map import LabelMap
 from protos import segmentation_pb2
 
@@ -45,6 +48,16 @@ class Dataset:
     def num_classes(self) -> int:
         """The number of classes, the background included."""
         return len(self.class_names)
+
+    def unify_ignored(self, labels: Mapping[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+        """Return labels of a program's own input_fn as records have them.
+
+        Args:
+            labels: by the names of `fields`; 255 of `SEMANTIC` becomes the ignore label.
+        """
+        classes = labels[fields.SEMANTIC]
+        unified = targets.unify_ignored(classes, self.num_classes, self.ignore_label)
+        return {**labels, fields.SEMANTIC: unified}
 
     def color_map(self) -> np.ndarray:
         """Return the colors of the classes and of ignored pixels: uint8 [num_classes + 1, 3]."""
@@ -96,7 +109,7 @@ def from_config(
 
     Args:
         config: `model.segmentation`.
-        label_map: names of the classes from 1; 0 is the background.
+        label_map: names of the classes; 0 is the background where it has no name.
 
     Raises:
         errors.ConfigError: the data set is unknown; there is neither a data set nor a number of
@@ -126,13 +139,13 @@ def from_config(
 
 
 def _put_names(names: List[str], label_map: LabelMap, known: Optional[Dataset]) -> None:
-    """Overwrite names with those of a label map, in place; it has no item for class 0."""
+    """Overwrite names with those of a label map, in place; it may have no item for class 0."""
     last = len(names) - 1
     if label_map.max_id > last:
         item = label_map.item(label_map.max_id)
         raise errors.DataError(
             f'{label_map.path or "label map"}: item {item.name!r} has id {item.id}, but the model '
-            f'has {len(names)} classes with the background; ids must be from 1 to {last}.'
+            f'has {len(names)} classes with the background; ids must be from 0 to {last}.'
         )
     if known is None:
         names[0] = 'background'

@@ -14,10 +14,24 @@ from model_fns.segmentation import fields
 from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
+IGNORED_IN_RECORDS = 255
 # The edge label of a pixel that may or may not be an edge. It differs from the ignore label of the
 # classes, which may be 0 (no edge, here) or a class of edges.
 IGNORED_EDGE = -1
 NO_EDGE = 0
+
+
+def unify_ignored(classes: tf.Tensor, num_classes: int, ignore_label: int) -> tf.Tensor:
+    """Replace 255, which means ignored in all records, by a model's own ignore label.
+
+    Args:
+        classes: int32 of any shape.
+        num_classes: number of classes; 255 stays where it is one of them.
+        ignore_label: label of ignored pixels, such as 11 of CamVid.
+    """
+    if ignore_label == IGNORED_IN_RECORDS or num_classes > IGNORED_IN_RECORDS:
+        return classes
+    return tf.where(tf.equal(classes, IGNORED_IN_RECORDS), ignore_label, classes)
 
 
 def head_targets(

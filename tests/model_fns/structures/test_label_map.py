@@ -65,8 +65,14 @@ def test_id_of_name():
             "two items have the name 'cat': ids 1 and 3",
         ),
         ('', 'file.pbtxt: the label map has no items'),
-        ("item {\n  idd: 1\n  name: 'cat' }", 'file.pbtxt:2:3: .*idd'),
-        ("item { id: 1 name: 'cat'", 'file.pbtxt:1:'),
+        (
+            "item {\n  idd: 1\n  name: 'cat' }",
+            "file.pbtxt:2:3: in item.0: .*no field 'idd'; did you mean 'id'",
+        ),
+        ("item { id: 1 name: 'cat'", 'file.pbtxt:1:25: .*the brace opened on line 1'),
+        ('item {\n  id: 1\n  name: “cat” }', 'file.pbtxt:3:9: .*typographic'),
+        ("item { id = 1 name: 'cat' }", 'Fields are set with ":", not with "="'),
+        ('{"item": []}', "looks like JSON(.|\n)*item { id: 1 name: 'cat' }"),
     ],
 )
 def test_what_is_not_a_label_map_is_named(text, message):
@@ -75,7 +81,13 @@ def test_what_is_not_a_label_map_is_named(text, message):
 
 
 @pytest.mark.parametrize(
-    'fields', ["name: 'background'", "name: 'none' display_name: 'background'"]
+    'fields',
+    [
+        "name: 'background'",
+        "name: 'none' display_name: 'background'",
+        "name: 'none_of_the_above'",  # of the pets of 2017
+        "name: '__Background__'",
+    ],
 )
 def test_an_item_of_the_background_is_left_out(fields):
     parsed = LabelMap.parse(f"item {{ id: 0 {fields} }} item {{ id: 1 name: 'cat' }}")

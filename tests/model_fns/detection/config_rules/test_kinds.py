@@ -34,6 +34,12 @@ def test_refused_fields_have_reasons():
     assert found['model.ssd.mask_head_config'] == 'not supported: masks need a two-stage model.'
 
 
+def test_batch_norm_of_configs_of_2018_is_trained():
+    text = 'model { ssd { feature_extractor { batch_norm_trainable: %s } } }'
+    assert refused(text % 'true') == {}
+    assert list(refused(text % 'false')) == ['model.ssd.feature_extractor.batch_norm_trainable']
+
+
 def test_layers_are_convolutions():
     text = 'model { ssd { feature_extractor { conv_hyperparams { op: %s } } } }'
     assert refused(text % 'CONV') == {}

@@ -62,6 +62,16 @@ def test_values_that_are_no_class_are_named_with_the_source(decode):
     )
 
 
+def test_255_is_ignored_with_every_ignore_label():
+    classes = CLASSES.copy()
+    classes[1] = [11, 255, 0, 1]
+    content = record(classes=classes, source_id='photo 5')
+    with tf.Graph().as_default(), tf1.Session() as session:
+        decoded = session.run(inputs.decode(tf.constant(content), 3, 11)[fields.SEMANTIC])
+    np.testing.assert_array_equal(decoded[1], [11, 11, 0, 1])
+    assert inputs.list_classes(content, 3, 11) == sorted(set(classes.ravel()) - {11, 255})
+
+
 def test_sizes_that_differ(decode):
     content = record(image=np.zeros([4, 4, 3], np.uint8), filename='a.png')
     with pytest.raises(tf.errors.InvalidArgumentError) as error:

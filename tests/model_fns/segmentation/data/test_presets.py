@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.drawing import colors
+from model_fns.segmentation import fields
 from model_fns.segmentation.data import presets
 from model_fns.structures.label_map import LabelMap
 from protos import segmentation_pb2
@@ -92,6 +94,8 @@ def test_names_of_a_label_map():
     label_map = LabelMap.from_names(['cat', 'dog'])
     assert build(label_map, num_classes=3).class_names == ('background', 'cat', 'dog')
     assert build(label_map, dataset='camvid').class_names[:4] == ('sky', 'cat', 'dog', 'road')
+    named = LabelMap.parse("item { id: 0 name: 'road' } item { id: 1 name: 'car' }", first_id=0)
+    assert build(named, num_classes=2).class_names == ('road', 'car')
     with pytest.raises(errors.DataError, match="item 'dog' has id 2, but the model has 2 classes"):
         build(label_map, num_classes=2)
 
@@ -108,3 +112,17 @@ def test_names_of_a_label_map():
 def test_what_a_config_cannot_ask_for(values, message):
     with pytest.raises(errors.ConfigError, match=message):
         build(**values)
+
+
+def test_255_of_a_program_is_ignored_too():
+    """With CamVid's ignore label 11, and not where 255 is a class."""
+    values = [0, 11, 255]
+    cases = [
+        (build(dataset='camvid'), [0, 11, 11]),
+        (build(num_classes=3), values),
+        (build(num_classes=256, ignore_label=300), values),
+    ]
+    for dataset, expected in cases:
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            labels = dataset.unify_ignored({fields.SEMANTIC: tf.constant(values)})
+            assert session.run(labels)[fields.SEMANTIC].tolist() == expected
