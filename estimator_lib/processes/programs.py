@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 from typing import Iterator, Optional, TextIO
@@ -26,6 +27,8 @@ _REFUSED = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
     *(errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENAMETOOLONG),
 )
+# A message of TensorFlow: the scheme, and the path.
+_NO_FILE_SYSTEM = re.compile(r"File system scheme '(.*?)' not implemented \(file: '(.*?)'\)")
 
 
 @contextlib.contextmanager
@@ -33,7 +36,7 @@ def guard() -> Iterator[None]:
     """Run the block as the program of this process.
 
     - An `errors.UserError` is one sentence on standard error, and so is what a file system refuses
-      (a full disk, a limit of the size of files).
+      (a full disk, a limit of the size of files, a path of a file system that is not there).
     - SIGTERM, SIGHUP and Ctrl-C end the program as `preemption` says, from the first moment on.
     - A reader of standard output that has ended ends the program without a line.
     - Descriptors that the caller has closed are opened to nothing. Else the next files that the
@@ -128,6 +131,12 @@ def _refused_by_system(error: Exception) -> Optional[str]:
     if isinstance(error, OSError) and error.errno in _REFUSED:
         place = f'{error.filename}: ' if error.filename else ''
         return f'{place}{error.strerror}.'
+    match = _NO_FILE_SYSTEM.search(str(error))
+    if match is not None:
+        return (
+            f'{match[2]}: TensorFlow has no file system {match[1]}:// here; expected a path of '
+            'this machine, or an installed package that adds it, such as tensorflow-io.'
+        )
     if type(error).__module__.startswith('tensorflow.'):
         text = errors.first_line(error)
         if any(os.strerror(number) in text for number in _REFUSED):

@@ -59,6 +59,7 @@ class Options:
         keep_bits: leave PNGs of 16 bits a channel as they are.
         additional_channels: a folder of gray images for each channel beside the colors.
         apply_exif: rotate images as their EXIF orientation says.
+        max_pixels: limit of an image's size, by its header; None: as many as TensorFlow decodes.
         split: name of each part and its fraction of the images; empty: one part without a name.
         tiling: tiles that large images are cut into; None: images stay whole.
         min_area_inside: objects are in a tile that holds at least this part of their area.
@@ -75,6 +76,7 @@ class Options:
     keep_bits: bool = False
     additional_channels: Sequence[str] = ()
     apply_exif: bool = True
+    max_pixels: Optional[int] = None
     split: Sequence[Tuple[str, float]] = ()
     tiling: Optional[Tiling] = None
     min_area_inside: float = 0.7
@@ -174,11 +176,10 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
         listed = f'{sources.describe(problems)}\n' if problems else ''
         raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
     known = tf.io.gfile.exists(label_map_path)
-    classes = (
-        LabelMap.read(label_map_path, first_id=source.first_id)
-        if known
-        else _new_classes(source, items, options)
-    )
+    if known:
+        classes = LabelMap.read(label_map_path, first_id=source.first_id)
+    else:
+        classes = _new_classes(source, items, options)
     random.Random(options.seed).shuffle(items)
     if options.tiling is not None:
         items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.
@@ -383,18 +384,14 @@ class Converter:
     def __init__(self, source: Source, classes: LabelMap, options: Options, decodes: bool = True):
         self._source = source
         self._classes = classes
-        self._apply_exif = options.apply_exif
-        self._min_area_inside = options.min_area_inside
-        self._drop_empty_tiles = options.drop_empty_tiles
-        self._clips = options.clips
-        self._bits, self._keeps_bits = options.bits, options.keep_bits
+        self._options = options
         self.channel_folders = channel_folders.ChannelFolders(options.additional_channels)
         self._decodes = decodes
         self._tiled = codecs.DecodedImages(self._to_cut)
 
     def convert(self, item: Item) -> Outcome:
         """Convert an item to a record, or to the problems for which there is none."""
-        report = sources.Report(self._clips)
+        report = sources.Report(self._options.clips)
         try:
             features, tile = self._features(item, report)
         except errors.DataError as problem:
@@ -415,10 +412,11 @@ class Converter:
 
         There are no pixels (None) where they need not be decoded.
         """
-        image = image_files.prepare(_content(path), self._apply_exif)
-        is_deep = image_files.is_deep(image.encoded) and not self._keeps_bits
-        if is_deep and self._bits:
-            image = image_files.prepare(self._codec.scale_depth(image.encoded, self._bits))
+        options = self._options
+        image = image_files.prepare(_content(path), options.apply_exif, options.max_pixels)
+        is_deep = image_files.is_deep(image.encoded) and not options.keep_bits
+        if is_deep and options.bits:
+            image = image_files.prepare(self._codec.scale_depth(image.encoded, options.bits))
             is_deep = False
         if not (is_deep or self._decodes):
             return image, None
@@ -443,19 +441,19 @@ class Converter:
         report.num_clipped += num_clipped
         features = {**features, 'image/source_id': item.source_id}
         num_objects = len(features.get('image/object/class/label', ()))
-        least = self._min_area_inside
+        cutting = features, pixels, item.window, self._options.min_area_inside
         if rotated_boxes.KEYS[0] in features:
-            features, kept = rotated_tiles.cut(features, pixels, item.window, least)
+            features, kept = rotated_tiles.cut(*cutting)
             has_content = bool(len(kept))
         else:
-            features, kept, has_content = tiles.cut(features, pixels, item.window, least)
-        is_written = has_content or not self._drop_empty_tiles
+            features, kept, has_content = tiles.cut(*cutting)
+        is_written = has_content or not self._options.drop_empty_tiles
         return features, Tile(item.path, num_objects, kept.tolist(), is_written)
 
     def _to_cut(self, key: str, item: Item) -> _ToCut:
         """Return an image that is cut into tiles; it is read once for all of them."""
         del key
-        report = sources.Report(self._clips)
+        report = sources.Report(self._options.clips)
         features, pixels = self._whole(item, report)
         return _ToCut(features, pixels, report.problems, report.num_clipped)
 
@@ -477,7 +475,7 @@ class Converter:
         if not image.swaps_sides:
             return ''
         stored = f' The image is stored lying on its side (EXIF orientation {image.orientation})'
-        if self._apply_exif:
+        if self._options.apply_exif:
             return f'{stored}; with --exif=ignore it stays so.'
         return f'{stored}; with --exif=apply it is rotated.'
 

@@ -24,7 +24,6 @@ _AS_STORED = 1
 _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
 _CONVERTED = ('WEBP', 'TIFF')
 _JPEG_QUALITY = 95
-_MOST_DECODED = 2**29 - 1  # Pixels.
 # Modes that a PNG holds as they are, and those that become 8 bits of color.
 _PNG_MODES = ('1', 'L', 'LA', 'P', 'RGB', 'RGBA', 'I;16')
 _COLOR_MODES = ('CMYK', 'YCbCr', 'LAB', 'HSV', 'RGBX', 'PA')
@@ -91,7 +90,7 @@ def is_deep(encoded: bytes) -> bool:
 def _check_pixels(count: int, most: Optional[int]) -> None:
     reason = 'max_image_pixels'
     if most is None:
-        most, reason = _MOST_DECODED, 'TensorFlow decodes no more; cut the image into several'
+        most, reason = images.MOST_DECODED, 'TensorFlow decodes no more; cut the image into several'
     if count > most:
         raise errors.DataError(f'the image has {count} pixels; expected at most {most} ({reason}).')
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import logging
 import os
@@ -202,7 +203,8 @@ def _list_files(reader: input_reader_pb2.InputReader, index: int) -> _Listing:
     part = getattr(reader, reader_paths.files_kind(reader)).options.part
     paths = [flag.partition('=')[2] for flag in flags if flag.startswith(_PATHS)]
     try:
-        return _list_once(flags, part, tuple(map(_changed_at, paths)))
+        changed_at = tuple(map(_changed_at, paths))
+        return _list_once(flags, part, reader.max_image_pixels, changed_at)
     except errors.UserError as error:
         raise type(error)(_with_fields(str(error).replace(_HELP, ''))) from None
 
@@ -256,11 +258,14 @@ def _changed_at(path: str) -> int:
 
 
 @functools.lru_cache(maxsize=_MOST_LISTINGS)
-def _list_once(flags: Sequence[str], part: str, changed_at: Tuple[int, ...]) -> _Listing:
+def _list_once(
+    flags: Sequence[str], part: str, max_pixels: int, changed_at: Tuple[int, ...]
+) -> _Listing:
     """List the images of a data set; `changed_at` is a part of the key of the cache."""
     del changed_at
     arguments = command.create_parser().parse_args(flags)
-    options, source = command.read_options(arguments), command.open_source(arguments)
+    source = command.open_source(arguments)
+    options = dataclasses.replace(command.read_options(arguments), max_pixels=max_pixels)
     plan = conversion.make_plan(source, arguments.label_map, '', options)
     items = plan.items
     if options.split:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from typing import Dict, List, Mapping, Union
@@ -92,23 +93,45 @@ class ShardWriter:
     def __enter__(self) -> ShardWriter:
         prepare_folder(self._prefix, len(self._paths))
         try:
-            self._writers = [tf.io.TFRecordWriter(self._temporary(p)) for p in self._paths]
+            for path in self._paths:
+                self._writers.append(tf.io.TFRecordWriter(self._temporary(path)))
         except tf.errors.OpError as error:
+            self._discard()
             raise _unwritable(self._prefix, error) from error
         return self
 
     def write(self, serialized: bytes) -> None:
-        """Append an example to the next shard."""
-        self._writers[self.num_written % len(self._writers)].write(serialized)
+        """Append an example to the next shard.
+
+        Raises:
+            errors.DataError: the disk is full, or refuses it for another reason.
+        """
+        try:
+            self._writers[self.num_written % len(self._writers)].write(serialized)
+        except tf.errors.OpError as error:
+            raise _unwritable(self._prefix, error) from error
         self.num_written += 1
 
     def __exit__(self, error_type, error, traceback) -> None:
-        for writer in self._writers:
-            writer.close()
+        if error_type is not None:
+            self._discard()
+            return
+        try:
+            for writer in self._writers:
+                writer.close()  # Writes what is still in memory.
+        except tf.errors.OpError as full:
+            self._discard()
+            raise _unwritable(self._prefix, full) from full
         for path in self._paths:
-            if error_type is None:
-                tf.io.gfile.rename(self._temporary(path), path, overwrite=True)
-            elif tf.io.gfile.exists(self._temporary(path)):
+            tf.io.gfile.rename(self._temporary(path), path, overwrite=True)
+
+    def _discard(self) -> None:
+        """Remove the files of a conversion that failed."""
+        for writer in self._writers:
+            with contextlib.suppress(tf.errors.OpError):  # a full disk
+                writer.close()
+        for path in self._paths:
+            if tf.io.gfile.exists(self._temporary(path)):
                 tf.io.gfile.remove(self._temporary(path))
 
     @staticmethod
@@ -148,4 +171,5 @@ def prepare_folder(prefix: str, num_shards: int) -> None:
 
 
 def _unwritable(prefix: str, error: tf.errors.OpError) -> errors.DataError:
-    return errors.DataError(f'{prefix}: the records cannot be written there: {error.message}.')
+    reason = errors.first_line(error).rstrip('.')
+    return errors.DataError(f'{prefix}: the records cannot be written there: {reason}.')

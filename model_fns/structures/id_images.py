@@ -15,6 +15,7 @@ from PIL import Image, PngImagePlugin
 
 from estimator_lib import errors
 from estimator_lib.data import image_decoding
+from model_fns.structures import images
 
 # Where in a PNG file the bits of a channel and the kind of color are (ISO/IEC 15948, 11.2.2).
 _DEPTH_AT = 24
@@ -95,9 +96,15 @@ def _open(encoded: bytes) -> Image.Image:
     if image_decoding.detect_format(encoded) != 'PNG':
         raise errors.DataError('not a PNG file')
     try:
-        return PngImagePlugin.PngImageFile(io.BytesIO(encoded))
+        image = PngImagePlugin.PngImageFile(io.BytesIO(encoded))
     except Exception as error:
         raise errors.DataError('a PNG file with a corrupt header') from error
+    count = image.width * image.height
+    if count > images.MOST_DECODED:  # Nothing is decoded yet: a few bytes can claim any size.
+        raise errors.DataError(
+            f'a PNG of {count} pixels; expected at most {images.MOST_DECODED}, as of images'
+        )
+    return image
 
 
 def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:

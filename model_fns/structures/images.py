@@ -28,6 +28,7 @@ _RESIZE_KERNELS = {
 RESIZE_METHODS = tuple(_RESIZE_KERNELS)
 _LARGE = 8  # times as many pixels as the result
 
+MOST_DECODED = 2**29 - 1  # pixels that TensorFlow decodes
 MAX_PIXELS = input_reader_pb2.InputReader().max_image_pixels  # where a config does not say
 
 # What reads the header of each format. `Image.open` would, but refuses images that it takes for

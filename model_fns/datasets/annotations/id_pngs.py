@@ -72,13 +72,29 @@ class IdPngs(paired.PairedSource):
     def _ids(self, item: Item, header: Optional[images.ImageHeader] = None) -> np.ndarray:
         """Read the ids of an item, int32 [height, width], and check their size."""
         encoded = folder_files.read_bytes(str(item.annotation))
+        if header is not None:
+            check_size(encoded, header)
         try:
-            ids = self._read(encoded)
+            return self._read(encoded)
         except errors.DataError as problem:
             raise errors.DataError(f'the annotation is {problem}.') from problem
-        if header is not None:
-            sources.check_size(header, *ids.shape)
-        return ids
+
+
+def check_size(encoded: bytes, header: images.ImageHeader) -> None:
+    """Check the size in the header of a PNG before its pixels take memory.
+
+    Args:
+        encoded: the bytes of the file; one without a valid header is refused when it is read.
+        header: of the image.
+
+    Raises:
+        sources.SizeError: the PNG is of an image of another size.
+    """
+    try:
+        own = images.image_header(encoded)
+    except errors.DataError:
+        return
+    sources.check_size(header, own.height, own.width)
 
 
 def _keyed_paths(folder: str, suffix: str, is_taken: Callable[[str], bool]) -> Dict[str, str]:

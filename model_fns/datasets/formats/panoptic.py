@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.datasets import codecs, records, sources
-from model_fns.datasets.annotations import class_maps, json_files
+from model_fns.datasets.annotations import class_maps, id_pngs, json_files
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.formats import coco
 from model_fns.datasets.sources import Item, Source
@@ -136,11 +136,14 @@ class Panoptic(coco.Coco):
         """Read the segment of each pixel: int32 [height, width]."""
         path = self._png_path(annotation)
         try:
-            colors = id_images.read_colors(folder_files.read_bytes(path))
+            encoded = folder_files.read_bytes(path)
+            id_pngs.check_size(encoded, header)
+            colors = id_images.read_colors(encoded)
+        except sources.SizeError:
+            raise
         except errors.DataError as problem:
             text = str(problem).rstrip('.')
             raise errors.DataError(f'the annotation {path} is {text}.') from problem
-        sources.check_size(header, *colors.shape)
         # Red is the lowest byte of an id, and the highest one of a color.
         return (colors >> 16) | (colors & 0xFF00) | ((colors & 0xFF) << 16)
 

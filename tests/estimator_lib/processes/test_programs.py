@@ -8,6 +8,9 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
+
+from estimator_lib.processes import programs
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BEGIN = """
@@ -178,3 +181,14 @@ def test_every_console_script_has_the_guard():
     for name in scripts:
         main = importlib.import_module(name).main
         assert 'with programs.guard():' in inspect.getsource(main), name
+
+
+def test_a_path_of_an_unknown_file_system_is_one_sentence(capsys):
+    with pytest.raises(SystemExit) as ended, programs.guard():
+        tf.io.gfile.exists('s3://bucket/ssd/model.ckpt')
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        'error: s3://bucket/ssd/model.ckpt: TensorFlow has no file system s3:// '
+    )
+    assert said.count('\n') == 1

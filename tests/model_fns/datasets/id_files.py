@@ -22,3 +22,10 @@ def png(ids, bits=8, palette=False):
     chunks = [(kind, content) for kind, content in chunks if content]
     chunks += [(b'IDAT', zlib.compress(data)), (b'IEND', b'')]
     return b'\x89PNG\r\n\x1a\n' + b''.join(_chunk(*chunk) for chunk in chunks)
+
+
+def claiming(height, width):
+    """A PNG of a few bytes whose header claims a size; its pixels are missing."""
+    start = b'\x89PNG\r\n\x1a\n'
+    header = _chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
+    return start + header + _chunk(b'IDAT', zlib.compress(b'\0')) + _chunk(b'IEND', b'')

@@ -8,6 +8,7 @@ from PIL import Image
 
 from estimator_lib import errors
 from model_fns.datasets import codecs, image_files
+from model_fns.structures import images
 
 # A picture of which every corner differs, as people see it: 32 high and 48 wide.
 # Corners end where blocks of a JPEG do, which would blur them.
@@ -130,7 +131,7 @@ def test_an_image_is_as_large_as_what_can_be_decoded(name, monkeypatch):
     Image.new('RGB', (6, 5)).save(file, name)
     monkeypatch.setattr(Image, 'MAX_IMAGE_PIXELS', 10)
     assert image_files.prepare(file.getvalue()).header[1:] == (5, 6)
-    monkeypatch.setattr(image_files, '_MOST_DECODED', 29)
+    monkeypatch.setattr(images, 'MOST_DECODED', 29)
     with pytest.raises(errors.DataError, match='the image has 30 pixels; expected at most 29'):
         image_files.prepare(file.getvalue())
 

@@ -123,3 +123,24 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 def test_num_shards_must_be_positive():
     with pytest.raises(ValueError, match='num_shards'):
         records.ShardWriter('x', 0)
+
+
+@pytest.mark.parametrize('fails', ['write', 'close'])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch, fails):
+    class FullDisk(tf.io.TFRecordWriter):
+        def write(self, record):
+            self.refuse('write')
+
+        def close(self):
+            self.refuse('close')
+
+        def refuse(self, call):
+            if call == fails or fails == 'write':  # what is in memory cannot be written either
+                raise tf.errors.ResourceExhaustedError(None, None, 'No space left on device')
+
+    monkeypatch.setattr(tf.io, 'TFRecordWriter', FullDisk)
+    message = 'train: the records cannot be written there: .*No space left on device.$'
+    writing = records.ShardWriter(str(tmp_path / 'train'), 2)
+    with pytest.raises(errors.DataError, match=message), writing as writer:
+        writer.write(b'a')
+    assert list(tmp_path.iterdir()) == []

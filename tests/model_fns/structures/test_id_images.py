@@ -8,7 +8,7 @@ from PIL import Image
 from estimator_lib import errors
 from model_fns.datasets import codecs
 from model_fns.structures import id_images
-from tests.model_fns.datasets.id_files import png
+from tests.model_fns.datasets.id_files import claiming, png
 
 IDS = np.arange(5 * 7).reshape(5, 7)
 
@@ -77,3 +77,11 @@ def test_a_corrupt_file(decode, length):
         decode(png(IDS)[:length])
     with pytest.raises(errors.DataError, match='corrupt'):
         id_images.read(png(IDS)[:length])
+
+
+@pytest.mark.parametrize('read', [id_images.read, id_images.read_colors])
+def test_more_pixels_than_images_may_have_are_refused_by_the_header(read):
+    with pytest.raises(errors.DataError, match='a PNG of 1600000000 pixels; expected at most 53'):
+        read(claiming(40_000, 40_000))
+    with pytest.raises(errors.DataError, match='corrupt'):
+        read(claiming(4, 4))

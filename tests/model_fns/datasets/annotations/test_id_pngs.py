@@ -4,7 +4,10 @@ import argparse
 
 import pytest
 
+from model_fns.datasets import sources
 from model_fns.datasets.annotations import id_pngs
+from model_fns.structures import images
+from tests.model_fns.datasets import id_files
 
 
 def test_long_lists_are_cut():
@@ -19,3 +22,10 @@ def test_long_lists_are_cut():
 def test_ignore_label(given, default, expected):
     arguments = argparse.Namespace(ignore_label=given)
     assert id_pngs.ignore_label(arguments, default) == expected
+
+
+def test_the_size_is_checked_before_the_pixels():
+    header = images.ImageHeader('jpeg', 4, 6)
+    id_pngs.check_size(id_files.claiming(4, 6), header)
+    with pytest.raises(sources.SizeError, match='of 20000 x 20000 pixels; the image has 4 x 6'):
+        id_pngs.check_size(id_files.claiming(20_000, 20_000), header)

@@ -55,6 +55,15 @@ def classes_of(folder, dtype=tf.uint8):
     return found
 
 
+def test_a_label_map_may_name_class_0(tmp_path):
+    write(tmp_path, 'a', png(IDS))
+    names = ('road', 'car', 'sky', 'tree')
+    items = [f"item {{ id: {key} name: '{name}' }}" for key, name in enumerate(names)]
+    (tmp_path / 'map.pbtxt').write_text(' '.join(items))
+    assert run(tmp_path) == 0
+    np.testing.assert_array_equal(classes_of(tmp_path)['a.png'], IDS)
+
+
 def test_gray_files_and_palettes_give_the_same_ids(tmp_path):
     write(tmp_path, 'gray', png(IDS))
     write(tmp_path, 'palette', png(IDS, 8, palette=True))
