@@ -2,24 +2,32 @@
 
     python -m model_fns.recover_config --from=frozen_inference_graph.pb --output_dir=recovered
 
-`recover-config` is the same command.
+`recover-config` is the same command. The artifact of a stranger is read in a process of its own: a
+damaged one may end it.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Optional, Sequence
 
-from estimator_lib import logs
-from estimator_lib.processes import programs
+from estimator_lib.processes import child_processes, programs
+from model_fns.cli import recover_config
+
+_MOST_SECONDS = 3600.0
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Run the command; the exit status is that of `programs.guard`."""
     with programs.guard():
-        logs.silence_tensorflow()
-        from model_fns.cli import recover_config  # imports TensorFlow
-
-        recover_config.main(arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        flags = recover_config.parse(arguments)
+        child_processes.run(
+            recover_config.__name__,
+            *arguments,
+            subject=f'--from: {flags.source}',
+            seconds=_MOST_SECONDS,
+        )
 
 
 if __name__ == '__main__':

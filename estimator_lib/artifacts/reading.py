@@ -14,7 +14,7 @@ from google.protobuf import message as message_lib
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.artifacts import graphs, tflite_files, tflite_graphs
+from estimator_lib.artifacts import graph_checks, graphs, tflite_files, tflite_graphs
 from estimator_lib.checkpoints import checkpoint_files, object_graphs
 from estimator_lib.export import freezing
 
@@ -202,6 +202,11 @@ def _graph_artifact(
     scopes: Sequence[str],
     outputs: Optional[Mapping[str, str]] = None,
 ) -> Artifact:
+    if kind != TFLITE_FILE:  # whose operations are checked as they are translated
+        try:
+            graph_checks.check(graph_def)
+        except errors.UserError as error:
+            raise errors.UserError(f'--from: {path} is damaged: {error}.') from None
     for node in graph_def.node:
         node.device = ''
     graphs.sort_nodes(graph_def)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
+import subprocess
 import sys
+import threading
+import time
 from typing import List
+
+from estimator_lib import errors
 
 # Replaces the path that `python -c` has set, whose first entry is the working folder.
 _START = (
     'import sys; sys.path[:] = sys.argv[1].split({separator!r}); name = sys.argv[2]; '
     'del sys.argv[1:3]; import runpy; runpy.run_module(name, run_name="__main__", alter_sys=True)'
 )
+# The line that TensorFlow's C++ writes before it aborts.
+_FATAL = re.compile(rb'\S+ \S+: F \S+\] (.*)')
 _PR_SET_PDEATHSIG = 1
 
 
@@ -29,6 +37,59 @@ def command(module: str, *arguments: str) -> List[str]:
     folders = os.pathsep.join(path for path in sys.path if path)
     start = _START.format(separator=os.pathsep)
     return [sys.executable, '-c', start, folders, module, *arguments]
+
+
+def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
+    """Run a module as a part of this program, in a process of its own.
+
+    Its lines are those of this program, but for the last words of a library that ends it.
+
+    Args:
+        module: see `command`; its `main` is under `programs.guard`.
+        arguments: of the module.
+        subject: what the module reads, for messages.
+        seconds: after which it is killed.
+
+    Raises:
+        errors.UserError: it has been killed, or a library has ended it.
+        SystemExit: it has ended with another status than 0.
+    """
+    sys.stdout.flush()
+    reason = ''
+    with subprocess.Popen(
+        command(module, *arguments),
+        stderr=subprocess.PIPE,
+        # A signal reaches this process alone, which passes it on.
+        start_new_session=True,
+        preexec_fn=end_with_parent,
+    ) as process:
+        timer = threading.Timer(seconds, process.kill)
+        timer.daemon = True
+        timer.start()
+        started = time.monotonic()
+        try:
+            for line in process.stderr or ():
+                match = _FATAL.match(line)
+                if match:
+                    reason = match[1].decode(errors='replace').strip()
+                else:
+                    sys.stderr.write(line.decode(errors='replace'))
+                    sys.stderr.flush()
+            status = process.wait()
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            timer.cancel()
+    if status < 0 and time.monotonic() - started >= seconds:
+        raise errors.UserError(f'{subject} takes more than {seconds:g} s.')
+    if status < 0:
+        name = signal.Signals(-status).name
+        raise errors.UserError(
+            f'{subject} is damaged: it ends the process that reads it ({reason or name}).'
+        )
+    if status:
+        sys.exit(status)
 
 
 def end_with_parent() -> None:

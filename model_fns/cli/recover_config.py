@@ -8,7 +8,7 @@ from typing import Optional, Sequence
 
 from estimator_lib import errors, logs
 from estimator_lib.commands import command_line
-from model_fns.recovery import recovering
+from estimator_lib.processes import programs
 
 
 def create_parser() -> argparse.ArgumentParser:
@@ -33,20 +33,33 @@ def create_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(arguments: Optional[Sequence[str]] = None) -> recovering.Recovered:
-    """Recover a config as a command line asks.
+def parse(arguments: Optional[Sequence[str]] = None) -> argparse.Namespace:
+    """Parse a command line, without TensorFlow.
 
     Raises:
-        errors.UserError: a flag or the artifact is wrong.
+        errors.UserError: a flag is wrong.
     """
     flags = create_parser().parse_args(arguments)
     errors.refuse_placeholder('--from', flags.source)
     errors.refuse_placeholder('--output_dir', flags.output_dir)
-    return recovering.recover(flags.source, flags.output_dir)
+    return flags
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> None:
-    """Run the command, and print the paths of the files."""
+def run(arguments: Optional[Sequence[str]] = None) -> None:
+    """Recover a config as a command line asks, and print the paths of the files.
+
+    Raises:
+        errors.UserError: a flag or the artifact is wrong.
+    """
+    flags = parse(arguments)
+    logs.silence_tensorflow()
     logs.configure(logging.INFO)
-    recovered = run(arguments)
+    from model_fns.recovery import recovering  # imports TensorFlow
+
+    recovered = recovering.recover(flags.source, flags.output_dir)
     print(f'{recovered.network}: {recovered.config}, {recovered.checkpoint}, {recovered.report}')
+
+
+if __name__ == '__main__':  # in the process of its own
+    with programs.guard():
+        run()

@@ -95,8 +95,8 @@ def recover(source: str, output_dir: str) -> Recovered:
             f'--output_dir: {output_dir} holds {held[0]} already; expected another folder.'
         )
     artifact = reading.read(source, _scopes())
-    kernels = Kernels(artifact)
     with _explained(artifact):
+        kernels = Kernels(artifact)
         proposal = _propose(artifact, kernels)
     model_dirs.ensure_writable(output_dir)
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,10 @@ def _explained(artifact: Artifact) -> Iterator[None]:
         yield
     except errors.UserError:
         raise
-    except (LookupError, RuntimeError, TypeError, ValueError, tf.errors.OpError) as error:
+    except (
+        *(LookupError, MemoryError, RuntimeError, TypeError, ValueError),
+        tf.errors.OpError,
+    ) as error:
         raise errors.UserError(
             f'--from: {artifact.path} is not recovered: its graph has a form that is not supported '
             f'({type(error).__name__}: {errors.first_line(error)[:200]}).'

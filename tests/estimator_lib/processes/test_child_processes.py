@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from estimator_lib import errors
 from estimator_lib.processes import child_processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -48,3 +49,38 @@ def test_arguments_and_the_name_of_the_program_arrive():
     command = child_processes.command('estimator_lib.commands.launch_jobset', '--help')
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0 and '--image' in ended.stdout
+
+
+def run_instead(monkeypatch, code):
+    """Run other code in place of a module."""
+    command = [sys.executable, '-c', code]
+    monkeypatch.setattr(child_processes, 'command', lambda *arguments: command)
+    child_processes.run('module', subject='--from: a.pb', seconds=30.0)
+
+
+def test_the_lines_and_the_status_of_a_child_are_those_of_the_program(monkeypatch, capfd):
+    with pytest.raises(SystemExit) as caught:
+        run_instead(monkeypatch, 'import sys; print(1); print(2, file=sys.stderr); sys.exit(2)')
+    assert caught.value.code == 2
+    assert capfd.readouterr() == ('1\n', '2\n')
+
+
+def test_a_library_that_ends_the_child_is_one_sentence(monkeypatch, capfd):
+    line = '2026-01-01 00:00:00.1: F tensorflow/core/tensor.cc:844] Check failed: dtype'
+    code = f'import os, sys; print({line!r}, file=sys.stderr, flush=True); os.abort()'
+    with pytest.raises(errors.UserError) as caught:
+        run_instead(monkeypatch, code)
+    assert str(caught.value) == (
+        '--from: a.pb is damaged: it ends the process that reads it (Check failed: dtype).'
+    )
+    assert capfd.readouterr().err == ''
+
+
+def test_a_child_that_does_not_end_is_killed(monkeypatch):
+    monkeypatch.setattr(
+        child_processes,
+        'command',
+        lambda *arguments: [sys.executable, '-c', 'import time; time.sleep(60)'],
+    )
+    with pytest.raises(errors.UserError, match=r'--from: a\.pb takes more than 0\.5 s\.'):
+        child_processes.run('module', subject='--from: a.pb', seconds=0.5)

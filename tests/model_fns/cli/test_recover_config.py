@@ -9,19 +9,20 @@ from model_fns.cli import recover_config
 
 def test_flags_are_required():
     with pytest.raises(errors.UserError, match='--from'):
-        recover_config.run([])
+        recover_config.parse([])
 
 
-def test_error_is_one_sentence_and_status_two(tmp_path, capsys):
+def test_error_is_one_sentence_and_status_two(tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv('TF_CPP_MIN_LOG_LEVEL', '3')
     path = tmp_path / 'a.tflite'
     path.write_bytes(b'\x1c\x00\x00\x00TFL3')
     with pytest.raises(SystemExit) as caught:
         program.main([f'--from={path}', f'--output_dir={tmp_path}/out'])
     assert caught.value.code == 2
-    error = capsys.readouterr().err
+    error = capfd.readouterr().err
     assert error.startswith('error: --from:') and error.count('\n') == 1
 
 
 def test_placeholder_is_refused():
     with pytest.raises(errors.UserError, match='is a placeholder'):
-        recover_config.run(['--from=PATH_TO_BE_CONFIGURED/a.pb', '--output_dir=x'])
+        recover_config.parse(['--from=PATH_TO_BE_CONFIGURED/a.pb', '--output_dir=x'])
