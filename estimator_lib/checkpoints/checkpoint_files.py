@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import logging
 import os
 import re
@@ -412,36 +411,6 @@ def write_atomically(path: str, content: Union[str, bytes]) -> None:
     with tf.io.gfile.GFile(partial, 'w') as file:
         file.write(content)
     tf.io.gfile.rename(partial, path, overwrite=True)
-
-
-def read_json(path: str) -> Optional[Dict[str, Any]]:
-    """Read the object in a JSON file; None if the file does not exist.
-
-    Raises:
-        errors.DataError: the file is unreadable, malformed, or holds no object.
-    """
-    try:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            content = json.loads(file.read())
-    except tf.errors.NotFoundError:
-        return None
-    except (tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
-        reason = 'it is a folder' if tf.io.gfile.isdir(path) else errors.first_line(error)
-        raise errors.DataError(f'{path} cannot be read: {reason}.') from None
-    except (ValueError, RecursionError) as error:
-        raise errors.DataError(f'{path} is not JSON: {errors.first_line(error)}') from None
-    if not isinstance(content, dict):
-        raise errors.DataError(f'{path} has a JSON {type(content).__name__}; expected an object.')
-    return content
-
-
-def read_state(path: str) -> Dict[str, Any]:
-    """Read a state file; the result is empty if the file is missing or corrupt."""
-    try:
-        return read_json(path) or {}
-    except errors.DataError as error:
-        log.warning('%s It counts as empty.', error)
-        return {}
 
 
 def _exists(prefix: str) -> bool:

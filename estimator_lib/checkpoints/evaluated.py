@@ -7,7 +7,7 @@ import math
 import os
 from typing import Any, Dict, Mapping
 
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 
 METRICS_FILE = 'metrics.json'
 _STEP = 'global_step'
@@ -49,13 +49,12 @@ def read_file(path: str) -> Dict[str, Any]:
         path: the path of the file.
 
     Returns:
-        Its JSON, without metrics that are not numbers; empty if there is no file.
+        The step, and the metrics of each set that are numbers; empty if there is no file.
     """
-    content = checkpoint_files.read_state(path)
-    return {
-        name: _numbers(value) if isinstance(value, Mapping) else value
-        for name, value in content.items()
-    }
+    content = state_files.read_state(path)
+    step = {_STEP: content[_STEP]} if isinstance(content.get(_STEP), int) else {}
+    sets = {name: value for name, value in content.items() if isinstance(value, Mapping)}
+    return {**step, **{name: _numbers(value) for name, value in sets.items()}}
 
 
 def copy(checkpoint: str, folder: str) -> None:
@@ -97,6 +96,6 @@ def _numbers(metrics: Mapping[str, Any]) -> Dict[str, float]:
     """Return the metrics that are finite. Earlier versions wrote NaN, which Python reads."""
     return {
         name: value
-        for name, value in _replace_nan(metrics).items()
-        if isinstance(value, (int, float))
+        for name, value in metrics.items()
+        if isinstance(value, (int, float)) and math.isfinite(value)
     }

@@ -22,21 +22,27 @@ from estimator_lib.optimization.partitioned import variable_name
 log = logging.getLogger('estimator_lib')
 
 
-def ensure_writable(model_dir: str) -> None:
+def ensure_writable(folder: str, name: str = 'model_dir', advice: str = '') -> None:
     """Create a folder if needed, and check that it is writable.
+
+    Args:
+        folder: the folder.
+        name: the flag or the name of the folder, for the message.
+        advice: end of the message.
 
     Raises:
         errors.UserError: it is not.
     """
-    probe = os.path.join(model_dir, f'.writable-{uuid.uuid4().hex}')
+    probe = os.path.join(folder, f'.writable-{uuid.uuid4().hex}')
     try:
-        tf.io.gfile.makedirs(model_dir)
+        tf.io.gfile.makedirs(folder)
         with tf.io.gfile.GFile(probe, 'w') as file:
             file.write('')
         tf.io.gfile.remove(probe)
     except (tf.errors.OpError, OSError) as error:
+        end = f'; {advice}.' if advice else ''
         raise errors.UserError(
-            f'model_dir {model_dir} cannot be written to: {errors.first_line(error)}'
+            f'{name} {folder} cannot be written to: {errors.first_line(error)}{end}'
         ) from error
 
 

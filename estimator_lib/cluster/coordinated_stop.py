@@ -17,7 +17,7 @@ from typing import Any, Callable, Deque, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 from estimator_lib.hooks import global_steps
 from estimator_lib.processes import preemption
 
@@ -42,7 +42,7 @@ class StopAgreement:
         self.is_chief = is_chief
         self._request = os.path.join(folder, 'stop_request.json')
         self._answer = os.path.join(folder, 'stop_at.json')
-        self._leftover = None if is_chief else checkpoint_files.read_json(self._answer)
+        self._leftover = None if is_chief else state_files.read_json(self._answer)
         for path in (self._request, self._answer) if is_chief else ():
             if tf.io.gfile.exists(path):
                 tf.io.gfile.remove(path)
@@ -54,7 +54,7 @@ class StopAgreement:
 
     def asked(self) -> Optional[str]:
         """Return the reason of the requested stop; None before any request."""
-        request = checkpoint_files.read_json(self._request)
+        request = state_files.read_json(self._request)
         return request['reason'] if request else None
 
     def answer(self, step: int, reason: str) -> None:
@@ -64,7 +64,7 @@ class StopAgreement:
 
     def agreed(self) -> Optional[Tuple[int, str]]:
         """Return the agreed step and the reason; None before the chief has answered."""
-        answer = checkpoint_files.read_json(self._answer)
+        answer = state_files.read_json(self._answer)
         if answer is None or answer == self._leftover:
             return None
         return answer['step'], answer['reason']

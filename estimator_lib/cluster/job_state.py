@@ -11,7 +11,7 @@ from typing import Any, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -104,7 +104,7 @@ class JobState:
 def read_state(path: str) -> Optional[Mapping[str, Any]]:
     """Read a state file; return None if it is missing or cannot be read at this moment."""
     try:
-        return checkpoint_files.read_json(path)
+        return state_files.read_json(path)
     except (tf.errors.OpError, OSError, errors.DataError):
         return None
 

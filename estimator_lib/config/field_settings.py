@@ -12,6 +12,8 @@ from estimator_lib.config import parsing, schema, schema_walk
 
 Field = descriptor_lib.FieldDescriptor
 
+_MOST_DIGITS = 9  # of an index
+
 
 def apply_setting(config: message_lib.Message, setting: str) -> None:
     """Set one field of a config.
@@ -29,6 +31,7 @@ def apply_setting(config: message_lib.Message, setting: str) -> None:
     Raises:
         errors.ConfigError: the field does not exist, or the value does not fit it.
     """
+    parsing.refuse_bytes(setting, 'setting')
     path, equals, value = setting.partition('=')
     if not equals:
         raise errors.ConfigError(
@@ -115,7 +118,7 @@ class _Setting:
 
     def _index(self, field: Field, length: int, done: int) -> int:
         part = self._parts[done]
-        if part.isdecimal() and int(part) <= length:
+        if part.isdecimal() and len(part) <= _MOST_DIGITS and int(part) <= length:
             return int(part)
         so_far = '.'.join(self._parts[:done])
         held = {0: 'is empty', 1: 'holds one value'}.get(length, f'holds {length} values')
@@ -123,7 +126,7 @@ class _Setting:
         self._fail(
             done,
             f'{field.name!r} is a list and {held}; expected an index ({choices}; the length '
-            f'appends), got {part!r}.',
+            f'appends), got {part!r:.40}.',
         )
 
     def _into_map(self, message: message_lib.Message, field: Field, done: int) -> Tuple[Any, int]:

@@ -36,6 +36,24 @@ _HTML_TAG = re.compile(
 )
 
 
+def refuse_bytes(text: str, name: str) -> None:
+    """Refuse a text with bytes that were not UTF-8, as a command line of Latin-1 gives them.
+
+    Args:
+        text: the text.
+        name: see `parse`.
+
+    Raises:
+        errors.ConfigError: there are such bytes.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise errors.ConfigError(
+            f'{name}: {text[: error.end]!r:.100} is not UTF-8 at its end; expected characters.'
+        ) from None
+
+
 def parse(text: str, message: message_lib.Message, name: str) -> None:
     """Parse protobuf text into an empty message.
 
@@ -48,6 +66,7 @@ def parse(text: str, message: message_lib.Message, name: str) -> None:
         errors.ConfigError: the text does not parse. The error shows `name:line:column`, the message
             path, the expectation, the line with a caret, and the nearest valid names.
     """
+    refuse_bytes(text, name)
     source = Source(text, name)
     try:
         text_format.Parse(text, message)

@@ -12,7 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -189,7 +189,7 @@ class EarlyStopping:
     def _load(self) -> State:
         if self._path is None or not tf.io.gfile.exists(self._path):
             return State()
-        saved = checkpoint_files.read_state(self._path)
+        saved = state_files.read_state(self._path)
         if not self._identity().items() <= saved.items():
             log.info('%s belongs to another metric; early stopping starts from scratch', self._path)
             return State()

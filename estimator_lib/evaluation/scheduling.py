@@ -10,7 +10,7 @@ from typing import Dict, Iterator, Optional
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 from estimator_lib.evaluation import evaluating
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
@@ -84,7 +84,7 @@ class Schedule:
 
 def _read(path: str, run_step: int) -> Dict[str, int]:
     """Read the record; steps beyond `run_step` belong to another run, and count as 0."""
-    saved = checkpoint_files.read_state(path)
+    saved = state_files.read_state(path)
     steps = {name: saved.get(name) for name in (_BEGUN, _DONE, _FINAL)}
     return {
         name: step if isinstance(step, int) and step <= run_step else 0

@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, Optional
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.checkpoints import checkpoint_files, evaluated, state_files
 from estimator_lib.config import loading
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -119,7 +119,7 @@ def read_metrics(export: str) -> Dict[str, Any]:
 
 def read_about(export: str) -> Dict[str, Any]:
     """Return the `export.json` of an export; empty where there is none."""
-    return checkpoint_files.read_state(os.path.join(find_folder(export), EXPORT_FILE))
+    return state_files.read_state(os.path.join(find_folder(export), EXPORT_FILE))
 
 
 def read_origin(export: str) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ def read_origin(export: str) -> Mapping[str, Any]:
     if isinstance(about.get(_ORIGIN), dict):
         return about[_ORIGIN]
     # SavedModels of earlier versions have no `export.json`.
-    return checkpoint_files.read_state(os.path.join(find_folder(export), ORIGIN_FILE))
+    return state_files.read_state(os.path.join(find_folder(export), ORIGIN_FILE))
 
 
 def read_step(export: str) -> Optional[int]:

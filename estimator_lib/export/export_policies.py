@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
+from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths, state_files
 from estimator_lib.export import artifacts, export_folders, exporting
 from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.export.writers import GraphHook
@@ -120,7 +120,7 @@ class BestExporter(Exporter):
 
     def best_value(self) -> Optional[float]:
         """Return the best value so far; None where there is none of this metric."""
-        state = checkpoint_files.read_state(os.path.join(self._folder, BEST_FILE))
+        state = state_files.read_state(os.path.join(self._folder, BEST_FILE))
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
         if any(state.get(key) != value for key, value in same):
             return None
@@ -157,7 +157,7 @@ def read_best(model_dir: str) -> Optional[Best]:
     A step that the run has not come to is of another run, whose files are still there.
     """
     folder = export_folders.run_folder(model_dir, export_folders.BEST)
-    state = checkpoint_files.read_state(os.path.join(folder, BEST_FILE))
+    state = state_files.read_state(os.path.join(folder, BEST_FILE))
     step, metric, value = (state.get(key) for key in ('step', 'metric', 'value'))
     types_fit = (
         isinstance(step, int) and isinstance(metric, str) and isinstance(value, (int, float))

@@ -106,8 +106,8 @@ def _refuse_environment() -> None:
             flag, separator, value = argument.partition('=')
             name, text = (flag, value) if separator else ('the command line', argument)
             raise errors.UserError(
-                f'{name}: {os.fsencode(text)!r:.200} is not UTF-8; expected a path of characters: '
-                'rename the file or folder, or make a symbolic link to it.'
+                f'{name}: {os.fsencode(text)!r:.200} is not UTF-8; expected characters. (A file or '
+                'folder of such a name: rename it, or make a symbolic link to it.)'
             )
     if sys.flags.optimize > 1:
         raise errors.UserError(

@@ -51,7 +51,7 @@ def continue_without(
     run.training.create_run_config(config, None, plan)
     repeated.input_fn(plan).without(names)  # an error comes before the work
     digest = zlib.crc32(repr(sorted(set(names))).encode())
-    folder = os.path.join(run.model_dir, past_run.FOLDER, f'{step}-without-{digest:08x}')
+    folder = os.path.join(run.output_dir, past_run.FOLDER, f'{step}-without-{digest:08x}')
     if checkpoint_files.latest_checkpoint(folder) is None:
         with repeating.state_before(run, step) as (checkpoint, _, _):
             past_run.copy_checkpoint(checkpoint, folder)

@@ -68,7 +68,8 @@ class PastRun:
     Attributes:
         task: the task of the run.
         config: the config of the run.
-        model_dir: the folder, which a replay does not change but for its sub-folder `FOLDER`.
+        model_dir: the folder, which a replay does not change.
+        output_dir: the folder of `FOLDER`, with the results of replays.
         training: repeats steps.
         recorded: the scalars of its events by step and column of `results.csv`.
         last_step: the last step that it is known to have made.
@@ -81,6 +82,7 @@ class PastRun:
     training: Training
     recorded: Scalars
     last_step: int
+    output_dir: str
     readers: Sequence[str] = ()
 
     def checkpoint_before(self, step: int) -> str:
@@ -170,6 +172,7 @@ def read(
     model_dir: str,
     training: Training,
     gradients: bool = False,
+    output_dir: Optional[str] = None,
 ) -> PastRun:
     """Read the events of a run.
 
@@ -179,11 +182,13 @@ def read(
         model_dir: the folder of the run.
         training: repeats steps.
         gradients: whether to read norms of gradients, which takes longer.
+        output_dir: for the results; None: `model_dir`.
     """
     model_dir = plain_paths.plain_path(model_dir)
     recorded = TrainingEvents(model_dir, gradients).read_steps()
     last = max([checkpoint_files.latest_step(model_dir), *recorded])
-    return PastRun(task, config, model_dir, training, recorded, last)
+    output_dir = plain_paths.plain_path(output_dir or model_dir)
+    return PastRun(task, config, model_dir, training, recorded, last, output_dir)
 
 
 def copy_checkpoint(prefix: str, folder: str) -> None:

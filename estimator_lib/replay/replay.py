@@ -29,7 +29,7 @@ def replay(run: past_run.PastRun, step: int) -> List[str]:
 
 def replay_step(run: past_run.PastRun, step: int) -> Tuple[report.Replay, str]:
     """Repeat a step of a run and write it; return it with its folder."""
-    folder = os.path.join(run.model_dir, past_run.FOLDER, str(step))
+    folder = os.path.join(run.output_dir, past_run.FOLDER, str(step))
     with repeating.state_before(run, step) as (checkpoint, start, repeated):
         diagnosed = diagnosis.diagnose(run.localize(step), checkpoint)
     replayed = report.Replay(step, start, run.recorded, repeated, diagnosed)
@@ -73,7 +73,7 @@ def replay_spikes(run: past_run.PastRun) -> List[str]:
         lines += [*report.lines(replayed), f'  {folder}']
         rows += spikes.suspects(spike, replayed, counts)
     if rows:
-        path = os.path.join(run.model_dir, past_run.FOLDER, spikes.CSV_FILE)
+        path = os.path.join(run.output_dir, past_run.FOLDER, spikes.CSV_FILE)
         checkpoint_files.write_atomically(path, report.to_csv(rows))
         lines += [spikes.describe(row) for row in rows]
         lines.append(f'the examples with the largest losses: {path}')

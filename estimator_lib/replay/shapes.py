@@ -75,9 +75,10 @@ def read_shape(entry: Optional[Mapping[str, Any]]) -> Optional[Shape]:
     if not isinstance(recorded, dict):
         return None
     mode, workers, replicas = (recorded.get(name) for name in ('mode', 'workers', 'replicas'))
-    if mode not in Mode.__members__ or not isinstance(workers, list):
+    types_fit = isinstance(mode, str) and isinstance(workers, list)
+    if not types_fit or mode not in Mode.__members__ or not isinstance(replicas, (int, type(None))):
         return None
-    return Shape(Mode[mode], tuple(map(str, workers)), int(replicas or 1))
+    return Shape(Mode[mode], tuple(map(str, workers)), replicas or 1)
 
 
 def one_shape(model_dir: str, first: int, last: int) -> Optional[Shape]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib
-import itertools
 import logging
 import os
 import time
@@ -14,6 +13,7 @@ from typing import Dict, Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import state_files
 from estimator_lib.run_records import curves, results_table
 from estimator_lib.run_records.results_table import EVAL, STEP, TIME, Table, format_cell
 from estimator_lib.run_records.training_events import TrainingEvents
@@ -87,7 +87,7 @@ class Results:
         kept = table.cut_after(step)
         if len(kept.rows) == len(table.rows):
             return
-        copy = self._free_name()
+        copy = state_files.free_name(self._path)
         tf.io.gfile.copy(self._path, copy)  # a kill leaves the old table or the new one
         log.info('%s: steps after %d belong to an earlier run, see %s', self._path, step, copy)
         results_table.write(self._path, kept)
@@ -99,16 +99,8 @@ class Results:
         except errors.DataError as error:
             if tf.io.gfile.isdir(self._path):
                 raise
-            copy = self._free_name()
-            tf.io.gfile.rename(self._path, copy)
-            log.warning('%s The file is %s now, and a new table begins.', error, copy)
+            state_files.set_aside(self._path, error)
             return Table()
-
-    def _free_name(self) -> str:
-        """Return the next free name for an old table: `results.1.csv`."""
-        start, end = os.path.splitext(self._path)
-        names = (f'{start}.{number}{end}' for number in itertools.count(1))
-        return next(name for name in names if not tf.io.gfile.exists(name))
 
     def _training_events(self, checkpoint: str) -> TrainingEvents:
         for folder in (os.path.dirname(checkpoint) or '.', self._model_dir):

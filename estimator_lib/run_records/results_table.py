@@ -18,6 +18,7 @@ EXAMPLES_PER_SECOND, LEARNING_RATE = 'examples_per_second', 'learning_rate'
 # Starts of the names of other columns: of training, and of an evaluation set with its name.
 TRAIN, EVAL = 'train/', 'eval_'
 LOSS = 'loss'  # the total loss, after these starts
+_MOST_DIGITS = 18  # of a step, an int64
 _LEADING = (STEP, TIME, EXAMPLES_PER_SECOND, LEARNING_RATE)
 
 Row = Mapping[str, str]
@@ -99,9 +100,9 @@ def _rows(
                 f'{path}, line {number}: it has {len(cells)} cells; expected {len(columns)}.'
             )
         row = dict(zip(columns, cells))
-        if not row[STEP].isdecimal():
+        if not row[STEP].isdecimal() or len(row[STEP]) > _MOST_DIGITS:
             raise errors.DataError(
-                f'{path}, line {number}: the step is {row[STEP]!r}; expected an integer.'
+                f'{path}, line {number}: the step is {row[STEP]!r:.40}; expected an integer.'
             )
         yield int(row[STEP]), row
 

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib import distribution, environment, errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.checkpoints import checkpoint_files, evaluated, state_files
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
 from protos import input_reader_pb2, pipeline_pb2
@@ -34,6 +34,12 @@ RUNNING, FINISHED, PREEMPTED, FAILED, KILLED = (
 Readers = Mapping[str, input_reader_pb2.InputReader]
 
 _STARTS, _STATUS = 'starts', 'status'
+# The types of the values of an entry that this program reads; each may be null.
+_KINDS = {
+    **dict.fromkeys(('started', 'ended', _STATUS, 'command', 'host'), str),
+    **dict.fromkeys(('first_step', 'last_step', 'process_id', 'peak_memory_bytes'), int),
+    **dict.fromkeys((DISTRIBUTION, 'config', 'data', 'versions', 'machine'), dict),
+}
 # A job that crashes and is started again for days must not grow the file without limit.
 _MOST_STARTS = 100
 _COUNTED_BYTES = 100 << 20  # the headers of so much data are read in less than a second
@@ -104,11 +110,22 @@ class RunFile:
             },
             'data': {name: describe_data(reader) for name, reader in self._readers.items()},
         }
-        earlier = read_starts(self._path)
+        earlier = self._read_earlier()
         for entry in earlier:
             if entry.get(_STATUS) == RUNNING:
                 entry[_STATUS] = KILLED
         self._write([*earlier, self._entry])
+
+    def _read_earlier(self) -> List[Dict[str, Any]]:
+        """Read the entries of earlier starts; set a damaged file aside, and begin a new one."""
+        try:
+            content = state_files.read_json(self._path)
+            problem = '' if content is None else _find_problem(content.get(_STARTS))
+        except errors.DataError as error:
+            problem = str(error)
+        if problem and not tf.io.gfile.isdir(self._path):
+            state_files.set_aside(self._path, problem)
+        return read_starts(self._path)
 
     def end(self, status: str) -> None:
         """Complete the entry with time, memory and the last step.
@@ -136,10 +153,22 @@ class RunFile:
 
 
 def read_starts(path: str) -> List[Dict[str, Any]]:
-    """Read the entries of a file, the oldest first; none if it is missing or corrupt."""
-    starts = checkpoint_files.read_state(path).get(_STARTS)
+    """Read the valid entries of a file, the oldest first; none if it is missing or corrupt."""
+    starts = state_files.read_state(path).get(_STARTS)
     entries = starts if isinstance(starts, list) else []
-    return [entry for entry in entries if isinstance(entry, dict)]
+    return [entry for entry in entries if not _find_problem([entry])]
+
+
+def _find_problem(starts: Any) -> str:
+    """Return a sentence about values of the wrong type in the entries; '' where there is none."""
+    if not isinstance(starts, list) or not all(isinstance(entry, dict) for entry in starts):
+        return f'{RUN_FILE} has no list of starts.'
+    for number, entry in enumerate(starts, 1):
+        for name, kind in _KINDS.items():
+            value = entry.get(name)
+            if value is not None and not isinstance(value, kind):
+                return f'{RUN_FILE}, start {number}: {name} is {value!r:.40}.'
+    return ''
 
 
 def _is_same_start(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

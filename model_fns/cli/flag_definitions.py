@@ -49,7 +49,7 @@ _FLAGS_OF_MODES = (
         'export_dir format input_type warmup_requests repository quantize '
         'representative_examples max_detections fast_nms batch suppression',
     ),
-    (('predict', 'compare'), 'output_dir'),
+    (('evaluate', 'predict', 'benchmark', 'compare', 'replay'), 'output_dir'),
     (
         ('predict',),
         'saved_model_dir images additional_channels output_format on_error exif runner '
@@ -317,8 +317,8 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _string(
         values,
         'output_dir',
-        'Where predictions and pictures, compare.html or migration.html go; --mode=compare: left '
-        'out: here.',
+        'Where predictions and pictures, metrics, benchmark.csv, replays, compare.html or '
+        'migration.html go; left out: model_dir (compare: here).',
     )
     _choice(
         values,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, Dict, Iterable, Mapping
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.benchmarking import benchmark
+from estimator_lib.checkpoints import model_dirs
 from estimator_lib.commands import augmented_sheet, check, outline
 from estimator_lib.comparison import compare
 from estimator_lib.comparison import runs as compare_runs
@@ -120,11 +121,12 @@ def _evaluate(options: RunOptions) -> None:
         return
     options.require('model_dir')
     config = flag_configs.load_config(options)
+    checkpoint = chosen_models.chosen_checkpoint(options)
     metrics = training.evaluate(
         build_task(config, options.mode),
         config,
-        options.model_dir,
-        chosen_models.chosen_checkpoint(options),
+        _results_dir(options),
+        checkpoint,
         _training_sample(options),
         analyze=options.analyze,
     )
@@ -133,14 +135,14 @@ def _evaluate(options: RunOptions) -> None:
 
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
-    if options.analyze:  # its place is in the folder of a run
+    if options.analyze and not options.output_dir:  # its place is in the folder of a run
         options.require('model_dir')
     config = chosen_models.load_file_config(options, path)
     metrics = training.evaluate_file(
         build_task(config, options.mode),
         config,
         path,
-        options.model_dir,
+        _results_dir(options),
         _training_sample(options),
         options.analyze,
     )
@@ -214,9 +216,10 @@ def _benchmark(options: RunOptions) -> None:
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     checkpoint = chosen_models.chosen_checkpoint(options)
-    lines = benchmark.benchmark(task, config, checkpoint, options.model_dir, training)
+    folder = _results_dir(options)
+    lines = benchmark.benchmark(task, config, checkpoint, folder, training)
     print('\n'.join(lines))
-    print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {options.model_dir}')
+    print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {folder}')
 
 
 def _compare(options: RunOptions) -> None:
@@ -285,7 +288,9 @@ def _replay(options: RunOptions) -> None:
         raise errors.UserError('--until has no effect without --without; expected that flag too.')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
-    run = past_run.read(task, config, options.model_dir, training, options.find_spike)
+    run = past_run.read(
+        task, config, options.model_dir, training, options.find_spike, _results_dir(options)
+    )
     if options.find_spike:
         lines = replay.replay_spikes(run)
     elif options.without:
@@ -293,6 +298,21 @@ def _replay(options: RunOptions) -> None:
     else:
         lines = replay.replay(run, options.step)
     print('\n'.join(lines))
+
+
+def _results_dir(options: RunOptions) -> Optional[str]:
+    """Return the folder for results, which has been written to before the work; None: no folder.
+
+    Raises:
+        errors.UserError: it cannot be written to.
+    """
+    if options.output_dir:
+        model_dirs.ensure_writable(options.output_dir, '--output_dir')
+    elif options.model_dir:
+        model_dirs.ensure_writable(
+            options.model_dir, '--model_dir', 'expected --output_dir=DIR for the results'
+        )
+    return options.output_dir or options.model_dir
 
 
 def _training_sample(options: RunOptions) -> int:

@@ -15,7 +15,7 @@ from typing import Any, List, Mapping, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 from estimator_lib.export import artifacts
 
 log = logging.getLogger('estimator_lib')
@@ -62,7 +62,7 @@ def write_config(export: str) -> str:
         The path of the config.
     """
     folder = os.path.dirname(os.path.abspath(export) if '://' not in export else export)
-    about = checkpoint_files.read_state(os.path.join(export, artifacts.EXPORT_FILE))
+    about = state_files.read_state(os.path.join(export, artifacts.EXPORT_FILE))
     path = os.path.join(folder, CONFIG_FILE)
     text = describe(os.path.basename(folder), about['inputs'], about['outputs'])
     if tf.io.gfile.exists(path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Tuple
@@ -11,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.checkpoints import state_files
 from model_fns.backbones.hub_weights import families
 from model_fns.backbones.hub_weights.family import Family, Tensor, UnknownNameError, map_tensors
 
@@ -153,11 +153,13 @@ def _refuse_other_model(path: str, family: Family) -> None:
 
     The hub's description of the model, where it is beside the file, tells.
     """
-    described = _read_model_config(os.path.join(os.path.dirname(path), MODEL_CONFIG))
+    described = state_files.read_state(os.path.join(os.path.dirname(path), MODEL_CONFIG))
     model = described.get('architecture')
     if not isinstance(model, str):
         return
-    tag = described.get('pretrained_cfg', {}).get('tag') or ''
+    pretrained = described.get('pretrained_cfg')
+    tag = pretrained.get('tag') if isinstance(pretrained, dict) else ''
+    tag = tag if isinstance(tag, str) else ''
     foreign = tag in families.FOREIGN_TAGS.get(model, ())
     if model not in family.networks or foreign:
         raise errors.CheckpointError(
@@ -165,14 +167,3 @@ def _refuse_other_model(path: str, family: Family) -> None:
             'which has other paddings or another normalization than ours'
             f'{errors.did_you_mean(f"{model}.{tag}", families.list_models(family))}'
         )
-
-
-def _read_model_config(path: str) -> Dict[str, Any]:
-    if not os.path.isfile(path):
-        return {}
-    try:
-        with open(path, encoding='utf-8') as file:
-            content = json.load(file)
-    except ValueError:  # It is not of the weights, which are read without it.
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saver_pb2
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, state_files
 from tests.estimator_lib import tiny_task
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
@@ -126,7 +126,7 @@ def test_folders_in_place_of_state_files(tmp_path, save):
     for name in ('checkpoint', 'metrics.json'):
         (tmp_path / name).unlink(missing_ok=True)
         (tmp_path / name).mkdir()
-    assert checkpoint_files.read_state(str(tmp_path / 'metrics.json')) == {}
+    assert state_files.read_state(str(tmp_path / 'metrics.json')) == {}
     with pytest.raises(errors.UserError, match='checkpoint is a folder, where a file is to be'):
         checkpoint_files.clean_temporary(str(tmp_path))
     assert not list(tmp_path.glob('*.partial'))
@@ -255,9 +255,9 @@ def test_a_failed_write_keeps_the_old_text(tmp_path, monkeypatch):
 
 def test_reading_json(tmp_path):
     path = tmp_path / 'state.json'
-    assert checkpoint_files.read_json(str(path)) is None
+    assert state_files.read_json(str(path)) is None
     checkpoint_files.write_atomically(str(path), '{"step": 7, "name": "Größe"}')
-    assert checkpoint_files.read_json(str(path)) == {'step': 7, 'name': 'Größe'}
+    assert state_files.read_json(str(path)) == {'step': 7, 'name': 'Größe'}
 
 
 @pytest.mark.parametrize(
@@ -269,14 +269,16 @@ def test_reading_json(tmp_path):
         (b'[' * 100_000, 'is not JSON: maximum recursion depth'),
         (b'[1]', 'has a JSON list; expected an object.'),
         (b'null', 'has a JSON NoneType; expected an object.'),
+        (b'{"step": ' + b'9' * 5000 + b'}', 'is not JSON: it has an integer of 5000 characters.'),
+        (b'{"loss": -1e400}', 'is not JSON: the number -1e400 is too large.'),
     ],
-    ids=['empty', 'truncated', 'binary', 'deep', 'list', 'null'],
+    ids=['empty', 'truncated', 'binary', 'deep', 'list', 'null', 'long', 'large'],
 )
 def test_json_that_is_no_object_is_an_error_that_names_the_file(tmp_path, content, problem):
     path = tmp_path / 'state.json'
     path.write_bytes(content)
     with pytest.raises(errors.DataError) as caught:
-        checkpoint_files.read_json(str(path))
+        state_files.read_json(str(path))
     assert str(caught.value).startswith(f'{path} {problem}')
 
 

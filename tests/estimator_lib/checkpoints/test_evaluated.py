@@ -65,3 +65,22 @@ def test_nan_of_earlier_versions_is_read(tmp_path):
     text = '{"global_step": 7, "val": {"loss": NaN, "accuracy": 0.5, "depth": Infinity}}'
     (tmp_path / 'metrics.json').write_text(text)
     assert evaluated.first_set(evaluated.read(str(tmp_path / 'model.ckpt-7'))) == {'accuracy': 0.5}
+
+
+@pytest.mark.parametrize(
+    'text, known',
+    [
+        ('{"global_step": "x", "val": {"a": 1}}', {'val': {'a': 1}}),
+        ('{"global_step": 7, "val": [1]}', {'global_step': 7}),
+        ('{"global_step": 7, "val": {"a": {"b": 1}, "c": [1], "d": 2}}', {'val': {'d': 2}}),
+        ('{"global_step": ' + '7' * 5000 + '}', {}),
+        ('{"global_step": 7, "val": {"a": 1e400}}', {}),
+        ('{"val": ' * 900 + '1' + '}' * 900, {'val': {}}),
+    ],
+)
+def test_values_of_wrong_types_are_left_out(tmp_path, text, known):
+    path = tmp_path / 'metrics.json'
+    path.write_text(text)
+    content = evaluated.read_file(str(path))
+    assert {**content, **known} == content and set(content) <= {'global_step', 'val'}
+    assert all(isinstance(each, (int, float)) for each in evaluated.first_set(content).values())

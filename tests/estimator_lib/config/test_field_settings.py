@@ -186,3 +186,20 @@ def test_any_value_of_any_field_can_be_set(data):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     field_settings.apply_setting(config, f'train_config.{field.name}={text}')
     assert getattr(config.train_config, field.name) == value
+
+
+@pytest.mark.parametrize('index', ['9' * 5000, '1000000000000', '²'])
+def test_an_index_out_of_all_bounds_is_one_error(index):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    with pytest.raises(
+        errors.ConfigError, match="'eval_input_reader' is a list and is empty"
+    ) as caught:
+        field_settings.apply_setting(config, f'eval_input_reader.{index}.name=x')
+    assert len(str(caught.value).splitlines()[0]) < 250 + len(index)
+
+
+@pytest.mark.parametrize('setting', ['eval_input_reader.0.name=caf\udce9', 'caf\udce9=1'])
+def test_bytes_of_latin_1_are_one_error(setting):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    with pytest.raises(errors.ConfigError, match=r"'.*caf\\udce9' is not UTF-8 at its end"):
+        field_settings.apply_setting(config, setting)

@@ -93,6 +93,7 @@ def test_a_file_that_a_spreadsheet_has_saved_can_be_read(tmp_path):
         (b'step,a\n1,2\n3\n', r'line 3: it has 1 cells; expected 2\.'),
         (b'step,a\n1,2\n\nx,2\n', r"line 4: the step is 'x'; expected an integer\."),
         (b'step,a\n-1,2\n', "the step is '-1'"),
+        (b'step,a\n' + b'9' * 5000 + b',2\n', "the step is '9{39}; expected an integer"),
         (b'step,a\n1,"2\n', 'is not a CSV file: unexpected end of data'),
         (b'\x89PNG\r\n\xff', 'is not a CSV file'),
     ],

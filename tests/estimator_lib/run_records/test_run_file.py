@@ -112,11 +112,26 @@ def test_the_file_has_the_last_starts_only(config, tmp_path, monkeypatch):
     assert [entry['seed'] for entry in starts(tmp_path)] == [2, 3, 4]
 
 
-@pytest.mark.parametrize('content', ['{', '[]', '{"starts": 3}', '{"starts": [3]}'])
-def test_a_malformed_file_counts_as_empty(config, tmp_path, content):
+@pytest.mark.parametrize(
+    'content',
+    [
+        *('{', '[]', '{"starts": 3}', '{"starts": [3]}'),
+        '{"starts": [{"started": 5}]}',
+        '{"starts": [{"first_step": "x"}]}',
+        '{"starts": [{"distribution": [1]}]}',
+        '{"starts": [{"first_step": 1e400}]}',
+        '{"starts": [{"first_step": ' + '9' * 5000 + '}]}',
+        '[' * 100_000,
+    ],
+)
+def test_a_damaged_file_is_set_aside_with_a_sentence(config, tmp_path, content, caplog):
     (tmp_path / 'run.json').write_text(content)
     start(tmp_path, config)
     assert len(starts(tmp_path)) == 1
+    assert (tmp_path / 'run.1.json').read_text() == content
+    assert f'The file is {tmp_path}/run.1.json now, and a new one begins.' in caplog.text
+    start(tmp_path, config)
+    assert len(starts(tmp_path)) == 2 and not (tmp_path / 'run.2.json').exists()
 
 
 def test_digest_and_fingerprint_tell_what_has_changed(config, tmp_path):

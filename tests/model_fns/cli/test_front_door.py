@@ -114,3 +114,44 @@ def test_gpus_without_code_are_named_in_the_log(mode, warns, monkeypatch, caplog
     with caplog.at_level('WARNING'):
         front_door.run(RunOptions(mode=mode))
     assert [record.message for record in caplog.records] == ['no code'] * warns
+
+
+RESULTS = {'evaluate': {}, 'benchmark': {}, 'replay': {'step': 3}}
+
+
+@pytest.fixture
+def results_of(monkeypatch):
+    """The folders that the modes of `RESULTS` are given for their results, as they run."""
+    folders = []
+    monkeypatch.setattr(front_door.flag_configs, 'load_config', lambda options: None)
+    monkeypatch.setattr(front_door, 'build_task', lambda config, mode: None)
+    monkeypatch.setattr(front_door.chosen_models, 'chosen_checkpoint', lambda options: 'a-1')
+    monkeypatch.setattr(front_door, '_print_metrics', lambda *arguments: None)
+    monkeypatch.setattr(front_door.replay, 'replay', lambda run, step: [])
+    for module, name, place in (
+        (front_door.training, 'evaluate', 2),
+        (front_door.benchmark, 'benchmark', 3),
+        (front_door.past_run, 'read', 5),
+    ):
+        note = lambda *arguments, place=place, **others: folders.append(arguments[place]) or []  # noqa: E731
+        monkeypatch.setattr(module, name, note)
+    return folders
+
+
+@pytest.mark.parametrize('mode', RESULTS)
+def test_a_run_that_one_may_only_read_is_noticed_before_the_work(mode, results_of, tmp_path):
+    (tmp_path / 'file').write_text('')
+    options = RunOptions(mode=mode, model_dir=str(tmp_path / 'file' / 'run'), **RESULTS[mode])
+    expected = r'--model_dir .*/file/run cannot be written to: .*; expected --output_dir=DIR'
+    with pytest.raises(errors.UserError, match=expected):
+        front_door.run(options)
+    assert results_of == []
+
+
+@pytest.mark.parametrize('mode', RESULTS)
+def test_results_are_written_elsewhere_on_demand(mode, results_of, tmp_path):
+    (tmp_path / 'file').write_text('')
+    other = str(tmp_path / 'results')
+    run = str(tmp_path / 'file' / 'run')
+    front_door.run(RunOptions(mode=mode, model_dir=run, output_dir=other, **RESULTS[mode]))
+    assert results_of == [other]

@@ -128,7 +128,19 @@ def test_a_port_with_its_description(tmp_path):
     described = {'architecture': 'tf_efficientnet_b0', 'pretrained_cfg': {'tag': 'in1k'}}
     (tmp_path / 'config.json').write_text(json.dumps(described))
     small_reader(tmp_path / 'b0.safetensors')
-    (tmp_path / 'config.json').write_text('malformed')
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        *('malformed', 'null', '[1]', '[' * 100_000, '{"architecture": 1e400}'),
+        '{"architecture": "tf_efficientnet_b0", "pretrained_cfg": null}',
+        '{"architecture": "tf_efficientnet_b0", "pretrained_cfg": [1]}',
+        '{"architecture": "tf_efficientnet_b0", "pretrained_cfg": {"tag": [1]}}',
+    ],
+)
+def test_a_damaged_description_is_left_out(tmp_path, text):
+    (tmp_path / 'config.json').write_text(text)
     small_reader(tmp_path / 'b0.safetensors')
 
 
