@@ -376,14 +376,15 @@ def test_the_first_lines_say_what_is_about_to_run(past_its_best):
     assert lines[0].startswith("run-train-eval '--model_dir=")
     assert f', TensorFlow {tf.__version__}' in lines[0]
     assert '--num_train_steps=1 (Python 3.' in lines[0]
-    assert lines[1:6] == [
+    assert lines[1].startswith('kernels: ')
+    assert lines[2:7] == [
         'model: classification, lenet',
         'classes: 3 (red, green, blue)',
         'training on 24 examples in 1 files',
         'evaluation on eval_input_reader[0] (val.tfrecord): 12 examples in 1 files',
         'steps: 1, of 6 examples',
     ]
-    assert lines[6].startswith('devices: 0 GPU, ')
+    assert lines[7].startswith('devices: 0 GPU, ')
     (parameters,) = [line for line in lines if line.startswith('parameters: ')]
     assert parameters.endswith(' variables, all trained')
     # No line of the log or of the end names the set by its number.

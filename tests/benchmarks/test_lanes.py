@@ -28,7 +28,7 @@ def test_both_run_the_same_alternately_and_the_least_counts(monkeypatch):
 
     monkeypatch.setattr(measuring, 'run_apart', run_apart)
     monkeypatch.setattr(measuring, 'train_apart', train_apart)
-    monkeypatch.setattr(recipes, 'write_config', lambda name, folder: f'{name}.config')
+    monkeypatch.setattr(recipes, 'write_config', lambda name, folder, size: f'{name}.config')
     monkeypatch.setattr(exports, 'write_exports', lambda model, folder: {'folded': 'export/1'})
     pythons = {'TensorFlow 1': 'old', 'TensorFlow 2': 'new'}
     found = lanes.measure(pythons, ['lenet'], 'ssd', turns=2, runs=50)

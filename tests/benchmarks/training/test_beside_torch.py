@@ -19,7 +19,7 @@ def test_both_sides_are_measured_in_turns(monkeypatch, tmp_path):
         asked.append((module, arguments, python))
         return next(said)
 
-    def write_config(name, folder):
+    def write_config(name, folder, batch_size):
         config = config_lib.parse_pipeline_config(
             'model { classification { num_classes: 7 image_height: 64 image_width: 64 '
             'backbone { name: "lenet" } } } train_config { batch_size: 3 }',
