@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import pathlib
 from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple, Union
 from xml.sax import saxutils
@@ -41,7 +42,7 @@ class CircleError(ValueError):
 
 def imported_modules(path: pathlib.Path) -> Iterator[str]:
     """Yield every module that a file imports, and every name that it imports from a module."""
-    for node in _imports(ast.parse(path.read_text())):
+    for node in _imports(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
@@ -51,16 +52,25 @@ def imported_modules(path: pathlib.Path) -> Iterator[str]:
                 yield f'{node.module}.{alias.name}'
 
 
-def _imports(tree: ast.AST) -> Iterator[Union[ast.Import, ast.ImportFrom]]:
-    """Yield the imports of a syntax tree, except those under `if TYPE_CHECKING:`."""
-    for node in ast.iter_child_nodes(tree):
+@functools.cache
+def _imports(path: pathlib.Path) -> List[Union[ast.Import, ast.ImportFrom]]:
+    """Return the imports of a file, except those under `if TYPE_CHECKING:`.
+
+    A file belongs to several folders, so it is read for each of them, but only parsed once.
+    """
+    found: List[Union[ast.Import, ast.ImportFrom]] = []
+    statements: List[ast.stmt] = list(ast.parse(path.read_text()).body)
+    while statements:
+        node = statements.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield node
+            found.append(node)
         elif isinstance(node, ast.If) and ast.unparse(node.test).endswith('TYPE_CHECKING'):
-            for other in node.orelse:
-                yield from _imports(ast.Module([other], []))
+            statements += node.orelse
         else:
-            yield from _imports(node)
+            # An import is a statement, and expressions, which are most of a file, hold none.
+            for part in ('body', 'orelse', 'finalbody', 'handlers'):
+                statements += getattr(node, part, [])
+    return found
 
 
 def source_files() -> Dict[str, pathlib.Path]:
@@ -85,7 +95,7 @@ def file_graph(files: Mapping[str, pathlib.Path]) -> Graph:
     graph: Dict[str, Set[str]] = {}
     for module, path in files.items():
         graph[module] = set()
-        for node in _imports(ast.parse(path.read_text())):
+        for node in _imports(path):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
