@@ -23,7 +23,7 @@ import numpy as np
 import tqdm
 
 from estimator_lib import errors
-from estimator_lib.commands import annotation_files, inference, prediction_files
+from estimator_lib.commands import annotation_files, inference, journals, prediction_files
 from estimator_lib.commands.inference import BATCH_SIZE, Image, Loaded, Report
 from estimator_lib.drawing import visualization
 from estimator_lib.drawing.tiling import Tiling
@@ -31,6 +31,8 @@ from estimator_lib.export import exported_model
 from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Description, Region, Shown, Task
 
 log = logging.getLogger('estimator_lib')
+
+JOURNAL_FILE = 'predictions.partial'
 
 _THREADS = 2 * (os.cpu_count() or 1)  # more than cores, since they also wait for disks
 _AHEAD = BATCH_SIZE + _THREADS  # images that are read before they are needed
@@ -67,8 +69,12 @@ def predict_images(
     output_dir: str,
     options: Options = Options(),
     count: Optional[int] = None,
+    identity: Any = None,
 ) -> List[str]:
     """Run a model on images; write its predictions, and a picture of each image.
+
+    What is done before a signal or an error is kept in `output_dir`: a later call with an equal
+    identity continues.
 
     Args:
         predictor: the model.
@@ -77,6 +83,7 @@ def predict_images(
         output_dir: created if it does not exist.
         options: the options.
         count: the number of `images`, for the progress bar.
+        identity: of the model and all options, in types of JSON; None: nothing is kept.
 
     Returns:
         A sentence about each image that was skipped.
@@ -85,10 +92,21 @@ def predict_images(
         errors.DataError: no image can be read, or one cannot and `options.skips` is False.
         errors.UserError: `output_dir` cannot be written to, or the options do not go with the task.
     """
-    files = prediction_files.PredictionFiles(output_dir, options.output_format)
-    skipped = predict_into(files, predictor, task, images, options, count)
-    refuse_nothing(len(files.entries), skipped)
-    files.write()
+    prediction_files.PredictionFiles(output_dir, options.output_format)  # the folder can be made
+    is_kept = identity is not None and '://' not in output_dir
+    path = os.path.join(output_dir, JOURNAL_FILE) if is_kept else None
+    with journals.open_journal(path, identity) as journal:
+        files = prediction_files.PredictionFiles(
+            output_dir, options.output_format, journal=journal if is_kept else None
+        )
+        done = {entry.name for entry in files.entries}
+        if done:
+            log.info('%d images are done: the rest follows', len(done))
+        rest = (image for image in images if image.name not in done)
+        left = None if count is None else count - len(done)
+        skipped = predict_into(files, predictor, task, rest, options, left)
+        refuse_nothing(len(files.entries), skipped)
+        files.write()
     if task is not None and not files.found_any:
         nothing = task.nothing_found(options.shown, options.worth_showing)
         if nothing:

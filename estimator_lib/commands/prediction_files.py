@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.commands import annotation_files
+from estimator_lib.commands import annotation_files, journals
 from estimator_lib.task import Region
 
 # The text files that a benchmark of the task accepts.
@@ -55,6 +55,7 @@ class PredictionFiles:
         output_format: one of `FORMATS`.
         atomically: whether files appear under their names only when they are complete, even if
             several processes write them.
+        journal: keeps the entries for the next start of the same command; None: they are not kept.
 
     Attributes:
         entries: the entries so far.
@@ -65,13 +66,24 @@ class PredictionFiles:
             another program.
     """
 
-    def __init__(self, output_dir: str, output_format: str = 'json', atomically: bool = False):
+    def __init__(
+        self,
+        output_dir: str,
+        output_format: str = 'json',
+        atomically: bool = False,
+        journal: Optional[journals.Journal] = None,
+    ):
         self._dir = output_dir
         self._format = output_format
         self._annotations = annotation_files.FORMATS.get(output_format)
         self._atomically = atomically
         self.entries: List[Entry] = []
         self.found_any = False
+        self._journal = journal
+        for entry, stamp, found_any in journal.entries if journal is not None else ():
+            if stamp == _stamp(entry[0]):
+                self.entries.append(Entry(*entry))
+                self.found_any |= found_any
         if tf.io.gfile.exists(output_dir) and not tf.io.gfile.isdir(output_dir):
             raise errors.UserError(f'--output_dir: {output_dir} is a file; expected a folder.')
         self._refuse_annotations()
@@ -131,7 +143,10 @@ class PredictionFiles:
         if entry.rows:
             self.found_any = True
         own = {kept: to_json(getattr(entry, kept))} if kept else {}
-        self.entries.append(Entry(entry.name, entry.id, entry.size)._replace(**own))
+        reduced = Entry(entry.name, entry.id, entry.size)._replace(**own)
+        if self._journal is not None:
+            self._journal.add([reduced, _stamp(entry.name), bool(entry.rows)])
+        self.entries.append(reduced)
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file of one image.
@@ -203,6 +218,12 @@ class PredictionFiles:
     def _save(self, name: str, content: Any, indent: Optional[int] = None) -> None:
         text = json.dumps(content, indent=indent, ensure_ascii=False)
         self.write_file(name, f'{text}\n'.encode())
+
+
+def _stamp(name: str) -> journals.Stamp:
+    """Return the stamp of the file of an image, or of its record, whose name is `file#index`."""
+    path, _, index = name.rpartition('#')
+    return journals.stamp(path if index.isdecimal() and path else name)
 
 
 def to_json(value: Any) -> Any:

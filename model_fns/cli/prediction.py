@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import glob
+import hashlib
 import logging
 import math
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from estimator_lib import errors
-from estimator_lib.commands import predict
+from estimator_lib.commands import journals, predict
 from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.task import AS_CONFIGURED, Shown
@@ -69,7 +71,13 @@ def predict_files(options: RunOptions) -> None:
     count = sources.count()
     if runner is None:
         skipped = predict.predict_images(
-            predictor, task, sources, output_dir, prediction_options, count
+            predictor,
+            task,
+            sources,
+            output_dir,
+            prediction_options,
+            count,
+            _identity(options, source),
         )
     else:
         from model_fns.datasets.beam import prediction
@@ -98,6 +106,13 @@ def _refuse_unusable(options: RunOptions) -> None:
         raise errors.UserError(
             '--runner_options: they are flags of a runner; expected --runner too.'
         )
+
+
+def _identity(options: RunOptions, source: chosen_models.ModelSource) -> Any:
+    """Return what must be equal for another start to continue: options, config and model."""
+    config = b'' if source.config is None else source.config.SerializeToString(deterministic=True)
+    files = [source.path, *sorted(glob.glob(f'{glob.escape(source.path)}.*'))]
+    return [repr(options), hashlib.sha256(config).hexdigest(), journals.stamps(files)]
 
 
 def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:

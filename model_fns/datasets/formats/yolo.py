@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 import yaml
@@ -22,6 +22,7 @@ from model_fns.structures.label_map import LabelMap, to_id
 _DATA_FILES = ('data.yaml', 'dataset.yaml')
 _NAME_FILES = ('classes.txt', 'obj.names', *_DATA_FILES)
 _FOLDERS_ABOVE = 2  # levels above the annotations that are searched for the file of names
+_MOST_DEPTH = 20  # of lists and mappings in a YAML file
 _YAML_ENDINGS = ('.yaml', '.yml')
 _BOX_NUMBERS = 4
 _LEAST_POLYGON_NUMBERS = 6
@@ -327,13 +328,30 @@ def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
     return KeypointShape(*numbers)
 
 
+def _refuse_endless(path: str, events: Iterable[yaml.Event]) -> None:
+    """Refuse what takes all memory or hours, while it is parsed.
+
+    Aliases of aliases hold as many values as fit no memory, in a few lines. The time of the parser
+    is the square of the depth of brackets.
+    """
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise errors.DataError(f'{path}: aliases (*name) are not read; expected the values.')
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_DEPTH:
+            raise errors.DataError(
+                f'{path}: lists and mappings are in each other {depth} times; expected at most '
+                f'{_MOST_DEPTH}.'
+            )
+
+
 def _read_yaml(path: str) -> Dict[str, Any]:
     """Read a YAML file with all values as text, so that `no` is a name."""
     text = folder_files.read_text(path)
     try:
-        # Aliases of aliases hold as many values as fit no memory, in a few lines.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.BaseLoader)):
-            raise errors.DataError(f'{path}: aliases (*name) are not read; expected the values.')
+        _refuse_endless(path, yaml.parse(text, yaml.BaseLoader))
         content = yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise errors.DataError(f'{path} is not YAML: {" ".join(str(error).split())}.') from None

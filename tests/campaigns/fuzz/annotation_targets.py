@@ -107,7 +107,10 @@ def read_yolo(workspace: Workspace, generator: random.Random) -> None:
 
 def yolo_data(workspace: Workspace, generator: random.Random) -> None:
     """Read a data file of YOLO, and convert labels with keypoints."""
-    path = workspace.file('data.yaml', mutate_text(generator, valid_inputs.YOLO_DATA))
+    text = valid_inputs.YOLO_DATA
+    if generator.random() < 0.3:
+        text += generator.choice(valid_inputs.ODD_YAML)
+    path = workspace.file('data.yaml', mutate_text(generator, text))
     names, shape = yolo.read_names(path), yolo.read_keypoint_shape(path)
     folder = _annotations(workspace, 'a.txt', mutate_text(generator, valid_inputs.YOLO_POSE))
     _convert(workspace, generator, yolo.Yolo(str(workspace.images), folder, names, shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -212,6 +212,39 @@ CLUSTER = {
         'evaluator': ['10.0.0.5:2222'],
     },
     'task': {'type': 'worker', 'index': 1},
+}
+
+# What YAML has beside text, numbers, lists and mappings.
+ODD_YAML = (
+    'a: &a [x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nnames: *c\n',
+    'names: &names [*names]\n',
+    'names: !!python/object/apply:os.system [exit]\n',
+    f'names: {"[" * 3000}\n',
+    'base: &base {0: x}\nnames: {<<: *base, 1: y}\n',
+    'names: !!set {a, b}\nnc: 0o17\n--- \nnames: [z]\n',
+    'names: {? [1, 2] : x, 2024-01-01: y, ~: z}\n',
+)
+# Files that a run writes about itself, as JSON or text.
+RUN_FILES: Mapping[str, Any] = {
+    'run.json': {
+        'starts': [
+            {
+                'started': '2026-01-01T00:00:00.000+00:00',
+                'status': 'running',
+                'first_step': 0,
+                'last_step': None,
+                'host': 'a',
+                'process_id': 7,
+                'distribution': {
+                    'mode': 'MULTI_WORKER_MIRRORED',
+                    'workers': ['chief:0', 'worker:0'],
+                    'replicas': 2,
+                },
+            }
+        ]
+    },
+    'metrics.json': {'global_step': 5, 'val': {'accuracy': 0.5, 'loss': 1.5}},
+    'results.csv': 'step,time,train/loss,eval_val/accuracy\n3,2026,0.5,0.25\n5,2026,0.25,0.5\n',
 }
 
 

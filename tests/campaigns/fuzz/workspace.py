@@ -170,6 +170,18 @@ class Workspace:
         return folder
 
     @functools.cached_property
+    def frozen_graph(self) -> tf1.GraphDef:
+        """Graph of two layers, with an identity of each kernel and a loop."""
+        with tf.Graph().as_default() as graph:
+            values = tf.cast(tf1.placeholder(tf.uint8, [1, 8, 8, 3], 'image_tensor'), tf.float32)
+            for scope, channels in (('MobilenetV1/Conv2d_0', 3), ('MobilenetV1/Conv2d_1', 4)):
+                with tf1.name_scope(f'{scope}/'):
+                    kernel = tf.identity(tf.ones([3, 3, channels, 4]), 'weights/read')
+                    values = tf.nn.relu6(tf.nn.conv2d(values, kernel, 1, 'SAME', name='Conv2D'))
+            tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0])
+        return graph.as_graph_def()
+
+    @functools.cached_property
     def saved_model(self) -> pathlib.Path:
         """SavedModel of one convolution, as files for devices are made of."""
         return self._convolution('saved_model', tf.float32)

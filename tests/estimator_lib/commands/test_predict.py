@@ -1,6 +1,7 @@
 """A model run over images: batches, reading ahead, bad images."""
 
 import json
+import signal
 import threading
 
 import numpy as np
@@ -14,6 +15,7 @@ from estimator_lib.commands import predict
 from estimator_lib.commands.prediction_files import PREDICTIONS_FILE
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import exported_model, exporting, saved_model
+from estimator_lib.processes import preemption
 from estimator_lib.task import Description, Shown
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -196,6 +198,59 @@ def test_a_bad_image_ends_it_where_that_is_asked(tmp_path):
             Recording(), None, images, str(tmp_path), predict.Options(skips=False)
         )
     assert not (tmp_path / PREDICTIONS_FILE).exists()
+
+
+def stopped(name):
+    def read():
+        raise preemption.Preempted(signal.SIGTERM)
+
+    return predict.Image(name, name, len(name), read)
+
+
+def test_a_prediction_that_a_signal_has_ended_continues(tmp_path, caplog):
+    options = predict.Options(batch_size=1)
+
+    def run(predictor, images, identity):
+        return predict.predict_images(
+            predictor, None, images, str(tmp_path), options, len(images), identity
+        )
+
+    names = '1', '22', '333', '4444'
+    images = [image(name, pixels(seed)) for seed, name in enumerate(names)]
+    with pytest.raises(preemption.Preempted):
+        run(Recording(), [*images[:2], stopped('333'), images[3]], ['model 1'])
+    assert not (tmp_path / PREDICTIONS_FILE).exists()
+    assert f'2 are done ({tmp_path}/predictions.partial): the same command continues' in caplog.text
+    again = Recording()
+    assert run(again, images, ['model 1']) == []
+    assert len(again.shapes) == 2  # the others are kept
+    continued = read_json(tmp_path)
+    assert not (tmp_path / 'predictions.partial').exists()
+    run(Recording(), images, ['model 1'])
+    assert read_json(tmp_path) == continued and list(continued) == sorted(names)
+
+
+def test_what_another_model_has_done_is_not_kept(tmp_path):
+    images = [image('1', pixels(0)), stopped('22')]
+    for identity in (['model 1'], ['model 2']):
+        options = predict.Options(batch_size=1)
+        predictor = Recording()
+        with pytest.raises(preemption.Preempted):
+            predict.predict_images(predictor, None, images, str(tmp_path), options, None, identity)
+        assert len(predictor.shapes) == 1
+
+
+def test_an_image_that_has_changed_is_predicted_again(tmp_path):
+    path = tmp_path / 'a.png'
+    path.write_bytes(b'x')
+    options = predict.Options(batch_size=1)
+    for content, count in ((b'x', 1), (b'x', 0), (b'changed', 1)):
+        path.write_bytes(content) if content != path.read_bytes() else None
+        predictor = Recording()
+        images = [image(str(path), pixels(0)), stopped('22')]
+        with pytest.raises(preemption.Preempted):
+            predict.predict_images(predictor, None, images, str(tmp_path), options, None, [1])
+        assert len(predictor.shapes) == count
 
 
 def test_no_image_at_all_is_an_error(tmp_path):

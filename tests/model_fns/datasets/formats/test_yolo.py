@@ -64,6 +64,14 @@ def test_masks_of_polygons_can_be_left_out(named, monkeypatch):
     assert boxes(feature) == pytest.approx(np.array(expected))
 
 
+def test_a_deep_data_file_ends_at_once(tmp_path):
+    """The parser takes the square of the depth: hours for this one."""
+    path = tmp_path / 'data.yaml'
+    path.write_text(f'names: {"[" * 200_000}\n')
+    with pytest.raises(errors.DataError, match='in each other 21 times; expected at most 20'):
+        yolo.read_names(str(path))
+
+
 def test_aliases_of_a_data_file_are_not_read(tmp_path, capsys):
     text = 'a: &a [x,x,x,x,x,x,x,x,x,x]\n'
     for one, other in zip('abcdefgh', 'bcdefghi'):
