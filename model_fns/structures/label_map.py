@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 FIRST_ID = 1
 UNKNOWN_ID = -1
 _MAX_ID = 2**31 - 1  # of the field
+_MOST_LETTERS = 1000  # of a name: pictures, tables and legends show it
 
 _BYTE_ORDER_MARK = '\ufeff'
 # Names of an item 0, which says what 0 always means; the last one is of the pets of 2017.
@@ -342,6 +343,12 @@ class LabelMap:
         problem = ''
         if not item.name:
             problem = f'the item with id {item.id} has neither a name nor a display_name.'
+        elif max(len(item.name), len(item.display_name)) > _MOST_LETTERS:
+            count = max(len(item.name), len(item.display_name))
+            problem = (
+                f'the name {item.name[:40]!r}... of id {item.id} has {count} letters; expected at '
+                f'most {_MOST_LETTERS}.'
+            )
         elif item.id == 0 and self.first_id > 0:
             problem = f'item {item.name!r} has id 0, which is the background; ids start at 1.'
         elif item.id < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from typing import Dict, List, Mapping, Sequence
 
 import tensorflow as tf
@@ -15,6 +16,9 @@ from model_fns.datasets.sources import Item, Source
 
 class PairedSource(Source):
     """Images in one folder, a file of annotations for each in another.
+
+    A file belongs to the image of its stem. Where there is none, it belongs to the image that it
+    names, if the format has such a name and no other file belongs to that image.
 
     Args:
         image_folder: of the images.
@@ -90,9 +94,23 @@ class PairedSource(Source):
         """Return the paths of the annotations by the same key."""
         folder = self._annotation_folder
         names = folder_files.list_names(folder)
-        return sources.index_by_stem(
+        paths = sources.index_by_stem(
             [os.path.join(folder, name) for name in names if self._is_annotation(name)]
         )
+        images = self._image_paths()
+        without_file = images.keys() - paths.keys()
+        named: Dict[str, List[str]] = {}
+        for stem in paths.keys() - images.keys() if without_file else ():
+            key = os.path.splitext(posixpath.basename(self._image_name(paths[stem])))[0]
+            if key in without_file:
+                named.setdefault(key, []).append(stem)
+        renamed = {stems[0]: key for key, stems in named.items() if len(stems) == 1}
+        return {renamed.get(stem, stem): path for stem, path in paths.items()}
+
+    def _image_name(self, path: str) -> str:
+        """Return the name of its image that a file of annotations has; '' without one."""
+        del path
+        return ''
 
     def _is_annotation(self, name: str) -> bool:
         return name.lower().endswith(self.ending) and not name.startswith('.')

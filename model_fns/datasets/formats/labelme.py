@@ -93,6 +93,13 @@ class Labelme(paired.PairedSource):
             names.update(label for label in labels if sources.is_text(label))
         return sorted(names - set(_NO_CLASSES))
 
+    def _image_name(self, path: str) -> str:
+        try:
+            name = _read(path).get('imagePath')
+        except errors.DataError:  # reported as an annotation without an image
+            return ''
+        return name.replace('\\', '/') if sources.is_text(name) else ''
+
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:

@@ -58,6 +58,12 @@ class PascalVoc(paired.PairedSource):
             names.update((entry.findtext('name') or '').strip() for entry in entries)
         return sorted(names - {''})
 
+    def _image_name(self, path: str) -> str:
+        try:
+            return (parse(path).findtext('filename') or '').strip().replace('\\', '/')
+        except errors.DataError:  # reported as an annotation without an image
+            return ''
+
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:

@@ -19,10 +19,11 @@ from model_fns.segmentation import fields
 from model_fns.segmentation.data import preset_tables as tables
 from model_fns.segmentation.data import targets
 from model_fns.structures.label_map import LabelMap
-from protos import segmentation_pb2
+from protos import field_rules, segmentation_pb2
 
 IGNORED_COLOR: Color = (224, 224, 224)
 BACKGROUND_COLOR: Color = (0, 0, 0)
+_CLASSES = segmentation_pb2.Segmentation.DESCRIPTOR.fields_by_name['num_classes']
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +159,11 @@ def _check_numbers(num_classes: int, ignore_label: int) -> None:
         raise errors.ConfigError(
             f'model.segmentation.num_classes: {num_classes}; expected at least 2, one of them the '
             'background.'
+        )
+    allowed = field_rules.get_range(_CLASSES)
+    if allowed is not None and not allowed.holds(num_classes):  # Each class gets a name below.
+        raise errors.ConfigError(
+            f'model.segmentation.num_classes: {num_classes}; expected {allowed}.'
         )
     if not 0 <= ignore_label <= 65535:
         raise errors.ConfigError(

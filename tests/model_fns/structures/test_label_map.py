@@ -55,6 +55,10 @@ def test_id_of_name():
         ("item { id: 0 name: 'none' }", "file.pbtxt: item 'none' has id 0"),
         ("item { id: -3 name: 'none' }", "item 'none' has the negative id -3"),
         ("item { name: 'cat' }", "item 'cat' has no id"),
+        (
+            f"item {{ id: 1 name: '{'x' * 100_000}' }}",
+            r'of id 1 has 100000 letters; expected at mo',
+        ),
         ('item { id: 4 }', 'id 4 has neither a name nor a display_name'),
         (
             "item { id: 1 name: 'cat' } item { id: 1 name: 'dog' }",

@@ -48,6 +48,16 @@ def test_shapes_become_boxes_and_masks(tmp_path):
     assert not values(feature, 'image/segmentation/class/encoded')
 
 
+def test_a_file_of_another_stem_belongs_to_the_image_that_it_names(tmp_path):
+    write_image(tmp_path / 'images' / 'b.png')
+    content = {'shapes': [RECTANGLE], 'imagePath': '../photos/b.png'}
+    (tmp_path / 'images' / '0001.json').write_text(json.dumps(content))
+    assert convert(tmp_path, {'shapes': [POLYGON]}) == 0
+    found = records_of(tmp_path / 'out' / 'train')
+    assert values(found['b.png'], 'image/object/class/text') == [b'dog']
+    assert values(found['a.png'], 'image/object/class/text') == [b'cat']
+
+
 def test_a_circle_has_its_area(tmp_path):
     assert convert(tmp_path, {'shapes': [CIRCLE]}) == 0
     (feature,) = records_of(tmp_path / 'out' / 'train').values()

@@ -42,6 +42,19 @@ def test_a_record(tmp_path):
     assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'cell'}
 
 
+def test_a_file_of_another_stem_belongs_to_the_image_that_it_names(tmp_path):
+    content = VOC.format(objects=f'<filename>C:\\photos\\a.png</filename>{OBJECT}')
+    (tmp_path / 'Annotations').mkdir()
+    (tmp_path / 'Annotations' / '0001.xml').write_text(content)
+    assert convert(tmp_path, None) == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert values(feature, 'image/filename') == [b'a.png']
+    assert values(feature, 'image/object/class/text') == [b'cell']
+    # Of two files that name it, none is taken.
+    (tmp_path / 'Annotations' / '0002.xml').write_text(content)
+    assert convert(tmp_path, None) == 2
+
+
 def test_an_image_without_objects(tmp_path):
     LabelMap.from_names(['cell']).write(str(tmp_path / 'map.pbtxt'))
     assert convert(tmp_path, VOC.format(objects='')) == 0
