@@ -11,7 +11,6 @@ from tensorflow.python.eager import context
 
 from estimator_lib import errors
 from estimator_lib.distribution.modes import Plan
-from estimator_lib.distribution.tf_config import CHIEF_ROLES
 
 
 def create_strategy(plan: Plan) -> tf.distribute.Strategy:
@@ -32,7 +31,7 @@ def create_strategy(plan: Plan) -> tf.distribute.Strategy:
     _configure_collectives()
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(_jobs(plan)),
-        task_type=_job(plan.cluster.role),
+        task_type=plan.cluster.role,
         task_id=plan.cluster.index,
         rpc_layer='grpc',
         num_accelerators={'GPU': sum('GPU' in device for device in plan.devices)},
@@ -45,15 +44,10 @@ def _jobs(plan: Plan) -> Dict[str, List[str]]:
     if plan.num_workers == 1:
         return {}
     return {
-        _job(role): list(tasks)
+        role: list(tasks)
         for role, tasks in plan.cluster.addresses.items()
-        if role in (*CHIEF_ROLES, 'worker')
+        if role in ('chief', 'worker')
     }
-
-
-def _job(role: str) -> str:
-    """Return TensorFlow's name of a role: `chief` for both roles of a chief."""
-    return 'chief' if role in CHIEF_ROLES else role
 
 
 class MeanOfWorkers:

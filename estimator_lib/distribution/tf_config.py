@@ -23,7 +23,8 @@ class Cluster:
 
     Attributes:
         addresses: `host:port` of every task, by role.
-        role: role of this process: `chief`, `master`, `worker`, `ps` or `evaluator`.
+        role: role of this process: `chief`, `worker`, `ps` or `evaluator`; `master` in place of
+            `chief` only where a program's own `RunConfig` calls it so.
         index: index of this process among the tasks of its role.
     """
 
@@ -60,7 +61,9 @@ def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[
         environment: environment variables; None for those of the process.
 
     Returns:
-        None when `TF_CONFIG` is not set, is empty, or names no cluster: one machine.
+        The cluster, whose chief is `chief` also where `TF_CONFIG` has its old name, `master`: the
+        strategies of TensorFlow do not know that one. None when `TF_CONFIG` is not set, is empty,
+        or names no cluster: one machine.
 
     Raises:
         errors.ClusterError: the value is not a valid cluster; the message shows it, and the
@@ -80,6 +83,8 @@ def read_tf_config(environment: Optional[Mapping[str, str]] = None) -> Optional[
         return None
     role, index = _task(parsed.get('task'))
     _check_chief(addresses)
+    addresses = {_canonical(name): tasks for name, tasks in addresses.items()}
+    role = _canonical(role)
     _check_unique(addresses)
     _check_task(addresses, role, index)
     return Cluster(addresses, role, index)
@@ -192,6 +197,10 @@ def _check_address(role: str, address: Any) -> None:
             f'TF_CONFIG: {json.dumps(address)}, an address of {role!r}, is not "host:port", with '
             'neither a scheme nor a space.'
         )
+
+
+def _canonical(role: str) -> str:
+    return 'chief' if role in CHIEF_ROLES else role
 
 
 def _task(task: Any) -> Tuple[str, int]:

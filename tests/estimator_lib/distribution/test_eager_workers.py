@@ -26,9 +26,9 @@ def test_a_program_that_works_already_cannot_have_a_server():
         strategies.create_strategy(plan(worker=('a:1', 'b:1')))
 
 
-def test_the_evaluator_is_no_worker_and_a_master_is_a_chief():
+def test_the_evaluator_is_no_worker():
     found = eager_workers._jobs(
-        plan('master', master=('a:1',), worker=('b:1', 'c:1'), evaluator=('d:1',))
+        plan('chief', chief=('a:1',), worker=('b:1', 'c:1'), evaluator=('d:1',))
     )
     assert found == {'chief': ['a:1'], 'worker': ['b:1', 'c:1']}
 

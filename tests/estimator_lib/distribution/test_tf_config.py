@@ -3,6 +3,8 @@ import os
 import sys
 
 import pytest
+import tensorflow as tf
+from tensorflow.python.distribute import multi_worker_util
 
 from estimator_lib import distribution, errors
 from estimator_lib.distribution import Cluster, tf_config
@@ -44,9 +46,18 @@ def test_the_evaluator_may_be_listed_or_not(listed):
     assert task.role == 'evaluator' and not task.is_chief
 
 
-def test_master_is_a_chief_by_its_old_name():
-    described = {'master': ['a:1'], 'ps': ['d:1']}
-    assert read({'cluster': described, 'task': {'type': 'master', 'index': 0}}).is_chief
+@pytest.mark.parametrize('others', [{'ps': ['d:1']}, {'worker': ['b:1', 'c:1']}, CLUSTER])
+@pytest.mark.parametrize('name', ['master', 'chief'])
+def test_master_is_chief_in_every_mode(others, name):
+    described = {'master': ['a:1'], **{key: others[key] for key in others if key != 'chief'}}
+    cluster = read({'cluster': described, 'task': {'type': name, 'index': 0}})
+    assert cluster.is_chief and cluster.name == cluster.workers[0] == 'chief:0'
+    assert cluster.addresses['chief'] == ('a:1',) and 'master' not in cluster.addresses
+    # The strategies of TensorFlow read the variable again, and refuse a master.
+    with tf_config.environment(cluster):
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        spec = resolver.cluster_spec()
+        assert multi_worker_util.is_chief(spec, resolver.task_type, resolver.task_id)
 
 
 def test_workers_alone_have_worker_0_as_chief():
