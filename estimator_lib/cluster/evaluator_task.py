@@ -32,6 +32,8 @@ def evaluate_until_finished(
 ) -> Dict[str, Dict[str, float]]:
     """Evaluate until the job is finished, its last checkpoint included.
 
+    The checkpoints may be of a run on one machine, to whose folder the job has come.
+
     Early stopping writes its decision to a file, which the chief reads. An evaluation during which
     an earlier start of this task was killed comes first.
 
@@ -49,15 +51,38 @@ def evaluate_until_finished(
     while True:
         supervisor.raise_verdict()
         # The state is read before the checkpoint: a finished job has written its last checkpoint.
-        finished = job.state.finished()
+        finished = job.state.finished() is not None
         checkpoint = watching.latest(job.model_dir)
-        if finished is not None and checkpoint is not None:
-            return _evaluate_last(evaluator, pending, checkpoint)
         step = 0 if checkpoint is None else checkpoint_files.checkpoint_step(checkpoint)
+        finished = finished or _has_ended_alone(job, supervisor, evaluator, step)
+        if finished and checkpoint is not None:
+            return _evaluate_last(evaluator, pending, checkpoint)
         if checkpoint is not None and pending.is_due(step):
             supervisor.heart.note_step(step)
             _evaluate(job, evaluator, pending, checkpoint)
         time.sleep(POLL_SECONDS)
+
+
+def _has_ended_alone(
+    job: Job, supervisor: Supervisor, evaluator: evaluating.Evaluator, step: int
+) -> bool:
+    """Return whether the folder has the last checkpoint of a run on one machine.
+
+    Such a run leaves no file of a job's end. In a job, the chief may save later checkpoints of the
+    steps that other workers have made meanwhile.
+
+    Args:
+        job: the job of this evaluator.
+        supervisor: has the heartbeats of the chief, if it has ever run.
+        evaluator: has the early stopping.
+        step: the step of the latest checkpoint.
+    """
+    if supervisor.watch.last(job.chief):
+        return False
+    last_step, stopping = job.train_config.num_steps, evaluator.stopping
+    if last_step and step >= last_step:
+        return True
+    return stopping is not None and step > 0 and stopping.another_says_stop(step)
 
 
 def _interrupted(job: Job, schedule: scheduling.Schedule) -> Optional[str]:

@@ -4,9 +4,10 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.cluster import evaluator_task, job_state, supervision
+from estimator_lib.cluster import evaluator_task, heartbeats, job_state, supervision
 from estimator_lib.cluster.job import Job
 from estimator_lib.distribution.tf_config import Cluster
+from estimator_lib.evaluation import early_stopping
 from protos import eval_pb2, train_pb2
 
 tf1 = tf.compat.v1
@@ -27,8 +28,9 @@ def save(folder, step, keep=0):
 class Evaluator:
     """Reads checkpoints; what happens while it does is the test's."""
 
-    def __init__(self, meanwhile=None):
+    def __init__(self, meanwhile=None, stopping=None):
         self.seen = []
+        self.stopping = stopping
         self.last_metrics = {'0': {'a': 1.0}}
         self._meanwhile = meanwhile
 
@@ -117,6 +119,46 @@ def test_the_last_evaluation_is_made_once(job, tmp_path):
     again = Evaluator()
     assert run(job, again) == {}
     assert again.seen == []
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Fail in place of a wait that does not end."""
+    looks = []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        assert len(looks) < 20, 'waits for ever'
+
+    monkeypatch.setattr(evaluator_task.time, 'sleep', sleep)
+
+
+def test_a_finished_run_of_one_machine_ends_the_evaluator(job, tmp_path, impatient):
+    save(tmp_path, 20)
+    reader = Evaluator(lambda count: save(tmp_path, 30))
+    assert run(job, reader) == {'0': {'a': 1.0}}
+    assert reader.seen == [(20.0, False), (30.0, True)]
+    assert run(job, Evaluator()) == {}  # it has been evaluated
+
+
+def test_a_run_of_one_machine_that_has_stopped_early_ends_the_evaluator(job, tmp_path, impatient):
+    early = train_pb2.EarlyStopping(metric='a', patience_evaluations=1)
+    stopping = early_stopping.EarlyStopping.from_config(early, str(tmp_path / 'eval_0'))
+    save(tmp_path, 20)
+    # The other run writes its decision to the same file.
+    other = early_stopping.EarlyStopping.from_config(early, str(tmp_path / 'eval_0'))
+    reader = Evaluator(
+        lambda count: [other.update(step, {'a': 0.5}) for step in (10, 20)], stopping
+    )
+    run(job, reader)
+    assert reader.seen == [(20.0, False), (20.0, True)]
+
+
+def test_a_job_is_finished_when_its_chief_says_so(job, tmp_path, impatient):
+    heartbeats.Heart(job.state.folder, job.chief).beat()
+    save(tmp_path, 30)
+    with pytest.raises(AssertionError, match='waits for ever'):
+        run(job, Evaluator())
 
 
 class Killed(BaseException):
