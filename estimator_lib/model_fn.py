@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors, tf_estimator
+from estimator_lib import distribution, tf_estimator
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -97,7 +97,8 @@ def create_model_fn(
 
     Returns:
         `model_fn(features, labels, mode, params, config)` for `tf_estimator.Estimator`. `params`
-        must be empty: everything comes from the pipeline config. Without a `RunConfig`, or with one
+        is for the `input_fn` of a program: the `model_fn` takes everything from the pipeline
+        config. Without a `RunConfig`, or with one
         without `model_dir`, the `model_fn` builds the same step for one machine, and the step
         writes no checkpoints and no summaries.
     """
@@ -119,8 +120,8 @@ def create_model_fn(
         if mode == ModeKeys.EVAL:
             create_graph = evaluation.create_evaluation_fn(task, pipeline, graph_hook_fn)
             return evaluation.create_spec(task, pipeline, create_graph(features, labels))
-        features = batches.named_features(inputs.pop_reader_state(features)[0])
-        return _predict_spec(task, pipeline, features, graph_hook_fn)
+        batch = batches.receive(task.batch_spec(), features, labels, mode)
+        return _predict_spec(task, pipeline, batch.features, graph_hook_fn)
 
     def model_fn(
         features: Features,
@@ -129,11 +130,7 @@ def create_model_fn(
         params: Optional[Mapping[str, Any]] = None,
         config: Optional[tf_estimator.RunConfig] = None,
     ) -> tf_estimator.EstimatorSpec:
-        if params:
-            raise errors.ConfigError(
-                f'params={dict(params)!r} was given to a model_fn that takes everything from the '
-                'pipeline config; set the fields there.'
-            )
+        del params
         return build(features, labels, mode, config)
 
     return model_fn
@@ -160,8 +157,9 @@ def create_step_fn(
     def build(
         features: Features, labels: Labels, config: Optional[tf_estimator.RunConfig]
     ) -> TrainStep:
-        features, reader_state = inputs.pop_reader_state(features)
-        features, labels = batches.named_features(features), batches.named_labels(labels)
+        features, labels, reader_state = batches.receive(
+            task.batch_spec(), features, labels, ModeKeys.TRAIN
+        )
         run_config = config or run_configs.create(distribution.alone(pipeline), tf1.ConfigProto())
         plan = distribution.create_plan(pipeline, distribution.cluster_from_run_config(run_config))
         strategies.require(plan)

@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task_interfaces.analysis import Analysis
+from estimator_lib.task_interfaces.batch_specs import BatchSpec
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from estimator_lib.task_interfaces.data_checks import DataChecks, DataReport
 from estimator_lib.task_interfaces.deployment import Deployment
@@ -53,6 +54,7 @@ __all__ = [
     'SOURCE_ID',
     'Analysis',
     'Arrays',
+    'BatchSpec',
     'CheckpointMapping',
     'DataChecks',
     'DataReport',
@@ -160,6 +162,13 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks, Analysis):
             Features (with `IMAGE` and `SOURCE_ID`) and labels of one example, without a batch
             dimension.
         """
+
+    def batch_spec(self) -> BatchSpec:
+        """Declare the features and labels of `prepare`, in batches.
+
+        The engine refuses other batches with a sentence. Undeclared tensors are not compared.
+        """
+        return BatchSpec()
 
     def largest_input(self) -> Optional[Tuple[int, int]]:
         """Return an upper bound of the height and width of images in a batch; None if unknown."""

@@ -1,44 +1,80 @@
-"""Batches of any `input_fn` in a common form: tensors by name."""
+"""Batches of any `input_fn` in a common form: tensors by name, as the task has declared them."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.data.reader_state import ReaderState, pop_reader_state
+from estimator_lib.task_interfaces.batch_specs import BatchSpec, BatchTensor, ModeKeys
 from estimator_lib.task_interfaces.tensors import IMAGE, SOURCE_ID, Features, Labels
 
+FEATURES = 'features'
+LABELS = 'labels'
 
-def named_features(features: Any) -> Features:
-    """Return the features of a batch by name, with source ids.
+
+class Batch(NamedTuple):
+    """Batch of an `input_fn`.
+
+    Attributes:
+        features: tensors by name, with source ids.
+        labels: tensors by name; None in inference without labels.
+        reader_state: state of the reader; None for an `input_fn` of a program.
+    """
+
+    features: Features
+    labels: Optional[Labels]
+    reader_state: Optional[ReaderState]
+
+
+def receive(spec: BatchSpec, features: Any, labels: Any, mode: str) -> Batch:
+    """Compare what an `input_fn` returned with a declaration.
+
+    The comparison goes by structure, names, ranks, types and sizes, in this order, so that a
+    message names the cause rather than its effects. Only what is static is compared.
 
     Args:
-        features: a mapping of tensors with `IMAGE`. `SOURCE_ID` may be left out: it is then ''
-            for each example.
+        spec: the declaration of the task.
+        features: a mapping of tensors with `IMAGE`. `SOURCE_ID` may be left out: it is then '' for
+            each example.
+        labels: a mapping of tensors. Inference does not read it.
+        mode: a `tf.estimator.ModeKeys`.
+
+    Returns:
+        The batch, with tensors of the declared types. Undeclared tensors stay as they are.
 
     Raises:
-        errors.DataError: `features` is not a mapping, or has no `IMAGE`.
+        errors.DataError: the batch does not fit the declaration.
     """
-    named = _named('features', features)
-    if SOURCE_ID not in named:
-        named[SOURCE_ID] = tf.fill(tf.shape(named[IMAGE])[:1], '')
-    return named
-
-
-def named_labels(labels: Any) -> Optional[Labels]:
-    """Return the labels of a batch by name; None where there are none.
-
-    Raises:
-        errors.DataError: `labels` is not a mapping.
-    """
-    return None if labels is None else _named('labels', labels)
+    parts = [_Part(FEATURES, spec.features, mode)]
+    if mode != ModeKeys.PREDICT:
+        parts.append(_Part(LABELS, spec.labels, mode))
+    named, state = pop_reader_state(parts[0].by_name(features))
+    received = {FEATURES: _Batch(named, FEATURES), LABELS: None}
+    if len(parts) > 1:
+        received[LABELS] = parts[1].by_name(labels)
+    pairs = [(part, received[part.kind]) for part in parts]
+    for part, tensors in pairs:
+        part.require_names(tensors)
+    for part, tensors in pairs:
+        part.require_ranks(tensors)
+    for part, tensors in pairs:
+        part.require_types(tensors)
+    sizes: Dict[str, Tuple[int, str]] = {}
+    for part, tensors in pairs:
+        part.require_sizes(tensors, sizes)
+    inputs = received[FEATURES]
+    if SOURCE_ID not in inputs:
+        inputs[SOURCE_ID] = tf.fill(tf.shape(inputs[IMAGE])[:1], '')
+    return Batch(inputs, received[LABELS], state)
 
 
 class _Batch(Dict[str, tf.Tensor]):
     """Tensors by name; a missing name raises a `DataError`."""
 
-    def __init__(self, tensors: Any = (), kind: str = 'features'):
+    def __init__(self, tensors: Any = (), kind: str = FEATURES):
         super().__init__(tensors)
         self._kind = kind
 
@@ -48,10 +84,115 @@ class _Batch(Dict[str, tf.Tensor]):
         )
 
 
-def _named(kind: str, tensors: Any) -> _Batch:
-    if not isinstance(tensors, Mapping):
+class _Part(NamedTuple):
+    """Features or labels of a batch, and what is declared of them.
+
+    Attributes:
+        kind: `FEATURES` or `LABELS`.
+        declared: the declared tensors.
+        mode: a `tf.estimator.ModeKeys`.
+    """
+
+    kind: str
+    declared: Sequence[BatchTensor]
+    mode: str
+
+    def by_name(self, tensors: Any) -> _Batch:
+        """Return a mapping of tensors as it is; refuse anything else."""
+        if isinstance(tensors, Mapping):
+            return _Batch(tensors, self.kind)
+        if tensors is None:
+            returned = f'no {self.kind}'
+        elif tf.is_tensor(tensors):
+            returned = f'{self.kind} that are one tensor, {_form(tensors)}'
+        else:
+            returned = f'{self.kind} of type {type(tensors).__name__}'
+        expected = ''.join(f', {one.name!r}: {one.form()}' for one in self._needed())
         raise errors.DataError(
-            f'the input_fn returned {kind} of type {type(tensors).__name__}; expected a dict of '
-            'tensors by name.'
+            f'the input_fn returned {returned}; expected a dict of tensors by name{expected}.'
         )
-    return _Batch(tensors, kind)
+
+    def require_names(self, tensors: _Batch) -> None:
+        """Refuse tensors without those that the mode needs, and values that are no tensors."""
+        for tensor in self._needed():
+            if tensor.name not in tensors:
+                near = errors.nearest_hint(tensor.name, tensors).rstrip('.')
+                raise errors.DataError(
+                    f'the {self.kind} of the input_fn have no {tensor.name!r}{near}; expected '
+                    f'{_expected(tensor)}; they have {errors.shortened(sorted(tensors)) or "none"}.'
+                )
+        for tensor, value in self._present(tensors):
+            try:
+                is_dense = not isinstance(value, (tf.SparseTensor, tf.RaggedTensor))
+                tensors[tensor.name] = tf.convert_to_tensor(value) if is_dense else None
+            except (TypeError, ValueError):
+                is_dense = False
+            if not is_dense:
+                raise self._error(tensor, f'of type {type(value).__name__}')
+
+    def require_ranks(self, tensors: _Batch) -> None:
+        """Refuse tensors with another number of dimensions."""
+        for tensor, value in self._present(tensors):
+            if value.shape.rank not in (None, len(tensor.shape)):
+                raise self._error(tensor, _form(value))
+
+    def require_types(self, tensors: _Batch) -> None:
+        """Convert tensors to the declared types where that changes no value; refuse others."""
+        for tensor, value in self._present(tensors):
+            if value.dtype == tensor.dtype:
+                continue
+            if not tensor.converts(value.dtype):
+                raise self._error(tensor, _form(value))
+            tensors[tensor.name] = tf.cast(value, tensor.dtype)
+
+    def require_sizes(self, tensors: _Batch, sizes: Dict[str, Tuple[int, str]]) -> None:
+        """Refuse other sizes than the declared ones, or than those of other tensors.
+
+        Args:
+            tensors: the tensors.
+            sizes: sizes by their names in the declaration, and the tensors that have them; those of
+                these tensors are added.
+        """
+        for tensor, value in self._present(tensors):
+            if value.shape.rank is None:
+                continue
+            for expected, size in zip(tensor.shape, value.shape.as_list()):
+                if size is None:
+                    continue
+                if isinstance(expected, int):
+                    if size != expected:
+                        raise self._error(tensor, _form(value))
+                    continue
+                known, holder = sizes.setdefault(expected, (size, tensor.name))
+                if size != known:
+                    raise self._error(
+                        tensor, _form(value), f', where {expected} is {known} as in {holder!r}'
+                    )
+
+    def _needed(self) -> List[BatchTensor]:
+        return [tensor for tensor in self.declared if self.mode in tensor.needed]
+
+    def _present(self, tensors: _Batch) -> List[Tuple[BatchTensor, Any]]:
+        return [
+            (tensor, tensors[tensor.name]) for tensor in self.declared if tensor.name in tensors
+        ]
+
+    def _error(self, tensor: BatchTensor, actual: str, where: str = '') -> errors.DataError:
+        return errors.DataError(
+            f'the {self.kind} of the input_fn: {tensor.name!r} is {actual}; expected '
+            f'{_expected(tensor)}{where}.'
+        )
+
+
+def _expected(tensor: BatchTensor) -> str:
+    """Describe a declared tensor: its form, and the meaning of its values."""
+    meaning = f' ({tensor.meaning})' if tensor.meaning else ''
+    return f'{tensor.form()}{meaning}'
+
+
+def _form(value: tf.Tensor) -> str:
+    """Describe a tensor, as `uint8 [?, 8, 8, 3]`."""
+    if value.shape.rank is None:
+        return f'{value.dtype.name} of unknown rank'
+    sizes = ', '.join('?' if size is None else str(size) for size in value.shape.as_list())
+    return f'{value.dtype.name} [{sizes}]'

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import ready_ops, savers
-from estimator_lib.data import batches, inputs
+from estimator_lib.data import batches
 from estimator_lib.distribution import replica_batches
 from estimator_lib.graphs import losses as losses_lib
 from estimator_lib.graphs import task_checks
@@ -58,8 +58,9 @@ def create_evaluation_fn(
 
     @tf.autograph.experimental.do_not_convert
     def build(features: Features, labels: Labels) -> EvaluationGraph:
-        features, state = inputs.pop_reader_state(features)
-        features, labels = batches.named_features(features), batches.named_labels(labels)
+        features, labels, state = batches.receive(
+            task.batch_spec(), features, labels, ModeKeys.EVAL
+        )
         predictions = task.predict(features, ModeKeys.EVAL, labels)
         task_checks.require_tensors(task, 'predict', predictions)
         losses = losses_lib.compute_losses(task, config, predictions, features, labels)

@@ -7,13 +7,43 @@ from typing import Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
+from estimator_lib.task_interfaces.batch_specs import ALWAYS, LEARNING, BatchSpec, BatchTensor
 from model_fns.structures.channels import THREE_COLORS, Channels
 from model_fns.structures.images import MAX_PIXELS
 from model_fns.structures.label_map import LabelMap
 
-LABEL = 'label'  # int64 scalar: the index of the logit, from 0
-# float32 [num_classes]: shares of the labels of a mixture of images, where training mixes.
+LABEL = 'label'
 SHARES = 'label_shares'
+CHANNELS, CLASSES = 'channels', 'classes'  # names of sizes
+
+_FEATURES = (
+    BatchTensor(
+        IMAGE,
+        tf.float32,
+        ('batch', 'height', 'width', CHANNELS),
+        'scaled as `task.prepare` does',
+        ALWAYS,
+    ),
+    BatchTensor(SOURCE_ID, tf.string, ('batch',), 'name of the example in messages'),
+)
+_SHARES = BatchTensor(
+    SHARES, tf.float32, ('batch', CLASSES), 'shares of the labels where training mixes images'
+)
+BATCH = BatchSpec(
+    _FEATURES,
+    (
+        BatchTensor(LABEL, tf.int64, ('batch',), 'index of the logit, from 0', LEARNING),
+        _SHARES,
+    ),
+)
+MULTI_LABEL_BATCH = BatchSpec(
+    _FEATURES,
+    (
+        BatchTensor(LABEL, tf.float32, ('batch', CLASSES), '1 for each class, else 0', LEARNING),
+        _SHARES,
+    ),
+)
+
 OFFSET_FIELD = 'model.classification.labels_offset'
 
 _KEYS = {

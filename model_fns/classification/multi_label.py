@@ -16,6 +16,7 @@ from estimator_lib.task import (
     IMAGE,
     SOURCE_ID,
     Arrays,
+    BatchSpec,
     Example,
     Features,
     Labels,
@@ -71,6 +72,10 @@ class MultiLabelTask(ClassificationTask):
             inputs.LABEL: tf.ensure_shape(tf.cast(is_label, tf.float32), [self._num_classes]),
             SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
         }
+
+    def batch_spec(self) -> BatchSpec:
+        """Declare images with the network's channels, and the labels of each."""
+        return inputs.MULTI_LABEL_BATCH.of_model(self._sizes())
 
     def _distort(self, example: Example, seed: tf.Tensor) -> Example:
         """Vary the image as the base does; the labels themselves are the shares to be mixed."""

@@ -19,6 +19,7 @@ from estimator_lib.task import (
     AS_CONFIGURED,
     IMAGE,
     Arrays,
+    BatchSpec,
     DataReport,
     Description,
     Example,
@@ -219,6 +220,13 @@ class ClassificationTask(Task):
             image = self._preprocess.evaluate(example[IMAGE], self._height, self._width)
         image.set_shape([self._height, self._width, self._channels])
         return inputs.split({**example, IMAGE: image})
+
+    def batch_spec(self) -> BatchSpec:
+        """Declare images with the network's channels, and a label of each."""
+        return inputs.BATCH.of_model(self._sizes())
+
+    def _sizes(self) -> Dict[str, int]:
+        return {inputs.CHANNELS: self._channels, inputs.CLASSES: self._num_classes}
 
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Build `LOGITS`, float32 [batch, num_classes], of the images as they are.

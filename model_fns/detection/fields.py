@@ -9,37 +9,33 @@ from __future__ import annotations
 
 from estimator_lib.task import IMAGE, SOURCE_ID
 
-# Examples and features.
-IMAGE = IMAGE  # [height, width, channels]; uint8 when decoded, float32 in [0, 255] later
-SOURCE_ID = SOURCE_ID  # string scalar
-HASH = 'hash'  # int32 scalar: a number for the source id
-TRUE_IMAGE_SHAPE = 'true_image_shape'  # int32 [3]: size without padding, after resizing
-ORIGINAL_SHAPE = 'original_image_spatial_shape'  # int32 [2]: height, width as decoded
-# Features of other images: float32 [m, length], padded in features; and their number, int32 scalar.
-CONTEXT_FEATURES = 'context_features'
+# Examples and features; `batch_spec` has their types in batches. Decoded images are uint8.
+IMAGE = IMAGE
+SOURCE_ID = SOURCE_ID
+HASH = 'hash'
+TRUE_IMAGE_SHAPE = 'true_image_shape'
+ORIGINAL_SHAPE = 'original_image_spatial_shape'
+CONTEXT_FEATURES = 'context_features'  # float32 [m, length] in examples
 NUM_CONTEXT_FEATURES = 'valid_context_size'
+SERVED_SHAPE = 'served_image_shape'
 
-SERVED_SHAPE = 'served_image_shape'  # int32 [2]: height, width of the image sent to a server
-
-# Examples and labels.
-BOXES = 'groundtruth_boxes'  # float32 [n, K], encoded by their family, normalized to the image
-CLASSES = 'groundtruth_classes'  # int64 [n], from 0; in labels float32 [M, C], one-hot
+# Examples and labels. Examples have n rows in place of M.
+BOXES = 'groundtruth_boxes'
+CLASSES = 'groundtruth_classes'  # int64 [n], from 0, in examples
 CLASS_SCORES = 'multiclass_scores'  # float32 [n, C]: what training learns instead of classes
-WEIGHTS = 'groundtruth_weights'  # float32 [n]
-DIFFICULT = 'groundtruth_difficult'  # bool [n]
-IS_CROWD = 'groundtruth_is_crowd'  # bool [n]
-GROUP_OF = 'groundtruth_group_of'  # bool [n]
-AREA = 'groundtruth_area'  # float32 [n]: pixels of the original image
-# uint8 [n, height, width], 0 or 1. In labels they have the padded input's size, and as many rows as
-# the fullest image of the batch has boxes, at least one.
+WEIGHTS = 'groundtruth_weights'
+DIFFICULT = 'groundtruth_difficult'
+IS_CROWD = 'groundtruth_is_crowd'
+GROUP_OF = 'groundtruth_group_of'
+AREA = 'groundtruth_area'
+# Labels have as many masks as the fullest image of the batch has boxes, at least one.
 MASKS = 'groundtruth_instance_masks'
-MASK_WEIGHTS = 'groundtruth_instance_mask_weights'  # float32 [n]; 0: a mask is ignored
-KEYPOINTS = 'groundtruth_keypoints'  # float32 [n, k, 2]: y, x, normalized; NaN where not labeled
-KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'  # bool [n, k]
-NUM_BOXES = 'num_groundtruth_boxes'  # int32 scalar: number of valid rows
-NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'  # int32 scalar: number of boxes beyond M
-IMAGE_CLASSES = 'groundtruth_image_classes'  # float32 [C]: 1 for verified classes
-# float32 [C]: 1 for classes that were verified to be absent, and for those that lack objects.
+MASK_WEIGHTS = 'groundtruth_instance_mask_weights'
+KEYPOINTS = 'groundtruth_keypoints'
+KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'
+NUM_BOXES = 'num_groundtruth_boxes'
+NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'
+IMAGE_CLASSES = 'groundtruth_image_classes'
 ABSENT_CLASSES = 'groundtruth_verified_neg_classes'
 INCOMPLETE_CLASSES = 'groundtruth_not_exhaustive_classes'
 

@@ -17,6 +17,7 @@ from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
+    BatchSpec,
     DataReport,
     Description,
     Example,
@@ -31,7 +32,7 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import class_analysis, class_report
-from model_fns.detection import box_report, detector, fields, merged_views, metrics
+from model_fns.detection import batch_spec, box_report, detector, fields, merged_views, metrics
 from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
@@ -168,6 +169,10 @@ class DetectionTask(Task):
                 if name not in _LEARNED_FOR or _LEARNED_FOR[name] in self._model.outputs
             }
         return self._reader.prepare(example, self._model.resizer, mode)
+
+    def batch_spec(self) -> BatchSpec:
+        """Declare images and padded groundtruth; see `batch_spec`."""
+        return batch_spec.batch_spec(self._model, self._reader, self._evaluator)
 
     def largest_input(self) -> Optional[Tuple[int, int]]:
         """Return the largest input size, in landscape; it represents portrait images too."""

@@ -118,8 +118,8 @@ class SegmentationDeployable(interface.Deployable):
 
 def _contents(features: Features) -> tf.Tensor:
     """Return height and width of the features' images without padding: int32 [batch, 2]."""
-    if serving.RESIZED_SIZE in features:
-        return features[serving.RESIZED_SIZE]
+    if fields.RESIZED_SIZE in features:
+        return features[fields.RESIZED_SIZE]
     return features[fields.TRUE_IMAGE_SHAPE][:, :2]
 
 

@@ -8,8 +8,9 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
+from estimator_lib import errors
 from estimator_lib.drawing import colors, visualization
-from estimator_lib.task import Arrays, Region
+from estimator_lib.task import Arrays, Region, Shown
 from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
 from model_fns.structures import id_maps, run_lengths
@@ -262,3 +263,15 @@ def _heat(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
     """Draw a heat map from 0 to 1 over the darkened image."""
     share = np.clip(np.nan_to_num(heat), 0.0, 1.0)[..., np.newaxis]
     return np.rint(image * _DIMMED * (1.0 - share) + _HEAT * share).astype(np.uint8)
+
+
+def refuse_threshold(shown: Shown) -> None:
+    """Refuse a threshold of scores, which segmentation does not have.
+
+    Raises:
+        errors.ConfigError: there is a threshold.
+    """
+    if shown.least_score is not None:
+        raise errors.ConfigError(
+            '--score_threshold: segmentation gives each pixel a class and no score; expected none.'
+        )

@@ -9,11 +9,6 @@ from model_fns.segmentation import fields
 from model_fns.segmentation.data.preprocessing import ServedImages
 from model_fns.segmentation.networks import sizes
 
-# Features of served images, int32 [batch, 2]: height and width as sent, and after the resize range.
-# They are equal for all images of a request.
-ORIGINAL_SIZE = 'original_size'
-RESIZED_SIZE = 'resized_size'
-
 # Outputs that are resized without interpolation.
 _NEAREST = (
     fields.SEMANTIC_PREDICTIONS,
@@ -33,14 +28,14 @@ def serving_features(images: tf.Tensor, served: ServedImages) -> Features:
     batch = tf.shape(images)[0]
     return {
         fields.IMAGE: served.images,
-        ORIGINAL_SIZE: _tile_size(tf.shape(images)[1:3], batch),
-        RESIZED_SIZE: _tile_size(served.size, batch),
+        fields.ORIGINAL_SIZE: _tile_size(tf.shape(images)[1:3], batch),
+        fields.RESIZED_SIZE: _tile_size(served.size, batch),
     }
 
 
 def remove_padding(outputs: Tensors, features: Features) -> Tensors:
     """Remove the padding from outputs."""
-    height, width = _common_size(features, RESIZED_SIZE)
+    height, width = _common_size(features, fields.RESIZED_SIZE)
     return {name: value[:, :height, :width] for name, value in outputs.items()}
 
 
@@ -59,7 +54,9 @@ def image_mask(maps: tf.Tensor, true_image_shape: tf.Tensor) -> tf.Tensor:
 
 def restore_size(outputs: Tensors, features: Features) -> Tensors:
     """Resize outputs to the size of the images as sent."""
-    served, original = (_common_size(features, name) for name in (RESIZED_SIZE, ORIGINAL_SIZE))
+    served, original = (
+        _common_size(features, name) for name in (fields.RESIZED_SIZE, fields.ORIGINAL_SIZE)
+    )
     return {name: resize_output(name, value, served, original) for name, value in outputs.items()}
 
 

@@ -18,6 +18,7 @@ from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
+    BatchSpec,
     DataReport,
     Description,
     Example,
@@ -187,6 +188,10 @@ class SegmentationTask(Task):
         labels.update(targets.head_targets(labels, self._model, ignore_label))
         return features, labels
 
+    def batch_spec(self) -> BatchSpec:
+        """Declare images, the class of each pixel, and the targets of the model's heads."""
+        return fields.batch_spec(self._model, self.image_format.channels)
+
     def batches_by_size(self) -> bool:
         """Return True: the padding of a larger image in the batch would enter image pooling."""
         return True
@@ -236,7 +241,7 @@ class SegmentationTask(Task):
         """Build the outputs of `fields`, without padding and at their own size when served."""
         outputs = {name: predictions[name] for name in fields.OUTPUTS if name in predictions}
         is_image = None
-        if serving.ORIGINAL_SIZE in features:
+        if fields.ORIGINAL_SIZE in features:
             outputs = serving.remove_padding(outputs, features)
         elif fields.INSTANCE_CENTERS in outputs:
             heat = outputs[fields.INSTANCE_CENTERS]
@@ -251,7 +256,7 @@ class SegmentationTask(Task):
                     is_image,
                 )
             )
-        if serving.ORIGINAL_SIZE in features and self._preprocessor.resize is not None:
+        if fields.ORIGINAL_SIZE in features and self._preprocessor.resize is not None:
             outputs = serving.restore_size(outputs, features)
         return outputs
 
@@ -321,7 +326,7 @@ class SegmentationTask(Task):
 
         The outputs themselves would be a hundred megabytes of text for an image.
         """
-        _refuse_threshold(shown)
+        pictures.refuse_threshold(shown)
         return Description(
             self._drawer.numbers(outputs, shown.top_k),
             self._drawer.rows(outputs, shown.top_k),
@@ -333,14 +338,14 @@ class SegmentationTask(Task):
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Region]:
         """Return instances or classes, see `pictures.Drawer.regions`."""
-        _refuse_threshold(shown)
+        pictures.refuse_threshold(shown)
         return self._drawer.regions(outputs, shown.top_k)
 
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
         """Return the run lengths of instances or classes, see `pictures.Drawer.coco_results`."""
-        _refuse_threshold(shown)
+        pictures.refuse_threshold(shown)
         return self._drawer.coco_results(outputs, shown.top_k)
 
     def merge_tiles(self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
@@ -489,10 +494,3 @@ class SegmentationTask(Task):
                 self._dataset.ignore_label,
             )
         return self._class_weights
-
-
-def _refuse_threshold(shown: Shown) -> None:
-    if shown.least_score is not None:
-        raise errors.ConfigError(
-            '--score_threshold: segmentation gives each pixel a class and no score; expected none.'
-        )

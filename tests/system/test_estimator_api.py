@@ -20,6 +20,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator
 from estimator_lib.cluster import local_processes
 from estimator_lib.task import IMAGE, SOURCE_ID
+from estimator_lib.tf_estimator import stand_ins
 from model_fns import build_task, create_model_fn
 from protos import train_pb2
 from tests import (
@@ -173,6 +174,58 @@ def test_evaluate_returns_the_documented_metrics(case):
     assert metrics['global_step'] == STEPS
     assert 0.0 <= metrics[case.metric] <= 1.0
     assert all(np.ndim(one) == 0 for one in metrics.values())
+
+
+@one_task
+def test_params_are_for_the_input_fn(case, tmp_path):
+    seen = []
+
+    def input_fn(params):
+        seen.append(params['batch_size'])
+        return case.input_fn(ModeKeys.TRAIN)()
+
+    model_fn = create_model_fn(case.config)
+    params = {'batch_size': 6}
+    estimator = tf_estimator.Estimator(model_fn, str(tmp_path), run_config(), params)
+    estimator.train(input_fn, steps=1)
+    assert seen == [6] and estimator.get_variable_value('global_step') == 1
+
+
+@pytest.mark.skipif(
+    not stand_ins.is_built_in(), reason='TensorFlow 2.16 and later have no TPU estimators'
+)
+@one_task
+def test_a_tpu_estimator_runs_on_a_cpu(case, tmp_path):
+    tpu = tf1.estimator.tpu
+    own = tpu.RunConfig(model_dir=str(tmp_path), session_config=run_config().session_config)
+    estimator = tpu.TPUEstimator(
+        create_model_fn(case.config),
+        config=own,
+        use_tpu=False,
+        **dict.fromkeys(('train_batch_size', 'eval_batch_size', 'predict_batch_size'), BATCH),
+    )
+
+    def input_fn(mode):
+        def batches(params):
+            assert params['batch_size'] == BATCH
+            return case.input_fn(mode)()
+
+        return batches
+
+    estimator.train(input_fn(ModeKeys.TRAIN), max_steps=STEPS)
+    metrics = estimator.evaluate(input_fn(ModeKeys.EVAL), steps=2)
+    assert metrics['global_step'] == STEPS and 0.0 <= metrics[case.metric] <= 1.0
+    assert len(list(estimator.predict(input_fn(ModeKeys.PREDICT)))) == 2 * BATCH
+    # By default it writes a second graph, for TPUs.
+    on_cpu = tpu.TPUEstimator(
+        create_model_fn(case.config),
+        config=own,
+        use_tpu=False,
+        train_batch_size=BATCH,
+        export_to_tpu=False,
+    )
+    path = on_cpu.export_saved_model(str(tmp_path / 'export'), case.receiver).decode()
+    assert (pathlib.Path(path) / 'saved_model.pb').exists()
 
 
 @one_task
@@ -421,6 +474,13 @@ def start(program, config, model_dir, addresses, role, log):
     )
 
 
+def tags_of_evaluation(model_dir):
+    (path,) = (model_dir / 'eval').glob('events*')
+    return {
+        one.tag for event in tf1.train.summary_iterator(str(path)) for one in event.summary.value
+    }
+
+
 @pytest.fixture
 def classifier(tmp_path):
     path = tiny_data.write_all(tmp_path)
@@ -428,6 +488,21 @@ def classifier(tmp_path):
     # A worker begins at once, whether the others are at its step already or not.
     path.write_text(config.replace('train_config {', 'train_config { startup_delay_steps: 0', 1))
     return path
+
+
+def test_the_program_of_the_docs_runs_without_v2_behavior(classifier, tmp_path):
+    program = tmp_path / 'program.py'
+    v1 = 'import tensorflow as tf\n\ntf.compat.v1.disable_v2_behavior()\n'
+    program.write_text(v1 + program_of_the_docs())
+    done = subprocess.run(
+        [sys.executable, str(program), str(classifier), str(tmp_path / 'run')],
+        env={**os.environ, 'PYTHONPATH': str(ROOT), 'TF_CPP_MIN_LOG_LEVEL': '2'},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert tf.train.latest_checkpoint(str(tmp_path / 'run')).endswith('-4')
+    assert 'accuracy' in tags_of_evaluation(tmp_path / 'run')
 
 
 def test_the_program_of_the_docs_is_every_task_of_a_cluster(classifier, tmp_path):
@@ -446,9 +521,7 @@ def test_the_program_of_the_docs_is_every_task_of_a_cluster(classifier, tmp_path
             assert status == 0, (tmp_path / f'{role}.txt').read_text()
         # TensorFlow's own parameter server waits for ever.
         assert tasks['ps'].poll() is None
+    # An evaluator that looks for checkpoints without a pause warns of it, thousands of times.
+    assert 'throttle_secs' not in (tmp_path / 'evaluator.txt').read_text()
     assert tf.train.latest_checkpoint(str(tmp_path / 'run')).endswith('-4')
-    (path,) = (tmp_path / 'run' / 'eval').glob('events*')
-    tags = {
-        one.tag for event in tf1.train.summary_iterator(str(path)) for one in event.summary.value
-    }
-    assert {'accuracy', 'Loss/total_loss'} <= tags
+    assert {'accuracy', 'Loss/total_loss'} <= tags_of_evaluation(tmp_path / 'run')

@@ -30,6 +30,8 @@ class Metrics:
 
     def __init__(self, evaluators: Sequence[Evaluator]):
         self._evaluators = list(evaluators)
+        # Names of `fields` of labels that evaluators use besides boxes: masks, keypoints.
+        self.needs = frozenset().union(*(evaluator.needs for evaluator in self._evaluators))
 
     def names(self) -> List[str]:
         """List all metrics that may be reported."""
@@ -56,8 +58,7 @@ class Metrics:
             computed = collected.evaluate()
             return np.array([computed.get(name, np.nan) for name in names], np.float32)
 
-        needs = frozenset().union(*(evaluator.needs for evaluator in self._evaluators))
-        fetched = image_arrays.select(needs, outputs, features, labels)
+        fetched = image_arrays.select(self.needs, outputs, features, labels)
         keys, tensors = list(fetched), list(fetched.values())
         with tf.name_scope(_VALUES):
             batches = tf1.Variable(

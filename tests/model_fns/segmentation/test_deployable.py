@@ -9,7 +9,7 @@ from estimator_lib import errors
 from estimator_lib.export import samples
 from estimator_lib.export.deployable import Ops
 from model_fns import build_task
-from model_fns.segmentation import fields, serving
+from model_fns.segmentation import fields
 from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.networks import backbones
 from protos import pipeline_pb2
@@ -139,7 +139,7 @@ def test_the_size_is_that_of_evaluation_where_it_has_one():
     deployable = task.deployable(Ops.CORE, {})
     (found,) = samples.pixels(task, deployable, tiny_deployed.images(1, 12, 14))
     assert found.shape == (1, 49, 57, 3)
-    assert serving.RESIZED_SIZE in task.serving_features(tf.zeros([1, 5, 5, 3], tf.uint8))
+    assert fields.RESIZED_SIZE in task.serving_features(tf.zeros([1, 5, 5, 3], tf.uint8))
 
 
 def test_pixels_agree_where_their_class_is_as_probable_as_the_best():

@@ -15,8 +15,8 @@ PROBABILITIES = fields.SEMANTIC_PROBABILITIES
 
 def sizes(original, resized, count=1):
     return {
-        serving.ORIGINAL_SIZE: tf.constant([original] * count, tf.int32),
-        serving.RESIZED_SIZE: tf.constant([resized] * count, tf.int32),
+        fields.ORIGINAL_SIZE: tf.constant([original] * count, tf.int32),
+        fields.RESIZED_SIZE: tf.constant([resized] * count, tf.int32),
     }
 
 
@@ -26,7 +26,7 @@ def test_features_tell_both_sizes_of_each_image():
         features = serving.serving_features(tf.zeros([2, 10, 14, 3], tf.uint8), served)
         assert features[fields.IMAGE] is served.images
         original, resized = session.run(
-            (features[serving.ORIGINAL_SIZE], features[serving.RESIZED_SIZE])
+            (features[fields.ORIGINAL_SIZE], features[fields.RESIZED_SIZE])
         )
     assert original.tolist() == [[10, 14]] * 2 and resized.tolist() == [[5, 7]] * 2
 
@@ -56,7 +56,7 @@ def test_outputs_at_the_size_that_was_sent():
 
 def test_images_of_several_sizes_are_refused():
     with tf.Graph().as_default(), tf1.Session() as session:
-        features = {serving.RESIZED_SIZE: tf.constant([[2, 3], [3, 2]])}
+        features = {fields.RESIZED_SIZE: tf.constant([[2, 3], [3, 2]])}
         cut = serving.remove_padding({SEMANTIC: tf.zeros([2, 3, 3], tf.int32)}, features)
         with pytest.raises(tf.errors.InvalidArgumentError, match='one request differ in size'):
             session.run(cut)
