@@ -163,6 +163,8 @@ def create_step_fn(
         run_config = config or run_configs.create(distribution.alone(pipeline), tf1.ConfigProto())
         plan = distribution.create_plan(pipeline, distribution.cluster_from_run_config(run_config))
         strategies.require(plan)
+        if plan.uses_parameter_servers:
+            run_configs.filter_devices(plan)
         distribution.require_own_batches(plan, task.across_replicas())
         losses, metrics, micro_batches = losses_lib.compute_training_losses(
             task, pipeline, plan, features, labels

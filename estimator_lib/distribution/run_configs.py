@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib import tf_estimator
 from estimator_lib.distribution import placement, strategies, tf_config
 from estimator_lib.distribution.modes import Mode, Plan
+from estimator_lib.tf_estimator import callers
 
 
 def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any):
@@ -37,6 +38,25 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
     if trains and plan.mode is Mode.MULTI_WORKER_MIRRORED and plan.without_sessions:
         _set_task(run_config, plan)
     return run_config
+
+
+def filter_devices(plan: Plan) -> None:
+    """Add device filters to the session of the Estimator that builds the graph, if it has none.
+
+    TensorFlow adds them unless a program gives a `session_config`. Without them a session waits for
+    all tasks of the cluster, also for those that have ended.
+
+    Args:
+        plan: the plan of a process that trains with parameter servers.
+    """
+    estimator = callers.nearest_caller('_session_config')
+    given = getattr(estimator, '_session_config', None)
+    if given is None or given.device_filters:
+        return
+    filtered = tf.compat.v1.ConfigProto()
+    filtered.CopyFrom(given)
+    filtered.device_filters.extend(placement.device_filters(plan.cluster))
+    estimator._session_config = filtered
 
 
 def _set_task(run_config: tf_estimator.RunConfig, plan: Plan) -> None:

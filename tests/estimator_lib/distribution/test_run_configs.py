@@ -5,7 +5,10 @@ import os
 import pytest
 import tensorflow as tf
 
+from estimator_lib import model_fn, tf_estimator
 from estimator_lib.distribution import Cluster, Mode, Plan, run_configs, tf_config
+from tests.estimator_lib import line_task
+from tests.estimator_lib.line_task import Line
 
 tf1 = tf.compat.v1
 
@@ -68,3 +71,27 @@ def test_options_and_the_session_config_are_kept():
     )
     assert config.keep_checkpoint_max == 7 and config.session_config.allow_soft_placement
     assert config.train_distribute is None
+
+
+@pytest.mark.parametrize('role', ['chief', 'worker'])
+@pytest.mark.parametrize('given', [(), ('/job:ps', '/job:worker')])
+def test_sessions_of_programs_get_device_filters(role, given, tmp_path):
+    """Without filters a worker waits for ever for a chief that has ended."""
+    model_fn_of_line = model_fn.create_model_fn(Line(), line_task.create_config(tmp_path))
+    session_config = tf1.ConfigProto(allow_soft_placement=True, device_filters=given)
+    with tf_config.environment(Cluster(SERVERS, role, 0)):
+        program = tf_estimator.RunConfig(str(tmp_path), session_config=session_config)
+    estimator = tf_estimator.Estimator(
+        # A program may wrap the model_fn.
+        lambda features, labels, mode, config: model_fn_of_line(
+            features, labels, mode, config=config
+        ),
+        config=program,
+    )
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        estimator._call_model_fn(*line_task.batch(), 'train', program)
+    own = {'chief': '/job:chief', 'worker': '/job:worker/task:0'}[role]
+    assert list(estimator._session_config.device_filters) == list(given or ['/job:ps', own])
+    assert estimator._session_config.allow_soft_placement
+    assert list(session_config.device_filters) == list(given)  # it is the program's
