@@ -103,6 +103,8 @@ def create_spec(
     """
     own_saver = config.eval_config.use_moving_averages
     if not own_saver:
+        if not tf.distribute.has_strategy():
+            graph.saver.build()  # A SavedModel cannot keep a Saver that is built later.
         tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [graph.saver]
     return tf_estimator.EstimatorSpec(
         ModeKeys.EVAL,

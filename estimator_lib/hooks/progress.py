@@ -12,7 +12,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 import tensorflow as tf
 
 from estimator_lib.hooks import global_steps
+from estimator_lib.tf_estimator import callers
 
+tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 # The name of the sum among the losses; the other losses are its parts.
@@ -151,7 +153,8 @@ class ProgressHook(global_steps.GlobalStepHook):
         losses: float32 scalars by name, the sum under `TOTAL_LOSS`.
         learning_rate: float32 scalar.
         batch_size: number of examples of a global step.
-        num_steps: the global step at which training ends; 0: no end.
+        num_steps: the global step at which training ends; 0: no end. What a program passes to its
+            Estimator, `steps` or `max_steps`, comes first.
         every_n_steps: log a line when the global step is a multiple of this number.
         wait_seconds: float32 scalar: seconds that the step waited for its input.
         skipped: int64 scalar: number of corrupt records skipped so far.
@@ -189,6 +192,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         self._first_step: Optional[int] = None
         self._first_time = 0.0
         self._interval = Interval(self.step)
+        self._num_steps = _last_step_of_session() or self._num_steps
         if self._bar is None and sys.stderr.isatty():
             self._bar = _Bar(self._num_steps)
 
@@ -245,6 +249,13 @@ class ProgressHook(global_steps.GlobalStepHook):
         done = self.step - self._first_step
         left = max(0, self._num_steps - self.step)
         return left * (now - self._first_time) / done if done > 0 else None
+
+
+def _last_step_of_session() -> Optional[int]:
+    """Return the step at which an Estimator ends the session that begins; None if not known."""
+    hooks = getattr(callers.nearest_caller('_hooks'), '_hooks', ())
+    stops = [hook for hook in hooks if isinstance(hook, tf1.train.StopAtStepHook)]
+    return min((hook._last_step for hook in stops), default=None)
 
 
 class _Bar:

@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 Draw = Callable[..., Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
-_EXAMPLES = 'examples_to_draw'
+_EXAMPLES = '_examples_to_draw'
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
@@ -294,13 +294,14 @@ def offer_examples(
     Two parts meet here: the model function has the tensors, and the evaluator has the folder. See
     `Offered` for the arguments.
     """
-    tf1.get_collection_ref(_EXAMPLES)[:] = [Offered(features, outputs, labels or {}, records)]
+    # An attribute, as TensorFlow warns of a collection that it cannot save with the graph.
+    offered = Offered(features, outputs, labels or {}, records)
+    setattr(tf1.get_default_graph(), _EXAMPLES, offered)
 
 
 def offered_examples() -> Offered:
     """Return the batch that `offer_examples` has stored in the current graph."""
-    (batch,) = tf1.get_collection(_EXAMPLES)
-    return batch
+    return getattr(tf1.get_default_graph(), _EXAMPLES)
 
 
 class ExamplePictures(tf1.train.SessionRunHook):

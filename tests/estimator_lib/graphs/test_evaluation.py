@@ -1,5 +1,6 @@
 """The graph of an evaluation, for sessions and as an EstimatorSpec."""
 
+import logging
 import math
 
 import numpy as np
@@ -98,6 +99,26 @@ def test_only_a_saver_of_averages_is_the_scaffolds_own(config):
             spec = model_fn.create_model_fn(Line(), config)(*batch(), 'eval')
             assert (spec.scaffold.saver is not None) is use_averages
             assert len(tf1.get_collection(tf1.GraphKeys.SAVERS)) == (not use_averages)
+
+
+def test_graph_is_saved_without_a_warning(config):
+    """TensorFlow reports each part of a graph that it cannot save, or cannot read again."""
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    tf.get_logger().addHandler(handler)
+    try:
+        with tf.Graph().as_default():
+            tf1.train.create_global_step()
+            model_fn.create_model_fn(Line(), config)(*batch(), 'eval')
+            saved = tf1.train.export_meta_graph()
+        with tf.Graph().as_default():
+            saver = tf1.train.import_meta_graph(saved)
+            (again,) = tf1.get_collection(tf1.GraphKeys.SAVERS)
+            assert saver is not None and again.saver_def.restore_op_name
+    finally:
+        tf.get_logger().removeHandler(handler)
+    assert [text for text in messages if 'serializing' in text or 'collection' in text] == []
 
 
 def test_outputs_without_a_batch_are_refused(config):

@@ -203,6 +203,27 @@ def test_steps_of_other_workers_count(clock, caplog):
     assert '2 steps/s' in lines(caplog)[1]
 
 
+@pytest.mark.parametrize(
+    'stop', [{'last_step': 3}, {'num_steps': 3}, {'last_step': 100}, {}], ids=str
+)
+def test_the_end_is_that_of_the_session(stop, caplog):
+    """A program passes `max_steps` or `steps` to its Estimator, whatever its config says."""
+    with tf.Graph().as_default():
+        losses = Losses()
+        hook = progress.ProgressHook(
+            {'total_loss': losses.loss}, tf.constant(0.1), batch_size=4, num_steps=50
+        )
+        stops = [tf1.train.StopAtStepHook(**stop)] if stop else []
+        creator = tf1.train.ChiefSessionCreator()
+        with tf1.train.MonitoredSession(creator, hooks=[*stops, hook]) as session:
+            for _ in range(3):
+                session.run(losses.train_op)
+    end = {'last_step': stop.get('last_step'), 'num_steps': 3}[next(iter(stop))] if stop else 50
+    steps = [line.split()[1] for line in lines(caplog)]
+    # The last step has a line.
+    assert steps == ([f'1/{end}', f'3/{end}'] if end == 3 else [f'1/{end}'])
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
