@@ -24,6 +24,7 @@ from estimator_lib.cluster import (
     waiting,
 )
 from estimator_lib.cluster.job import SERVER_ROLE, Job
+from estimator_lib.distribution import tf_config
 from estimator_lib.distribution.tf_config import Cluster
 from estimator_lib.evaluation import early_stopping, evaluating
 from estimator_lib.hooks import non_finite
@@ -297,7 +298,9 @@ class _Worker:
         train_spec = tf_estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks)
         # A worker does not evaluate, but `train_and_evaluate` requires an EvalSpec.
         eval_spec = tf_estimator.EvalSpec(input_fn)
-        tf_estimator.train_and_evaluate(trainer, train_spec, eval_spec)
+        # TensorFlow reads the variable once more, and knows no `master`.
+        with tf_config.environment(self._job.cluster):
+            tf_estimator.train_and_evaluate(trainer, train_spec, eval_spec)
 
     def _raise_if_peer_lost(self, error: tf.errors.OpError) -> None:
         """Wait until the supervisor can tell whether another worker is gone."""

@@ -1,15 +1,17 @@
 """What a task does by its role; the work itself is the test's."""
 
 import json
+import os
 
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import distribution, errors, tf_estimator
 from estimator_lib.cluster import (
     heartbeats,
     job_state,
     local_processes,
+    rendezvous,
     running,
     supervision,
     waiting,
@@ -21,7 +23,12 @@ from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 
+A_HOOK = tf1.train.SessionRunHook()
 METRICS = {'0': {'accuracy': 0.5}}
+
+
+def the_input():
+    return None
 
 
 class Estimator:
@@ -57,12 +64,12 @@ def run(folder, addresses, role, estimator=None, create_evaluator=None, **roles)
     config.train_config.cluster.wait_timeout_seconds = 5
     parts = running.Parts(
         create_trainer=lambda: estimator,
-        create_input_fn=lambda: 'the input',
+        create_input_fn=lambda: the_input,
         chief_hooks=[],
         create_evaluator=create_evaluator,
         finish=lambda: METRICS,
         create_stopping=lambda: None,
-        hooks=['a hook'],
+        hooks=[A_HOOK],
         saving_listeners=['a listener'],
     )
     tasks = {name: tuple(ports) for name, ports in {**addresses, **roles}.items()}
@@ -83,7 +90,7 @@ def alone(addresses):
 def test_a_chief_trains_finishes_the_job_and_evaluates(tmp_path, addresses):
     estimator = Estimator(tmp_path)
     assert run(tmp_path, alone(addresses), 'chief', estimator) == METRICS
-    assert estimator.trained == [('the input', 10)]
+    assert estimator.trained == [(the_input, 10)]
     assert read(tmp_path, job_state.FINISHED_FILE)['step'] == 10
     beat = read(tmp_path, 'heartbeat_chief_0.json')
     assert (beat['state'], beat['status']) == (heartbeats.ENDED, 0)
@@ -95,10 +102,36 @@ def test_a_chief_trains_finishes_the_job_and_evaluates(tmp_path, addresses):
 def test_hooks_join_every_worker_and_listeners_the_chief(tmp_path, addresses, monkeypatch):
     chief, worker = Estimator(tmp_path), Estimator(tmp_path)
     run(tmp_path / 'of_chief', alone(addresses), 'chief', chief)
-    assert 'a hook' in chief.hooks and chief.saving_listeners == ['a listener']
+    assert A_HOOK in chief.hooks and chief.saving_listeners == ['a listener']
     monkeypatch.setattr(waiting, 'wait_for', lambda *arguments, **options: True)
     run(tmp_path / 'of_worker', addresses, 'worker', worker)
-    assert 'a hook' in worker.hooks and not worker.saving_listeners
+    assert A_HOOK in worker.hooks and not worker.saving_listeners
+
+
+def test_all_reduce_of_tensorflow_reads_a_master_as_the_chief(tmp_path, monkeypatch):
+    ports = local_processes.build_addresses(num_workers=1, num_ps=0)
+    estimator = tf_estimator.Estimator(lambda features, labels, mode: None, str(tmp_path))
+    described = {
+        'cluster': {'master': ports['chief'], 'worker': ports['worker']},
+        'task': {'type': 'master', 'index': 0},
+    }
+    seen = []
+    monkeypatch.setenv('TF_CONFIG', json.dumps(described))
+    monkeypatch.setattr(rendezvous, 'join', lambda job, supervisor: True)
+    monkeypatch.setattr(
+        tf_estimator,
+        'train_and_evaluate',
+        lambda *arguments: seen.append(json.loads(os.environ['TF_CONFIG'])),
+    )
+    run(tmp_path, distribution.read_tf_config().addresses, 'chief', estimator)
+    # Its coordinator reads the variable, and refuses a master.
+    assert seen == [
+        {
+            'cluster': {'chief': ports['chief'], 'worker': ports['worker']},
+            'task': {'type': 'chief', 'index': 0},
+        }
+    ]
+    assert json.loads(os.environ['TF_CONFIG']) == described
 
 
 def test_the_chief_leaves_the_end_to_an_evaluator(tmp_path, addresses):
