@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -283,10 +295,14 @@ def _replace_weight(getter: Callable[..., Any], name: str, **options: Any) -> An
     return getter(name, **options)
 
 
+def _without_weights() -> ContextManager[Any]:
+    """Return a scope of the current graph; one from outside would add its operations there."""
+    return tf1.variable_scope('', custom_getter=_replace_weight)
+
+
 def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Fit]:
     """Compute the fit of anchors to boxes [m, K], in pixels of inputs of a size."""
-    weightless = tf1.variable_scope('', custom_getter=_replace_weight)
-    with tf.Graph().as_default(), tf1.Session() as session, weightless:
+    with tf.Graph().as_default(), tf1.Session() as session, _without_weights():
         tf1.train.create_global_step()
         block = tf1.placeholder(tf.float32, [None, boxes.shape[1]])
         scale = [float(side) for side in size]

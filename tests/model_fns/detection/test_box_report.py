@@ -56,6 +56,14 @@ def test_boxes_and_anchors_are_in_pixels_of_the_input():
     assert list(said.warnings) == []
 
 
+def test_a_report_without_eager_execution_leaves_other_graphs_alone():
+    """So is a process of an all-reduce job, and a program without v2 behavior."""
+    with tf.Graph().as_default() as outer:
+        said = report([FITS, HALF])
+    assert said.lines[-1] == 'matches: 0.0% of 2 boxes overlap no anchor by 0.5'
+    assert outer.get_operations() == []
+
+
 def test_boxes_that_no_anchor_overlaps():
     said = report([FITS, FAR])
     assert said.warnings == [
