@@ -96,25 +96,47 @@ def create_spec(
     data), and the losses. `Task.finish_metrics` computes the metrics in Python, in the run that
     reads them.
 
-    Only a Saver that reads averages in place of variables is passed to the Scaffold. Any other
-    Saver is added to the graph's collection, where the Scaffold finds it. The reason is
-    `tf_estimator.experimental.InMemoryEvaluatorHook`, which copies the variables of training and
-    refuses a Scaffold with a Saver.
+    Only a Saver that reads averages in place of variables is passed to the Scaffold from the start.
+    The reason is `tf_estimator.experimental.InMemoryEvaluatorHook`, which copies the variables of
+    training and refuses a Scaffold with a Saver.
     """
-    own_saver = config.eval_config.use_moving_averages
-    if not own_saver:
-        if not tf.distribute.has_strategy():
-            graph.saver.build()  # A SavedModel cannot keep a Saver that is built later.
+    options = ready_ops.always_ready()
+    if config.eval_config.use_moving_averages:
+        scaffold = tf1.train.Scaffold(saver=graph.saver, **options)
+    elif tf.distribute.has_strategy():
+        # An Estimator merges the Scaffolds of replicas to one, which finds its Saver here.
         tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [graph.saver]
+        scaffold = tf1.train.Scaffold(**options)
+    else:
+        scaffold = _RestoringScaffold(graph.saver, **options)
     return tf_estimator.EstimatorSpec(
         ModeKeys.EVAL,
         predictions=task.export_outputs(graph.outputs),
         loss=graph.loss,
         eval_metric_ops={**_finished(task, graph.metrics), **graph.loss_metrics},
-        scaffold=tf1.train.Scaffold(
-            saver=graph.saver if own_saver else None, **ready_ops.always_ready()
-        ),
+        scaffold=scaffold,
     )
+
+
+class _RestoringScaffold(tf1.train.Scaffold):
+    """Scaffold that has its Saver from when a session begins.
+
+    A Saver in the graph's collection would do the same, but a SavedModel cannot keep one that is
+    not built yet, and TensorFlow reports that when it loads the model.
+
+    Args:
+        saver: the Saver.
+        **options: the other arguments of a Scaffold.
+    """
+
+    def __init__(self, saver: tf1.train.Saver, **options: Any):
+        super().__init__(**options)
+        self._own_saver = saver
+
+    def finalize(self) -> tf1.train.Scaffold:
+        """Take the Saver, and create the missing parts."""
+        self._saver = self._own_saver
+        return super().finalize()
 
 
 def _create_metrics(
