@@ -126,7 +126,8 @@ def test_the_graph_hook_comes_after_the_losses_and_before_gradients(config, mode
     assert seen == [(False, mode != 'infer')]
 
 
-def test_params_are_refused(config):
+def test_params_are_for_the_input_fn_of_a_program(config):
     made = model_fn.create_model_fn(Line(), config)
-    with pytest.raises(errors.ConfigError, match='set the fields there'):
-        made({}, {}, 'train', params={'learning_rate': 1})
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        assert made(*batch(), 'train', params={'learning_rate': 1, 'batch_size': 9}).train_op

@@ -132,10 +132,3 @@ def test_images_of_bytes_are_refused_or_converted(case):
             case.model_fn(features, labels, ModeKeys.EVAL)
         with pytest.raises(errors.DataError, match=r"'image' is uint8 \[.*; expected float32"):
             case.model_fn(features, None, ModeKeys.PREDICT)
-
-
-def test_params_are_for_the_input_fn_of_a_program(case):
-    # Any params reach the same complaint as none.
-    for params in (None, {'batch_size': 6, 'model_dir': 'elsewhere'}):
-        with tf.Graph().as_default(), pytest.raises(errors.DataError, match='no features'):
-            case.model_fn(None, None, ModeKeys.TRAIN, params)

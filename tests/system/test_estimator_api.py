@@ -196,7 +196,7 @@ def test_params_are_for_the_input_fn(case, tmp_path):
 )
 @one_task
 def test_a_tpu_estimator_runs_on_a_cpu(case, tmp_path):
-    tpu = tf1.estimator.tpu
+    tpu = tf_estimator._names('v1').tpu
     own = tpu.RunConfig(model_dir=str(tmp_path), session_config=run_config().session_config)
     estimator = tpu.TPUEstimator(
         create_model_fn(case.config),

@@ -149,21 +149,3 @@ def test_sizes_that_are_not_known_are_not_compared():
 def test_other_batches_are_refused_with_the_cause(features, labels, message):
     with pytest.raises(errors.DataError, match=message):
         batches.receive(SPEC, features, labels, TRAIN)
-
-
-def test_a_model_fixes_sizes_and_conditions():
-    condition = 'with `wheels`'
-    spec = BatchSpec(
-        (BatchTensor('image', tf.float32, ('batch', 'C'), 'pixels', ALWAYS),),
-        (BatchTensor('wheel', tf.int32, ('batch', 'C', 'n'), '', LEARNING, condition),),
-    )
-    assert spec.table() == [
-        '| in | name | form | needed | values |',
-        '| --- | --- | --- | --- | --- |',
-        '| features | `image` | float32 [batch, C] | always | pixels |',
-        '| labels | `wheel` | int32 [batch, C, n] | training, evaluation, with `wheels` |  |',
-    ]
-    without, with_wheels = spec.of_model({'C': 3}), spec.of_model({'C': 3}, [condition])
-    assert without.features[0].shape == ('batch', 3)
-    assert without.labels[0].shape == ('batch', 3, 'n')
-    assert without.labels[0].needed == frozenset() and with_wheels.labels[0].needed == LEARNING
