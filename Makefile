@@ -16,16 +16,13 @@
 # make test-numerics  runs the tests of what networks compute with kernels that make test does not
 #              take on this processor: none of oneDNN's, AVX2's, and AVX-512's
 # make published    trains, evaluates and exports every published detection config
-# make comparisons  our metrics, suppression and bfloat16 beside those of others
-# make benchmark    start, steps, input, evaluation and clusters on this machine
-# make performance  the figures of docs/performance.md, on this machine (hours)
+# make benchmark    start, steps, input and serving on this machine: the goals of docs/performance.md
 # make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
 # make image   builds an image with docker; DEVICE=gpu has the libraries of CUDA
 # make docs    builds the documentation as a site in site/; a dead link is an error
 # make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
-# make predicting    images a second of --mode=predict, beside a loop over one at a time
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
 
 VENV := .venv
@@ -57,7 +54,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fn
 NOT_NUMERIC := variables or names or object_paths or parameters or refuse
 KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published comparisons performance predicting lanes promises chaos fuzz docs image clean environment
+.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published lanes promises chaos fuzz docs image clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -103,36 +100,13 @@ protos: $(INSTALLED_TEST)
 
 benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.training.run
-	$(BIN)/python -m benchmarks.training.detection
-	$(BIN)/python -m benchmarks.training.segmentation
-	$(BIN)/python -m benchmarks.serving.inference
-	$(BIN)/python -m benchmarks.serving.evaluations
-	$(BIN)/python -m benchmarks.serving.analysis
-	$(BIN)/python -m benchmarks.clusters.modes
-
-published: $(INSTALLED)
-	$(BIN)/python -m benchmarks.training.published $(CONFIGS)
-
-comparisons: $(INSTALLED_TEST)
-	$(BIN)/python -m benchmarks.accuracy.coco_metrics
-	$(BIN)/python -m benchmarks.accuracy.suppression
-	$(BIN)/python -m benchmarks.accuracy.loss_curves
-
-performance: $(INSTALLED)
 	$(BIN)/python -m benchmarks.steps
-	$(BIN)/python -m benchmarks.experiments.bfloat16
-	$(BIN)/python -m benchmarks.experiments.bfloat16_ops
-	$(BIN)/python -m benchmarks.accuracy.loss_curves
 	$(BIN)/python -m benchmarks.input.stages
-	$(BIN)/python -m benchmarks.input.files
-	$(BIN)/python -m benchmarks.input.waiting
-	$(BIN)/python -m benchmarks.training.loops
 	$(BIN)/python -m benchmarks.training.run --phases --output=benchmark_phases.json
-	$(BIN)/python -m benchmarks.training.memory
 	$(BIN)/python -m benchmarks.serving.exports
 
-predicting: $(INSTALLED)
-	$(BIN)/python -m benchmarks.serving.predicting
+published: $(INSTALLED_TEST)
+	$(BIN)/python -m tests.campaigns.published $(CONFIGS)
 
 lanes: $(INSTALLED)
 	$(BIN)/python -m benchmarks.lanes --other_python=$(OTHER_PYTHON)

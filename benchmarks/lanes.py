@@ -63,7 +63,8 @@ def measure_training(python: str, config_path: str) -> Dict[str, float]:
     found: Dict[str, float] = {}
     for dtype in steps.DTYPES:
         arguments = [f'--side={dtype}', f'--config={config_path}']
-        found[dtype], found[f'{dtype}_cpu'] = measuring.run_apart('steps', arguments, python=python)
+        seconds = measuring.run_apart('benchmarks.steps', arguments, python=python)
+        found[dtype], found[f'{dtype}_cpu'] = seconds
     first = measuring.train_apart(config_path, ['--num_train_steps=2'], python)[1]
     found['first_step'] = first.seconds
     return found

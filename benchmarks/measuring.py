@@ -212,7 +212,7 @@ def run_apart(
     """Run a module's command in a new process, whose memory nothing else has used.
 
     Args:
-        module: name of a module within this package, such as 'training.memory'.
+        module: its whole name, such as 'benchmarks.steps'.
         arguments: of the command.
         timeout: seconds that it may take; None: as many as it wants.
         python: that runs it.
@@ -230,7 +230,7 @@ def run_apart(
         'PYTHONPATH': ROOT,
         **(variables or {}),
     }
-    command = [python, '-m', f'benchmarks.{module}', *arguments]
+    command = [python, '-m', module, *arguments]
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=timeout

@@ -74,7 +74,7 @@ def measure(
 def _measure_apart(side: str, config_path: str) -> List[float]:
     variables = {environment.KERNELS: '0'} if side == OWN_KERNELS else {}
     arguments = [f'--side={side}', f'--config={config_path}']
-    return measuring.run_apart('steps', arguments, variables=variables)
+    return measuring.run_apart('benchmarks.steps', arguments, variables=variables)
 
 
 def _two_sides(text: str) -> List[str]:

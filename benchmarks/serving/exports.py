@@ -179,7 +179,7 @@ def print_ops(model: str) -> None:
         requests_path = os.path.join(folder, 'requests.npy')
         np.save(requests_path, np.array(requests('folded'))[:1])
         arguments = [f'--export={path}', f'--requests={requests_path}', '--trace']
-        ops = measuring.run_apart('serving.exports', arguments)
+        ops = measuring.run_apart('benchmarks.serving.exports', arguments)
     for kind, (took, count) in ops.items():
         print(f'{kind:45s} {took:8.2f} ms {count:5d}')
     print(f'{"all":45s} {sum(took for took, _ in ops.values()):8.2f} ms')
@@ -298,7 +298,8 @@ def measure_export(
 ) -> Dict[str, float]:
     """Run `measure_here` in a process of its own."""
     arguments = [f'--export={path}', f'--loader={loader}', f'--requests={requests_path}']
-    return measuring.run_apart('serving.exports', [*arguments, f'--runs={runs}'], python=python)
+    arguments = [*arguments, f'--runs={runs}']
+    return measuring.run_apart('benchmarks.serving.exports', arguments, python=python)
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:

@@ -125,7 +125,7 @@ def measure(names: List[str], python: str, turns: int) -> List[Row]:
         whose, dtype = side.split('/')
         if whose == _OURS:
             arguments = [f'--side={dtype}', f'--config={path}']
-            return measuring.run_apart('training.beside_torch', arguments)
+            return measuring.run_apart('benchmarks.training.beside_torch', arguments)
         name = os.path.basename(os.path.dirname(path))
         settings = {
             **describe(_load(path), OTHERS[name]),
@@ -133,7 +133,8 @@ def measure(names: List[str], python: str, turns: int) -> List[Row]:
             'warm_up': _WARM_UP,
             'runs': _RUNS,
         }
-        return measuring.run_apart('training.torch_side', [json.dumps(settings)], python=python)
+        arguments = [json.dumps(settings)]
+        return measuring.run_apart('benchmarks.training.torch_side', arguments, python=python)
 
     sides = [f'{whose}/{dtype}' for dtype in DTYPES for whose in (_OURS, _THEIRS)]
     rows = []

@@ -142,7 +142,9 @@ _SIDES: Dict[str, Callable[[Stopwatch, str], None]] = {
 
 def measure_side(side: str, config_path: str) -> Dict[str, List[float]]:
     """Measure the phases of a new process: (wall seconds, processor seconds) by name."""
-    return measuring.run_apart('training.phases', [side, config_path, str(time.monotonic())])
+    return measuring.run_apart(
+        'benchmarks.training.phases', [side, config_path, str(time.monotonic())]
+    )
 
 
 def measure(names: List[str], turns: int) -> Dict[str, float]:

@@ -7,8 +7,7 @@ float16 needs loss scaling (`optimization.loss_scale`). The rewrite covers netwo
 losses. Variables, checkpoints, evaluation and exported graphs do not change.
 
 The rewrite's lists assume that each op has a bfloat16 kernel as fast as that of float32. By
-measurement (`python -m benchmarks.experiments.bfloat16_ops`, docs/performance.md) that is true
-except for:
+measurement (docs/performance.md, "Ops") that is true except for:
 
     op                                    time / float32's time   treatment
     DepthwiseConv2dNativeBackpropInput    0.6; stride 2: 6-24   stays float32

@@ -13,7 +13,7 @@ def test_both_run_the_same_alternately_and_the_least_counts(monkeypatch):
 
     def run_apart(module, arguments, timeout=None, python=sys.executable):
         said.append((module, python, *arguments))
-        if module == 'steps':
+        if module == 'benchmarks.steps':
             return [4.0, 8.0] if python == 'old' else [3.0, 9.0]
         milliseconds = 10.0 + len(said) if python == 'old' else 30.0 + len(said)
         return {
@@ -33,7 +33,7 @@ def test_both_run_the_same_alternately_and_the_least_counts(monkeypatch):
     pythons = {'TensorFlow 1': 'old', 'TensorFlow 2': 'new'}
     found = lanes.measure(pythons, ['lenet'], 'ssd', turns=2, runs=50)
 
-    trainings = [one for one in said if one[0] != 'serving.exports']
+    trainings = [one for one in said if one[0] != 'benchmarks.serving.exports']
     assert [one[1] for one in trainings] == (['old'] * 3 + ['new'] * 3) * 2
     assert {one[-1] for one in trainings} == {'--config=lenet.config', '--num_train_steps=2'}
     served = said[len(trainings) :]

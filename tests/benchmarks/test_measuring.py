@@ -65,20 +65,20 @@ def write_module(root, text):
 
 def test_the_last_line_of_a_process_is_its_result(root):
     write_module(root, 'print("progress")\nprint(json.dumps({"given": sys.argv[1:]}))')
-    assert measuring.run_apart('one', ['--a=1', 'b']) == {'given': ['--a=1', 'b']}
+    assert measuring.run_apart('benchmarks.one', ['--a=1', 'b']) == {'given': ['--a=1', 'b']}
 
 
 def test_a_process_that_fails_says_why(root):
     write_module(root, 'print("a line", file=sys.stderr)\nsys.exit("no such thing")')
     with pytest.raises(measuring.ProcessError, match='status 1\na line\nno such') as raised:
-        measuring.run_apart('one', [])
+        measuring.run_apart('benchmarks.one', [])
     assert raised.value.summary == 'status 1: no such thing'
 
 
 def test_a_process_that_takes_too_long_is_ended(root):
     write_module(root, 'time.sleep(60)')
     with pytest.raises(measuring.ProcessError) as raised:
-        measuring.run_apart('one', [], timeout=0.5)
+        measuring.run_apart('benchmarks.one', [], timeout=0.5)
     assert raised.value.summary == 'not done after 0.5 s'
 
 

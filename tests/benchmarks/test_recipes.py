@@ -6,7 +6,7 @@ import os
 import pytest
 
 from benchmarks import pipelines, recipes, scenes
-from benchmarks.training import memory, phases
+from benchmarks.training import phases
 
 
 def test_unknown_models_are_refused_by_name(capsys):
@@ -21,7 +21,7 @@ def test_unknown_models_are_refused_by_name(capsys):
 
 
 def test_what_is_measured_by_default_is_there():
-    assert set(memory.DEFAULT_MODELS + phases.DEFAULT_MODELS) <= set(recipes.RECIPES)
+    assert set(phases.DEFAULT_MODELS) <= set(recipes.RECIPES)
 
 
 def test_a_classifier_reads_what_is_drawn_for_it(tmp_path):

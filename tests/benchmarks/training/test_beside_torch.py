@@ -31,8 +31,8 @@ def test_both_sides_are_measured_in_turns(monkeypatch, tmp_path):
     monkeypatch.setattr(recipes, 'write_config', write_config)
     rows = beside_torch.measure(['resnet_v1_5_50'], 'other/python', turns=2)
     assert [module for module, *_ in asked] == [
-        'training.beside_torch',
-        'training.torch_side',
+        'benchmarks.training.beside_torch',
+        'benchmarks.training.torch_side',
     ] * 4
     assert [python == 'other/python' for *_, python in asked] == [False, True] * 4
     assert [arguments[0] for _, arguments, _ in asked[::2]] == [

@@ -1,6 +1,6 @@
 """A training step, an evaluation and an export of every published detection config.
 
-    python -m benchmarks.training.published [NAME ...] [--memory=14] [--step_side=512] \
+    python -m tests.campaigns.published [NAME ...] [--memory=14] [--step_side=512] \
         [--output=benchmark_published.json]
 
 Each config of ../shared/configs is read in a new process with bounded memory. Each part runs in
@@ -32,6 +32,7 @@ from typing import Any, List, Optional, Sequence
 
 from benchmarks import measuring, pipelines
 
+_MODULE = 'tests.campaigns.published'
 DONE, REFUSED, FAILED = 'done', 'refused', 'FAILED'
 
 # Inputs of at most so many pixels are taken in twos.
@@ -186,7 +187,7 @@ def _part_apart(name: str, folder: str) -> Part:
     """Run a part in a process of its own, which may allocate as much as this one."""
     arguments = [f'--part={name}', f'--one={folder}']
     try:
-        return Part(**measuring.run_apart('training.published', arguments, _MOST_SECONDS))
+        return Part(**measuring.run_apart(_MODULE, arguments, _MOST_SECONDS))
     except measuring.ProcessError as error:
         return Part(f'{name}: {error.summary}')
 
@@ -286,7 +287,7 @@ def run_apart(path: str, memory_gib: float, step_side: int = 0) -> Outcome:
     started = time.monotonic()
     arguments = [f'--one={path}', f'--memory={memory_gib}', f'--step_side={step_side}']
     try:
-        outcome = Outcome(**measuring.run_apart('training.published', arguments))
+        outcome = Outcome(**measuring.run_apart(_MODULE, arguments))
     except measuring.ProcessError as error:
         outcome = Outcome(pathlib.Path(path).stem, FAILED, message=error.summary)
     return dataclasses.replace(outcome, seconds=time.monotonic() - started)

@@ -6,8 +6,8 @@ import pytest
 from google.protobuf import text_format
 
 from benchmarks import measuring, pipelines
-from benchmarks.training import published
 from protos import pipeline_pb2
+from tests.campaigns import published
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Measurements behind design decisions; repeat them when TensorFlow changes."""
