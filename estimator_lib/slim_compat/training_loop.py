@@ -171,9 +171,16 @@ def train_step(
 
     Returns:
         The loss, and whether training should stop.
+
+    Raises:
+        ValueError: there is `should_trace`, but no `logdir`.
     """
     started = time.monotonic()
     tracing = train_step_kwargs.get('should_trace')
+    if tracing is not None and not train_step_kwargs.get('logdir'):
+        raise ValueError(
+            'train_step_kwargs has should_trace, but no logdir; expected the folder of the traces.'
+        )
     options = metadata = None
     if tracing is not None and session.run(tracing):
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
@@ -253,7 +260,8 @@ def train(
             list of them.
         session_config: the config of the session.
         session_wrapper: called with the session; its result is used in place of the session.
-        trace_every_n_steps: write a full trace of every n-th step to `logdir`; None: never.
+        trace_every_n_steps: the chief writes a full trace of every n-th step to `logdir`; None:
+            never.
         ignore_live_threads: whether to accept threads that do not end.
 
     Returns:
@@ -268,16 +276,23 @@ def train(
         'trace_every_n_steps': trace_every_n_steps is not None,
     }
     _check_arguments(train_op, number_of_steps, writes if logdir is None else {})
-    _check_start(startup_delay_steps, sync_optimizer)
+    optimizers = _sync_optimizers(sync_optimizer)
+    if startup_delay_steps > 0 and optimizers:
+        raise ValueError(
+            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
+            'begin together.'
+        )
     graph = graph or tf1.get_default_graph()
     with graph.as_default():
         if global_step is None:
             global_step = tf1.train.get_or_create_global_step()
         if train_step_kwargs is DEFAULT:
             train_step_kwargs = _step_options(
-                global_step, number_of_steps, log_every_n_steps, trace_every_n_steps
+                global_step,
+                number_of_steps,
+                log_every_n_steps,
+                trace_every_n_steps if is_chief else None,
             )
-        optimizers = [each for each in tf.nest.flatten(sync_optimizer) if each is not None]
         replicas = Replicas(optimizers, is_chief)
         supervisor = tf1.train.Supervisor(
             graph=graph,
@@ -321,12 +336,17 @@ def _check_arguments(
         raise ValueError(f'number_of_steps is {number_of_steps}; expected more than 0, or None.')
 
 
-def _check_start(startup_delay_steps: int, sync_optimizer: Any) -> None:
-    if startup_delay_steps > 0 and sync_optimizer:
-        raise ValueError(
-            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
-            'begin together.'
-        )
+def _sync_optimizers(sync_optimizer: Any) -> List[tf1.train.SyncReplicasOptimizer]:
+    """Return the argument `sync_optimizer` of `train`, one or several, as a list."""
+    given = sync_optimizer if isinstance(sync_optimizer, (list, tuple)) else [sync_optimizer]
+    optimizers = [each for each in given if each is not None]
+    for optimizer in optimizers:
+        if not isinstance(optimizer, tf1.train.SyncReplicasOptimizer):
+            raise ValueError(
+                f'sync_optimizer is a {type(optimizer).__name__}; expected a '
+                'tf.compat.v1.train.SyncReplicasOptimizer.'
+            )
+    return optimizers
 
 
 def _step_options(
@@ -338,8 +358,12 @@ def _step_options(
     """Build the bool scalars that `train_step` evaluates."""
     options = {}
     with tf1.name_scope('train_step'):
-        if number_of_steps is not None:
-            options['should_stop'] = tf.greater_equal(global_step, number_of_steps)
+        # Present without an end too: a program's own `train_step_fn` runs it at each step.
+        options['should_stop'] = (
+            tf.constant(False)
+            if number_of_steps is None
+            else tf.greater_equal(global_step, number_of_steps)
+        )
         for name, every in (('log', log_every_n_steps), ('trace', trace_every_n_steps)):
             if every:
                 options[f'should_{name}'] = tf.equal(tf.math.floormod(global_step, every), 0)

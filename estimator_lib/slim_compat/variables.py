@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints.checkpoint_files import checkpoint_shapes
-from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.checkpoints.checkpoint_files import checkpoint_shapes, open_checkpoint
+from estimator_lib.optimization.partitioned import (
+    slice_info,
+    take_slice,
+    variable_name,
+    whole_name,
+)
 from estimator_lib.slim_compat.training_loop import MaybePair
 
 tf1 = tf.compat.v1
@@ -47,6 +53,115 @@ def get_variables_to_restore(
     ]
 
 
+def get_variables(
+    scope: Union[str, tf.Variable, None] = None,
+    suffix: Optional[str] = None,
+    collection: str = tf1.GraphKeys.GLOBAL_VARIABLES,
+) -> List[tf.Variable]:
+    """Return the variables of a collection by scope and end of name.
+
+    Args:
+        scope: a regular expression that matches at the beginning of names, or a variable, for its
+            name; None: all.
+        suffix: the end of the names, such as `weights`; None: any.
+        collection: the collection.
+    """
+    if scope is not None and not isinstance(scope, str):
+        scope = variable_name(scope)
+    if suffix is not None:
+        scope = f'{scope or ""}.*{suffix if ":" in suffix else suffix + ":"}'
+    return tf1.get_collection(collection, scope)
+
+
+def get_model_variables(
+    scope: Union[str, tf.Variable, None] = None, suffix: Optional[str] = None
+) -> List[tf.Variable]:
+    """Return the variables that layers have added to `MODEL_VARIABLES`, as `get_variables` does.
+
+    Args:
+        scope: the beginning of names, or a variable; None: all.
+        suffix: the end of the names; None: any.
+    """
+    return get_variables(scope, suffix, tf1.GraphKeys.MODEL_VARIABLES)
+
+
+def get_unique_variable(var_op_name: str) -> tf.Variable:
+    """Return the variable of a name.
+
+    Args:
+        var_op_name: the name of the variable's op.
+
+    Raises:
+        ValueError: there is no such variable.
+    """
+    variables = {variable_name(variable): variable for variable in tf1.global_variables()}
+    if var_op_name not in variables:
+        raise ValueError(
+            f'{var_op_name!r} is not the name of a variable.'
+            f'{errors.did_you_mean(var_op_name, variables)}'
+        )
+    return variables[var_op_name]
+
+
+def assign_from_values(
+    var_names_to_values: Mapping[str, Any],
+) -> Tuple[tf.Operation, Dict[tf.Tensor, np.ndarray]]:
+    """Build an op that sets variables to values.
+
+    Args:
+        var_names_to_values: NumPy arrays of the variables' shapes, by name.
+
+    Returns:
+        The op, and the feeds of the run that runs it.
+
+    Raises:
+        ValueError: there is no variable of a name, or it has another number of values.
+    """
+    return _assign(
+        [(get_unique_variable(name), values) for name, values in var_names_to_values.items()]
+    )
+
+
+def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[tf1.Session], None]:
+    """Return a function that sets variables to values: the `init_fn` of `train`.
+
+    Args:
+        var_names_to_values: NumPy arrays of the variables' shapes, by name.
+
+    Raises:
+        ValueError: there is no variable of a name, or it has another number of values.
+    """
+    update, feeds = assign_from_values(var_names_to_values)
+    return lambda session: session.run(update, feeds)
+
+
+def assign_from_checkpoint(
+    model_path: str, var_list: Variables, ignore_missing_vars: bool = False
+) -> Tuple[tf.Operation, Dict[tf.Tensor, np.ndarray]]:
+    """Build an op that sets variables from a checkpoint, whose values are read here.
+
+    Args:
+        model_path: the checkpoint.
+        var_list: the variables to set, as a list or by their name in the checkpoint; by name, a
+            partitioned variable is the list of its parts.
+        ignore_missing_vars: whether to skip variables that the checkpoint lacks, with a warning.
+
+    Returns:
+        The op, and the feeds of the run that runs it.
+
+    Raises:
+        errors.CheckpointError: the checkpoint cannot be read, or lacks a variable.
+        ValueError: there is nothing to set, or a variable has another number of values.
+    """
+    reader = open_checkpoint(model_path)
+    pairs = []
+    for name, variable in _stored_variables(model_path, var_list, ignore_missing_vars).items():
+        values = reader.get_tensor(name)
+        parts = variable if isinstance(variable, (list, tuple)) else [variable]
+        pairs += [(part, take_slice(values, part)) for part in parts]
+    return _assign(pairs)
+
+
 def assign_from_checkpoint_fn(
     model_path: str,
     var_list: Variables,
@@ -68,22 +183,7 @@ def assign_from_checkpoint_fn(
         errors.CheckpointError: the checkpoint cannot be read, or lacks a variable.
         ValueError: there is nothing to set.
     """
-    if not var_list:
-        raise ValueError('var_list is empty; expected variables to restore.')
-    wanted: Dict[str, Any] = (
-        dict(var_list)
-        if isinstance(var_list, Mapping)
-        else {variable_name(variable): variable for variable in var_list}
-    )
-    missing = sorted(wanted.keys() - checkpoint_shapes(model_path).keys())
-    if missing and not ignore_missing_vars:
-        raise errors.CheckpointError(
-            f'{model_path} lacks {errors.shortened(missing)}; expected all {len(wanted)} '
-            'variables, or ignore_missing_vars=True.'
-        )
-    for name in missing:
-        log.warning('%s is not in %s, and keeps its value', name, model_path)
-        del wanted[name]
+    wanted = _stored_variables(model_path, var_list, ignore_missing_vars)
     if not wanted:
         return None
     saver = tf1.train.Saver(wanted, reshape=reshape_variables)
@@ -91,7 +191,7 @@ def assign_from_checkpoint_fn(
 
 
 def add_gradients_summaries(grads_and_vars: Sequence[MaybePair]) -> List[tf.Tensor]:
-    """Add histograms of each gradient and of its norm, named by the variable.
+    """Add a histogram of each gradient and its norm as a scalar, named by the variable.
 
     Args:
         grads_and_vars: (gradient or None, variable) pairs.
@@ -108,5 +208,54 @@ def add_gradients_summaries(grads_and_vars: Sequence[MaybePair]) -> List[tf.Tens
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
         norm = tf.linalg.global_norm([values])
         summaries.append(tf1.summary.histogram(f'{name}/gradient', values))
-        summaries.append(tf1.summary.histogram(f'{name}/gradient_norm', norm))
+        summaries.append(tf1.summary.scalar(f'{name}/gradient_norm', norm))
     return summaries
+
+
+def _stored_variables(
+    model_path: str, var_list: Variables, ignore_missing_vars: bool
+) -> Dict[str, Any]:
+    """Return variables, or lists of the parts of one, by the names of their stored values."""
+    if not var_list:
+        raise ValueError('var_list is empty; expected variables to restore.')
+    wanted: Dict[str, Any] = {}
+    if isinstance(var_list, Mapping):
+        wanted.update(var_list)
+    else:
+        for variable in var_list:
+            if slice_info(variable) is None:
+                wanted[variable_name(variable)] = variable
+            else:
+                wanted.setdefault(whole_name(variable), []).append(variable)
+    missing = sorted(wanted.keys() - checkpoint_shapes(model_path).keys())
+    if missing and not ignore_missing_vars:
+        raise errors.CheckpointError(
+            f'{model_path} lacks {errors.shortened(missing)}; expected all {len(wanted)} '
+            'variables, or ignore_missing_vars=True.'
+        )
+    for name in missing:
+        log.warning('%s is not in %s, and keeps its value', name, model_path)
+        del wanted[name]
+    return wanted
+
+
+def _assign(
+    pairs: Sequence[Tuple[tf.Variable, Any]],
+) -> Tuple[tf.Operation, Dict[tf.Tensor, np.ndarray]]:
+    """Build an op that sets variables, and the feeds of its values.
+
+    Values are fed, so that the graph does not hold them.
+    """
+    updates: List[tf.Operation] = []
+    feeds: Dict[tf.Tensor, np.ndarray] = {}
+    for variable, values in pairs:
+        values, shape = np.asarray(values), variable.shape
+        if values.size != shape.num_elements():
+            raise ValueError(
+                f'{variable_name(variable)} has the shape {list(shape)}, but its values have '
+                f'{list(values.shape)}; expected as many numbers.'
+            )
+        placeholder = tf1.placeholder(variable.dtype.base_dtype, shape)
+        updates.append(variable.assign(placeholder).op)
+        feeds[placeholder] = values.reshape(shape)
+    return tf.group(updates), feeds

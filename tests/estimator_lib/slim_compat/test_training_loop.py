@@ -162,7 +162,7 @@ def test_training_ends_at_its_step_and_resumes(tmp_path, caplog):
     assert loss == pytest.approx(9.0 / 64.0)
 
 
-def test_a_trace_of_a_worker(tmp_path):
+def test_a_worker_writes_nothing(tmp_path):
     train_op, _ = point()
     server = tf1.train.Server.create_local_server()
     with tf1.Session(server.target) as chief:
@@ -176,8 +176,28 @@ def test_a_trace_of_a_worker(tmp_path):
         trace_every_n_steps=1,
     )
     assert loss == 9.0
-    (trace,) = tmp_path.iterdir()  # no checkpoint: those are the chief's
-    assert trace.name == 'tf_trace-1.json' and json.loads(trace.read_text())['traceEvents']
+    assert not list(tmp_path.iterdir())  # checkpoints and traces are the chief's
+
+
+def test_a_step_of_a_program_that_asks_whether_to_stop():
+    """Without `number_of_steps` too, as slim's own step options have it."""
+    train_op, _ = point()
+    answers = []
+
+    def step_fn(session, train_op, global_step, options):
+        answers.append(bool(session.run(options['should_stop'])))
+        loss, _ = training_loop.train_step(session, train_op, global_step, options)
+        return loss, len(answers) == 2
+
+    assert training_loop.train(train_op, None, train_step_fn=step_fn) == pytest.approx(9.0 / 4.0)
+    assert answers == [False, False]
+
+
+def test_a_trace_needs_a_folder():
+    train_op, _ = point()
+    options = {'should_trace': tf.constant(True)}
+    with pytest.raises(ValueError, match='should_trace, but no logdir'):
+        training_loop.train(train_op, None, train_step_kwargs=options)
 
 
 def test_without_a_folder():
@@ -254,7 +274,14 @@ REFUSED = {
     'a summary without folder': ({'logdir': None, 'summary_op': 'x'}, 'summary_op is given'),
     'a saver without folder': ({'logdir': None, 'saver': 'x'}, 'saver is given'),
     'a trace without folder': ({'logdir': None, 'trace_every_n_steps': 1}, 'trace_every_n_steps'),
-    'a delay in step': ({'startup_delay_steps': 10, 'sync_optimizer': 'x'}, 'begin together'),
+    'a delay in step': (
+        {
+            'startup_delay_steps': 10,
+            'sync_optimizer': tf1.train.SyncReplicasOptimizer(sgd(), replicas_to_aggregate=1),
+        },
+        'begin together',
+    ),
+    'another optimizer': ({'sync_optimizer': [sgd()]}, 'sync_optimizer is a GradientDescent'),
     'no steps': ({'number_of_steps': 0}, 'number_of_steps is 0'),
 }
 

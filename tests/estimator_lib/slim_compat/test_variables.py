@@ -1,5 +1,6 @@
 """TF-Slim's helpers for variables and gradients."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -43,6 +44,58 @@ def test_variables_of_scopes(graph):
         slim.get_variables_to_restore('Net')
 
 
+def test_variables_by_scope_and_end_of_name(graph):
+    conv, logits, other, _ = tf1.global_variables()
+    assert slim.get_variables('Net') == [conv, logits]
+    assert slim.get_variables(conv) == [conv]
+    assert slim.get_variables(suffix='w') == [conv, logits, other]
+    assert slim.get_variables('Net/L', 'w') == [logits]
+    assert slim.get_variables(suffix='step', collection='EMPTY') == []
+    assert slim.get_model_variables() == []
+    tf1.add_to_collection(tf1.GraphKeys.MODEL_VARIABLES, logits)
+    assert slim.get_model_variables('Net', 'w') == [logits]
+    assert slim.get_unique_variable('Net/conv/w') is conv
+    with pytest.raises(ValueError, match="did you mean 'Net/conv/w'"):
+        slim.get_unique_variable('Net/con/w')
+
+
+def test_values_of_a_program_are_assigned(graph):
+    update, feeds = slim.assign_from_values({'Net/conv/w': np.array([[3.0], [4.0]], np.float32)})
+    begin = slim.assign_from_values_fn({'Other/w': np.array([7.0, 8.0], np.float32)})
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        session.run(update, feeds)
+        begin(session)
+        values = session.run(tf1.global_variables()[:3])
+    assert [each.tolist() for each in values] == [[3, 4], [1, 2], [7, 8]]
+    with pytest.raises(ValueError, match=r'Net/conv/w has the shape \[2\].* have \[3\]'):
+        slim.assign_from_values({'Net/conv/w': np.zeros(3)})
+
+
+def test_values_of_a_checkpoint_are_fed(graph, path):
+    """The two parts of `Old/w`, [[7, 8]], are its columns."""
+    conv, logits, _, _ = tf1.global_variables()
+    with tf1.variable_scope('', partitioner=tf1.fixed_size_partitioner(2, axis=1)):
+        parts = list(tf1.get_variable('Old/w', [1, 2]))
+    assigned = [
+        slim.assign_from_checkpoint(path, [conv, logits], ignore_missing_vars=True),
+        slim.assign_from_checkpoint(path, parts),
+        slim.assign_from_checkpoint(path, {'Net/conv/w': logits}),
+    ]
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        for update, feeds in assigned:
+            session.run(update, feeds)
+        assert [each.tolist() for each in session.run([conv, logits, *parts])] == [
+            [5, 6],
+            [5, 6],
+            [[7]],
+            [[8]],
+        ]
+    with pytest.raises(errors.CheckpointError, match='lacks .*Net/Logits/w'):
+        slim.assign_from_checkpoint(path, [logits])
+
+
 def test_values_are_assigned(graph, path):
     conv, _, other, _ = tf1.global_variables()
     one = slim.assign_from_checkpoint_fn(path, [conv])
@@ -79,10 +132,11 @@ def test_summaries_of_gradients(graph):
     with tf1.Session() as session:
         for text in session.run(summaries):
             (value,) = tf1.Summary.FromString(text).value
-            found[value.tag] = value.histo.max
+            is_scalar = value.HasField('simple_value')
+            found[value.tag] = value.simple_value if is_scalar else [value.histo.max]
     assert found == {
-        'Net/conv/w/gradient': 8.0,
+        'Net/conv/w/gradient': [8.0],
         'Net/conv/w/gradient_norm': 10.0,
-        'Other/w/gradient': 4.0,
+        'Other/w/gradient': [4.0],
         'Other/w/gradient_norm': 5.0,
     }
