@@ -12,6 +12,7 @@ last step included.
 
 from __future__ import annotations
 
+import functools
 import glob
 import logging
 import os
@@ -24,6 +25,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from model_fns import build_task
+from model_fns.tf2_api import overrides
 from protos import input_reader_pb2, pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
@@ -34,13 +36,24 @@ Override = Union[None, str, Config]
 PerformanceExporter = Callable[[Dict[str, float], str], None]
 
 _LOSS, _RATE = 'Loss/total_loss', 'speed/steps_per_second'
-# Further keyword arguments and the fields that they set.
-_FIELDS = {
-    'batch_size': 'train_config.batch_size',
-    'use_bfloat16': 'train_config.use_bfloat16',
-}
 
 
+def _with_hparams(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Accept `hparams` before the arguments of a loop, as older versions of the published loop do.
+
+    Its values are keyword arguments of the loop, which those of the call replace.
+    """
+
+    @functools.wraps(loop)
+    def call(*arguments: Any, hparams: Any = None, **options: Any) -> Any:
+        if arguments and not isinstance(arguments[0], (str, os.PathLike)):
+            hparams, *arguments = arguments
+        return loop(*arguments, **{**overrides.hparams_values(hparams), **options})
+
+    return call
+
+
+@_with_hparams
 def train_loop(
     pipeline_config_path: str,
     model_dir: str,
@@ -53,6 +66,7 @@ def train_loop(
     record_summaries: bool = True,
     performance_summary_exporter: Optional[PerformanceExporter] = None,
     num_steps_per_iteration: int = 100,
+    export_to_tpu: Optional[bool] = None,
     **kwargs: Any,
 ) -> None:
     """Train the model of a pipeline config, without evaluations.
@@ -71,12 +85,19 @@ def train_loop(
             `steps_per_sec_max` and `last_batch_loss`, and with `fp32` or `bf16`.
         num_steps_per_iteration: steps in a call of the compiled function, and between two sets of
             scalars; the last call may have fewer.
-        **kwargs: `batch_size`, `use_bfloat16`.
+        export_to_tpu: TPUs are not supported: None or False.
+        **kwargs: values that replace those of the config: `learning_rate` (the initial rate; a
+            warm-up and manual steps keep their ratio to it), `momentum_optimizer_value`,
+            `batch_size`, `use_bfloat16`, `num_classes`, `label_map_path`, `train_input_path`,
+            `eval_input_path`, `mask_type`, `eval_with_moving_averages` and
+            `sample_1_of_n_eval_examples`; and fields by their path, such as
+            `**{'train_config.batch_size': 8}`. `hparams=`, or a first argument that is no path,
+            holds such values too: None, a mapping, or an object with a method `values`.
 
     Raises:
         errors.UserError: an argument, the config or the data are not usable as they are.
     """
-    _refuse(use_tpu=use_tpu)
+    _refuse(use_tpu=use_tpu, export_to_tpu=export_to_tpu)
     _refuse_scope()
     for name, value in (
         ('checkpoint_every_n', checkpoint_every_n),
@@ -100,6 +121,7 @@ def train_loop(
         performance_summary_exporter(_performance(model_dir, start), precision)
 
 
+@_with_hparams
 def eval_continuously(
     pipeline_config_path: str,
     config_override: Override = None,
@@ -115,6 +137,7 @@ def eval_continuously(
     timeout: float = 3600,
     eval_index: int = 0,
     save_final_config: bool = False,
+    export_to_tpu: Optional[bool] = None,
     **kwargs: Any,
 ) -> Dict[str, Dict[str, float]]:
     """Evaluate the checkpoints of a folder as another process writes them.
@@ -124,7 +147,7 @@ def eval_continuously(
 
     Args:
         pipeline_config_path: of the config.
-        config_override: see `train_loop`.
+        config_override: a config, or its text, that is merged over the file.
         train_steps: the last step; None: `train_config.num_steps`.
         sample_1_of_n_eval_examples: evaluate on every n-th example; None: on all.
         sample_1_of_n_eval_on_train_examples: has no effect: training examples are not evaluated.
@@ -137,7 +160,8 @@ def eval_continuously(
         timeout: seconds without a new checkpoint after which this ends.
         eval_index: index of the `eval_input_reader` to evaluate.
         save_final_config: whether `model_dir/pipeline.config` is written.
-        **kwargs: see `train_loop`.
+        export_to_tpu: TPUs are not supported: None or False.
+        **kwargs: values that replace those of the config, and `hparams`, as in `train_loop`.
 
     Returns:
         The metrics of the last evaluation, by evaluation set.
@@ -147,7 +171,7 @@ def eval_continuously(
     """
     if sample_1_of_n_eval_on_train_examples != 1:
         log.warning('sample_1_of_n_eval_on_train_examples: training examples are not evaluated on')
-    _refuse(use_tpu=use_tpu, postprocess_on_cpu=postprocess_on_cpu)
+    _refuse(use_tpu=use_tpu, export_to_tpu=export_to_tpu, postprocess_on_cpu=postprocess_on_cpu)
     if not override_eval_num_epochs:
         raise errors.ConfigError(
             'override_eval_num_epochs is False, but an evaluation reads its examples once; '
@@ -175,21 +199,12 @@ def _load(
     path: str, override: Override, train_steps: Optional[int], options: Dict[str, Any]
 ) -> Config:
     """Load the config for the arguments that both functions share."""
-    overrides = [override] if isinstance(override, str) else []
-    config = config_lib.load_pipeline_config(path, overrides=overrides)
+    texts = [override] if isinstance(override, str) else []
+    config = config_lib.load_pipeline_config(path, overrides=texts)
     if isinstance(override, Config):
         config = config_lib.merge_pipeline_configs(config, override)
-    settings = [] if train_steps is None else [f'train_config.num_steps={train_steps}']
-    for name, value in options.items():
-        if name not in _FIELDS:
-            raise errors.ConfigError(
-                f'{name} is not an argument of this loop'
-                f'{errors.did_you_mean(name, _FIELDS)} Fields of the config are set by '
-                'config_override.'
-            )
-        if value is not None:
-            settings.append(f'{_FIELDS[name]}={str(value).lower()}')
-    return config_lib.apply_settings(config, settings)
+    config = overrides.apply(config, options)
+    return overrides.apply(config, {'train_steps': train_steps})
 
 
 def _select_reader(config: Config, index: int) -> input_reader_pb2.InputReader:
@@ -205,7 +220,7 @@ def _select_reader(config: Config, index: int) -> input_reader_pb2.InputReader:
     return readers[0]
 
 
-def _refuse(**tpu_options: bool) -> None:
+def _refuse(**tpu_options: Optional[bool]) -> None:
     for name, value in tpu_options.items():
         if value:
             raise errors.ConfigError(f'{name} is {value}: TPUs are not supported; expected False.')

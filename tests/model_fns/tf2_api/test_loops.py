@@ -35,6 +35,8 @@ def trained(path, tmp_path_factory):
         performance_summary_exporter=lambda *arguments: told.append(arguments),
         num_steps_per_iteration=2,
         use_bfloat16=False,
+        learning_rate=0.002,
+        export_to_tpu=False,
     )
     return model_dir, told
 
@@ -44,7 +46,8 @@ def test_training_ends_at_the_step_that_was_asked_for(trained):
     kept = sorted(path.name for path in model_dir.glob('model.ckpt-*.index'))
     assert kept == ['model.ckpt-6.index', 'model.ckpt-7.index']
     saved = (model_dir / 'pipeline.config').read_text()
-    for line in ('loop: TF_FUNCTION', 'steps_per_call: 2', 'batch_size: 4', 'num_steps: 7'):
+    lines = ('loop: TF_FUNCTION', 'steps_per_call: 2', 'batch_size: 4', 'num_steps: 7')
+    for line in (*lines, 'learning_rate: 0.002'):
         assert line in saved
 
 
@@ -82,6 +85,7 @@ def test_checkpoints_are_evaluated_until_the_last_step(trained, path, tmp_path):
     'arguments, said',
     [
         ({'use_tpu': True}, 'use_tpu is True: TPUs are not supported; expected False'),
+        ({'export_to_tpu': True}, 'export_to_tpu is True: TPUs are not supported'),
         ({'checkpoint_every_n': 0}, 'checkpoint_every_n is 0; expected at least 1'),
         ({'num_steps_per_iteration': 0}, 'num_steps_per_iteration is 0; expected at least 1'),
         (
@@ -94,6 +98,22 @@ def test_arguments_of_training_that_are_refused(path, tmp_path, arguments, said)
     with pytest.raises(errors.ConfigError, match=said):
         loops.train_loop(path, str(tmp_path), **arguments)
     assert not list(tmp_path.iterdir())
+
+
+class HParams:
+    """The published type, as far as a loop reads it."""
+
+    def values(self):
+        return {'use_tpu': True}
+
+
+@pytest.mark.parametrize('hparams', [HParams(), {'use_tpu': True}])
+def test_hparams_are_the_first_argument_of_older_programs(path, tmp_path, hparams):
+    for loop in (loops.train_loop, loops.eval_continuously):
+        with pytest.raises(errors.ConfigError, match='use_tpu is True'):
+            loop(hparams, path, model_dir=str(tmp_path))
+        with pytest.raises(errors.ConfigError, match='export_to_tpu is True'):
+            loop(None, path, model_dir=str(tmp_path), export_to_tpu=True)
 
 
 def test_the_scope_of_a_strategy_is_refused(path, tmp_path):
