@@ -31,6 +31,7 @@ from estimator_lib.distribution import (
     strategies,
     sync_replicas,
 )
+from estimator_lib.export import serving
 from estimator_lib.graphs import evaluation, task_checks
 from estimator_lib.graphs import losses as losses_lib
 from estimator_lib.hooks import non_finite, preemption_hook, profiling, progress, summaries
@@ -407,7 +408,7 @@ def _predict_spec(
     features: Features,
     graph_hook_fn: Optional[Callable[[], None]],
 ) -> tf_estimator.EstimatorSpec:
-    """Build the inference graph and its signature."""
+    """Build the inference graph and its signatures, the same outputs by two names."""
     predictions = task.predict(features, ModeKeys.PREDICT)
     task_checks.require_tensors(task, 'predict', predictions)
     if graph_hook_fn is not None:
@@ -419,9 +420,8 @@ def _predict_spec(
         ModeKeys.PREDICT,
         predictions=exported,
         export_outputs={
-            tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: (
-                tf_estimator.export.PredictOutput(exported)
-            )
+            name: tf_estimator.export.PredictOutput(exported)
+            for name in (serving.DEFAULT_SIGNATURE, serving.PREDICT_SIGNATURE)
         },
         scaffold=tf1.train.Scaffold(
             saver=savers.create_inference_saver(config.eval_config.use_moving_averages, task),

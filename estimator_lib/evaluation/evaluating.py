@@ -134,7 +134,8 @@ class Evaluator:
         values, first = self._values(examples, checkpoint_path)
         metrics = finish_metrics(self._task, values)
         eval_dir = self._estimator.eval_dir(examples.name)
-        summaries.write(eval_dir, step, metrics, self._task.draw_metrics(values))
+        rate = {name: values[name] for name in [evaluation.LEARNING_RATE] if name in values}
+        summaries.write(eval_dir, step, {**metrics, **rate}, self._task.draw_metrics(values))
         if examples.name in self._pictures:
             self._pictures[examples.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
@@ -292,7 +293,7 @@ def finish_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, float]:
     task_values = {
         name: value
         for name, value in values.items()
-        if name not in loss_names and name != 'global_step'
+        if name not in loss_names and name not in ('global_step', evaluation.LEARNING_RATE)
     }
     metrics = task.finish_metrics(task_values)
     task_checks.require_known_metrics(task, metrics)

@@ -136,7 +136,7 @@ class EvaluationSession(Passes):
 
         Returns:
             The metrics by name; among them `loss`, the mean of the total loss over the examples,
-            and `global_step`.
+            `global_step`, and `learning_rate` where the config has one.
         """
         self._checkpoint_path = checkpoint_path
         return self._run_pass()
@@ -148,7 +148,10 @@ class EvaluationSession(Passes):
         self._saver = graph.saver
         total = graph.loss_metrics[f'Loss/{losses.TOTAL_LOSS}']
         metrics = {'loss': total, **graph.metrics, **graph.loss_metrics}
-        return Measured(metrics, {tf1.GraphKeys.GLOBAL_STEP: step})
+        values = {tf1.GraphKeys.GLOBAL_STEP: step}
+        if graph.learning_rate is not None:
+            values[evaluation.LEARNING_RATE] = graph.learning_rate
+        return Measured(metrics, values)
 
     def _begin(self, session: tf1.Session) -> None:
         self._saver.restore(session, self._checkpoint_path)

@@ -15,11 +15,14 @@ from estimator_lib.distribution import replica_batches
 from estimator_lib.graphs import losses as losses_lib
 from estimator_lib.graphs import task_checks
 from estimator_lib.hooks import summaries
+from estimator_lib.optimization import learning_rates, optimizers
 from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
-from protos import pipeline_pb2
+from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
+
+LEARNING_RATE = 'learning_rate'
 
 EvaluationFn = Callable[[Features, Labels], 'EvaluationGraph']
 
@@ -33,6 +36,8 @@ class EvaluationGraph:
         metrics: the metrics of the task, whose values are the input of `Task.finish_metrics`.
         loss_metrics: means of the losses over all examples, by their reported names.
         outputs: the outputs of `Task.postprocess`.
+        learning_rate: that of the next training step, float32 scalar; None where the config has no
+            schedule.
         saver: restores the variables from a checkpoint.
     """
 
@@ -40,6 +45,7 @@ class EvaluationGraph:
     metrics: Mapping[str, Metric]
     loss_metrics: Mapping[str, Metric]
     outputs: Tensors
+    learning_rate: Optional[tf.Tensor]
     saver: tf1.train.Saver
 
 
@@ -81,6 +87,7 @@ def create_evaluation_fn(
                 for name, loss in losses.items()
             },
             outputs,
+            _learning_rate(config.train_config),
             savers.create_inference_saver(config.eval_config.use_moving_averages, task),
         )
 
@@ -93,8 +100,8 @@ def create_spec(
     """Build the `EstimatorSpec` of an evaluation graph.
 
     Its `eval_metric_ops` are the metrics of `task.metric_names`, float32 scalars (NaN without
-    data), and the losses. `Task.finish_metrics` computes the metrics in Python, in the run that
-    reads them.
+    data), the losses, and `learning_rate`, which published detectors report too.
+    `Task.finish_metrics` computes the metrics in Python, in the run that reads them.
 
     Only a Saver that reads averages in place of variables is passed to the Scaffold from the start.
     The reason is `tf_estimator.experimental.InMemoryEvaluatorHook`, which copies the variables of
@@ -113,7 +120,11 @@ def create_spec(
         ModeKeys.EVAL,
         predictions=task.export_outputs(graph.outputs),
         loss=graph.loss,
-        eval_metric_ops={**_finished(task, graph.metrics), **graph.loss_metrics},
+        eval_metric_ops={
+            **_finished(task, graph.metrics),
+            **graph.loss_metrics,
+            **_read_once({LEARNING_RATE: graph.learning_rate}),
+        },
         scaffold=scaffold,
     )
 
@@ -145,6 +156,25 @@ def _create_metrics(
     metrics = dict(task.metrics(outputs, features, labels))
     task_checks.require_metrics(task, metrics)
     return metrics
+
+
+def _learning_rate(config: train_pb2.TrainConfig) -> Optional[tf.Tensor]:
+    if config.optimizer.WhichOneof('optimizer') is None:
+        return None
+    schedule = optimizers.learning_rate_config(config.optimizer)
+    if schedule.WhichOneof('learning_rate') is None:
+        return None
+    global_step = tf1.train.get_or_create_global_step()
+    return learning_rates.create_learning_rate(schedule, global_step, config.num_steps)
+
+
+def _read_once(values: Mapping[str, Optional[tf.Tensor]]) -> Dict[str, Metric]:
+    """Build metrics without updates, the same for all replicas, of the values that are not None."""
+    return {
+        name: replica_batches.build_once(lambda value: (value[0], tf.no_op()), [value[tf.newaxis]])
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def _finished(task: Task, metrics: Mapping[str, Metric]) -> Dict[str, Metric]:

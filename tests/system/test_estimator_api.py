@@ -168,6 +168,7 @@ def values_of(model_dir):
 def test_evaluate_returns_the_documented_metrics(case):
     metrics = case.trained.evaluate(case.input_fn(ModeKeys.EVAL))
     expected = {*case.task.metric_names(), 'loss', 'global_step', 'Loss/total_loss'}
+    expected.add('learning_rate')
     assert expected <= set(metrics)
     losses = {f'Loss/{name}' for name in (*case.task.loss_names(), 'regularization_loss')}
     assert set(metrics) - expected <= losses

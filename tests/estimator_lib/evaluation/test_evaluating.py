@@ -58,7 +58,12 @@ def test_all_sets_are_evaluated_once_and_what_follows_goes_by_the_first(trained,
     assert exporter.told == [(*told, False), (*told, True)]
     written = json.loads((tmp_path / evaluated.METRICS_FILE).read_text())
     assert written == {'global_step': 2, **metrics}
-    assert list((tmp_path / 'eval_again').glob('events*'))
+    (events,) = (tmp_path / 'eval_again').glob('events*')
+    assert {
+        value.tag: value.simple_value
+        for event in tf.compat.v1.train.summary_iterator(str(events))
+        for value in event.summary.value
+    } == pytest.approx({**metrics['0'], 'learning_rate': 0.05})
 
 
 def test_a_record_that_cannot_be_read_is_named(trained, tmp_path):

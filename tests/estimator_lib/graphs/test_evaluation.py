@@ -58,14 +58,34 @@ def test_a_spec_has_the_metrics_of_the_task_and_losses(config):
         'Loss/squared': pytest.approx((9 + 36) / 2),
         'Loss/regularization_loss': 0.0,
         'Loss/total_loss': pytest.approx((9 + 36) / 2),
+        'learning_rate': pytest.approx(0.05),
     }
+
+
+def test_the_learning_rate_is_that_of_the_step(config):
+    schedule = config.train_config.optimizer.sgd_optimizer.learning_rate.manual_step_learning_rate
+    schedule.initial_learning_rate = 0.5
+    schedule.schedule.add(step=3, learning_rate=0.25)
+    for step, rate in ((2, 0.5), (3, 0.25)):
+        with tf.Graph().as_default():
+            tf1.train.create_global_step()
+            spec = model_fn.create_model_fn(Line(), config)(*batch(), 'eval')
+            with tf1.Session() as session:
+                session.run([tf1.global_variables_initializer()])
+                session.run(tf1.train.get_global_step().assign(step))
+                assert session.run(spec.eval_metric_ops['learning_rate'][0]) == rate
+    config.train_config.ClearField('optimizer')
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        spec = model_fn.create_model_fn(Line(), config)(*batch(), 'eval')
+    assert 'learning_rate' not in spec.eval_metric_ops
 
 
 def test_what_python_makes_of_metrics_is_in_the_graph(config):
     with tf.Graph().as_default():
         tf1.train.create_global_step()
         spec = model_fn.create_model_fn(Counting(), config)(*batch(), 'eval')
-        updates = {update for name, (_, update) in spec.eval_metric_ops.items() if '/' not in name}
+        updates = {spec.eval_metric_ops[name][1] for name in Counting().metric_names()}
         assert len(updates) == 1
         found = run(spec)
     # The slope is 0: errors of -3 and -6, twice.
