@@ -7,7 +7,7 @@ without the engine.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, FrozenSet, List, Optional
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional
 
 import tensorflow as tf
 
@@ -17,6 +17,7 @@ _STEP_GRAPH = 'is_step_graph'
 _WORKER = 'worker_index'
 _MICRO_BATCH = 'micro_batch_index'
 _DRAWS = 'names_of_draws'
+_END_POINTS = 'end_points'
 # Prefix of collections, followed by the kind of the variables. They hold the names of the
 # variables, because only strings are saved with a graph.
 _COMPANIONS = 'companions/'
@@ -74,6 +75,25 @@ def micro_batch() -> Optional[tf.Tensor]:
 def draw_names() -> List[str]:
     """Return the names of the random draws of this replica so far, for layers to add theirs."""
     return tf1.get_collection_ref(f'{_DRAWS}_{replica_index()}')
+
+
+def remember_end_points(end_points: Mapping[str, tf.Tensor]) -> None:
+    """Store the end points of a network in training, for `pop_end_points`.
+
+    Those of the first network of the graph stay: of the first device, scale and micro-batch.
+
+    Args:
+        end_points: activations by name.
+    """
+    stored = tf1.get_collection_ref(_END_POINTS)
+    if not stored:
+        stored.append(dict(end_points))
+
+
+def pop_end_points() -> Dict[str, tf.Tensor]:
+    """Remove the stored end points from the graph, and return them."""
+    stored = tf1.get_collection_ref(_END_POINTS)
+    return stored.pop() if stored else {}
 
 
 def replica_index() -> int:

@@ -7,11 +7,11 @@ mode. Gradients, checkpoints and hooks have modules of their own.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution, tf_estimator
+from estimator_lib import distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -167,9 +167,10 @@ def create_step_fn(
         if plan.uses_parameter_servers:
             run_configs.filter_devices(plan)
         distribution.require_own_batches(plan, task.across_replicas())
-        losses, metrics, micro_batches = losses_lib.compute_training_losses(
-            task, pipeline, plan, features, labels
-        )
+        forward = losses_lib.compute_training_losses(task, pipeline, plan, features, labels)
+        end_points = graph_state.pop_end_points()
+        if pipeline.train_config.progress.summarize_activations:
+            summaries.activations(end_points)
         if pipeline.train_config.use_bfloat16:
             mixed_precision.choose(tf1.get_default_graph())
         if graph_hook_fn is not None:
@@ -180,11 +181,11 @@ def create_step_fn(
                 pipeline,
                 run_config,
                 plan,
-                losses,
-                metrics,
-                micro_batches,
+                forward.losses,
+                forward.metrics,
+                forward.micro_batches,
+                forward.examples,
                 features,
-                labels,
                 reader_state,
             )
         )
@@ -204,8 +205,8 @@ class _Training:
         losses: the losses of this replica by name, their sum under `losses.TOTAL_LOSS`.
         metrics: see `Task.training_metrics`.
         micro_batches: the accumulation over micro-batches, if there are several.
+        examples: see `losses.TrainingLosses`.
         features: the features of the batch.
-        labels: the labels of the batch.
         reader_state: the position of the input; None if it has none.
     """
 
@@ -216,8 +217,8 @@ class _Training:
     losses: Tensors
     metrics: Mapping[str, Metric]
     micro_batches: Optional[Accumulation]
+    examples: Tuple[Features, Tensors, Labels]
     features: Features
-    labels: Labels
     reader_state: Optional[inputs.ReaderState]
 
     @property
@@ -333,10 +334,12 @@ def _chief_hooks(
     waiting = None if reader_state is None else reader_state.wait_seconds
     pictures = []
     if reports.pictures_every_n_steps:
-        batch = training.features, training.labels
         pictures.append(
             summaries.TrainingPictures(
-                training.task.draw, batch, run_config.model_dir, reports.pictures_every_n_steps
+                training.task.draw,
+                training.examples,
+                run_config.model_dir,
+                reports.pictures_every_n_steps,
             )
         )
     writers, listeners = summaries.training_hooks(

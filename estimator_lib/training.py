@@ -99,7 +99,9 @@ def create_run_config(
     }
     return run_configs.create(
         plan or distribution.alone(config),
-        create_session_config(trains and train_config.use_bfloat16),
+        create_session_config(
+            trains and train_config.use_bfloat16, train_config.per_process_gpu_memory_fraction
+        ),
         model_dir=model_dir,
         tf_random_seed=train_config.random_seed,
         save_summary_steps=None,  # see summaries.TrainingScalars
@@ -110,14 +112,18 @@ def create_run_config(
     )
 
 
-def create_session_config(use_bfloat16: bool = False) -> tf1.ConfigProto:
+def create_session_config(
+    use_bfloat16: bool = False, gpu_memory_fraction: float = 0.0
+) -> tf1.ConfigProto:
     """Create the session options.
 
     Args:
         use_bfloat16: compute in a half type where `mixed_precision` says that it is faster.
+        gpu_memory_fraction: the largest part of each GPU's memory to take, at most 1; 0: all.
     """
     session_config = tf1.ConfigProto(allow_soft_placement=True)
     session_config.gpu_options.allow_growth = True
+    session_config.gpu_options.per_process_gpu_memory_fraction = gpu_memory_fraction
     # These two rewrites take a third of the preparation of a graph and bring nothing here: one
     # saves memory, which suffices, and the other repeats the work of its neighbors.
     rewrites = session_config.graph_options.rewrite_options
@@ -193,7 +199,13 @@ def train_and_evaluate(
     with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file), files.ended():
         if task_of_cluster is not None:
             return running.run_task(
-                task_of_cluster, config, model_dir, create_session_config(), run.cluster_parts()
+                task_of_cluster,
+                config,
+                model_dir,
+                create_session_config(
+                    gpu_memory_fraction=config.train_config.per_process_gpu_memory_fraction
+                ),
+                run.cluster_parts(),
             )
         evaluator = run.evaluator()
         run.train(evaluator)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
@@ -18,6 +18,24 @@ ModeKeys = tf_estimator.ModeKeys
 
 REGULARIZATION_LOSS = 'regularization_loss'
 TOTAL_LOSS = 'total_loss'
+
+
+class TrainingLosses(NamedTuple):
+    """Forward pass of a training step.
+
+    Attributes:
+        losses: float32 scalars as `compute_losses` returns them: means over the micro-batches and
+            devices, with one regularization loss.
+        metrics: those of `Task.training_metrics`, of the first micro-batch of the first device.
+        micro_batches: the accumulation over micro-batches; None where there is one batch.
+        examples: features, outputs and labels of that micro-batch, for pictures; the outputs are
+            those of `Task.postprocess` where `progress.draw_predictions` asks for them, else empty.
+    """
+
+    losses: Tensors
+    metrics: Dict[str, Metric]
+    micro_batches: Optional[Accumulation]
+    examples: Tuple[Features, Tensors, Labels]
 
 
 def loss_metric_names(task: Task) -> List[str]:
@@ -48,22 +66,20 @@ def compute_training_losses(
     plan: distribution.Plan,
     features: Features,
     labels: Labels,
-) -> Tuple[Tensors, Dict[str, Metric], Optional[Accumulation]]:
-    """Build the network for training, for each device that shares the batch.
-
-    Returns:
-        The losses, as `compute_losses` returns them: means over the micro-batches and devices, with
-        one regularization loss. And `task.training_metrics` of the first micro-batch of the first
-        device. And the accumulation over micro-batches; None where there is one batch.
-    """
+) -> TrainingLosses:
+    """Build the network for training, for each device that shares the batch."""
     metrics: Dict[str, Metric] = {}
+    examples: List[Tuple[Features, Tensors, Labels]] = []
     graph_state.remember_worker(plan.worker_index)
 
     def replica_losses(features: Features, labels: Labels) -> Tensors:
         predictions = task.predict(features, ModeKeys.TRAIN, labels)
         task_checks.require_tensors(task, 'predict', predictions)
-        if not metrics:
+        if not examples:
             metrics.update(task.training_metrics(predictions, features, labels))
+            draws = config.train_config.progress.draw_predictions
+            outputs = task.postprocess(predictions, features) if draws else {}
+            examples.append((features, outputs, labels))
         return _task_losses(task, predictions, features, labels)
 
     devices = plan.devices if plan.mode is distribution.Mode.CLONES else ('',)
@@ -76,7 +92,7 @@ def compute_training_losses(
         losses = _add_total(config, losses)
     if micro_batches is not None:
         losses = micro_batches.mean_losses(losses)
-    return losses, metrics, micro_batches
+    return TrainingLosses(losses, metrics, micro_batches, examples[0])
 
 
 def _task_losses(task: Task, predictions: Tensors, features: Features, labels: Labels) -> Tensors:

@@ -110,8 +110,8 @@ class TrainingPictures(global_steps.GlobalStepHook):
     """Hook that draws examples of a training batch, as the network gets them, with their targets.
 
     Args:
-        draw: draws one example, as in `ExamplePictures`; called without outputs.
-        batch: features and labels.
+        draw: draws one example, as in `ExamplePictures`.
+        batch: features, outputs (empty: they are not drawn) and labels.
         folder: the folder of the events.
         every_n_steps: draw after a session's first step, and when the global step is a multiple of
             this number.
@@ -123,7 +123,7 @@ class TrainingPictures(global_steps.GlobalStepHook):
     def __init__(
         self,
         draw: Draw,
-        batch: Tuple[Features, Labels],
+        batch: Tuple[Features, Tensors, Labels],
         folder: str,
         every_n_steps: int,
         count: int = 4,
@@ -139,19 +139,19 @@ class TrainingPictures(global_steps.GlobalStepHook):
         self._next = self.step + 1
 
     def fetches(self) -> Any:
-        """Return the examples to draw."""
-        return self._batch
+        """Return the examples to draw if pictures are due."""
+        return self._batch if self.step + 1 >= self._next else []
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Draw the examples if pictures are due."""
         del run_context
-        if self.step < self._next:
+        if not run_values.results:
             return
         self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
-        features, labels = run_values.results
+        features, outputs, labels = run_values.results
         drawn = {
             f'training/{index}': self._draw(
-                copy_example(features, index), {}, copy_example(labels, index)
+                *(copy_example(values, index) for values in (features, outputs, labels))
             )
             for index in range(len(features[SOURCE_ID]))
         }
@@ -227,6 +227,13 @@ def histograms(variables: Sequence[tf.Variable]) -> None:
     """Add a histogram summary for each variable to the current graph."""
     for variable in variables:
         tf1.summary.histogram(f'variables/{variable.name.partition(":")[0]}', variable)
+
+
+def activations(end_points: Mapping[str, tf.Tensor]) -> None:
+    """Add a histogram and the part of zeros of each end point to the current graph."""
+    for name, values in end_points.items():
+        tf1.summary.histogram(f'activations/{name}', values)
+        tf1.summary.scalar(f'sparsity/{name}', tf.math.zero_fraction(values))
 
 
 def write(

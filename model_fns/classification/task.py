@@ -8,7 +8,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tup
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, tf_estimator
+from estimator_lib import errors, graph_state, tf_estimator
 from estimator_lib.analysis import parts
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.config import validation
@@ -236,9 +236,11 @@ class ClassificationTask(Task):
         del labels
         end_points = self._end_points(features[IMAGE], mode)
         predictions = {LOGITS: layers.to_float32(end_points[registry.LOGITS])}
-        if mode == ModeKeys.TRAIN and registry.AUXILIARY_LOGITS in end_points:
-            auxiliary = end_points[registry.AUXILIARY_LOGITS]
-            predictions[AUXILIARY_LOGITS] = layers.to_float32(auxiliary)
+        if mode == ModeKeys.TRAIN:
+            graph_state.remember_end_points(end_points)
+            if registry.AUXILIARY_LOGITS in end_points:
+                auxiliary = end_points[registry.AUXILIARY_LOGITS]
+                predictions[AUXILIARY_LOGITS] = layers.to_float32(auxiliary)
         if mode != ModeKeys.TRAIN and self._views is not None:
             with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
                 logits = merged_views.view_logits(

@@ -202,7 +202,6 @@ _FIELDS: Mapping[str, str] = {
     'profile_logdir': 'train_config.progress.profile_step',
     'quantize_delay_step': 'graph_rewriter.quantization.delay',
     'resize_factor': f'{_SEGMENTER}.preprocessing.resize_factor',
-    'save_summaries_images': 'eval_config.num_visualizations',
     'scale_factor_step_size': f'{_SEGMENTER}.preprocessing.scale_factor_step_size',
     'slow_start_learning_rate': f'{_DEEPLAB_RATE}.slow_start_learning_rate',
     'slow_start_step': f'{_DEEPLAB_RATE}.slow_start_step',
@@ -317,6 +316,10 @@ _SAYINGS: Mapping[str, str] = {
     'record_summaries': '--set train_config.progress.summary_every_n_steps=100 (0: none)',
     'save_summaries_secs': (
         '--set train_config.progress.summary_every_n_steps=100 (steps, not seconds)'
+    ),
+    'save_summaries_images': (
+        '--set train_config.progress.pictures_every_n_steps=100 --set '
+        'train_config.progress.draw_predictions=true'
     ),
     'num_preprocessing_threads': _CHOSEN,
     'warmup_epochs': (

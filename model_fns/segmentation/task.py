@@ -240,6 +240,8 @@ class SegmentationTask(Task):
     def postprocess(self, predictions: Tensors, features: Features) -> Tensors:
         """Build the outputs of `fields`, without padding and at their own size when served."""
         outputs = {name: predictions[name] for name in fields.OUTPUTS if name in predictions}
+        if not outputs:  # in training there are logits only
+            outputs = self._network.training_outputs(predictions, features[fields.IMAGE])
         is_image = None
         if fields.ORIGINAL_SIZE in features:
             outputs = serving.remove_padding(outputs, features)

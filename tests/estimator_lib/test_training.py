@@ -55,6 +55,14 @@ def loss_of(step):
 
 
 @pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
+def test_sessions_take_a_part_of_each_gpu(tmp_path):
+    config = line_task.create_config(tmp_path)
+    for fraction in (0.0, 0.25):
+        config.train_config.per_process_gpu_memory_fraction = fraction
+        gpu = training.create_run_config(config, str(tmp_path)).session_config.gpu_options
+        assert (gpu.per_process_gpu_memory_fraction, gpu.allow_growth) == (fraction, True)
+
+
 def test_it_descends_as_computed_by_hand_and_reports_all_sets(config, tmp_path, loop):
     config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
     metrics = training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))

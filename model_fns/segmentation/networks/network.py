@@ -12,6 +12,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import graph_state
 from estimator_lib.config import schema
 from model_fns import layers
 from model_fns.backbones import registry
@@ -316,6 +317,8 @@ class SegmentationNetwork:
             self.bounded_activation,
             self.fine_tune_batch_norm,
         )
+        if is_training:
+            graph_state.remember_end_points(end_points)
         style = head_layers.head_style(
             is_training=is_training,
             fine_tune_batch_norm=self.fine_tune_batch_norm,

@@ -51,7 +51,7 @@ class Plain(Line):
 def test_variables_and_regularization_are_found(config, clones):
     plan = distribution.Plan(distribution.Mode.CLONES, devices=('/device:CPU:0',) * clones)
     with tf.Graph().as_default(), tf1.Session() as session:
-        found, metrics, _ = losses.compute_training_losses(Plain(), config, plan, *batch())
+        found, metrics, _, _ = losses.compute_training_losses(Plain(), config, plan, *batch())
         model = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         session.run(tf1.global_variables_initializer())
         values = session.run(found)
@@ -73,9 +73,23 @@ class Twice(Line):
 def test_regularization_counts_once_for_all_clones(config):
     plan = distribution.Plan(distribution.Mode.CLONES, devices=('/device:CPU:0',) * 2)
     with tf.Graph().as_default(), tf1.Session() as session:
-        found, _, _ = losses.compute_training_losses(Twice(), config, plan, *batch())
+        found = losses.compute_training_losses(Twice(), config, plan, *batch()).losses
         session.run(tf1.global_variables_initializer())
         assert session.run(found['regularization_loss']) == 0.5
+
+
+@pytest.mark.parametrize('draws', [False, True])
+def test_examples_to_draw_are_those_of_the_first_clone(config, draws):
+    config.train_config.progress.draw_predictions = draws
+    plan = distribution.Plan(distribution.Mode.CLONES, devices=('/device:CPU:0',) * 2)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        examples = losses.compute_training_losses(Plain(), config, plan, *batch()).examples
+        session.run(tf1.global_variables_initializer())
+        features, outputs, labels = session.run(examples)
+    assert features[IMAGE].shape[0] == 1 and labels['y'].tolist() == [3.0]
+    assert {name: values.tolist() for name, values in outputs.items()} == (
+        {'y': [1.0]} if draws else {}
+    )
 
 
 def test_a_loss_that_the_task_does_not_tell_is_refused(config):

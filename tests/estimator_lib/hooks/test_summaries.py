@@ -123,12 +123,14 @@ def test_pictures_of_the_batch_are_drawn_first_and_every_n_steps(tmp_path):
     with tf.Graph().as_default():
         step = tf1.train.get_or_create_global_step()
         numbers = tf.cast(step.read_value(), tf.int32) * 10 + tf.range(3)
-        batch = {SOURCE_ID: tf.strings.as_string(numbers)}, {'label': numbers}
+        source_ids = tf.strings.as_string(numbers)
+        batch = {SOURCE_ID: source_ids}, {'class': numbers}, {'label': numbers}
         with tf.control_dependencies([numbers]):
             train_op = tf1.assign_add(step, 1)
 
         def shade(features, outputs, labels):
-            assert outputs == {} and features[SOURCE_ID] == b'%d' % labels['label']
+            assert outputs['class'] == labels['label']
+            assert features[SOURCE_ID] == b'%d' % labels['label']
             return np.full([1, 1, 3], labels['label'], np.uint8)
 
         hook = summaries.TrainingPictures(shade, batch, str(tmp_path), 4, count=2)
@@ -137,6 +139,15 @@ def test_pictures_of_the_batch_are_drawn_first_and_every_n_steps(tmp_path):
                 session.run(train_op)
     found = [(step, tag, int(picture[0, 0, 0]) % 10) for step, tag, picture in events(tmp_path)]
     assert found == [(step, f'training/{index}', index) for step in (1, 4, 8) for index in range(2)]
+
+
+def test_activations_have_a_histogram_and_their_part_of_zeros():
+    with tf.Graph().as_default(), tf1.Session() as session:
+        summaries.activations({'conv1': tf.constant([0.0, 0.0, 0.0, 4.0])})
+        summary = tf1.Summary.FromString(session.run(tf1.summary.merge_all()))
+    histogram, scalar = summary.value
+    assert (histogram.tag, histogram.histo.max) == ('activations/conv1', 4.0)
+    assert (scalar.tag, scalar.simple_value) == ('sparsity/conv1', 0.75)
 
 
 def test_training_writes_histograms_where_there_are_any_with_the_scalars(tmp_path):
