@@ -37,9 +37,10 @@ _FIRST_STAGE_ONLY = Renamed(
     becomes=('1', '2'),
 )
 _RECORDS_AS_THEY_ARE = Renamed(
-    refused='records are read as they are; expected records with sides and angles as '
-    'docs/config.md has them (--from=dota, --from=hrsc make some), and max_number_of_boxes in '
-    'place of cutoff_max_gts.'
+    refused='no step of it is honored, because records are read as they are. In place of '
+    'swap_height_width_of_rboxes and subtract_angle_of_rboxes: records with sides and angles as '
+    'docs/data.md has them (--from=dota, --from=hrsc make some); of normalize_tiff: PNGs and '
+    'image_bits; of cutoff_max_gts: max_number_of_boxes.'
 )
 # `cache` was a boolean before it had several kinds.
 _RECORDS_OR_NONE = Renamed('cache', values=('true', 'false'), becomes=('RECORDS', 'NONE'))
