@@ -54,7 +54,6 @@ def loss_of(step):
     return np.mean(np.square((slope_after(step - 1) - 3.0) * x))
 
 
-@pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
 def test_sessions_take_a_part_of_each_gpu(tmp_path):
     config = line_task.create_config(tmp_path)
     for fraction in (0.0, 0.25):
@@ -63,6 +62,7 @@ def test_sessions_take_a_part_of_each_gpu(tmp_path):
         assert (gpu.per_process_gpu_memory_fraction, gpu.allow_growth) == (fraction, True)
 
 
+@pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
 def test_it_descends_as_computed_by_hand_and_reports_all_sets(config, tmp_path, loop):
     config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
     metrics = training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors
+from estimator_lib.data import inputs
 from estimator_lib.graphs import losses
 from estimator_lib.training import train_input_fn
 from model_fns import build_task, create_model_fn
@@ -49,6 +50,7 @@ def test_pictures_show_the_predicted_classes(tmp_path):
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.train.create_global_step()
         features, labels = train_input_fn(task, config)()
+        features, _ = inputs.pop_reader_state(features)
         examples = losses.compute_training_losses(
             task, config, distribution.alone(config), features, labels
         ).examples
