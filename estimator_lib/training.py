@@ -202,9 +202,7 @@ def train_and_evaluate(
                 task_of_cluster,
                 config,
                 model_dir,
-                create_session_config(
-                    gpu_memory_fraction=config.train_config.per_process_gpu_memory_fraction
-                ),
+                create_session_config(False, config.train_config.per_process_gpu_memory_fraction),
                 run.cluster_parts(),
             )
         evaluator = run.evaluator()

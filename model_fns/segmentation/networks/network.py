@@ -308,6 +308,24 @@ class SegmentationNetwork:
             views.append(inference.mean_of_mirrored(self.heads, values) if flip else values)
         return inference.predictions(self.heads, inference.mean_of_views(views))
 
+    def training_outputs(
+        self, predictions: Mapping[str, tf.Tensor], images: tf.Tensor
+    ) -> Dict[str, tf.Tensor]:
+        """Compute the predictions of a training step from its logits.
+
+        Args:
+            predictions: logits named `<head>/<scale>`.
+            images: [batch, height, width, channels]; the outputs have their size.
+
+        Returns:
+            See `outputs`.
+        """
+        logits: Dict[str, Dict[str, tf.Tensor]] = {}
+        for name, value in predictions.items():
+            head, _, scale = name.partition('/')
+            logits.setdefault(head, {})[scale] = value
+        return self.outputs(logits, sizes.spatial_size(images))
+
     def _one_scale(self, images: tf.Tensor, is_training: bool) -> Dict[heads_lib.Head, tf.Tensor]:
         """Build the logits of normalized images, at their size divided by the stride."""
         features, end_points = self.backbone.build(
