@@ -8,8 +8,8 @@ from estimator_lib import training
 create_as_for_users = training.create_session_config
 
 
-def _create(use_bfloat16=False):
-    config = create_as_for_users(use_bfloat16)
+def _create(use_bfloat16=False, gpu_memory_fraction=0.0):
+    config = create_as_for_users(use_bfloat16, gpu_memory_fraction)
     # bfloat16 is a rewrite.
     config.graph_options.rewrite_options.disable_meta_optimizer = not use_bfloat16
     return config
