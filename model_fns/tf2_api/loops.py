@@ -47,7 +47,7 @@ def _with_hparams(loop: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(loop)
     def call(*arguments: Any, hparams: Any = None, **options: Any) -> Any:
         if arguments and not isinstance(arguments[0], (str, os.PathLike)):
-            hparams, *arguments = arguments
+            hparams, arguments = arguments[0], arguments[1:]
         return loop(*arguments, **{**overrides.hparams_values(hparams), **options})
 
     return call
