@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, Iterable, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 # Texts in place of paths, in published configs and in those that a script has to complete.
 PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # of a folder in published configs
@@ -12,6 +12,10 @@ _PLACEHOLDERS = (PLACEHOLDER, '${')
 _DATASETS = re.compile(
     r'Error in user-defined function passed to \S+ transformation with iterator: \S+: '
 )
+# Numbers and bytes, which differ between two problems of one kind; names in quotes stay.
+_VARYING = re.compile(r"b'[^']*'|('[^']*')|-?\d[\d.,]*(?:e[+-]?\d+)?|-?\b(?:nan|inf)\b")
+_MOST_PLACES = 3  # that are listed for each kind of problem
+_MOST_KINDS = 40
 _OUT_OF_MEMORY = re.compile(
     r'[^\n]*(OOM when|out of memory|bad_alloc|MemoryError|failed to allocate|unable to allocate)'
     r'((?!\[\[)[^\n])*',
@@ -144,3 +148,38 @@ def shortened(names: Sequence[str], most: int = 8) -> str:
     """Join the first `most` names for a sentence, and say how many more there are."""
     rest = f' and {len(names) - most} more' if len(names) > most else ''
     return ', '.join(names[:most]) + rest
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 file` or `2 files`."""
+    return f'{number:,} {noun}{"" if number == 1 else "s"}'
+
+
+def grouped(problems: Iterable[Tuple[str, str]], subject: str = 'objects') -> List[str]:
+    """Return a line for each kind of problem, in the order of their first places.
+
+    Problems are of one kind where only their numbers differ. `[('a.txt, line 1', 'x is 7.'),
+    ('a.txt, line 3', 'x is 9.')]` gives `2 objects like this: x is 7 (a.txt, line 1; a.txt, line
+    3)`.
+
+    Args:
+        problems: the place of each, which may be empty, and a sentence.
+        subject: what has the problems, in the plural.
+    """
+    kinds: Dict[str, List[Tuple[str, str]]] = {}
+    for place, text in problems:
+        kind = _VARYING.sub(lambda match: match[1] or '#', text)
+        kinds.setdefault(kind, []).append((place, text))
+    lines = []
+    for alike in list(kinds.values())[:_MOST_KINDS]:
+        place, text = alike[0]
+        line = f'{place}: {text}' if place else text
+        if len(alike) > 1:
+            places = [place for place, _ in alike[:_MOST_PLACES] if place]
+            more = [f'and {len(alike) - len(places):,} more'] * (len(alike) > len(places))
+            line = f'{len(alike):,} {subject} like this: {text.rstrip(".")}'
+            line += f' ({"; ".join([*places, *more])})'
+        lines.append(line)
+    if len(kinds) > _MOST_KINDS:
+        lines.append(f'and {len(kinds) - _MOST_KINDS:,} more kinds of problems')
+    return lines

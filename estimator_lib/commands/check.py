@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 import numpy as np
@@ -44,10 +43,7 @@ _SLOTS = {
     'ftrl_optimizer': 2,
 }
 _SAMPLE = 64  # records of each source that are inspected without `check_all`
-_SHOWN = 3  # places that are listed for each kind of problem
 _SMALL_BATCH = 8  # below it the statistics of batch normalization are mostly noise
-# Numbers and quoted texts, which may differ between two problems of one kind.
-_VARYING = re.compile(r"b?'[^']*'|-?\d[\d.,]*(e[+-]?\d+)?|-?\b(nan|inf)\b")
 
 
 class _Problems:
@@ -68,19 +64,8 @@ class _Problems:
 
     def add_records(self, reader: str, problems: Sequence[RecordProblem]) -> None:
         """Add a line for each kind of problem."""
-        kinds: Dict[str, List[RecordProblem]] = {}
-        for each in problems:
-            kinds.setdefault(_VARYING.sub('#', each.problem), []).append(each)
-        for alike in kinds.values():
-            message = f'{reader}: {alike[0]}'
-            if len(alike) > 1:
-                places = [each.place for each in alike]
-                message = (
-                    f'{reader}: {len(alike)} records like this: {alike[0].problem} '
-                    f'({"; ".join(places[:_SHOWN])}'
-                    + (f'; and {len(alike) - _SHOWN} more)' if len(alike) > _SHOWN else ')')
-                )
-            self.messages.append(message)
+        lines = errors.grouped([(each.place, each.problem) for each in problems], 'records')
+        self.messages += [f'{reader}: {line}' for line in lines]
 
 
 def check(
@@ -123,10 +108,8 @@ def check(
             _print_lines(outline.schedule_lines(config))
             _print_lines(_model_lines(task, config, model_dir))
     if problems.messages:
-        count = len(problems.messages)
-        raise errors.UserError(
-            f'{count} problem{"s" if count > 1 else ""} found:\n' + '\n'.join(problems.messages)
-        )
+        count = errors.counted(len(problems.messages), 'problem')
+        raise errors.UserError(f'{count} found:\n' + '\n'.join(problems.messages))
     print('no problem found')
 
 

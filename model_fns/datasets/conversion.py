@@ -30,9 +30,10 @@ import tqdm
 
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
-from model_fns.datasets import codecs, image_files, records, sources
+from model_fns.datasets import codecs, examination, image_files, records, sources
 from model_fns.datasets.annotations import tiles
 from model_fns.datasets.files import channel_folders, folder_files, image_lists
+from model_fns.datasets.meaning import checks
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.rotated import tiles as rotated_tiles
 from model_fns.datasets.sources import Item, Problem, Source
@@ -109,7 +110,8 @@ class Plan(NamedTuple):
         classes: the label map.
         is_new: whether the label map has to be written.
         problems: those of the data set that belong to no single item.
-        notes: a line for each group of files that is left out on purpose.
+        notes: a line for each group of files that is left out on purpose, and for each finding
+            about the whole data set that is allowed.
     """
 
     items: Sequence[Item]
@@ -173,13 +175,19 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     items = image_lists.select(source.items(), options.stems)
     problems = [Problem('', text) for text in source.problems()]
     if not items:
-        listed = f'{sources.describe(problems)}\n' if problems else ''
-        raise errors.DataError(f'{listed}there is no image to convert; see --images and --list.')
+        raise errors.DataError(
+            f'{_listed(problems)}there is no image to convert; see --images and --list.'
+        )
     known = tf.io.gfile.exists(label_map_path)
     if known:
         classes = LabelMap.read(label_map_path, first_id=source.first_id)
     else:
         classes = _new_classes(source, items, options)
+    found = examination.examine(source, items, classes, options.clips, options.apply_exif)
+    try:
+        notes = [*source.notes(), *checks.refuse_errors(found)]
+    except errors.DataError as error:
+        raise errors.DataError(f'{_listed(problems)}{error}') from None
     random.Random(options.seed).shuffle(items)
     if options.tiling is not None:
         items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.
@@ -187,7 +195,7 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     parts = assign_parts(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
     )
-    return Plan(items, parts, prefixes, classes, not known, problems, list(source.notes()))
+    return Plan(items, parts, prefixes, classes, not known, problems, notes)
 
 
 def _new_classes(source: Source, items: Sequence[Item], options: Options) -> LabelMap:
@@ -205,11 +213,15 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
         for item in items[:MAX_LISTED]
         for problem in list_problems(converter.convert(item), item)
     ]
-    listed = f'{sources.describe(problems)}\n' if problems else ''
     raise errors.DataError(
-        f'{listed}None of the {len(items)} annotations names a class, and --label_map names no '
-        'file that exists.'
+        f'{_listed(problems)}None of the {len(items)} annotations names a class, and --label_map '
+        'names no file that exists.'
     )
+
+
+def _listed(problems: Sequence[Problem]) -> str:
+    """Return the lines of problems, above those of an error; empty without problems."""
+    return f'{sources.describe(problems)}\n' if problems else ''
 
 
 def list_problems(outcome: Outcome, item: Item) -> List[Problem]:
@@ -313,9 +325,8 @@ def check_outcome(problems: Sequence[Problem], counts: Mapping[str, int], option
         )
     for prefix, count in counts.items():
         if not count:
-            listed = f'{sources.describe(problems)}\n' if problems else ''
             of_part = f' for {prefix}: --split gives it no image' if options.split else ''
-            raise errors.DataError(f'{listed}Nothing is left to write{of_part}.')
+            raise errors.DataError(f'{_listed(problems)}Nothing is left to write{of_part}.')
 
 
 def _outcomes(
@@ -396,6 +407,9 @@ class Converter:
             features, tile = self._features(item, report)
         except errors.DataError as problem:
             report.leave_out('', problem)
+            return Outcome(None, report.problems)
+        num_kept = sources.count_objects(features) if tile is None else tile.num_objects
+        if report.problems and num_kept == 0:  # it would be trained as an image without objects
             return Outcome(None, report.problems)
         summary = summarize(features, report.num_clipped, tile)
         is_written = tile is None or tile.is_written

@@ -7,7 +7,7 @@ serving neither rotate images nor read WebP and TIFF: this module does both, onc
 from __future__ import annotations
 
 import io
-from typing import NamedTuple, Optional
+from typing import BinaryIO, NamedTuple, Optional
 
 from PIL import Image, ImageOps
 
@@ -24,6 +24,7 @@ _AS_STORED = 1
 _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
 _CONVERTED = ('WEBP', 'TIFF')
 _JPEG_QUALITY = 95
+_START = 16  # bytes that tell the format
 # Modes that a PNG holds as they are, and those that become 8 bits of color.
 _PNG_MODES = ('1', 'L', 'LA', 'P', 'RGB', 'RGBA', 'I;16')
 _COLOR_MODES = ('CMYK', 'YCbCr', 'LAB', 'HSV', 'RGBX', 'PA')
@@ -80,6 +81,34 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
     except Exception as error:  # Pillow raises many kinds on corrupt files.
         raise errors.DataError(_problem(encoded, error)) from error
     return ImageFile(encoded, images.image_header(encoded), orientation)
+
+
+def read_header(file: BinaryIO, apply_exif: bool = True) -> images.ImageHeader:
+    """Read the size that `prepare` gives an image, from the beginning of its file.
+
+    EXIF behind the pixels of a PNG is not looked for.
+
+    Args:
+        file: of one of `FORMATS`, opened for reading.
+        apply_exif: the picture is rotated as its EXIF orientation says.
+
+    Raises:
+        errors.DataError: it has no header of such a format.
+    """
+    try:
+        name = image_decoding.detect_format(file.read(_START))
+        file.seek(0)
+        if name is None:
+            image = Image.open(file, formats=_CONVERTED)
+        else:
+            image = images.open_file(file, name)
+        height, width = image.height, image.width
+        has_exif = apply_exif and name in ('JPEG', None) and image.format != 'TIFF'
+        if has_exif and image.getexif().get(_ORIENTATION) in _TURNED_BY_A_QUARTER:
+            height, width = width, height
+    except Exception as error:  # Pillow raises many kinds on corrupt files.
+        raise errors.DataError(f'the image has no header that can be read: {error}.') from error
+    return images.ImageHeader((name or 'png').lower(), height, width)
 
 
 def is_deep(encoded: bytes) -> bool:

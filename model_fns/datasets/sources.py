@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import abc
 import argparse
+import copy
 import dataclasses
 import math
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -16,16 +17,17 @@ from estimator_lib.drawing.tiling import Window
 from estimator_lib.registry import Registry
 from model_fns.datasets import records
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.meaning import annotated, checks, readings
 from model_fns.structures import images
 from model_fns.structures.label_map import FIRST_ID, LabelMap
+
+MOST_IMAGES_OF_PIXELS = 64  # of a data set that are read for checks, where annotations are images
+_LABELS = ('image/object/class/label', 'image/class/label')
+_REGIONS = 'image/segmentation/instance/encoded'
 
 
 class SizeError(errors.DataError):
     """Error of an annotation that belongs to an image of another size."""
-
-
-class UnknownClassError(errors.DataError):
-    """Error of a class that is not in the label map, the same for all objects of the class."""
 
 
 class Problem(NamedTuple):
@@ -34,47 +36,62 @@ class Problem(NamedTuple):
     Attributes:
         place: the file and the object.
         text: one sentence.
-        is_common: problems of the same text are listed as one.
     """
 
     place: str
     text: str
-    is_common: bool = False
 
 
 def describe(problems: Sequence[Problem]) -> str:
-    """Describe problems, a line for each; equal ones, as of all tiles of an image, share a line."""
-    groups: Dict[Any, List[str]] = {}
-    for problem in dict.fromkeys(problems):
-        key = problem.text if problem.is_common else problem
-        groups.setdefault(key, []).append(problem.place)
-    lines = []
-    for key, places in groups.items():
-        text = key if isinstance(key, str) else key.text
-        count = f'{len(places)} objects, the first: ' if len(places) > 1 else ''
-        lines.append(f'{count}{min(places)}: {text}' if places[0] else text)
-    return '\n'.join([f'{len(lines)} problem{"s" if len(lines) > 1 else ""}:', *lines])
+    """Describe problems, a line for each kind; equal ones, as of all tiles, count once."""
+    lines = errors.grouped(dict.fromkeys(problems))
+    return '\n'.join([errors.counted(len(lines), 'problem') + ':', *lines])
 
 
 class Report:
-    """Problems of an image's annotation, and the number of boxes that were clipped.
+    """Objects of an image's annotation, their problems, and the number of boxes that were clipped.
 
     Args:
         clips: boxes that reach outside of the image are clipped; else they are problems.
 
     Attributes:
+        objects: all that the file has, as it has them, for checks of the whole data set.
+        pixels: number of pixels by value, where the annotation is an image of values.
         problems: of the objects that are left out.
         num_clipped: number of the boxes that were clipped by more than a pixel.
     """
 
     def __init__(self, clips: bool = True):
+        self.objects: List[annotated.Object] = []
+        self.pixels: Optional[Mapping[int, int]] = None
         self.problems: List[Problem] = []
         self.num_clipped = 0
         self._clips = clips
 
+    def observe(self, place: str, numbers: Optional[Sequence[float]] = None, **facts: Any) -> None:
+        """Add an object as its file has it, before it is converted.
+
+        Args:
+            place: the file and the object.
+            numbers: see `annotated.Object`; None: the object has no box.
+            **facts: further fields of `annotated.Object`.
+        """
+        self.objects.append(annotated.Object(place, numbers, **facts))
+
+    def observe_box(self, place: str, box: Optional[Sequence[float]], **facts: Any) -> None:
+        """Add an object whose file has corners in pixels.
+
+        Args:
+            place: the file and the object.
+            box: ymin, xmin, ymax, xmax; None: the object has no box that can be read.
+            **facts: further fields of `annotated.Object`.
+        """
+        numbers = None if box is None else [box[1], box[0], box[3], box[2]]
+        self.observe(place, numbers, reading=readings.CORNERS, **facts)
+
     def leave_out(self, place: str, error: errors.DataError) -> None:
         """Add the problem of an object that is left out."""
-        self.problems.append(Problem(place, str(error), isinstance(error, UnknownClassError)))
+        self.problems.append(Problem(place, str(error)))
 
     def fit(self, box: Sequence[float], header: images.ImageHeader) -> List[float]:
         """Clip a box at the border of its image.
@@ -120,6 +137,22 @@ class Item:
     window: Optional[Window] = None
 
 
+class Meaning(NamedTuple):
+    """Facts of a source for the checks of the whole data set.
+
+    Attributes:
+        names: of the classes that need an object each.
+        labels: numbers of the classes in the files; None: files have names.
+        checks: those of the format.
+        most_images: number of images that are read; None: all, as annotations are text.
+    """
+
+    names: Sequence[str]
+    labels: Optional[range] = None
+    checks: Sequence[checks.Check] = ()
+    most_images: Optional[int] = None
+
+
 class Source(abc.ABC):
     """A data set in its original format.
 
@@ -128,6 +161,9 @@ class Source(abc.ABC):
     """
 
     first_id = FIRST_ID
+
+    _include_masks = False
+    _draws_classes = False
 
     @abc.abstractmethod
     def items(self) -> List[Item]:
@@ -159,6 +195,16 @@ class Source(abc.ABC):
         del item
         return ''
 
+    def undrawn(self) -> Source:
+        """Return the same source without masks, which cost most of the time, for `checks`."""
+        source = copy.copy(self)
+        source._include_masks = source._draws_classes = False
+        return source
+
+    def meaning(self, classes: LabelMap) -> Meaning:
+        """Return what the checks of the whole set have to know of this source."""
+        return Meaning(list(classes.names.values()))
+
     @abc.abstractmethod
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: Report
@@ -179,6 +225,14 @@ class Source(abc.ABC):
 
 # --from=NAME -> factory of the source, from the arguments of the command line.
 SOURCES: Registry[Callable[[argparse.Namespace], Source]] = Registry('source format')
+
+
+def count_objects(features: records.Features) -> Optional[int]:
+    """Return the number of objects of a record; None where its pixels have classes beside them."""
+    if _REGIONS in features:
+        return None
+    labels = next((features[key] for key in _LABELS if key in features), None)
+    return None if labels is None else np.size(labels)
 
 
 def list_images(folder: str) -> List[str]:
@@ -224,10 +278,10 @@ def class_id(classes: LabelMap, name: str) -> int:
     """Return the id of a class name.
 
     Raises:
-        UnknownClassError: the label map has no such class.
+        errors.DataError: the label map has no such class.
     """
     if name not in classes:
-        raise UnknownClassError(
+        raise errors.DataError(
             f'class {name!r} is not in the label map'
             f'{errors.did_you_mean(name, classes.names.values())}'
         )

@@ -8,7 +8,7 @@ kernels are called directly here.
 from __future__ import annotations
 
 import io
-from typing import NamedTuple, Optional
+from typing import BinaryIO, NamedTuple, Optional
 
 import tensorflow as tf
 from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin
@@ -215,7 +215,12 @@ def open_image(encoded: bytes) -> Image.Image:
         KeyError: the bytes are of no such format.
         Exception: the header is corrupt; of many kinds.
     """
-    return _READERS[image_decoding.detect_format(encoded)](io.BytesIO(encoded))
+    return open_file(io.BytesIO(encoded), image_decoding.detect_format(encoded))
+
+
+def open_file(file: BinaryIO, name: Optional[str]) -> Image.Image:
+    """Open a file of one of the formats of `open_image`; its header is read, not its pixels."""
+    return _READERS[name](file)
 
 
 def image_header(encoded: bytes) -> ImageHeader:

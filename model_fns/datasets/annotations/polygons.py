@@ -10,6 +10,7 @@ from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import pixel_masks
 from model_fns.datasets.annotations.pixel_masks import PixelMask
+from model_fns.datasets.meaning import annotated
 from model_fns.structures import images, run_lengths
 
 # A list of polygons [x, y, x, y, ..] in pixels, or run lengths: `size` and `counts`.
@@ -46,6 +47,38 @@ def mask_features(
         weights = [0.0 if mask is None else 1.0 for mask in masks]
         features['image/object/mask/weight'] = np.array(weights, np.float32)
     return features
+
+
+def box_around(polygon: Sequence[float]) -> List[float]:
+    """Return the box around a polygon: ymin, xmin, ymax, xmax.
+
+    Args:
+        polygon: x, y of each point.
+    """
+    xs, ys = polygon[::2], polygon[1::2]
+    return [min(ys), min(xs), max(ys), max(xs)]
+
+
+def outline(shape: Any, header: images.ImageHeader) -> Optional[List[float]]:
+    """Return the box around a shape: ymin, xmin, ymax, xmax; None for a malformed or empty shape.
+
+    Args:
+        shape: of an object.
+        header: the image's size.
+    """
+    try:
+        check(shape, header)
+        if isinstance(shape, list):
+            return annotated.enclose([box_around(polygon) for polygon in shape]) if shape else None
+        from faster_coco_eval.core import mask as coco_masks  # imported here: few formats need it
+
+        encoded = shape
+        if isinstance(shape['counts'], list):
+            encoded = coco_masks.frPyObjects(shape, header.height, header.width)
+        x, y, width, height = np.ravel(coco_masks.toBbox(encoded)).tolist()
+    except (errors.DataError, RuntimeError, ValueError, TypeError):
+        return None  # reported when the object is converted
+    return [y, x, y + height, x + width] if width and height else None
 
 
 def draw(shape: Shape, header: images.ImageHeader) -> PixelMask:

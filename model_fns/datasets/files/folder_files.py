@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Iterator, List, Set, Tuple
+from typing import BinaryIO, Callable, Iterator, List, Set, Tuple
 
 import tensorflow as tf
 
@@ -82,16 +82,20 @@ def read_bytes(path: str) -> bytes:
         errors.DataError: it is not there, is a folder, or may not be read.
     """
     try:
-        if printable(path) != path:  # TensorFlow takes no such name
-            with open(path, 'rb') as file:
-                return file.read()
-        with tf.io.gfile.GFile(path, 'rb') as file:
+        with open_binary(path) as file:
             return file.read()
-    except tf.errors.NotFoundError:
+    except (FileNotFoundError, tf.errors.NotFoundError):
         raise errors.DataError(f'{path}: there is no such file.') from None
     except (OSError, ValueError, tf.errors.OpError) as error:
         reason = 'it is a folder' if _is_folder(path) else errors.first_line(error)
         raise errors.DataError(f'{printable(path)}: it cannot be read: {reason}.') from None
+
+
+def open_binary(path: str) -> BinaryIO:
+    """Open a file for reading; errors are those of Python or TensorFlow."""
+    if not is_remote(path):  # also a name that is not UTF-8, which TensorFlow does not take
+        return open(path, 'rb')
+    return tf.io.gfile.GFile(path, 'rb')
 
 
 def read_text(path: str) -> str:

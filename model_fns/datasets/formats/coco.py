@@ -27,6 +27,8 @@ from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, json_files, keypoints, polygons
 from model_fns.datasets.annotations.pixel_masks import PixelMask
 from model_fns.datasets.files import named_images
+from model_fns.datasets.meaning import readings
+from model_fns.datasets.meaning.annotated import CROWD
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -34,6 +36,26 @@ from model_fns.structures.label_map import LabelMap
 
 Entry = Mapping[str, Any]
 Id = Union[int, str]
+
+# Keys of an object that are read, or that say nothing which a record holds.
+_KEYS = frozenset(
+    (
+        'id',
+        'image_id',
+        'category_id',
+        'bbox',
+        'area',
+        'segmentation',
+        'iscrowd',
+        'keypoints',
+        'num_keypoints',
+        'attributes',
+        'track_id',
+        'score',
+        'caption',
+    )
+)
+_ROTATION = 'rotation'  # attribute of CVAT
 
 
 class _Object(NamedTuple):
@@ -220,10 +242,11 @@ class Coco(Source):
         sources.check_size(header, *(_size(image, side) for side in ('height', 'width')))
         objects = []
         for entry in entries:
+            place = f'{self._annotations}: object {entry.get("id")!r:.40}'
+            self._observe(entry, place, header, report)
             try:
                 objects.append(self._object(entry, header, classes, report))
             except errors.DataError as problem:
-                place = f'{self._annotations}: object {entry.get("id")!r:.40}'
                 report.leave_out(place, problem)
         boxes: List[Any] = [item.box for item in objects]
         box_features, record_boxes = sources.box_features, boxes
@@ -237,10 +260,8 @@ class Coco(Source):
                 [item.name for item in objects],
                 header,
             ),
-            'image/object/is_crowd': np.array([item.is_crowd for item in objects], np.int64),
+            **sources.crowd_features([bool(item.is_crowd) for item in objects]),
             'image/object/area': np.array([item.area for item in objects], np.float32),
-            # Training ignores a crowd: its box holds many objects.
-            'image/object/weight': np.array([1 - item.is_crowd for item in objects], np.float32),
         }
         if self._include_masks:
             masks = [item.mask for item in objects]
@@ -253,6 +274,25 @@ class Coco(Source):
             features.update(keypoints.keypoint_features(rows, header))
         return features
 
+    def _observe(
+        self, entry: Entry, place: str, header: images.ImageHeader, report: sources.Report
+    ) -> None:
+        """Add an object, as the file has it, to the report."""
+        box, shape, key = entry.get('bbox'), entry.get('segmentation'), to_id(entry.get('category_id'))
+        is_box = isinstance(box, list) and len(box) == 4 and None not in map(sources.number, box)
+        attributes = entry.get('attributes')
+        is_rotated = isinstance(attributes, dict) and attributes.get(_ROTATION) and not shape
+        name = self._categories[key]['name'] if key in self._categories else ''
+        report.observe(
+            place,
+            box if is_box and not is_rotated else None,
+            reading=readings.SIZES,
+            outline=polygons.outline(shape, header) if shape else None,
+            ignored=CROWD if entry.get('iscrowd') == 1 else '',
+            name=name,
+            unread=[key for key, value in entry.items() if value and key not in _KEYS],
+        )
+
     def _object(
         self,
         entry: Entry,
@@ -261,7 +301,9 @@ class Coco(Source):
         report: sources.Report,
     ) -> _Object:
         category = self._category(entry)
-        box = report.fit(_box(entry), header)
+        sides = _box(entry)
+        rotated = _rotated_box(entry, sides)
+        box = report.fit(sides if rotated is None else rotated_boxes.around(rotated), header)
         is_crowd = entry.get('iscrowd', 0)
         if is_crowd not in (0, 1):
             raise errors.DataError(f'iscrowd is {is_crowd!r:.40}; expected 0 or 1.')
@@ -276,7 +318,9 @@ class Coco(Source):
         name = category['name']
         class_id = sources.class_id(classes, name)
         points = _read_keypoints(entry, category)
-        rotated = _rotated_box(entry, box, header) if self._is_rotated else None
+        if self._is_rotated:
+            rotated = _smallest_box(entry, box, header) if rotated is None else rotated
+            rotated_boxes.check_box(rotated, header)
         return _Object(class_id, name, box, int(is_crowd), area, mask, points, rotated)
 
     def _category(self, entry: Entry) -> Entry:
@@ -346,19 +390,28 @@ def _box(entry: Entry) -> List[float]:
     return [y, x, y + height, x + width]
 
 
-def _rotated_box(entry: Entry, box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
+def _rotated_box(entry: Entry, box: Sequence[float]) -> Optional[np.ndarray]:
+    """Return the box that CVAT rotates by an attribute; None where nothing is rotated.
+
+    CVAT writes the box before the rotation, and degrees, clockwise around the center of the box.
+    """
+    attributes = entry.get('attributes')
+    value = attributes.get(_ROTATION) if isinstance(attributes, dict) else None
+    if not value or entry.get('segmentation'):  # a polygon is where the object is
+        return None
+    degrees = sources.number(value)
+    if degrees is None:
+        raise errors.DataError(f'attributes.rotation is {value!r:.40}; expected degrees.')
+    return rotated_boxes.rotate(box, degrees) if degrees % 360 else None
+
+
+def _smallest_box(entry: Entry, box: Sequence[float], header: images.ImageHeader) -> np.ndarray:
     """Return the smallest rotated box around the polygons, or the box where there are none."""
     shape = entry.get('segmentation')
     if isinstance(shape, list) and shape:
         polygons.check(shape, header)
-        rotated = rotated_boxes.smallest_box([number for polygon in shape for number in polygon])
-    else:
-        top, left, bottom, right = box
-        rotated = np.array(
-            [(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0]
-        )
-    rotated_boxes.check_box(rotated, header)
-    return rotated
+        return rotated_boxes.smallest_box([number for polygon in shape for number in polygon])
+    return rotated_boxes.rotate(box, 0)
 
 
 @sources.SOURCES.register('coco')

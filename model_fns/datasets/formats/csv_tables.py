@@ -169,14 +169,17 @@ class CsvTable(Source):
         for row in rows:
             if columns.is_empty(row.values) and not self._labels(row):
                 continue
+            place = f'{self._annotations}, line {row.number}'
             try:
                 sources.check_size(header, *columns.image_size(row.values))
-                box = report.fit(columns.box(row.values), header)
+                sides = columns.box(row.values)
+                report.observe_box(place, sides, name=row.values[self._layout.label])
+                box = report.fit(sides, header)
                 ids.append(self._class_id(row, classes))
             except sources.SizeError:
                 raise
             except errors.DataError as problem:
-                report.leave_out(f'{self._annotations}, line {row.number}', problem)
+                report.leave_out(place, problem)
                 continue
             boxes.append(box)
             names.append(row.values[self._layout.label])

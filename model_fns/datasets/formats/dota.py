@@ -15,8 +15,9 @@ import numpy as np
 
 from estimator_lib import errors
 from model_fns.datasets import records, sources
-from model_fns.datasets.annotations import paired
+from model_fns.datasets.annotations import paired, polygons
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.meaning.annotated import DIFFICULT
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -58,13 +59,15 @@ class Dota(paired.PairedSource):
         """Return the record features of an image's objects."""
         boxes, ids, names, difficult = [], [], [], []
         for number, line in _lines(str(item.annotation)):
+            place = f'{item.annotation}, line {number}'
             try:
                 parsed = _parse(line)
+                _observe(parsed, place, report)
                 box = rotated_boxes.smallest_box(parsed.points)
                 rotated_boxes.check_box(box, header)
                 ids.append(sources.class_id(classes, parsed.name))
             except errors.DataError as problem:
-                report.leave_out(f'{item.annotation}, line {number}', problem)
+                report.leave_out(place, problem)
                 continue
             boxes.append(box)
             names.append(parsed.name)
@@ -73,6 +76,13 @@ class Dota(paired.PairedSource):
             **rotated_boxes.box_features(boxes, ids, names, header),
             'image/object/difficult': np.array(difficult, np.int64),
         }
+
+
+def _observe(parsed: _Object, place: str, report: sources.Report) -> None:
+    """Add an object, as the file has it, to the report."""
+    ignored = DIFFICULT if parsed.difficult else ''
+    box = polygons.box_around(parsed.points)
+    report.observe_box(place, box, ignored=ignored, name=parsed.name)
 
 
 def _lines(path: str) -> Iterator[Tuple[int, str]]:

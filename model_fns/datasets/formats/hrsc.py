@@ -11,6 +11,7 @@ import numpy as np
 from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.formats import voc
+from model_fns.datasets.meaning.annotated import DIFFICULT
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -37,10 +38,15 @@ class Hrsc(voc.PascalVoc):
         sources.check_size(header, *map(int, sides))
         objects: List[Tuple[List[float], bool]] = []
         for place, entry in enumerate(root.iter(_OBJECT), 1):
+            name = f'{item.annotation}: object {place}'
             try:
-                objects.append(_object(entry, header))
+                box, is_difficult = _object(entry, header)
             except errors.DataError as problem:
-                report.leave_out(f'{item.annotation}: object {place}', problem)
+                report.leave_out(name, problem)
+                continue
+            ignored = DIFFICULT if is_difficult else ''
+            report.observe_box(name, rotated_boxes.around(box), ignored=ignored, name=SHIP)
+            objects.append((box, is_difficult))
         class_id = sources.class_id(classes, SHIP)
         boxes = [box for box, _ in objects]
         difficult = [flag for _, flag in objects]

@@ -12,12 +12,11 @@ import argparse
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-import numpy as np
-
 from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, json_files, paired, polygons
 from model_fns.datasets.annotations.pixel_masks import PixelMask
+from model_fns.datasets.meaning import annotated
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -28,6 +27,7 @@ _CORNERS = 4
 # Labels of labelme for regions that are no objects; the pixels of the second are background.
 _IGNORED, _BACKGROUND = '__ignore__', '_background_'
 _NO_CLASSES = (_IGNORED, _BACKGROUND)
+_REGIONS = 'regions to ignore'
 _CIRCLE_POINTS = 64
 
 
@@ -108,15 +108,15 @@ class Labelme(paired.PairedSource):
         sources.check_size(header, *(_size(content, side) for side in ('Height', 'Width')))
         objects: List[_Object] = []
         for places, shapes in _grouped(content['shapes']):
+            place = f'{item.annotation}: shapes[{places[0]}]'
             try:
-                objects += self._objects(shapes, header, classes, report)
+                objects += self._objects(shapes, place, header, classes, report)
             except errors.DataError as problem:
-                report.leave_out(f'{item.annotation}: shapes[{places[0]}]', problem)
+                report.leave_out(place, problem)
+        objects.sort(key=lambda each: each.is_ignored)  # training may leave out the last ones
         features = self._box_features(objects, header)
         if any(each.is_ignored for each in objects):
-            is_ignored = np.array([each.is_ignored for each in objects], np.int64)
-            features['image/object/is_crowd'] = is_ignored
-            features['image/object/weight'] = 1 - is_ignored.astype(np.float32)
+            features.update(sources.crowd_features([each.is_ignored for each in objects]))
         if self._draws_classes:
             drawn = [
                 class_maps.Shape(
@@ -146,6 +146,7 @@ class Labelme(paired.PairedSource):
     def _objects(
         self,
         shapes: Sequence[Any],
+        place: str,
         header: images.ImageHeader,
         classes: LabelMap,
         report: sources.Report,
@@ -153,11 +154,18 @@ class Labelme(paired.PairedSource):
         """Build the object of a group of shapes; a region to ignore is one of each class."""
         outlines = [_outline(shape) for shape in shapes]
         name = shapes[0]['label']
+        is_ignored = name in _NO_CLASSES and name not in classes
+        parts = [polygons.box_around(outline) for outline in outlines]
+        report.observe_box(
+            place,
+            annotated.enclose(parts),
+            name='' if is_ignored else name,
+            ignored=_REGIONS if is_ignored else '',
+            gap=annotated.largest_gap(parts),
+        )
         polygons.check(outlines, header)
         points = [number for outline in outlines for number in outline]
-        xs, ys = points[::2], points[1::2]
-        box = report.fit([min(ys), min(xs), max(ys), max(xs)], header)
-        is_ignored = name in _NO_CLASSES and name not in classes
+        box = report.fit(annotated.enclose(parts), header)
         ids = list(classes.names) if is_ignored else [sources.class_id(classes, name)]
         rotated = mask = None
         if self._is_rotated:

@@ -12,6 +12,9 @@ from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, id_pngs
 from model_fns.datasets.annotations.class_maps import BACKGROUND, IGNORED
+from model_fns.datasets.meaning import checks
+from model_fns.datasets.meaning import pixels as pixels_lib
+from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap
@@ -69,20 +72,26 @@ class Masks(id_pngs.IdPngs):
         if self._values:
             names = [name for name in self._values.values() if name not in _NO_CLASSES]
             return list(dict.fromkeys(names))
-        largest, num_read = BACKGROUND, 0
+        values = self._check_values()
         bar = tqdm.tqdm(items, desc='looking for classes', unit='annotation', disable=None)
         for item in bar:
             try:
                 ids = self._ids(item)
             except errors.DataError:  # reported when the item is converted
                 continue
-            num_read += 1
-            largest = max(largest, ids.max(initial=BACKGROUND, where=ids != self._ignore_label))
-        if num_read and largest == BACKGROUND:
-            raise errors.DataError(
-                f'no annotation has a pixel of a class: all are {self._no_class()}. {_HINT}'
-            )
+            pixels = dict(zip(*map(np.ndarray.tolist, np.unique(ids, return_counts=True))))
+            values.add(Annotated(str(item.annotation), (0, 0), pixels=pixels))
+        checks.refuse_errors(values.findings())
+        largest = max(values.classes, default=BACKGROUND)
         return [f'class_{index}' for index in range(1, largest + 1)]
+
+    def meaning(self, classes: LabelMap) -> sources.Meaning:
+        """Return the classes, and the check of the values of the pixels."""
+        values = [] if self._values else [self._check_values(are_ids=False)]
+        return super().meaning(classes)._replace(checks=values)
+
+    def _check_values(self, are_ids: bool = True) -> pixels_lib.PixelValues:
+        return pixels_lib.PixelValues(self._ignore_label, are_ids, _HINT)
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
@@ -98,7 +107,8 @@ class Masks(id_pngs.IdPngs):
             )
         if (ids == self._ignore_label).any():
             class_maps.check_ignored(classes, 'pixels that count for nothing')
-        values, places = np.unique(ids, return_inverse=True)
+        values, places, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        report.pixels = dict(zip(values.tolist(), counts.tolist()))
         classes_of_values = np.array([meanings[value] for value in values.tolist()], np.int32)
         return class_maps.class_features(classes_of_values[places].reshape(ids.shape))
 

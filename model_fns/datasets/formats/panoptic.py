@@ -18,6 +18,7 @@ from model_fns.datasets import codecs, records, sources
 from model_fns.datasets.annotations import class_maps, id_pngs, json_files
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.formats import coco
+from model_fns.datasets.meaning.annotated import CROWD
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap
@@ -74,6 +75,11 @@ class Panoptic(coco.Coco):
     def _leave_roots_out(self, content: Dict[str, Any]) -> None:
         """Keep all categories: segments, not annotations, name those in use."""
 
+    def meaning(self, classes: LabelMap) -> sources.Meaning:
+        """Return the classes; the PNGs of some images are read."""
+        names = list(classes.names.values())
+        return sources.Meaning(names, most_images=sources.MOST_IMAGES_OF_PIXELS)
+
     def annotation_path(self, item: Item) -> str:
         """Return the path of the PNG of an image; '' where it has none."""
         try:
@@ -89,11 +95,16 @@ class Panoptic(coco.Coco):
         ids = self._ids(annotation, header)
         segments: List[_Segment] = []
         for entry in annotation['segments_info']:
+            key = entry.get('id') if isinstance(entry, dict) else entry
+            place = f'{self._annotations}: segment {key!r:.40}'
             try:
-                segments.append(self._segment(entry, ids, classes))
+                segment = self._segment(entry, ids, classes)
             except errors.DataError as problem:
-                key = entry.get('id') if isinstance(entry, dict) else entry
-                report.leave_out(f'{self._annotations}: segment {key!r:.40}', problem)
+                report.leave_out(place, problem)
+                continue
+            segments.append(segment)
+            ignored = CROWD if segment.is_crowd else ''
+            report.observe(place, ignored=ignored, name=segment.name)
         class_maps.check_ignored(classes, 'pixels of no segment')
         semantic = np.full(ids.shape, class_maps.IGNORED, np.int32)
         instances = np.zeros(ids.shape, np.uint16)
@@ -175,13 +186,11 @@ def _object_features(
     """Return the record features of things as objects of detection."""
     masks = [ids == thing.id for thing in things]
     boxes = [class_maps.box_around(mask) for mask in masks]
-    is_crowd = np.array([thing.is_crowd for thing in things], np.int64)
     class_ids, names = [thing.class_id for thing in things], [thing.name for thing in things]
     features: records.Features = {
         **sources.box_features(boxes, class_ids, names, header),
-        'image/object/is_crowd': is_crowd,
+        **sources.crowd_features([thing.is_crowd for thing in things]),
         'image/object/area': np.array([mask.sum() for mask in masks], np.float32),
-        'image/object/weight': 1 - is_crowd.astype(np.float32),
     }
     if include_masks:
         pngs = [codecs.encode_png(mask.astype(np.uint8)) for mask in masks]

@@ -1,12 +1,14 @@
 """`--from=voc`: boxes as Pascal VOC has them, one XML file an image.
 
 Rotated boxes are `robndbox` elements beside or in place of `bndbox`: cx, cy, w, h and an angle in
-radians, clockwise, as roLabelImg writes them; or x and y of four corners.
+radians, clockwise, as roLabelImg writes them; or x and y of four corners. CVAT writes `bndbox`
+before a rotation, and degrees in an attribute `rotation`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import re
 from typing import List, Optional, Sequence, Tuple
@@ -18,6 +20,7 @@ from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import paired
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.meaning.annotated import DIFFICULT
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -28,6 +31,7 @@ _DECLARATION = re.compile(rb'\s*<\?xml[^>]*?encoding\s*=\s*["\']([\w.:-]+)["\'][
 _CHINESE = ('gb2312', 'gbk', 'gb18030')
 _UNSPECIFIED = 'unspecified'  # some files of Pascal VOC have this for 0
 
+_SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 _CORNERS = ('left_top', 'right_top', 'right_bottom', 'left_bottom')
 
 
@@ -75,10 +79,12 @@ class PascalVoc(paired.PairedSource):
             sources.check_size(header, int(height), int(width))
         objects = []
         for place, entry in enumerate(root.iter('object'), 1):
+            name = f'{item.annotation}: object {place}'
+            _observe(entry, name, report)
             try:
                 objects.append(_object(entry, header, classes, self._is_rotated, report))
             except errors.DataError as problem:
-                report.leave_out(f'{item.annotation}: object {place}', problem)
+                report.leave_out(name, problem)
         boxes, ids, names, difficult, truncated = zip(*objects) if objects else [()] * 5
         box_features = rotated_boxes.box_features if self._is_rotated else sources.box_features
         return {
@@ -86,6 +92,21 @@ class PascalVoc(paired.PairedSource):
             'image/object/difficult': np.array(difficult, np.int64),
             'image/object/truncated': np.array(truncated, np.int64),
         }
+
+
+def _observe(entry: ElementTree.Element, place: str, report: sources.Report) -> None:
+    """Add an object, as the file has it, to the report."""
+    box: Optional[List[float]] = None
+    ignored = ''
+    with contextlib.suppress(errors.DataError):  # reported when the object is converted
+        ignored = DIFFICULT if _flag(entry, 'difficult') else ''
+        robndbox = entry.find('robndbox')
+        if robndbox is not None:
+            box = rotated_boxes.around(_read_rotated(robndbox))
+        elif entry.find('bndbox') is not None and not _degrees(entry):
+            box = _read_sides(entry)
+    name = (entry.findtext('name') or '').strip()
+    report.observe_box(place, box, ignored=ignored, name=name)
 
 
 def _object(
@@ -110,37 +131,57 @@ def _flag(entry: ElementTree.Element, tag: str) -> bool:
     return text.lower() != _UNSPECIFIED and number(entry, tag, 0) != 0
 
 
-def _axis_aligned_box(
-    entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
-) -> List[float]:
+def _read_sides(entry: ElementTree.Element) -> List[float]:
     """Return ymin, xmin, ymax, xmax in pixels."""
     box = entry.find('bndbox')
     if box is None:
         if entry.find('robndbox') is not None:
             raise errors.DataError('there is a <robndbox> and no <bndbox>; see --boxes=rotated.')
         raise errors.DataError('there is no <bndbox>.')
-    sides = [number(box, side) for side in ('ymin', 'xmin', 'ymax', 'xmax')]
+    return [number(box, side) for side in _SIDES]
+
+
+def _degrees(entry: ElementTree.Element) -> float:
+    """Return the degrees by which CVAT rotates a box, clockwise around its center."""
+    for attribute in entry.iter('attribute'):
+        if (attribute.findtext('name') or '').strip() == 'rotation':
+            return number(attribute, 'value', 0) % 360
+    return 0.0
+
+
+def _axis_aligned_box(
+    entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
+) -> List[float]:
+    """Return ymin, xmin, ymax, xmax in pixels."""
+    sides, degrees = _read_sides(entry), _degrees(entry)
+    if degrees:
+        sides = rotated_boxes.around(rotated_boxes.rotate(sides, degrees))
     return report.fit(sides, header)
 
 
 def _rotated_box(
     entry: ElementTree.Element, header: images.ImageHeader, report: sources.Report
-) -> Sequence[float]:
+) -> rotated_boxes.Box:
     """Return cy, cx, h, w in pixels and the angle."""
-    box = entry.find('robndbox')
-    if box is None:
-        top, left, bottom, right = _axis_aligned_box(entry, header, report)
-        sides = [(top + bottom) / 2, (left + right) / 2, bottom - top, right - left, 0.0]
-    elif box.find('cx') is not None:
-        sides = [number(box, name) for name in ('cy', 'cx', 'h', 'w', 'angle')]
+    box, degrees = entry.find('robndbox'), _degrees(entry)
+    sides: rotated_boxes.Box
+    if box is not None:
+        sides = _read_rotated(box)
+    elif degrees:
+        sides = rotated_boxes.rotate(_read_sides(entry), degrees)
     else:
-        sides = list(
-            rotated_boxes.smallest_box(
-                [number(box, f'{axis}_{corner}') for corner in _CORNERS for axis in 'xy']
-            )
-        )
+        sides = rotated_boxes.rotate(report.fit(_read_sides(entry), header), 0)
     rotated_boxes.check_box(sides, header)
     return sides
+
+
+def _read_rotated(box: ElementTree.Element) -> rotated_boxes.Box:
+    """Return cy, cx, h, w in pixels and the angle of a `robndbox`."""
+    if box.find('cx') is not None:
+        return [number(box, name) for name in ('cy', 'cx', 'h', 'w', 'angle')]
+    return rotated_boxes.smallest_box(
+        [number(box, f'{axis}_{corner}') for corner in _CORNERS for axis in 'xy']
+    )
 
 
 def parse(path: str) -> ElementTree.Element:

@@ -14,6 +14,7 @@ from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, keypoints, paired, polygons
 from model_fns.datasets.annotations.pixel_masks import PixelMask
 from model_fns.datasets.files import folder_files
+from model_fns.datasets.meaning import readings
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
@@ -118,10 +119,11 @@ class Yolo(paired.PairedSource):
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
                 continue
+            place = f'{item.annotation}, line {number}'
             try:
-                objects.append(self._object(line, header, classes, report))
+                objects.append(self._object(line, place, header, classes, report))
             except errors.DataError as problem:
-                report.leave_out(f'{item.annotation}, line {number}', problem)
+                report.leave_out(place, problem)
         ids = [item.class_id for item in objects]
         boxes: List[Any] = [item.box for item in objects]
         names = [classes.item(class_id).name for class_id in ids]
@@ -138,11 +140,33 @@ class Yolo(paired.PairedSource):
             features.update(keypoints.keypoint_features(points, header))
         return features
 
+    def meaning(self, classes: LabelMap) -> sources.Meaning:
+        """Return the classes, which files number from 0."""
+        count = max(classes.names, default=0) if self._names is None else max(self._names) + 1
+        return sources.Meaning(list(classes.names.values()), range(count))
+
+    def _observe(
+        self, index: int, values: Sequence[float], place: str, report: sources.Report
+    ) -> None:
+        """Add an object, as the file has it, to the report."""
+        numbers, reading = values[:_BOX_NUMBERS], readings.NORMALIZED_CENTERS
+        if self._shape is None and len(values) > _BOX_NUMBERS:
+            xs, ys = values[::2], values[1::2]
+            numbers, reading = [min(xs), min(ys), max(xs), max(ys)], readings.NORMALIZED_CORNERS
+        name = (self._names or {}).get(index, '')
+        report.observe(place, numbers, reading=reading, name=name, label=index)
+
     def _object(
-        self, line: str, header: images.ImageHeader, classes: LabelMap, report: sources.Report
+        self,
+        line: str,
+        place: str,
+        header: images.ImageHeader,
+        classes: LabelMap,
+        report: sources.Report,
     ) -> _Object:
         """Parse a line."""
         index, values = _numbers(line)
+        self._observe(index, values, place, report)
         class_id = self._class_id(index, classes)
         if self._shape is not None:
             return self._pose(class_id, values, header, report)

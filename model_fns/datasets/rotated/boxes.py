@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Sequence
+from typing import List, Sequence, Union
 
 import numpy as np
 
 from estimator_lib import errors
 from model_fns.datasets import records
 from model_fns.structures import images, rotated_rectangles
+
+Box = Union[Sequence[float], np.ndarray]  # cy, cx, h, w in pixels, and the angle
 
 _NAMES = ('cy', 'cx', 'h', 'w', 'ang')
 KEYS = tuple(f'image/object/rbbox/{name}' for name in _NAMES)
@@ -58,7 +60,29 @@ def smallest_box(points: Sequence[float]) -> np.ndarray:
     return rotated_rectangles.smallest_around(corners)
 
 
-def check_box(box: Sequence[float], header: images.ImageHeader, least_side: float = 0.0) -> None:
+def rotate(box: Sequence[float], degrees: float) -> np.ndarray:
+    """Return the box [5] that an axis-aligned box becomes, clockwise around its center.
+
+    Args:
+        box: ymin, xmin, ymax, xmax in pixels.
+        degrees: of the rotation.
+    """
+    top, left, bottom, right = box
+    center = [(top + bottom) / 2, (left + right) / 2]
+    return np.array([*center, bottom - top, right - left, math.radians(degrees)])
+
+
+def around(box: Box) -> List[float]:
+    """Return the smallest axis-aligned box around a rotated box: ymin, xmin, ymax, xmax.
+
+    A box of 20 x 60 around 60, 80 that is rotated by 90 degrees is in 30, 70, 90, 90.
+    """
+    corners = rotated_rectangles.corners(np.asarray(box, np.float64))
+    # Rounded to what records hold, so that a quarter of a turn is exact.
+    return np.round([*corners.min(axis=0), *corners.max(axis=0)], 6).tolist()
+
+
+def check_box(box: Box, header: images.ImageHeader, least_side: float = 0.0) -> None:
     """Check a rotated box.
 
     Args:
@@ -89,5 +113,5 @@ def check_box(box: Sequence[float], header: images.ImageHeader, least_side: floa
         )
 
 
-def _shown(numbers: Sequence[float]) -> str:
+def _shown(numbers: Box) -> str:
     return f'[{", ".join(f"{number:g}" for number in numbers)}]'

@@ -13,7 +13,9 @@ from model_fns.datasets.files import channel_folders
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.structures import images, rotated_overlaps, rotated_rectangles
 
-_PER_BOX = ('image/object/difficult', 'image/object/truncated', 'image/object/is_crowd')
+_PER_BOX = tuple(
+    f'image/object/{name}' for name in ('difficult', 'truncated', 'is_crowd', 'weight')
+)
 
 
 def tile_name(source_id: str, window: Window) -> str:

@@ -1,0 +1,103 @@
+"""Examination of all annotations of a data set before its images are converted or trained on."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Set
+
+import tensorflow as tf
+import tqdm
+
+from estimator_lib import errors
+from model_fns.datasets import image_files, sources
+from model_fns.datasets.files import folder_files
+from model_fns.datasets.meaning import checks
+from model_fns.datasets.meaning.annotated import Annotated
+from model_fns.datasets.meaning.findings import Finding
+from model_fns.datasets.sources import Item, Source
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
+
+_THREADS = 16  # that wait for the headers of image files
+_AT_ONCE = 4096  # headers in memory
+
+
+class _Rules(NamedTuple):
+    """Options of a conversion that change what an annotation means.
+
+    Attributes:
+        clips: boxes that reach outside of the image are clipped.
+        apply_exif: images are rotated as their EXIF orientation says.
+    """
+
+    clips: bool
+    apply_exif: bool
+
+
+def examine(
+    source: Source, items: Sequence[Item], classes: LabelMap, clips: bool, apply_exif: bool
+) -> List[Finding]:
+    """Check what the annotations of a data set mean, all of them together.
+
+    Images are not decoded, and masks are not drawn. Images and annotations that cannot be read are
+    left out: each is reported when it is converted.
+
+    Args:
+        source: the data set.
+        items: its images, in the order of the files.
+        classes: the label map.
+        clips: boxes that reach outside of the image are clipped; else they are left out.
+        apply_exif: images are rotated as their EXIF orientation says.
+    """
+    meaning = source.meaning(classes)
+    names = meaning.names
+    if meaning.most_images is not None and len(items) > meaning.most_images:
+        step = len(items) / meaning.most_images
+        items = [items[int(index * step)] for index in range(meaning.most_images)]
+        names = ()  # a class without objects in a sample may have some
+    annotations = _annotations(source.undrawn(), items, classes, _Rules(clips, apply_exif))
+    return checks.find(annotations, names, meaning.labels, meaning.checks)
+
+
+def _annotations(
+    source: Source, items: Sequence[Item], classes: LabelMap, rules: _Rules
+) -> Iterator[Annotated]:
+    """Yield the annotations that can be read, in the order of the items."""
+    seen: Set[str] = set()
+    bar = tqdm.tqdm(total=len(items), desc='annotations', unit='image', disable=None)
+    with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        for start in range(0, len(items), _AT_ONCE):
+            part = items[start : start + _AT_ONCE]
+            headers = pool.map(lambda item: _header(item, rules), part)
+            for item, header in zip(part, headers):
+                bar.update()
+                annotation = None
+                if header is not None:
+                    annotation = _annotation(source, item, header, classes, rules)
+                if annotation is not None:
+                    yield annotation._replace(has_duplicate_id=item.source_id in seen)
+                seen.add(item.source_id)
+
+
+def _header(item: Item, rules: _Rules) -> Optional[images.ImageHeader]:
+    """Return the size of an image; None where it is reported when the item is converted."""
+    try:
+        with folder_files.open_binary(item.path) as file:
+            return image_files.read_header(file, rules.apply_exif)
+    except (errors.DataError, OSError, ValueError, tf.errors.OpError):
+        return None
+
+
+def _annotation(
+    source: Source, item: Item, header: images.ImageHeader, classes: LabelMap, rules: _Rules
+) -> Optional[Annotated]:
+    """Return the annotation of an image; None where it is of no use as a whole."""
+    report = sources.Report(rules.clips)
+    try:
+        features = source.features(item, header, classes, report)
+    except errors.DataError:  # reported when the item is converted
+        return None
+    num_kept = sources.count_objects(features) or 0
+    return Annotated(
+        item.path, (header.height, header.width), report.objects, num_kept, report.pixels
+    )

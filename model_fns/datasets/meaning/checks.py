@@ -1,0 +1,64 @@
+"""All checks of a whole data set: the same for the converter, readers of files and records."""
+
+from __future__ import annotations
+
+from typing import Iterable, List, Optional, Protocol, Sequence
+
+from estimator_lib import errors
+from model_fns.datasets.meaning import objects, readings
+from model_fns.datasets.meaning.annotated import Annotated
+from model_fns.datasets.meaning.findings import Finding, Severity
+
+
+class Check(Protocol):
+    """A check that sees one image after the other, and keeps counts only."""
+
+    def add(self, image: Annotated) -> None:
+        """Add the annotation of an image."""
+
+    def findings(self) -> List[Finding]:
+        """Return what is wrong with the images so far."""
+
+
+def find(
+    images: Iterable[Annotated],
+    names: Sequence[str] = (),
+    labels: Optional[range] = None,
+    more: Sequence[Check] = (),
+) -> List[Finding]:
+    """Return the findings about a data set, errors first.
+
+    Args:
+        images: the annotations, in the order of the files.
+        names: of all classes, where all images are seen; empty: classes without objects are fine.
+        labels: the numbers of the classes, where files have numbers in place of names.
+        more: further checks, of the format.
+    """
+    checks: List[Check] = [
+        readings.BoxReadings(),
+        objects.Ignored(),
+        objects.Groups(),
+        objects.Images(),
+        objects.Unread(),
+        objects.Classes(names),
+        *more,
+    ]
+    if labels is not None:
+        checks.append(objects.Labels(labels))
+    for image in images:
+        for check in checks:
+            check.add(image)
+    found = [finding for check in checks for finding in check.findings()]
+    return sorted(found, key=lambda finding: finding.severity is not Severity.ERROR)
+
+
+def refuse_errors(found: Sequence[Finding]) -> List[str]:
+    """Return the warnings among findings, a sentence each.
+
+    Raises:
+        errors.DataError: there are errors; the message has a line for each.
+    """
+    wrong = [str(finding) for finding in found if finding.severity is Severity.ERROR]
+    if wrong:
+        raise errors.DataError('\n'.join(f'{line}.' for line in wrong))
+    return [f'{finding}.' for finding in found]

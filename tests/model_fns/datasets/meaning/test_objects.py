@@ -1,0 +1,117 @@
+"""Flags, labels, groups and keys of all objects of a data set."""
+
+import pytest
+
+from model_fns.datasets.meaning import annotated, checks, objects
+from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, Annotated, Object
+from model_fns.datasets.meaning.findings import Severity
+
+
+def image(*items, place='image', **fields):
+    fields.setdefault('num_kept', len(items))
+    return Annotated(place, (100, 200), items, **fields)
+
+
+def found(check, *images):
+    for each in images:
+        check.add(each)
+    return check.findings()
+
+
+@pytest.mark.parametrize(
+    ('flags', 'severity', 'said'),
+    [
+        ([CROWD] * 4, Severity.ERROR, 'all 4 objects are crowds (iscrowd: 1): training ignores'),
+        ([CROWD] * 2 + [''] * 2, Severity.WARNING, '2 of 4 objects are crowds'),
+        ([DIFFICULT] * 3, Severity.WARNING, 'all 3 objects are difficult: an evaluation does not'),
+        ([CROWD] + [''] * 19, None, ''),
+        (['regions to ignore'] * 2, Severity.ERROR, 'all 2 objects are regions to ignore'),
+        (['regions to ignore'] * 2 + [''], None, ''),
+        ([''] * 3, None, ''),
+        ([], None, ''),
+    ],
+)
+def test_ignored_objects(flags, severity, said):
+    items = [Object(f'object {index}', ignored=flag) for index, flag in enumerate(flags)]
+    findings = found(objects.Ignored(), image(*items))
+    if severity is None:
+        assert findings == []
+        return
+    (finding,) = findings
+    assert finding.severity is severity and said in str(finding)
+    assert '(first: object 0)' in str(finding)
+
+
+@pytest.mark.parametrize(
+    ('labels', 'said'),
+    [
+        ([1, 2, 3], ''),
+        ([2], ''),
+        ([0, 1, 2], '1 of 3 objects have the label 0: labels start at 0, it seems; expected 1 to 3'),
+        ([2, 3, 4], '1 of 3 objects have the label 4: labels start at 2, it seems; expected 1 to 3'),
+        ([1, 4], ''),  # an unknown class, not another start
+        ([9], ''),
+        ([None], ''),
+    ],
+)
+def test_labels_start_where_they_should(labels, said):
+    items = [Object(f'object {label}', label=label) for label in labels]
+    findings = found(objects.Labels(range(1, 4)), image(*items))
+    assert [finding.severity for finding in findings] == [Severity.ERROR] * bool(said)
+    assert not said or said in str(findings[0])
+
+
+def test_numbers_from_0_that_start_at_1():
+    items = [Object('a.txt, line 1', label=label) for label in (1, 2)]
+    (finding,) = found(objects.Labels(range(0, 2)), image(*items))
+    assert 'labels start at 1, it seems; expected 0 to 1' in str(finding)
+
+
+def test_classes_without_objects():
+    items = [Object('x', name='cat'), Object('x', name='dog')]
+    (finding,) = found(objects.Classes(['cat', 'cow', 'dog', 'emu']), image(*items))
+    assert str(finding) == '2 of 4 classes have no object: cow, emu'
+    assert found(objects.Classes(['cat', 'dog']), image(*items)) == []
+    assert found(objects.Classes(['cat']), image()) == []  # nothing is known of any class
+
+
+def test_images_that_lose_their_objects_or_share_an_id():
+    lost = image(Object('x'), place='b.png', num_kept=0)
+    twice = image(place='c.png', has_duplicate_id=True)
+    first, second = found(objects.Images(), image(Object('x')), lost, image(), twice)
+    assert str(first) == '1 of 4 images lose all of their objects, and are left out (first: b.png)'
+    assert str(second) == '1 of 4 images have the source id of an image before them (first: c.png)'
+
+
+def test_groups_of_distant_shapes():
+    # A tenth of the longer side is 20 pixels.
+    items = [Object('a.json', gap=20.0), Object('b.json', gap=21.0), Object('c.json', gap=90.0)]
+    (finding,) = found(objects.Groups(), image(*items))
+    assert (finding.number, finding.example) == (2, 'b.json')
+    assert 'up to 90 pixels apart, because these have one group_id' in str(finding)
+
+
+def test_distances_by_hand():
+    assert annotated.distance([0, 0, 10, 10], [3, 40, 9, 50]) == 30
+    assert annotated.distance([0, 0, 10, 10], [13, 14, 20, 20]) == 5
+    assert annotated.distance([0, 0, 10, 10], [5, 5, 20, 20]) == 0
+    # The third part is 2 from the second one, and far from the first.
+    assert annotated.largest_gap([[0, 0, 1, 4], [0, 10, 1, 14], [0, 16, 1, 20]]) == 6
+    assert annotated.largest_gap([[0, 0, 1, 1]]) == 0
+
+
+def test_keys_that_nobody_reads():
+    items = [Object('x', unread=['angle']), Object('y'), Object('z', unread=['angle', 'depth'])]
+    (finding,) = found(objects.Unread(), image(*items))
+    assert str(finding) == "2 of 3 objects have keys that nobody reads: 'angle', 'depth' (first: x)"
+
+
+def test_errors_come_first_and_are_raised_together():
+    items = [Object(f'object {index}', ignored=CROWD, unread=['angle']) for index in range(3)]
+    findings = checks.find([image(*items, num_kept=0)], ['cat'], more=[])
+    severities = [finding.severity for finding in findings]
+    assert severities == [Severity.ERROR, Severity.WARNING, Severity.WARNING]
+    with pytest.raises(checks.errors.DataError, match=r'^all 3 objects are crowds.*\.$'):
+        checks.refuse_errors(findings)
+    lines = checks.refuse_errors(findings[1:])
+    assert len(lines) == 2 and all(line.endswith('.') for line in lines)
