@@ -150,21 +150,20 @@ def shortened(names: Sequence[str], most: int = 8) -> str:
     return ', '.join(names[:most]) + rest
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 file` or `2 files`."""
-    return f'{number:,} {noun}{"" if number == 1 else "s"}'
+def counted(number: int, noun: str, plural: str = '') -> str:
+    """Return `1 file` or `2 files`; `plural` is for other nouns, as `classes`."""
+    return f'{number:,} {noun if number == 1 else plural or noun + "s"}'
 
 
-def grouped(problems: Iterable[Tuple[str, str]], subject: str = 'objects') -> List[str]:
+def grouped(problems: Iterable[Tuple[str, str]], subject: str = '') -> List[str]:
     """Return a line for each kind of problem, in the order of their first places.
 
     Problems are of one kind where only their numbers differ. `[('a.txt, line 1', 'x is 7.'),
-    ('a.txt, line 3', 'x is 9.')]` gives `2 objects like this: x is 7 (a.txt, line 1; a.txt, line
-    3)`.
+    ('a.txt, line 3', 'x is 9.')]` gives `2 like this: x is 7 (a.txt, line 1; a.txt, line 3)`.
 
     Args:
         problems: the place of each, which may be empty, and a sentence.
-        subject: what has the problems, in the plural.
+        subject: what has the problems, in the plural; '': whatever the places are.
     """
     kinds: Dict[str, List[Tuple[str, str]]] = {}
     for place, text in problems:
@@ -177,7 +176,7 @@ def grouped(problems: Iterable[Tuple[str, str]], subject: str = 'objects') -> Li
         if len(alike) > 1:
             places = [place for place, _ in alike[:_MOST_PLACES] if place]
             more = [f'and {len(alike) - len(places):,} more'] * (len(alike) > len(places))
-            line = f'{len(alike):,} {subject} like this: {text.rstrip(".")}'
+            line = f'{len(alike):,}{subject and f" {subject}"} like this: {text.rstrip(".")}'
             line += f' ({"; ".join([*places, *more])})'
         lines.append(line)
     if len(kinds) > _MOST_KINDS:

@@ -160,7 +160,7 @@ def _check_data(
         print(f'augmentation in training: {augmentations or "none"}')
         rest = ', of the records that were looked at (--check_all looks at all)' if sampled else ''
         # A problem of a sample may not be a problem of all records: it is only a warning.
-        problems.messages += [] if sampled else report.problems
+        problems.messages += [*report.certain, *([] if sampled else report.problems)]
         warnings = [*report.problems, *report.warnings] if sampled else report.warnings
         _warn(f'{warning}{rest}' for warning in warnings)
 

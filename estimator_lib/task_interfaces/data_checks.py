@@ -12,11 +12,13 @@ class DataReport(NamedTuple):
         lines: lines to print.
         warnings: sentences about examples that are allowed but probably mistakes.
         problems: sentences about examples that no run can use, valid if all were examined.
+        certain: sentences about examples that no run can use, whatever the others are.
     """
 
     lines: Sequence[str] = ()
     warnings: Sequence[str] = ()
     problems: Sequence[str] = ()
+    certain: Sequence[str] = ()
 
 
 class DataChecks:

@@ -192,7 +192,7 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     if options.tiling is not None:
         items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
-    parts = assign_parts(
+    parts = image_lists.assign_parts(
         [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
     )
     return Plan(items, parts, prefixes, classes, not known, problems, notes)
@@ -245,7 +245,7 @@ def write_label_map(classes: LabelMap, path: str) -> None:
         raise errors.DataError(
             f'{path}: the label map cannot be written there: {reason}.'
         ) from None
-    log.info('wrote %s: %d classes', path, len(classes.names))
+    log.info('wrote %s: %s', path, errors.counted(len(classes.names), 'class', 'classes'))
 
 
 def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
@@ -254,29 +254,6 @@ def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
         log.warning('%s', note)
     if problems:
         log.warning('left out: %s', sources.describe(problems))
-
-
-def assign_parts(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
-    """Assign each item to a part of a split.
-
-    Each stratum is split in proportion, and so is the whole. Stratum by stratum, an item goes to
-    the part that is farthest below its share so far.
-
-    Args:
-        strata: of each item, in a random order.
-        shares: of the parts; they add up to 1.
-
-    Returns:
-        The number of its part for each item.
-    """
-    parts = [0] * len(strata)
-    counts = [0] * len(shares)
-    order = sorted(range(len(strata)), key=lambda index: strata[index])
-    for place, index in enumerate(order, 1):
-        lacks = [share * place - count for share, count in zip(shares, counts)]
-        parts[index] = lacks.index(max(lacks))
-        counts[parts[index]] += 1
-    return parts
 
 
 def _cut_tiles(items: Sequence[Item], options: Options) -> List[Item]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 import tqdm
@@ -63,7 +63,6 @@ def _annotations(
     source: Source, items: Sequence[Item], classes: LabelMap, rules: _Rules
 ) -> Iterator[Annotated]:
     """Yield the annotations that can be read, in the order of the items."""
-    seen: Set[str] = set()
     bar = tqdm.tqdm(total=len(items), desc='annotations', unit='image', disable=None)
     with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(items), _AT_ONCE):
@@ -75,8 +74,7 @@ def _annotations(
                 if header is not None:
                     annotation = _annotation(source, item, header, classes, rules)
                 if annotation is not None:
-                    yield annotation._replace(has_duplicate_id=item.source_id in seen)
-                seen.add(item.source_id)
+                    yield annotation
 
 
 def _header(item: Item, rules: _Rules) -> Optional[images.ImageHeader]:
@@ -99,5 +97,10 @@ def _annotation(
         return None
     num_kept = sources.count_objects(features) or 0
     return Annotated(
-        item.path, (header.height, header.width), report.objects, num_kept, report.pixels
+        item.path,
+        (header.height, header.width),
+        report.objects,
+        num_kept,
+        report.pixels,
+        item.source_id,
     )

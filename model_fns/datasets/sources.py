@@ -356,6 +356,20 @@ def box_features(
     }
 
 
+def crowd_features(is_crowd: Sequence[bool]) -> records.Features:
+    """Return the record features that tell which objects training and evaluation ignore.
+
+    Args:
+        is_crowd: of each object.
+    """
+    flags = np.array(is_crowd, np.int64)
+    return {
+        'image/object/is_crowd': flags,
+        # Training ignores a crowd: its box holds many objects.
+        'image/object/weight': 1 - flags.astype(np.float32),
+    }
+
+
 def require_annotations(arguments: argparse.Namespace, expected: str) -> str:
     """Return the flag `--annotations`; refuse its absence.
 

@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import DataReport
+from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.detector import Detector
@@ -55,6 +56,7 @@ class Record(NamedTuple):
         unknown: names or ids of unknown classes of boxes.
         outside: number of boxes that extend beyond the image.
         source: id of the record.
+        annotated: what the record says, for checks of the whole set; None: nobody asked.
     """
 
     size: Size
@@ -64,6 +66,7 @@ class Record(NamedTuple):
     unknown: Tuple[Union[int, str], ...] = ()
     outside: int = 0
     source: str = ''
+    annotated: Optional[Annotated] = None
 
     def counts(self) -> Dict[int, int]:
         """Count objects by class id."""

@@ -31,12 +31,20 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces.analysis import Resampler
-from model_fns import class_analysis, class_report
-from model_fns.detection import batch_spec, box_report, detector, fields, merged_views, metrics
+from model_fns import class_analysis
+from model_fns.detection import (
+    batch_spec,
+    box_report,
+    data_report,
+    detector,
+    fields,
+    merged_views,
+    metrics,
+)
 from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
-from model_fns.detection.data import augmentation, first_examples, inputs, sequences
+from model_fns.detection.data import augmentation, inputs, sequences
 from model_fns.detection.detections import descriptions, merging, pictures, post_processing
 from model_fns.detection.metrics import best_f1
 from model_fns.detection.metrics.coco import CocoEvaluator
@@ -414,30 +422,20 @@ class DetectionTask(Task):
         return self._reader.find_problem(serialized)
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """Count boxes of unknown classes in the first training examples."""
-        return first_examples.check(records, are_all, self._reader)
+        """Check the boxes of the first training examples, and what they mean."""
+        return data_report.check_first(records, are_all, self._reader)
 
     def examine(self, serialized: bytes) -> box_report.Record:
         """Read the size of the image and the boxes of a record."""
-        reader = self._reader
-        return box_report.examine(serialized, reader.family, reader.label_map, reader.num_classes)
+        return data_report.examine(serialized, self._reader)
 
     def list_classes(self, serialized: bytes) -> Collection[int]:
         """Return the classes of the boxes that training uses."""
-        return self.examine(serialized).ids
+        return data_report.read_boxes(serialized, self._reader).ids
 
     def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
         """Report objects and images of each class, and the fit of anchors to boxes."""
-        names = self._reader.class_names()
-        counts = {
-            name: [record.counts() for record in records] for name, records in examined.items()
-        }
-        classes = class_report.class_report(counts, names, 'objects')
-        boxes = box_report.box_report(self._model, examined)
-        room = {name: self._reader.room(name == 'train_input_reader') for name in examined}
-        left_out = box_report.list_warnings(examined, room)
-        lines, problems = [*classes.lines, *boxes.lines], [*classes.problems, *boxes.problems]
-        return DataReport(lines, [*left_out, *classes.warnings, *boxes.warnings], problems)
+        return data_report.report(self._model, self._reader, examined)
 
     def create_analyzer(self) -> Optional[analyzer.DetectionAnalyzer]:
         """Create an analyzer of errors by type, confusions and curves."""

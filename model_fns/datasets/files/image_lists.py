@@ -1,4 +1,4 @@
-"""Lists of images: `--list` of the converter."""
+"""Lists of images and their parts: `--list` and `--split` of the converter."""
 
 from __future__ import annotations
 
@@ -59,6 +59,29 @@ def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyLi
         )
     taken = {id(item) for matches in named for item in matches}
     return [item for item in items if id(item) in taken]
+
+
+def assign_parts(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
+    """Assign each item to a part of a split.
+
+    Each stratum is split in proportion, and so is the whole. Stratum by stratum, an item goes to
+    the part that is farthest below its share so far.
+
+    Args:
+        strata: of each item, in a random order.
+        shares: of the parts; they add up to 1.
+
+    Returns:
+        The number of its part for each item.
+    """
+    parts = [0] * len(strata)
+    counts = [0] * len(shares)
+    order = sorted(range(len(strata)), key=lambda index: strata[index])
+    for place, index in enumerate(order, 1):
+        lacks = [share * place - count for share, count in zip(shares, counts)]
+        parts[index] = lacks.index(max(lacks))
+        counts[parts[index]] += 1
+    return parts
 
 
 def _named(line: str, by_stem: Dict[str, List[AnyListed]]) -> List[AnyListed]:

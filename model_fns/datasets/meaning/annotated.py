@@ -47,7 +47,7 @@ class Annotated(NamedTuple):
         objects: in the order of the file; of a classified image none.
         num_kept: number of objects that a record of the image has.
         pixels: number of pixels by value, where the annotation is an image of values.
-        has_duplicate_id: whether an image before it has the same source id.
+        source_id: name of the image in results; '': it has none.
     """
 
     place: str
@@ -55,7 +55,7 @@ class Annotated(NamedTuple):
     objects: Sequence[Object] = ()
     num_kept: int = 0
     pixels: Optional[Mapping[int, int]] = None
-    has_duplicate_id: bool = False
+    source_id: str = ''
 
 
 def distance(box: Box, other: Box) -> float:

@@ -25,6 +25,7 @@ def find(
     names: Sequence[str] = (),
     labels: Optional[range] = None,
     more: Sequence[Check] = (),
+    fate: str = 'are left out',
 ) -> List[Finding]:
     """Return the findings about a data set, errors first.
 
@@ -33,12 +34,13 @@ def find(
         names: of all classes, where all images are seen; empty: classes without objects are fine.
         labels: the numbers of the classes, where files have numbers in place of names.
         more: further checks, of the format.
+        fate: what becomes of images that lose all of their objects.
     """
     checks: List[Check] = [
         readings.BoxReadings(),
         objects.Ignored(),
         objects.Groups(),
-        objects.Images(),
+        objects.Images(fate),
         objects.Unread(),
         objects.Classes(names),
         *more,
@@ -60,5 +62,9 @@ def refuse_errors(found: Sequence[Finding]) -> List[str]:
     """
     wrong = [str(finding) for finding in found if finding.severity is Severity.ERROR]
     if wrong:
-        raise errors.DataError('\n'.join(f'{line}.' for line in wrong))
-    return [f'{finding}.' for finding in found]
+        raise errors.DataError('\n'.join(_sentence(line) for line in wrong))
+    return [_sentence(str(finding)) for finding in found]
+
+
+def _sentence(line: str) -> str:
+    return f'{line.rstrip(".")}.'

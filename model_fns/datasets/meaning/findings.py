@@ -27,6 +27,7 @@ class Finding(NamedTuple):
         subject: their name in messages: `objects`, `images`.
         text: what they are, and what to write instead; follows the count.
         example: the first affected file and object; '' where the text has it.
+        is_certain: images that were not seen cannot make it wrong.
     """
 
     severity: Severity
@@ -35,6 +36,7 @@ class Finding(NamedTuple):
     subject: str
     text: str
     example: str = ''
+    is_certain: bool = False
 
     def __str__(self) -> str:
         is_all = self.number == self.total > 1

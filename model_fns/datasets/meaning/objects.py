@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, Dict, List, Sequence
+from typing import Counter, Dict, List, Sequence, Set
 
 from estimator_lib import errors
 from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, Annotated
@@ -85,7 +85,8 @@ class Labels:
             f'have the label {wrong}: labels start at {start}, it seems; expected {first} to {last}'
         )
         count = self._counts[wrong]
-        return [Finding(Severity.ERROR, count, total, 'objects', text, self._first[wrong])]
+        example = self._first[wrong]
+        return [Finding(Severity.ERROR, count, total, 'objects', text, example, wrong < first)]
 
 
 class Classes:
@@ -113,10 +114,16 @@ class Classes:
 
 
 class Images:
-    """Check for images that lose all of their objects, and for ids that are not unique."""
+    """Check for images that lose all of their objects, and for ids that are not unique.
 
-    def __init__(self) -> None:
+    Args:
+        fate: what becomes of an image that loses all of its objects.
+    """
+
+    def __init__(self, fate: str = 'are left out'):
+        self._fate = fate
         self._total = 0
+        self._ids: Set[str] = set()
         self._lost: List[str] = []
         self._duplicates: List[str] = []
 
@@ -125,13 +132,15 @@ class Images:
         self._total += 1
         if image.objects and not image.num_kept:
             self._lost.append(image.place)
-        if image.has_duplicate_id:
+        if image.source_id in self._ids:
             self._duplicates.append(image.place)
+        if image.source_id:
+            self._ids.add(image.source_id)
 
     def findings(self) -> List[Finding]:
         """Return a finding for each kind of images."""
         kinds = (
-            (self._lost, 'lose all of their objects, and are left out'),
+            (self._lost, f'lose all of their objects, and {self._fate}'),
             (self._duplicates, 'have the source id of an image before them'),
         )
         return [

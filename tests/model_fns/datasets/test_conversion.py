@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from model_fns.datasets import conversion
+from model_fns.datasets.files import image_lists
 from tests.model_fns.datasets.converted import (
     records_of,
     run,
@@ -83,7 +84,7 @@ def test_a_part_that_gets_nothing(photos, capsys):
     ],
 )
 def test_split_by(strata, shares, expected):
-    parts = conversion.assign_parts(list(strata), shares)
+    parts = image_lists.assign_parts(list(strata), shares)
     assert collections.Counter(zip(strata, parts)) == expected
 
 

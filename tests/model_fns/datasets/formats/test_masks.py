@@ -167,7 +167,7 @@ def test_0_and_255_are_told_by_mask_values(tmp_path, capsys):
     write(tmp_path, 'a', png(binary))
     assert run(tmp_path) == 2
     said = capsys.readouterr().err
-    assert 'no annotation has a pixel of a class: all are 0, the background, or 255' in said
+    assert '1 of 1 masks have no pixel of a class: all are 0, the background, or 255' in said
     assert '--mask_values, like 0:background,255:cell' in said
     write(tmp_path, 'b', png((binary > 0).astype(int), 1))
     assert run(tmp_path, '--mask_values=0:background,1:cell,255:cell') == 0
@@ -231,7 +231,7 @@ def test_folders_that_do_not_belong_together(tmp_path, capsys):
 def test_labels_without_any_class(tmp_path, capsys):
     write(tmp_path, 'a', png(np.where(IDS == 255, 255, 0)))
     assert run(tmp_path) == 2
-    assert 'no annotation has a pixel of a class' in capsys.readouterr().err
+    assert '1 of 1 masks have no pixel of a class' in capsys.readouterr().err
 
 
 def test_annotations_are_needed(tmp_path, capsys):

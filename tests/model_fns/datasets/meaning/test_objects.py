@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_fns.datasets.meaning import annotated, checks, objects
+from model_fns.datasets.meaning import objects
 from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, Annotated, Object
 from model_fns.datasets.meaning.findings import Severity
 
@@ -47,8 +47,14 @@ def test_ignored_objects(flags, severity, said):
     [
         ([1, 2, 3], ''),
         ([2], ''),
-        ([0, 1, 2], '1 of 3 objects have the label 0: labels start at 0, it seems; expected 1 to 3'),
-        ([2, 3, 4], '1 of 3 objects have the label 4: labels start at 2, it seems; expected 1 to 3'),
+        (
+            [0, 1, 2],
+            '1 of 3 objects have the label 0: labels start at 0, it seems; expected 1 to 3',
+        ),
+        (
+            [2, 3, 4],
+            '1 of 3 objects have the label 4: labels start at 2, it seems; expected 1 to 3',
+        ),
         ([1, 4], ''),  # an unknown class, not another start
         ([9], ''),
         ([None], ''),
@@ -77,8 +83,8 @@ def test_classes_without_objects():
 
 def test_images_that_lose_their_objects_or_share_an_id():
     lost = image(Object('x'), place='b.png', num_kept=0)
-    twice = image(place='c.png', has_duplicate_id=True)
-    first, second = found(objects.Images(), image(Object('x')), lost, image(), twice)
+    once, twice = image(source_id='7'), image(place='c.png', source_id='7')
+    first, second = found(objects.Images(), once, image(Object('x')), lost, twice)
     assert str(first) == '1 of 4 images lose all of their objects, and are left out (first: b.png)'
     assert str(second) == '1 of 4 images have the source id of an image before them (first: c.png)'
 
@@ -91,27 +97,7 @@ def test_groups_of_distant_shapes():
     assert 'up to 90 pixels apart, because these have one group_id' in str(finding)
 
 
-def test_distances_by_hand():
-    assert annotated.distance([0, 0, 10, 10], [3, 40, 9, 50]) == 30
-    assert annotated.distance([0, 0, 10, 10], [13, 14, 20, 20]) == 5
-    assert annotated.distance([0, 0, 10, 10], [5, 5, 20, 20]) == 0
-    # The third part is 2 from the second one, and far from the first.
-    assert annotated.largest_gap([[0, 0, 1, 4], [0, 10, 1, 14], [0, 16, 1, 20]]) == 6
-    assert annotated.largest_gap([[0, 0, 1, 1]]) == 0
-
-
 def test_keys_that_nobody_reads():
     items = [Object('x', unread=['angle']), Object('y'), Object('z', unread=['angle', 'depth'])]
     (finding,) = found(objects.Unread(), image(*items))
     assert str(finding) == "2 of 3 objects have keys that nobody reads: 'angle', 'depth' (first: x)"
-
-
-def test_errors_come_first_and_are_raised_together():
-    items = [Object(f'object {index}', ignored=CROWD, unread=['angle']) for index in range(3)]
-    findings = checks.find([image(*items, num_kept=0)], ['cat'], more=[])
-    severities = [finding.severity for finding in findings]
-    assert severities == [Severity.ERROR, Severity.WARNING, Severity.WARNING]
-    with pytest.raises(checks.errors.DataError, match=r'^all 3 objects are crowds.*\.$'):
-        checks.refuse_errors(findings)
-    lines = checks.refuse_errors(findings[1:])
-    assert len(lines) == 2 and all(line.endswith('.') for line in lines)

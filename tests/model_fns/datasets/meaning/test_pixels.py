@@ -55,11 +55,11 @@ def test_masks_without_a_class(are_ids):
 
 
 def test_smooth_outlines():
-    smooth = {value: 1 for value in range(256)}
+    smooth = dict.fromkeys(range(256), 1)
     (finding,) = find({**smooth, 0: 5000, 255: 4000}, ignored=None)
     assert '255 values between those of nearly all pixels: their outlines are smoothed' in str(
         finding
     )
     # 150 classes, of which one has half of the pixels.
-    many = {value: 100 for value in range(151)}
+    many = dict.fromkeys(range(151), 100)
     assert find({**many, 4: 15000}) == []

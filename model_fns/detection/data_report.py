@@ -1,0 +1,103 @@
+"""Reports of the records of a detector: for `--mode=check`, and at the start of a run."""
+
+from __future__ import annotations
+
+from typing import List, Mapping, Sequence
+
+from estimator_lib import errors
+from estimator_lib.task import DataReport
+from model_fns import class_report
+from model_fns.datasets.meaning import checks
+from model_fns.datasets.meaning.findings import Severity
+from model_fns.detection import box_report
+from model_fns.detection.data import annotated_records, first_examples
+from model_fns.detection.data.inputs import Reader
+from model_fns.detection.detector import Detector
+from model_fns.structures.label_map import FIRST_ID
+
+_TRAINING = 'train_input_reader'
+_FATE = 'are trained as background'
+
+
+def read_boxes(serialized: bytes, reader: Reader) -> box_report.Record:
+    """Read the size of the image and the boxes of a valid record."""
+    return box_report.examine(serialized, reader.family, reader.label_map, reader.num_classes)
+
+
+def examine(serialized: bytes, reader: Reader) -> box_report.Record:
+    """Read the boxes of a valid record, and what it says of each."""
+    record = read_boxes(serialized, reader)
+    annotated = annotated_records.annotate(
+        serialized, record.size, len(record.boxes), reader.family, reader.mask_type
+    )
+    return record._replace(annotated=annotated)
+
+
+def report(
+    model: Detector, reader: Reader, examined: Mapping[str, Sequence[box_report.Record]]
+) -> DataReport:
+    """Report objects and images of each class, their meaning, and the fit of anchors to boxes.
+
+    Args:
+        model: the detector.
+        reader: decodes the records.
+        examined: results of `examine`, by reader.
+    """
+    counts = {name: [record.counts() for record in records] for name, records in examined.items()}
+    classes = class_report.class_report(counts, reader.class_names(), 'objects')
+    boxes = box_report.box_report(model, examined)
+    room = {name: reader.room(name == _TRAINING) for name in examined}
+    left_out = box_report.list_warnings(examined, room)
+    meaning = check_meaning(examined, reader.num_classes)
+    return DataReport(
+        lines=[*classes.lines, *boxes.lines],
+        warnings=[*left_out, *classes.warnings, *boxes.warnings, *meaning.warnings],
+        problems=[*classes.problems, *meaning.problems],
+        certain=meaning.certain,
+    )
+
+
+def check_meaning(
+    examined: Mapping[str, Sequence[box_report.Record]], num_classes: int
+) -> DataReport:
+    """Check what the annotations of all records mean, together.
+
+    Args:
+        examined: results of `examine`, by reader.
+        num_classes: number of classes of the model.
+    """
+    labels = range(FIRST_ID, FIRST_ID + num_classes)
+    warnings: List[str] = []
+    problems: List[str] = []
+    certain: List[str] = []
+    for name, records in examined.items():
+        images = [record.annotated for record in records if record.annotated is not None]
+        for finding in checks.find(images, labels=labels, fate=_FATE):
+            wrong = certain if finding.is_certain else problems
+            is_error = finding.severity is Severity.ERROR
+            (wrong if is_error else warnings).append(f'{name}: {finding}')
+    return DataReport((), warnings, problems, certain)
+
+
+def check_first(records: Sequence[bytes], are_all: bool, reader: Reader) -> Sequence[str]:
+    """Check the first training examples.
+
+    Args:
+        records: serialized `tf.train.Example`s; malformed ones are skipped, decoding reports them.
+        are_all: whether these are all records.
+        reader: decodes the records.
+
+    Returns:
+        Warnings, a sentence each.
+
+    Raises:
+        errors.DataError: the model cannot learn from them.
+    """
+    warnings = first_examples.check(records, are_all, reader)
+    valid = [record for record in records if reader.find_problem(record) is None]
+    examined = [examine(record, reader) for record in valid]
+    meaning = check_meaning({_TRAINING: examined}, reader.num_classes)
+    wrong = [*meaning.certain, *(meaning.problems if are_all else ())]
+    if wrong:
+        raise errors.DataError('\n'.join(f'{line}.' for line in wrong))
+    return [*warnings, *meaning.problems, *meaning.warnings]

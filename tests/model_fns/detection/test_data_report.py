@@ -1,0 +1,82 @@
+"""Records of a detector that mean something else than its config."""
+
+import pytest
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.detection import data_report
+from model_fns.detection.data.inputs import Reader
+from model_fns.structures.label_map import LabelMap
+from tests.model_fns.detection.records import png, record
+
+BOX = [0.1, 0.2, 0.5, 0.6]
+BY_ID = Reader(num_classes=2)
+BY_NAME = Reader(num_classes=2, label_map=LabelMap.from_names(['cat', 'dog']))
+
+
+def numbered(*labels, index=0, **fields):
+    boxes = [BOX] * len(labels)
+    image = png(20, 30)
+    return record(boxes, list(labels), encoded=image, source_id=f'{index}.png', **fields)
+
+
+def meaning(records, reader=BY_ID):
+    examined = {'train_input_reader': [data_report.examine(each, reader) for each in records]}
+    return data_report.check_meaning(examined, reader.num_classes)
+
+
+def test_labels_from_0_are_an_error_of_any_sample():
+    records = [numbered(0, 1, index=index) for index in range(3)]
+    for reader in (BY_ID, BY_NAME):
+        report = meaning(records, reader)
+        assert report.certain == [
+            'train_input_reader: 3 of 6 objects have the label 0: labels start at 0, it seems; '
+            'expected 1 to 2 (first: 0.png: box 1)'
+        ]
+        with pytest.raises(errors.DataError, match='labels start at 0, it seems'):
+            data_report.check_first(records, False, reader)
+
+
+def test_labels_beside_names_do_not_count():
+    named = record([BOX] * 2, [0, 1], texts=['cat', 'dog'], encoded=png(20, 30))
+    assert meaning([named], BY_NAME).certain == []
+
+
+def test_labels_that_start_at_2():
+    report = meaning([numbered(2, 3)])
+    assert 'labels start at 2, it seems' in report.problems[0] and not report.certain
+    assert not meaning([numbered(2, 3), numbered(1, index=1)]).problems
+
+
+def test_crowds_only_are_an_error_where_all_records_are_known():
+    records = [numbered(1, 2, index=index, is_crowd=[1, 1]) for index in range(2)]
+    with pytest.raises(errors.DataError, match='all 4 objects are crowds'):
+        data_report.check_first(records, True, BY_ID)
+    (warning,) = data_report.check_first(records, False, BY_ID)
+    assert 'all 4 objects are crowds' in warning
+
+
+def test_weights_of_0_and_difficult_objects():
+    (problem,) = meaning([numbered(1, 2, weight=[0.0, 0.0])]).problems
+    assert 'all 2 objects are of weight 0: training ignores them' in problem
+    report = meaning([numbered(1, 2, difficult=[1, 1])])
+    assert not report.problems and 'all 2 objects are difficult' in report.warnings[0]
+
+
+def test_images_that_lose_all_objects_and_ids_that_repeat():
+    records = [numbered(1), numbered(9, index=1), numbered(2, index=1)]
+    warnings = meaning(records).warnings
+    assert warnings == [
+        'train_input_reader: 1 of 3 images lose all of their objects, and are trained as '
+        'background (first: 1.png)',
+        'train_input_reader: 1 of 3 images have the source id of an image before them (first: '
+        '1.png)',
+    ]
+
+
+def test_recorded_case(shared):
+    folder = shared / 'cases' / 'rec_label0_notext'
+    reader = Reader(num_classes=2, label_map=LabelMap.read(str(folder / 'label_map.pbtxt')))
+    records = list(tf.compat.v1.io.tf_record_iterator(str(folder / 'label0_notext.record')))
+    with pytest.raises(errors.DataError, match='8 of 16 objects have the label 0'):
+        data_report.check_first(records, True, reader)
