@@ -180,7 +180,7 @@ def test_images_of_12_bits_do_not_become_black(tmp_path, capsys):
     Image.fromarray(pixels).save(folder / 'b.tif')
     assert convert(tmp_path, out='all') == 2
     said = capsys.readouterr().err
-    assert '2 problems' in said and 'expected --bits=N where its values have N bits' in said
+    assert '2 like this' in said and 'expected --bits=N where its values have N bits' in said
     assert convert(tmp_path, '--bits=12', out='all') == 0
     for feature in records_of(tmp_path / 'all').values():
         decoded = np.asarray(Image.open(io.BytesIO(values(feature, 'image/encoded')[0])))
