@@ -278,7 +278,8 @@ class Coco(Source):
         self, entry: Entry, place: str, header: images.ImageHeader, report: sources.Report
     ) -> None:
         """Add an object, as the file has it, to the report."""
-        box, shape, key = entry.get('bbox'), entry.get('segmentation'), to_id(entry.get('category_id'))
+        box, shape = entry.get('bbox'), entry.get('segmentation')
+        key = to_id(entry.get('category_id'))
         is_box = isinstance(box, list) and len(box) == 4 and None not in map(sources.number, box)
         attributes = entry.get('attributes')
         is_rotated = isinstance(attributes, dict) and attributes.get(_ROTATION) and not shape

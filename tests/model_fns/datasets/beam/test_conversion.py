@@ -72,7 +72,11 @@ def test_files_are_those_of_the_local_converter(photos, capsys):
 def test_problems_are_listed_in_order_and_nothing_is_written(photos, capsys):
     assert convert(photos, 'local') == 2
     expected = capsys.readouterr().err
-    assert expected.count('broken') == 0 and '3 like this: ' in expected and expected.count('.png') == 3
+    assert (
+        expected.count('broken') == 0
+        and '3 like this: ' in expected
+        and expected.count('.png') == 3
+    )
     assert convert(photos, 'beam', '--runner=DirectRunner') == 2
     said = [line for line in capsys.readouterr().err.splitlines() if 'png' in line]
     assert said == [line for line in expected.splitlines() if 'png' in line]
