@@ -241,8 +241,8 @@ def test_shapes_of_one_group_that_are_far_apart(tmp_path, capsys):
     assert 'remove group_id' in said
 
 
-@pytest.mark.parametrize('label', ['__ignore__', '_background_'])
-def test_regions_to_ignore_of_labelme_are_no_class(tmp_path, label):
+@pytest.mark.parametrize(('label', 'pixels'), [('__ignore__', 255), ('_background_', 0)])
+def test_regions_to_ignore_of_labelme_are_no_class(tmp_path, label, pixels):
     write_labelme(tmp_path, [shape(CORNERS[0], label=label), shape(CORNERS[1])])
     assert convert(tmp_path, 'labelme', '--class_masks') == 0
     feature = records_of(tmp_path / 'out' / 'train')['im0.png']
@@ -254,7 +254,7 @@ def test_regions_to_ignore_of_labelme_are_no_class(tmp_path, label):
     )
     (encoded,) = values(feature, 'image/segmentation/class/encoded')
     classes = id_images.read(encoded)
-    assert (classes[50, 40], classes[50, 100], classes[0, 0]) == (255, 1, 0)
+    assert (classes[50, 40], classes[50, 100], classes[0, 0]) == (pixels, 1, 0)
     assert convert(tmp_path, 'labelme', '--boxes=rotated') == 0
     feature = records_of(tmp_path / 'out' / 'train')['im0.png']
     assert values(feature, 'image/object/weight') == [1.0, 0.0]
