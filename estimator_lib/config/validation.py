@@ -9,7 +9,7 @@ import logging
 from typing import Iterator, List, Mapping, Optional, Sequence
 
 from estimator_lib import errors
-from estimator_lib.config import requirements, schedule_checks, support
+from estimator_lib.config import metric_choices, requirements, schedule_checks, support
 from estimator_lib.config.message_checks import find_problems
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
@@ -71,12 +71,12 @@ def validate(
         *(_training(rules, used, needed=mode is not None) if trains else ()),
         *(_evaluation(used, needed=mode is not None) if evaluates else ()),
         *(_evaluation_in_training(used) if mode and trains and evaluates else ()),
-        *(_export(used) if trains else ()),
+        *_choices(used),
         # The training reader decides for an evaluation too.
         *(check_agreement(config, rules.same_in_readers) if evaluates else ()),
     ]
     if problems:
-        raise errors.ConfigError(support.listed(problems))
+        raise errors.ConfigError(support.listed(problems), list(map(str, problems)))
     warnings = [
         *support.ignored(rules, used),
         *requirements.unmet(rules, used),
@@ -123,8 +123,6 @@ def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Itera
         if not multiplier.HasField('variable_pattern'):
             path = f'train_config.gradient_multipliers.{index}.variable_pattern'
             yield Problem(path, 'not set; expected a regular expression for variable names.')
-    if train_config.HasField('early_stopping') and not train_config.early_stopping.metric:
-        yield Problem('train_config.early_stopping.metric', 'not set; expected a metric or "loss".')
 
 
 def _checkpoint_type(rules: ConfigRules, kind: str) -> Iterator[Problem]:
@@ -167,10 +165,10 @@ def _evaluation_in_training(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
-def _export(config: PipelineConfig) -> Iterator[Problem]:
-    best = config.export_config.best
-    if config.export_config.HasField('best') and not best.metric:
-        yield Problem('export_config.best.metric', 'not set; expected a metric or "loss".')
+def _choices(config: PipelineConfig) -> Iterator[Problem]:
+    for field, choice in metric_choices.choices(config):
+        if not choice.metric:
+            yield Problem(f'{field}.metric', 'not set; expected a metric or "loss".')
 
 
 def _find_warnings(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]:
@@ -181,3 +179,4 @@ def _find_warnings(config: PipelineConfig, mode: Optional[str]) -> Iterator[str]
     if mode == 'train' and train_config.HasField('early_stopping'):
         yield 'train_config.early_stopping has no effect: --mode=train does not evaluate.'
     yield from schedule_checks.find_warnings(train_config)
+    yield from metric_choices.contradictions(config)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, state_files
+from estimator_lib.config import metric_choices
 from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -98,7 +99,7 @@ class EarlyStopping:
             )
         return cls(
             config.metric,
-            higher_is_better=config.higher_is_better,
+            higher_is_better=metric_choices.higher_is_better(config),
             patience_evaluations=config.patience_evaluations,
             min_delta=config.min_delta,
             min_steps=config.min_steps,

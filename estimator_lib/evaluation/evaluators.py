@@ -8,6 +8,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.config import metric_choices
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating
 from estimator_lib.export import export_policies
@@ -173,15 +174,7 @@ def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig)
     """Refuse a metric that no evaluation will report, before training begins.
 
     Raises:
-        errors.ConfigError: the metric is unknown; the message has the field and known metrics.
+        errors.ConfigError: the metric is unknown, and the message has the field and known metrics;
+            or it is not known whether larger values are better.
     """
-    known = metric_names(task)
-    fields = {
-        'export_config.best.metric': config.export_config.best.metric,
-        'train_config.early_stopping.metric': config.train_config.early_stopping.metric,
-    }
-    for field, name in fields.items():
-        if name and name not in known:
-            raise errors.ConfigError(
-                f'{field}: {task.name} has no metric {name!r}{errors.did_you_mean(name, known)}'
-            )
+    metric_choices.check(config, metric_names(task), task.name)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths, state_files
+from estimator_lib.config import metric_choices
 from estimator_lib.export import artifacts, export_folders, exporting
 from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.export.writers import GraphHook
@@ -272,8 +273,7 @@ def create_exporters(
         graph_hook_fn: see `writers.Source`.
 
     Raises:
-        errors.ConfigError: `export_config.best` does not say by which metric, or whether a loss is
-            to be high or low.
+        errors.ConfigError: `export_config.best` does not say by which metric.
     """
     written: Dict[str, str] = {}  # the last export, by its checkpoint
 
@@ -316,7 +316,7 @@ def exporters_from_config(
                     folder,
                     write,
                     config.best.metric,
-                    config.best.higher_is_better,
+                    metric_choices.higher_is_better(config.best),
                     config.best.keep_max,
                     os.path.join(model_dir, BEST_CHECKPOINT),
                     texts,
@@ -334,12 +334,6 @@ def _check_best(best: export_pb2.BestExport) -> None:
         raise errors.ConfigError(
             'export_config.best.metric is not set; expected the name of an evaluation metric '
             '(or `loss`) to tell the best model by.'
-        )
-    is_loss = best.metric == 'loss' or best.metric.startswith('Loss/')
-    if is_loss and not best.HasField('higher_is_better'):
-        raise errors.ConfigError(
-            f'export_config.best: the metric is {best.metric!r} and higher_is_better is left at '
-            'true; expected higher_is_better: false (or true, if that is what is meant).'
         )
 
 

@@ -155,18 +155,28 @@ def test_the_exporters_that_a_config_asks_for(tmp_path):
     assert kinds(best={'metric': 'loss', 'higher_is_better': False})[0] == 'BestExporter'
 
 
+def test_a_best_export_without_a_metric_is_refused(tmp_path):
+    config = export_pb2.ExportConfig(best={})
+    with pytest.raises(errors.ConfigError, match=r'best\.metric is not set'):
+        export_policies.exporters_from_config(config, str(tmp_path), Writes())
+
+
 @pytest.mark.parametrize(
-    ('best', 'expected'),
+    ('best', 'step'),
     [
-        ({}, r'best\.metric is not set'),
-        ({'metric': 'loss'}, 'higher_is_better: false'),
-        ({'metric': 'Loss/total_loss'}, 'higher_is_better: false'),
+        ({'metric': 'mae_age'}, 2),
+        ({'metric': 'Loss/total_loss'}, 2),
+        ({'metric': 'accuracy'}, 1),
+        ({'metric': 'loss', 'higher_is_better': True}, 1),  # as old configs may say
     ],
 )
-def test_a_best_export_that_is_not_clear_is_refused(tmp_path, best, expected):
-    config = export_pb2.ExportConfig(best=best)
-    with pytest.raises(errors.ConfigError, match=expected):
-        export_policies.exporters_from_config(config, str(tmp_path), Writes())
+def test_the_best_is_the_lowest_where_the_name_of_the_metric_says_so(tmp_path, best, step):
+    config = export_pb2.ExportConfig(best=best, final={'enabled': False})
+    (exporter,) = export_policies.exporters_from_config(config, str(tmp_path), Writes())
+    exporter._checkpoint_folder = ''
+    for number, value in enumerate((3.0, 1.0, 2.0), 1):
+        exporter.export(number, f'model.ckpt-{number}', {best['metric']: value}, False)
+    assert json.loads((tmp_path / 'export' / 'best' / 'best.json').read_text())['step'] == step
 
 
 @pytest.fixture
