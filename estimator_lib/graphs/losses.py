@@ -57,7 +57,8 @@ def compute_losses(
         float32 scalars by name: those of `task.losses`, `REGULARIZATION_LOSS` where the network
         has any and `train_config.add_regularization_loss` is set, and last `TOTAL_LOSS`.
     """
-    return _add_total(config, _task_losses(task, predictions, features, labels))
+    losses = _task_losses(task, predictions, features, labels)
+    return _add_total(_add_regularization(config, losses))
 
 
 def compute_training_losses(
@@ -89,10 +90,11 @@ def compute_training_losses(
         features, labels = micro_batches.first
     with placement.variable_scope(plan), model_variables.collected():
         losses = replicas.mean_losses(devices, replica_losses, features, labels)
-        losses = _add_total(config, losses)
+        losses = _add_regularization(config, losses)
     if micro_batches is not None:
         losses = micro_batches.mean_losses(losses)
-    return TrainingLosses(losses, metrics, micro_batches, examples[0])
+    # The total is the sum of the reported means: a mean of totals may differ in the last bit.
+    return TrainingLosses(_add_total(losses), metrics, micro_batches, examples[0])
 
 
 def _task_losses(task: Task, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
@@ -101,11 +103,15 @@ def _task_losses(task: Task, predictions: Tensors, features: Features, labels: L
     return losses
 
 
-def _add_total(config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors) -> Tensors:
-    """Add the regularization loss and the sum to the losses."""
+def _add_regularization(
+    config: pipeline_pb2.TrainEvalPipelineConfig, losses: Tensors
+) -> Dict[str, tf.Tensor]:
     losses = dict(losses)
     regularization = replica_values.regularization_loss()
     if regularization is not None and config.train_config.add_regularization_loss:
         losses[REGULARIZATION_LOSS] = tf.identity(regularization, REGULARIZATION_LOSS)
-    losses[TOTAL_LOSS] = tf.add_n(list(losses.values()), name=TOTAL_LOSS)
     return losses
+
+
+def _add_total(losses: Tensors) -> Tensors:
+    return {**losses, TOTAL_LOSS: tf.add_n(list(losses.values()), name=TOTAL_LOSS)}

@@ -1,5 +1,6 @@
 """The losses of a task, the regularization loss and their sum."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -99,3 +100,35 @@ def test_a_loss_that_the_task_does_not_tell_is_refused(config):
 
     with tf.Graph().as_default(), pytest.raises(errors.UserError, match="losses.. returned 'squ"):
         losses.compute_training_losses(Untold(), config, distribution.alone(config), *batch())
+
+
+FIRST, SECOND = np.float32([0.8, 0.9, 0.2, 0.6]), np.float32([0.9, 0.5, 0.4, 0.1])
+
+
+class Pair(Line):
+    """Two losses of an example, each a number of its own."""
+
+    def loss_names(self):
+        return ('first', 'second')
+
+    def losses(self, predictions, features, labels):
+        return {
+            'first': tf.reduce_sum(features[IMAGE]) + 0.0 * predictions['y'][0],
+            'second': tf.reduce_sum(labels['y']),
+        }
+
+
+def test_the_total_of_micro_batches_is_the_sum_of_the_reported_losses(config):
+    """The mean of the four totals is 1.0999999, and the sum of the two means is 1.1."""
+    config.train_config.accumulate_steps = 4
+    config.train_config.add_regularization_loss = False
+    plan = distribution.alone(config)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        features, _ = batch(FIRST)
+        training = losses.compute_training_losses(
+            Pair(), config, plan, features, {'y': tf.constant(SECOND)}
+        )
+        training.micro_batches.average([])
+        session.run(tf1.global_variables_initializer())
+        values = session.run(training.losses)
+    assert values['total_loss'] == values['first'] + values['second'] == np.float32(1.1)
