@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, state_files
+from estimator_lib.processes import preemption
 from protos import train_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -131,7 +132,7 @@ def leave_now(status: int, message: str) -> None:
         # `logging` is no use here: another thread may hold its lock forever.
         os.write(2, f'{"error: " if status else ""}{message}\n'.encode())
     sys.stdout.flush()
-    os._exit(status)
+    preemption.end_process(status)
 
 
 def _goal(train_config: train_pb2.TrainConfig) -> str:

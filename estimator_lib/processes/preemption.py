@@ -22,7 +22,7 @@ import select
 import signal
 import threading
 import time
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 DEADLINE_SECONDS = 30.0
 # SIGHUP: the terminal or the connection to it is closed.
@@ -30,6 +30,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STDERR = 2
 # A parent that passes Ctrl-C on, and the terminal itself, interrupt a process twice at once.
 _SAME_SECONDS = 0.03
+# An end at once waits so long for what is to be written before it; the disk may hang.
+_LAST_SECONDS = 2.0
+_before_end: List[Callable[[int], None]] = []
 
 
 class Preempted(SystemExit):
@@ -65,8 +68,8 @@ def preemption_guard(
     Python allows no handlers.
 
     Args:
-        deadline_seconds: seconds from the signal until the process is ended (`os._exit`), whatever
-            it is doing.
+        deadline_seconds: seconds from the signal until the process is ended (`end_process`),
+            whatever it is doing.
         ends_process: whether the caller ends the process after `Preempted`. The deadline and the
             handlers then stay until the end.
 
@@ -99,6 +102,48 @@ def preemption_guard(
 def owns_process() -> bool:
     """Return whether a guard is active, so that the library may end the process."""
     return _Guard.active is not None
+
+
+@contextlib.contextmanager
+def called_before_end(function: Callable[[int], None]) -> Iterator[None]:
+    """Let `end_process` call a function while the block runs.
+
+    Args:
+        function: called in another thread, with the status of the process.
+    """
+    _before_end.append(function)
+    try:
+        yield
+    finally:
+        _before_end.remove(function)
+
+
+def end_process(status: int) -> None:
+    """End the process at once with a status, from any thread and whatever the main thread does."""
+
+    def call_all() -> None:
+        for function in reversed(_before_end):
+            function(status)
+
+    # A thread, because a function that hangs or fails must not keep the process.
+    thread = threading.Thread(target=call_all, name='end', daemon=True)
+    thread.start()
+    thread.join(_LAST_SECONDS)
+    os._exit(status)
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Let a signal only be noted in the block, so that what the block writes is whole."""
+    guard = _Guard.active
+    if guard is None:
+        yield
+        return
+    was_waiting, guard.waits_for_step = guard.waits_for_step, True
+    try:
+        yield
+    finally:
+        guard.waits_for_step = was_waiting
 
 
 def end_process_within(deadline_seconds: float) -> None:
@@ -266,7 +311,7 @@ class _Guard:
 
 def _end_now(number: int, why: str) -> None:
     _say(f'{_name(number)}: {why}, ending at once')
-    os._exit(128 + number)
+    end_process(128 + number)
 
 
 def _say(line: str) -> None:

@@ -22,6 +22,7 @@ from estimator_lib.data import inputs
 from protos import input_reader_pb2, pipeline_pb2
 
 RUN_FILE = 'run.json'
+NUMBER = 'number'  # in an entry: 1 for the first start of the run
 DISTRIBUTION = 'distribution'  # in an entry: mode, names of the workers, number of replicas
 RUNNING, FINISHED, PREEMPTED, FAILED, KILLED = (
     'running',
@@ -37,7 +38,7 @@ _STARTS, _STATUS = 'starts', 'status'
 # The types of the values of an entry that this program reads; each may be null.
 _KINDS = {
     **dict.fromkeys(('started', 'ended', _STATUS, 'command', 'host'), str),
-    **dict.fromkeys(('first_step', 'last_step', 'process_id', 'peak_memory_bytes'), int),
+    **dict.fromkeys((NUMBER, 'first_step', 'last_step', 'process_id', 'peak_memory_bytes'), int),
     **dict.fromkeys((DISTRIBUTION, 'config', 'data', 'versions', 'machine'), dict),
 }
 # A job that crashes and is started again for days must not grow the file without limit.
@@ -71,6 +72,7 @@ class RunFile:
         self._plan = plan
         self._entry: Dict[str, Any] = {}
         self._begun = 0.0
+        self._knows_first_step = False
 
     @property
     def has_begun(self) -> bool:
@@ -84,7 +86,9 @@ class RunFile:
         training at a time.
         """
         self._begun = time.monotonic()
+        earlier = self._read_earlier()
         self._entry = {
+            NUMBER: 1 + max(map(_number, earlier), default=0),
             'started': _now(),
             'ended': None,
             'seconds': None,
@@ -110,7 +114,6 @@ class RunFile:
             },
             'data': {name: describe_data(reader) for name, reader in self._readers.items()},
         }
-        earlier = self._read_earlier()
         for entry in earlier:
             if entry.get(_STATUS) == RUNNING:
                 entry[_STATUS] = KILLED
@@ -127,14 +130,21 @@ class RunFile:
             state_files.set_aside(self._path, problem)
         return read_starts(self._path)
 
+    def note_first_step(self, step: int) -> None:
+        """Correct the step at which this start began, until it is known from a session."""
+        if self._knows_first_step:
+            return
+        self._knows_first_step = True
+        if step != self._entry['first_step']:
+            self._update({'first_step': step})
+
     def end(self, status: str) -> None:
         """Complete the entry with time, memory and the last step.
 
         Args:
             status: `FINISHED`, `PREEMPTED` or `FAILED`.
         """
-        before = dict(self._entry)
-        self._entry.update(
+        self._update(
             {
                 'ended': _now(),
                 'seconds': round(time.monotonic() - self._begun, 3),
@@ -143,9 +153,14 @@ class RunFile:
                 'peak_memory_bytes': environment.peak_memory_bytes(),
             }
         )
-        # Another run may have taken the folder over: its entry stays.
-        others = [entry for entry in read_starts(self._path) if not _is_same_start(entry, before)]
-        self._write(sorted([*others, self._entry], key=lambda entry: str(entry.get('started'))))
+
+    def _update(self, values: Mapping[str, Any]) -> None:
+        """Set values of the entry; that of another run that has taken the folder over stays."""
+        self._entry.update(values)
+        starts = read_starts(self._path)
+        others = [entry for entry in starts if not _is_same_start(entry, self._entry)]
+        # By number, because clocks of machines differ, and may be set back.
+        self._write(sorted([*others, self._entry], key=_number))
 
     def _write(self, starts: List[Dict[str, Any]]) -> None:
         text = evaluated.to_json({_STARTS: starts[-_MOST_STARTS:]})
@@ -156,7 +171,9 @@ def read_starts(path: str) -> List[Dict[str, Any]]:
     """Read the valid entries of a file, the oldest first; none if it is missing or corrupt."""
     starts = state_files.read_state(path).get(_STARTS)
     entries = starts if isinstance(starts, list) else []
-    return [entry for entry in entries if not _find_problem([entry])]
+    entries = [entry for entry in entries if not _find_problem([entry])]
+    # Those of earlier versions have no number, and stand in the order in which they began.
+    return [{NUMBER: number, **entry} for number, entry in enumerate(entries, 1)]
 
 
 def _find_problem(starts: Any) -> str:
@@ -169,6 +186,11 @@ def _find_problem(starts: Any) -> str:
             if value is not None and not isinstance(value, kind):
                 return f'{RUN_FILE}, start {number}: {name} is {value!r:.40}.'
     return ''
+
+
+def _number(entry: Mapping[str, Any]) -> int:
+    number = entry.get(NUMBER)
+    return number if isinstance(number, int) else 0
 
 
 def _is_same_start(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator
+from typing import Any, Iterator
 
 import tensorflow as tf
 
@@ -16,6 +16,12 @@ from estimator_lib.run_records import hparams
 from estimator_lib.run_records.run_file import FAILED, FINISHED, PREEMPTED, Readers, RunFile
 from estimator_lib.task import Task
 from protos import pipeline_pb2
+
+tf1 = tf.compat.v1
+
+# From this status on, a process was told to end, by a signal or because another task is gone, and
+# is started again.
+_TOLD_TO_END = 128
 
 
 class RunFiles:
@@ -54,24 +60,44 @@ class RunFiles:
             self._run_file.begin()
             hparams.write_start(self._model_dir, self._config)
 
+    def note_step(self, step: int) -> None:
+        """Write the step from which the first session of this start trains."""
+        self._run_file.note_first_step(step)
+
     @contextlib.contextmanager
     def ended(self) -> Iterator[None]:
-        """Write the end of the run, if the block has started it, at the end of the block."""
-        try:
-            yield
-        except BaseException as error:
-            # The folder may be gone, or the disk full: that is the error to report.
-            with contextlib.suppress(tf.errors.OpError, OSError):
-                self._write_end(PREEMPTED if isinstance(error, preemption.Preempted) else FAILED)
-            raise
-        self._write_end(FINISHED)
+        """Write the end of the run, if the block has started it, at the end of the block.
+
+        A process that ends at once in the block, see `preemption.end_process`, writes it too.
+        """
+        with preemption.called_before_end(self._write_sudden_end):
+            try:
+                yield
+            except BaseException as error:
+                # The folder may be gone, or the disk full: that is the error to report.
+                with contextlib.suppress(tf.errors.OpError, OSError):
+                    self._write_end(_status(getattr(error, 'exit_status', 1)))
+                raise
+            self._write_end(FINISHED)
 
     def _write_end(self, status: str) -> None:
         if not self._run_file.has_begun:
             return
-        self._run_file.end(status)
-        if status != PREEMPTED:  # else the run continues later
-            hparams.write_end(self._model_dir, status == FINISHED)
+        with preemption.deferred():
+            self._run_file.end(status)
+            if status != PREEMPTED:  # else the run continues later
+                hparams.write_end(self._model_dir, status == FINISHED)
+
+    def _write_sudden_end(self, exit_status: int) -> None:
+        if self._run_file.has_begun:
+            self._run_file.end(_status(exit_status))
+
+
+def _status(exit_status: int) -> str:
+    """Return how a start ended, by the status of its process."""
+    if exit_status >= _TOLD_TO_END:
+        return PREEMPTED
+    return FAILED if exit_status else FINISHED
 
 
 class RunFilesHook(tf_estimator.SessionRunHook):
@@ -91,3 +117,9 @@ class RunFilesHook(tf_estimator.SessionRunHook):
     def begin(self) -> None:
         """Write the files."""
         self._files.write_start()
+        self._step = tf1.train.get_global_step()
+
+    def after_create_session(self, session: tf1.Session, coord: Any) -> None:
+        """Note the step, which parameter servers may have brought further than a checkpoint."""
+        del coord
+        self._files.note_step(int(session.run(self._step)))

@@ -104,6 +104,24 @@ def test_a_run_that_has_lost_its_folder_leaves_the_entry_of_the_other_run(
     assert found == [(os.getpid(), 'failed'), (-5, 'running')]
 
 
+def test_starts_are_in_the_order_of_their_numbers_whatever_clocks_say(
+    config, tmp_path, monkeypatch
+):
+    for number, clock in enumerate(('2026-03-02', '2026-03-01', '1970-01-01'), 1):
+        monkeypatch.setattr(run_file, '_now', lambda clock=clock: clock)
+        start(tmp_path, config).end(FINISHED)
+        assert [entry['number'] for entry in starts(tmp_path)] == list(range(1, number + 1))
+    assert starts(tmp_path)[0]['started'] == '2026-03-02'
+
+
+def test_starts_of_earlier_versions_get_numbers(config, tmp_path):
+    earlier = [{'started': '2026', 'status': 'finished'}, {'started': '2025', 'status': 'failed'}]
+    (tmp_path / 'run.json').write_text(json.dumps({'starts': earlier}))
+    start(tmp_path, config)
+    assert [entry['number'] for entry in starts(tmp_path)] == [1, 2, 3]
+    assert [entry['started'] for entry in starts(tmp_path)][:2] == ['2026', '2025']
+
+
 def test_the_file_has_the_last_starts_only(config, tmp_path, monkeypatch):
     monkeypatch.setattr(run_file, '_MOST_STARTS', 3)
     for seed in range(5):
