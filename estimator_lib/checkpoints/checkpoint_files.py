@@ -69,7 +69,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
         )
     path = plain_paths.plain_path(path)
     if tf.io.gfile.isdir(path):
-        prefix = latest_checkpoint(path) or _newest_unlisted(path)
+        prefix = latest_checkpoint(path) or next(reversed(list_prefixes(path)), None)
         if prefix is None:
             raise errors.CheckpointError(f'{place}the folder {path} holds no checkpoint.')
     else:
@@ -91,7 +91,7 @@ def latest_checkpoint(folder: str) -> Optional[str]:
         return None
     prefix = state.model_checkpoint_path
     if not _exists(prefix):
-        newest = _newest_unlisted(folder)
+        newest = next(reversed(list_prefixes(folder)), None)
         near = f'; the newest one that is there is {newest}.' if newest else '; none is there.'
         raise errors.CheckpointError(
             f'{os.path.join(folder, "checkpoint")} lists {prefix}, which is not there{near} '
@@ -177,8 +177,11 @@ def open_checkpoint(prefix: str) -> weight_files.WeightReader:
         return tf.train.load_checkpoint(prefix)
     # The reader converts some statuses of TensorFlow to Python errors: out of range, not found.
     except (tf.errors.OpError, ValueError, RuntimeError, LookupError) as error:
+        reason = errors.first_line(error)
+        if tf.io.gfile.exists(f'{prefix}.index'):
+            reason = f'{reason.rstrip(".")}; {_advice(prefix)}'
         raise errors.CheckpointError(
-            f'{prefix} cannot be read as a checkpoint: {errors.first_line(error)}'
+            f'{prefix} cannot be read as a checkpoint: {reason}'
         ) from error
 
 
@@ -200,17 +203,19 @@ def explained_read(prefix: str) -> Iterator[None]:
     except (tf.errors.OpError, IndexError) as error:
         if not isinstance(error, _OF_CORRUPT_DATA) and type(error) is not tf.errors.OpError:
             raise
-        others = [path for path in list_prefixes(os.path.dirname(prefix)) if path != prefix]
-        others = [path for path in others if _is_whole(path)]
-        advice = 'there is no other checkpoint beside it.'
-        if others:
-            advice = (
-                f'the newest other one is {others[-1]}; to resume from it, delete '
-                f'{os.path.basename(prefix)}.* and the file named checkpoint.'
-            )
         is_op_error = isinstance(error, tf.errors.OpError)
         reason = (errors.plain_message if is_op_error else errors.first_line)(error)
-        raise errors.CheckpointError(f'{prefix} is corrupt: {reason}; {advice}') from error
+        raise errors.CheckpointError(f'{prefix} is corrupt: {reason}; {_advice(prefix)}') from error
+
+
+def _advice(prefix: str) -> str:
+    """Return the end of a message about an unreadable checkpoint: how to resume from another."""
+    others = filter(_is_whole, reversed(list_prefixes(os.path.dirname(prefix))))
+    newest = next((path for path in others if path != prefix), None)
+    if newest is None:
+        return 'there is no other checkpoint beside it.'
+    files = f'{os.path.basename(prefix)}.* and the file named checkpoint'
+    return f'the newest other one is {newest}; to resume from it, delete {files}.'
 
 
 @contextlib.contextmanager
@@ -434,20 +439,15 @@ def list_prefixes(folder: str) -> List[str]:
     return sorted(names, key=order)
 
 
-def _newest_unlisted(folder: str) -> Optional[str]:
-    prefixes = list_prefixes(folder)
-    return prefixes[-1] if prefixes else None
-
-
 def _near(path: str) -> str:
     """Return the end of a message about a missing checkpoint, with similar names."""
     folder = os.path.dirname(path) or '.'
     if not tf.io.gfile.isdir(folder):
-        return f'; the folder {folder} does not exist.'
+        return f'{errors.relative_to(path)}; the folder {folder} does not exist.'
     names = [os.path.basename(prefix) for prefix in list_prefixes(folder)]
     if not names:
-        return f'; the folder {folder} holds none.'
-    return errors.did_you_mean(os.path.basename(path), names)
+        return f'{errors.relative_to(path)}; the folder {folder} holds none.'
+    return errors.relative_to(path) + errors.did_you_mean(os.path.basename(path), names)
 
 
 def _check_shards(prefix: str, place: str) -> None:
