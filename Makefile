@@ -23,6 +23,8 @@
 # make docs    builds the documentation as a site in site/; a dead link is an error
 # make fuzz    gives malformed inputs to what reads them, see tests/campaigns/fuzz; FUZZ=--seed=7
 # make test-estimator-api  every call of tf.estimator with every task; the suite has a part of it
+# make endurance  long runs with each kind of reader, whose memory must not grow (hours);
+#              ENDURANCE='--steps=2000 --readers=coco' runs a part, see tests/campaigns/endurance.py
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
 
 VENV := .venv
@@ -54,7 +56,7 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fn
 NOT_NUMERIC := variables or names or object_paths or parameters or refuse
 KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE
 
-.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published lanes promises chaos fuzz docs image clean environment
+.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published lanes promises chaos endurance fuzz docs image clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -116,6 +118,9 @@ promises: $(INSTALLED)
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m tests.campaigns.chaos $(CHAOS)
+
+endurance: $(INSTALLED_TEST)
+	$(BIN)/python -m tests.campaigns.endurance $(ENDURANCE)
 
 fuzz: $(INSTALLED_TEST)
 	$(BIN)/python -m tests.campaigns.fuzz $(FUZZ)

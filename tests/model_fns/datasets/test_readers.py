@@ -64,8 +64,11 @@ def write_voc(folder, stem, name='cat'):
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
-    """The same images, with annotations in each format."""
-    folder = tmp_path_factory.mktemp('files')
+    return write_all(tmp_path_factory.mktemp('files'))
+
+
+def write_all(folder):
+    """Write the same images, with annotations in each format; return their folder."""
     names = {0: 'cat', 1: 'dog'}
     entries = []
     for part in ('xml', 'labels', 'masks', 'ids'):
