@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Tuple
 
 # Texts in place of paths, in published configs and in those that a script has to complete.
 PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # of a folder in published configs
 _PLACEHOLDERS = (PLACEHOLDER, '${')
+_NAMED_PLACEHOLDER = re.compile(r"[^\s'\"]*(?:PATH_TO_BE_CONFIGURED|\$\{)[^\s'\"]*")
 _DATASETS = re.compile(
     r'Error in user-defined function passed to \S+ transformation with iterator: \S+: '
 )
@@ -32,7 +34,19 @@ class UserError(Exception):
 
 
 class ConfigError(UserError, ValueError):
-    """Error in a pipeline config that does not parse, or cannot be used."""
+    """Error in a pipeline config that does not parse, or cannot be used.
+
+    Args:
+        message: the message.
+        problems: the single problems of a message that lists several.
+
+    Attributes:
+        problems: the problems, or the message as the only one.
+    """
+
+    def __init__(self, message: str, problems: Sequence[str] = ()):
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
 
 
 class DataError(UserError):
@@ -133,6 +147,11 @@ def placeholder_problem(value: str) -> str:
     return ''
 
 
+def placeholders(message: str) -> FrozenSet[str]:
+    """Return the unfilled placeholders that a message names."""
+    return frozenset(_NAMED_PLACEHOLDER.findall(message))
+
+
 def refuse_placeholder(flag: str, value: Optional[str]) -> None:
     """Refuse a path that is an unfilled placeholder.
 
@@ -182,3 +201,17 @@ def grouped(problems: Iterable[Tuple[str, str]], subject: str = '') -> List[str]
     if len(kinds) > _MOST_KINDS:
         lines.append(f'and {len(kinds) - _MOST_KINDS:,} more kinds of problems')
     return lines
+
+
+def relative_to(path: str) -> str:
+    """Return the end of a message about a missing path: the working folder of a relative one.
+
+    Example:
+        `data/train.json` gives ` (in the working folder /home/me)`, `/data/train.json` nothing.
+    """
+    if os.path.isabs(path) or '://' in path:
+        return ''
+    try:
+        return f' (in the working folder {os.getcwd()})'
+    except OSError:  # it has been deleted
+        return ''

@@ -380,8 +380,8 @@ def test_the_first_lines_say_what_is_about_to_run(past_its_best):
     assert lines[2:7] == [
         'model: classification, lenet',
         'classes: 3 (red, green, blue)',
-        'training on 24 examples in 1 files',
-        'evaluation on eval_input_reader[0] (val.tfrecord): 12 examples in 1 files',
+        'training on 24 examples in 1 file',
+        'evaluation on eval_input_reader[0] (val.tfrecord): 12 examples in 1 file',
         'steps: 1, of 6 examples',
     ]
     assert lines[7].startswith('devices: 0 GPU, ')

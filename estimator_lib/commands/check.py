@@ -57,10 +57,16 @@ class _Problems:
         try:
             yield
         except errors.UserError as error:
-            # Functions that build from the config repeat what validation has listed.
-            text = f'{where}: {error}' if where else str(error)
-            if not any(text in message for message in self.messages):
-                self.messages.append(text)
+            listed = error.problems if isinstance(error, errors.ConfigError) else [str(error)]
+            for text in listed:
+                self._add(f'{where}: {text}' if where else text)
+
+    def _add(self, text: str) -> None:
+        """Add a problem, unless validation has listed it, or the placeholder that it comes from."""
+        named = errors.placeholders(' '.join(self.messages))
+        is_of_placeholder = errors.placeholders(text) and errors.placeholders(text) <= named
+        if not is_of_placeholder and not any(text in message for message in self.messages):
+            self.messages.append(text)
 
     def add_records(self, reader: str, problems: Sequence[RecordProblem]) -> None:
         """Add a line for each kind of problem."""
@@ -139,7 +145,8 @@ def _check_data(
             paths = inputs.input_files(reader)
             count = inputs.count_records(paths)
             looked_at = count if check_all else min(count, _SAMPLE * len(paths))
-            print(f'{name}: {count} examples in {len(paths)} files, {looked_at} looked at')
+            examples, files = errors.counted(count, 'example'), errors.counted(len(paths), 'file')
+            print(f'{name}: {examples} in {files}, {looked_at} looked at')
             sampled |= looked_at < count
             record_problems = inputs.inspect_records(
                 task,

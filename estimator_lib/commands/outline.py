@@ -111,8 +111,9 @@ def _data(reader: input_reader_pb2.InputReader) -> str:
     try:
         files = inputs.input_files(reader)
         if any('://' in file.path for file in files):  # opening each would take long
-            return f'{len(files)} files'
-        return f'{inputs.count_records(files)} examples in {len(files)} files'
+            return errors.counted(len(files), 'file')
+        examples = errors.counted(inputs.count_records(files), 'example')
+        return f'{examples} in {errors.counted(len(files), "file")}'
     except errors.UserError:
         return 'examples that cannot be read'
 

@@ -86,9 +86,9 @@ def _decode(content: bytes, path: str) -> str:
 def _not_found(path: str) -> str:
     """Describe a missing file in one sentence that suggests the nearest existing file."""
     folder, name = os.path.split(path)
-    names = _list_folder(folder or '.')
+    names, missing = _list_folder(folder or '.'), f'there is no such file{errors.relative_to(path)}'
     if names is None:
-        return f'{path}: there is no such file: the folder {folder} does not exist.'
+        return f'{path}: {missing}: the folder {folder} does not exist.'
     files = [
         each
         for each in errors.nearest_first(name, names)[:_CANDIDATES]
@@ -96,7 +96,7 @@ def _not_found(path: str) -> str:
     ]
     near = errors.nearest(name, files)
     hint = f'; did you mean {os.path.join(folder, near)}?' if near else '.'
-    return f'{path}: there is no such file{hint}'
+    return f'{path}: {missing}{hint}'
 
 
 def _is_a_folder(path: str) -> str:

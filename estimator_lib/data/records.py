@@ -332,7 +332,8 @@ def _match(pattern: str, field: str) -> List[str]:
         paths = []
     paths = [path for path in paths if not tf.io.gfile.isdir(path)]
     if not paths:
-        raise errors.DataError(f'{field}: no file matches {pattern!r}; {_describe_folder(pattern)}')
+        place = f'{pattern!r}{errors.relative_to(pattern)}'
+        raise errors.DataError(f'{field}: no file matches {place}; {_describe_folder(pattern)}')
     return paths
 
 
@@ -359,4 +360,4 @@ def _describe_folder(pattern: str) -> str:
 
 
 def _some(paths: Sequence[str]) -> str:
-    return f'{len(paths)} file{"s" if len(paths) > 1 else ""} ({errors.shortened(paths, 3)})'
+    return f'{errors.counted(len(paths), "file")} ({errors.shortened(paths, 3)})'

@@ -127,7 +127,9 @@ def check(path: str) -> None:
     if tf.io.gfile.isdir(path):
         raise errors.UserError(f'{path} is a folder; expected a file in it, {listed}.')
     if not tf.io.gfile.exists(path):
-        raise errors.UserError(f'{path} is not there; expected a file, {listed}.')
+        raise errors.UserError(
+            f'{path} is not there{errors.relative_to(path)}; expected a file, {listed}.'
+        )
     formats.writer_of_file(path)
 
 

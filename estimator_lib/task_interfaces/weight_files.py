@@ -57,7 +57,7 @@ def find(path: str, where: str) -> Optional[str]:
     if not is_weight_file(path):
         return None
     if not os.path.isfile(path):
-        raise errors.CheckpointError(f'{where}: there is no file {path}.')
+        raise errors.CheckpointError(f'{where}: there is no file {path}{errors.relative_to(path)}.')
     return path
 
 

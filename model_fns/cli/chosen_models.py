@@ -152,8 +152,23 @@ def chosen_file(options: RunOptions) -> Optional[str]:
     for name, path in models.items():
         if name == 'model_file' or exported_file.is_file(path):
             _refuse_others(name, models)
-            return path
+            return _matching_file(name, path)
     return None
+
+
+def _matching_file(name: str, path: str) -> str:
+    """Return the file that a path or a pattern names.
+
+    Raises:
+        errors.UserError: the pattern matches several files.
+    """
+    paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
+    if len(paths) > 1:
+        raise errors.UserError(
+            f'--{name}={path} matches {len(paths)} files: {errors.shortened(paths, 4)}; expected '
+            'one of them.'
+        )
+    return paths[0] if paths else path
 
 
 def load_file_config(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipelineConfig:

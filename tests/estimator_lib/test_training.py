@@ -209,10 +209,32 @@ def test_training_ends_when_evaluations_get_no_better(config, tmp_path, log):
     # The error falls all the time: going up is never an improvement after the first.
     stopping = config.train_config.early_stopping
     stopping.metric, stopping.patience_evaluations = 'error', 2
+    stopping.higher_is_better = True
     config.train_config.num_steps = 40
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     assert evaluated_steps(log) == evaluated_in(tmp_path / 'run') == [2, 4, 6]
     assert [start['status'] for start in read_starts(tmp_path / 'run')] == ['finished']
+
+
+@pytest.mark.parametrize('metric', ['error', 'loss', 'Loss/squared'])
+def test_a_loss_that_falls_does_not_stop_training(config, tmp_path, metric):
+    stopping = config.train_config.early_stopping
+    stopping.metric, stopping.patience_evaluations = metric, 1
+    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+    assert checkpoint_files.latest_step(str(tmp_path / 'run')) == 6
+
+
+@pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
+def test_a_run_beyond_its_last_step_says_that_nothing_is_trained(config, tmp_path, log, loop):
+    config.train_config.loop = train_pb2.TrainingLoop.Value(loop)
+    run = tmp_path / 'run'
+    training.train_and_evaluate(Line(), config, str(run), evaluate=False)
+    config.train_config.num_steps = 4
+    training.train_and_evaluate(Line(), config, str(run), evaluate=False)
+    (said,) = (one for one in log.records if 'nothing is trained' in one.getMessage())
+    assert said.levelno == logging.WARNING
+    assert said.getMessage().endswith('of step 6, and num_steps is 4')
+    assert checkpoint_files.latest_step(str(run)) == 6
 
 
 def test_training_examples_are_evaluated_too_when_asked(config, tmp_path, log):
@@ -301,6 +323,7 @@ def stopped(config, tmp_path):
     """The folder of a run that early stopping has ended at step 6."""
     stopping = config.train_config.early_stopping
     stopping.metric, stopping.patience_evaluations = 'error', 2
+    stopping.higher_is_better = True
     config.train_config.num_steps = 40
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     assert checkpoint_files.latest_step(str(tmp_path / 'run')) == 6
@@ -373,6 +396,7 @@ def test_an_evaluation_that_was_killed_is_made_first_after_a_restart(
 def test_early_stopping_counts_an_evaluation_that_was_killed(config, tmp_path, monkeypatch):
     stopping = config.train_config.early_stopping
     stopping.metric, stopping.patience_evaluations = 'error', 2
+    stopping.higher_is_better = True
     killed_while_evaluating(config, tmp_path / 'run', 6, monkeypatch, Killed())
     config.train_config.num_steps = 40
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
@@ -471,6 +495,7 @@ def test_replicas_of_a_strategy_leave_out_a_step_together(config, tmp_path, poli
 def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
     # The error falls all the time: where it is to rise, the first evaluation is the best one.
     config.export_config.best.metric = 'error'
+    config.export_config.best.higher_is_better = True
     config.train_config.checkpoints.keep_max = 1
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
     assert not list((tmp_path / 'run').glob('model.ckpt-2.*'))

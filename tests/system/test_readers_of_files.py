@@ -43,8 +43,8 @@ def test_check_counts_both_parts_and_writes_the_label_map(data, capsys):
     (data / 'classes.pbtxt').unlink(missing_ok=True)
     assert front_door('--mode=check', f'--pipeline_config_path={data / "pipeline.config"}') == 0
     said = capsys.readouterr().out
-    assert 'train_input_reader: 18 examples in 1 files, 18 looked at' in said
-    assert 'eval_input_reader[0]: 6 examples in 1 files, 6 looked at' in said
+    assert 'train_input_reader: 18 examples in 1 file, 18 looked at' in said
+    assert 'eval_input_reader[0]: 6 examples in 1 file, 6 looked at' in said
     assert (data / 'classes.pbtxt').exists()
 
 

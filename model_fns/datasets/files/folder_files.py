@@ -18,7 +18,7 @@ def list_names(folder: str) -> List[str]:
         errors.DataError: there is no such folder, it cannot be read, or a name in it is no text.
     """
     if not tf.io.gfile.isdir(folder):
-        raise errors.DataError(f'{folder}: there is no such folder.')
+        raise errors.DataError(f'{folder}: there is no such folder{errors.relative_to(folder)}.')
     try:
         names = tf.io.gfile.listdir(folder) if is_remote(folder) else os.listdir(folder)
     except (OSError, tf.errors.OpError) as error:
@@ -85,7 +85,8 @@ def read_bytes(path: str) -> bytes:
         with open_binary(path) as file:
             return file.read()
     except (FileNotFoundError, tf.errors.NotFoundError):
-        raise errors.DataError(f'{path}: there is no such file.') from None
+        missing = f'there is no such file{errors.relative_to(path)}'
+        raise errors.DataError(f'{path}: {missing}.') from None
     except (OSError, ValueError, tf.errors.OpError) as error:
         reason = 'it is a folder' if _is_folder(path) else errors.first_line(error)
         raise errors.DataError(f'{printable(path)}: it cannot be read: {reason}.') from None

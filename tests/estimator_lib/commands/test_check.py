@@ -33,7 +33,7 @@ def training(config):
 def test_it_prints_the_plan(config, capsys):
     check.check(lambda _: Line(), config)
     said = capsys.readouterr().out
-    assert 'train_input_reader: 4 examples in 1 files' in said
+    assert 'train_input_reader: 4 examples in 1 file' in said
     assert 'epochs: 3.0' in said
     assert 'lr: 0.05 -> 0.05 over 6 steps' in said
     assert 'checkpoints: every 2 steps, the last 2 stay' in said
@@ -71,6 +71,20 @@ def test_it_collects_all_problems(config):
         check.check(lambda _: Line(), config)
     said = str(caught.value)
     assert 'eror' in said and '/nowhere/*' in said and '2 problems found' in said
+
+
+def test_each_problem_counts_once(config):
+    """Validation lists three in one message; later checks meet the placeholder again."""
+    config.train_config.batch_size = 0
+    config.eval_config.batch_size = 0
+    path = 'PATH_TO_BE_CONFIGURED/train.tfrecord'
+    config.train_input_reader.tf_record_input_reader.input_path[:] = [path]
+    config.eval_input_reader[1].tf_record_input_reader.input_path[:] = ['/nowhere/*']
+    with pytest.raises(errors.UserError) as caught:
+        check.check(lambda _: Line(), config)
+    count, *lines = str(caught.value).splitlines()
+    assert count == '4 problems found:'
+    assert len(lines) == 4 and sum(path in line for line in lines) == 1
 
 
 def run(config, capsys, task=None):
@@ -133,7 +147,7 @@ def test_a_reader_without_files_is_named(config, capsys):
 def test_a_sample_is_called_one(config, tmp_path, capsys):
     line_task.write_points(tmp_path / 'points.tfrecord', np.arange(1.0, 71.0))
     said, _ = run(config, capsys, Telling())
-    assert '70 examples in 1 files, 64 looked at' in said
+    assert '70 examples in 1 file, 64 looked at' in said
     assert 'the numbers are odd, of the records that were looked at (--check_all looks' in said
 
 

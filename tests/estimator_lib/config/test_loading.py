@@ -123,6 +123,12 @@ def test_a_folder_is_not_suggested_for_a_missing_file(tmp_path):
     assert message.endswith('there is no such file.')
 
 
+def test_a_missing_relative_path_is_named_with_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    message = message_of(config_lib.load_pipeline_config, 'a.config')
+    assert message == f'a.config: there is no such file (in the working folder {tmp_path}).'
+
+
 def test_a_missing_folder_is_named(tmp_path):
     message = message_of(config_lib.load_pipeline_config, str(tmp_path / 'a' / 'b.config'))
     assert f'the folder {tmp_path / "a"} does not exist' in message

@@ -109,7 +109,8 @@ def test_a_run_that_is_done_is_left_alone(config, tmp_path, log):
     train(config, tmp_path / 'run')
     before = saved(tmp_path / 'run')
     train(config, tmp_path / 'run')
-    assert 'step 6 has been reached: nothing to train' in log.text
+    assert 'nothing is trained: the latest checkpoint' in log.text
+    assert 'is of step 6, and num_steps is 6' in log.text
     assert saved(tmp_path / 'run')['slope'] == before['slope']
 
 

@@ -24,6 +24,21 @@ def test_a_file_is_taken_where_other_models_are(given, expected):
     assert chosen_models.chosen_file(RunOptions(**given)) == expected
 
 
+def test_a_pattern_is_the_one_file_that_it_matches(tmp_path):
+    def chosen():
+        return chosen_models.chosen_file(RunOptions(model_file=str(tmp_path / '*' / '*.onnx')))
+
+    assert chosen() == str(tmp_path / '*' / '*.onnx')  # which is then reported as missing
+    paths = [tmp_path / folder / 'model.onnx' for folder in ('1001', '1002')]
+    for path in paths:
+        path.parent.mkdir()
+    paths[0].write_bytes(b'')
+    assert chosen() == str(paths[0])
+    paths[1].write_bytes(b'')
+    with pytest.raises(errors.UserError, match='matches 2 files: .*1001/.*; expected'):
+        chosen()
+
+
 @pytest.mark.parametrize(
     'given, message',
     [
@@ -39,7 +54,7 @@ def test_a_file_is_taken_where_other_models_are(given, expected):
             {'model_file': 'a.onnx', 'model_dir': 'b'},
             '--model_file and --model_dir: expected one of them.',
         ),
-        ({'model_file': 'none.onnx'}, 'none.onnx is not there; expected a file'),
+        ({'model_file': 'none.onnx'}, 'none.onnx is not there (in the working folder '),
         ({'model_file': 'a.onnx', 'signature_name': 'b'}, '--signature_name=b chooses a signature'),
         ({'model_dir': 'a', 'signature_name': 'b'}, 'a signature of a SavedModel; expected'),
     ],
