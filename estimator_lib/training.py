@@ -458,14 +458,9 @@ class _Run:
                 return
             listeners.append(listener)
         if 0 < num_steps <= step:
-            log.log(
-                logging.INFO if step == num_steps else logging.WARNING,
-                'nothing is trained: the latest checkpoint of %s is of step %d, and num_steps is '
-                '%d',
-                self.model_dir,
-                step,
-                num_steps,
-            )
+            level = logging.INFO if step == num_steps else logging.WARNING
+            message = 'nothing is trained: the latest checkpoint of %s is of step %d, and num_steps'
+            log.log(level, f'{message} is %d', self.model_dir, step, num_steps)
             return
         input_fn = train_input_fn(self.task, self.config, self.plan)
         with evaluating.explained(input_fn), progress.closing_bar():
