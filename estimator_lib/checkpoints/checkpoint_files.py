@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import plain_paths
+from estimator_lib.processes import path_names
 from estimator_lib.task_interfaces import weight_files
 
 log = logging.getLogger('estimator_lib')
@@ -290,7 +291,7 @@ def clean_temporary(model_dir: str) -> List[str]:
     """
     if not tf.io.gfile.isdir(model_dir):
         return []
-    names = [name.rstrip('/') for name in tf.io.gfile.listdir(model_dir)]
+    names = path_names.list_names(model_dir)
     leftovers = sorted(name for name in names if _LEFTOVERS.match(name))
     for name in leftovers:
         path = os.path.join(model_dir, name)
@@ -391,14 +392,14 @@ def keep_copy(prefix: str, folder: str) -> str:
     """
     tf.io.gfile.makedirs(folder)
     source, name = os.path.split(prefix)
-    files = [file for file in tf.io.gfile.listdir(source or '.') if file.startswith(f'{name}.')]
+    files = [file for file in path_names.list_names(source) if file.startswith(f'{name}.')]
     # Copy the index last: a reader that finds it then finds the other files too.
     for file in sorted(files, key=lambda file: file.endswith('.index')):
         copy = os.path.join(folder, file)
         tf.io.gfile.copy(os.path.join(source, file), f'{copy}.partial', overwrite=True)
         tf.io.gfile.rename(f'{copy}.partial', copy, overwrite=True)
     write_list(folder, [os.path.join(folder, name)])
-    for other in tf.io.gfile.listdir(folder):
+    for other in path_names.list_names(folder):
         if other not in ('checkpoint', *files):
             tf.io.gfile.remove(os.path.join(folder, other))
     return os.path.join(folder, name)

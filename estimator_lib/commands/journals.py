@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import threading
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, TextIO
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, TextIO, Type
 
 log = logging.getLogger('estimator_lib')
 
@@ -21,12 +21,13 @@ class Journal:
     Args:
         path: of the file on this machine; None: no journal is kept.
         identity: what must be equal for a later start to continue, in types of JSON.
+        keeps: whether the entries stay in the file; else the job adds them again.
 
     Attributes:
         entries: those of an earlier start of the same job.
     """
 
-    def __init__(self, path: Optional[str], identity: Any = None):
+    def __init__(self, path: Optional[str], identity: Any = None, keeps: bool = True):
         self.path = path
         self.entries: List[Any] = []
         self._lock = threading.Lock()
@@ -35,7 +36,7 @@ class Journal:
         if path is not None:
             self.entries = _read(path, identity)
             self._file = open(path, 'w', encoding='utf-8')  # noqa: SIM115 - closed by `open_journal`
-            for line in (identity, *self.entries):
+            for line in (identity, *(self.entries if keeps else ())):
                 self._write(line)
 
     def add(self, entry: Any) -> None:
@@ -62,13 +63,25 @@ class Journal:
 
 
 @contextlib.contextmanager
-def open_journal(path: Optional[str], identity: Any = None) -> Iterator[Journal]:
-    """Open the journal of the job in the block; it is removed where the block ends well."""
-    journal = Journal(path, identity)
+def open_journal(
+    path: Optional[str],
+    identity: Any = None,
+    keeps: bool = True,
+    kept_after: Sequence[Type[BaseException]] = (BaseException,),
+) -> Iterator[Journal]:
+    """Open the journal of the job in the block; it is removed where the block ends well.
+
+    Args:
+        path: see `Journal`.
+        identity: see `Journal`.
+        keeps: see `Journal`.
+        kept_after: the errors that leave the file.
+    """
+    journal = Journal(path, identity, keeps)
     try:
         yield journal
-    except BaseException:
-        journal.close(is_done=False)
+    except BaseException as error:
+        journal.close(is_done=not isinstance(error, tuple(kept_after)))
         raise
     journal.close(is_done=True)
 
@@ -104,7 +117,7 @@ def stamps(paths: Sequence[str]) -> Mapping[str, Stamp]:
     for path in paths:
         found[path] = stamp(path)
         for folder, _, names in os.walk(path):
-            for name in sorted(names):
+            for name in sorted(name for name in names if not name.startswith('.')):
                 file = os.path.join(folder, name)
                 found[file] = stamp(file)
     return found

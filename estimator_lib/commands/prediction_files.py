@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.commands import annotation_files, journals
+from estimator_lib.processes import path_names
 from estimator_lib.task import Region
 
 # The text files that a benchmark of the task accepts.
@@ -106,7 +107,7 @@ class PredictionFiles:
             with tf.io.gfile.GFile(mark_file, 'rb') as file:
                 is_foreign = not file.read().startswith(annotation_files.MARK.encode())
         else:
-            is_foreign = tf.io.gfile.isdir(folder) and bool(tf.io.gfile.listdir(folder))
+            is_foreign = bool(path_names.list_names(folder))
         if is_foreign:
             raise errors.UserError(
                 f'--output_dir: {self._dir} has annotations of another program '

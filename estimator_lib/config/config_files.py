@@ -9,6 +9,7 @@ from typing import List, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.processes import path_names
 
 # Number of files with similar names that "did you mean" chooses from.
 _CANDIDATES = 5
@@ -109,6 +110,6 @@ def _is_a_folder(path: str) -> str:
 def _list_folder(folder: str) -> Optional[List[str]]:
     """Return the names in a folder; None if it does not exist."""
     try:
-        return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
+        return path_names.list_names(folder) if tf.io.gfile.isdir(folder) else None
     except tf.errors.OpError:
         return None

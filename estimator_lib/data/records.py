@@ -34,6 +34,7 @@ from typing import (
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.processes import path_names
 
 if TYPE_CHECKING:
     from estimator_lib.data.file_examples import FileExamples
@@ -327,7 +328,7 @@ def _match(pattern: str, field: str) -> List[str]:
         )
     try:
         # The name of an existing file may contain glob characters.
-        paths = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
+        paths = [pattern] if tf.io.gfile.exists(pattern) else path_names.match(pattern)
     except tf.errors.OpError:
         paths = []
     paths = [path for path in paths if not tf.io.gfile.isdir(path)]
@@ -348,7 +349,7 @@ def _describe_folder(pattern: str) -> str:
         missing = f'there is no folder {os.path.join(folder, name)!r}; '
     folder = folder or '.'
     try:
-        entries = sorted(entry.rstrip('/') for entry in tf.io.gfile.listdir(folder))
+        entries = sorted(path_names.list_names(folder))
     except tf.errors.OpError:
         entries = []
     if not entries:

@@ -12,6 +12,7 @@ from typing import Callable, List, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.processes import path_names
 from protos import export_pb2
 
 SAVED_MODEL_FILE = 'saved_model.pb'
@@ -84,7 +85,7 @@ def latest_export(folder: str) -> Optional[str]:
     Returns:
         Its path; None where there is no SavedModel.
     """
-    folders = [folder, *(os.path.join(folder, name) for name in _list_names(folder))]
+    folders = [folder, *(os.path.join(folder, name) for name in path_names.list_names(folder))]
     return max(
         (path for each in folders for path in list_exports(each)), key=_timestamp, default=None
     )
@@ -92,7 +93,7 @@ def latest_export(folder: str) -> Optional[str]:
 
 def list_exports(folder: str) -> List[str]:
     """Return the SavedModels `folder/<timestamp>`, oldest first."""
-    names = [name for name in _list_names(folder) if _is_number(name)]
+    names = [name for name in path_names.list_names(folder) if _is_number(name)]
     paths = [os.path.join(folder, name) for name in names]
     models = [path for path in paths if tf.io.gfile.exists(os.path.join(path, SAVED_MODEL_FILE))]
     return sorted(models, key=_timestamp)
@@ -105,13 +106,6 @@ def keep_newest(folder: str, count: int) -> None:
             tf.io.gfile.rmtree(path)
 
 
-def _list_names(folder: str) -> List[str]:
-    """List the names in a folder, also if its path has glob characters; empty if it is missing."""
-    if not tf.io.gfile.isdir(folder):
-        return []
-    return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
-
-
 def _new_path(export_dir: str) -> str:
     """Return the path of a new folder, named by the time in seconds.
 
@@ -122,7 +116,9 @@ def _new_path(export_dir: str) -> str:
     parent, name = os.path.split(export_dir.rstrip('/'))
     siblings = _POLICIES if name in _POLICIES else ()
     folders = (export_dir, *(os.path.join(parent, each) for each in siblings))
-    timestamps = [each.removeprefix(_UNFINISHED) for f in folders for each in _list_names(f)]
+    timestamps = [
+        each.removeprefix(_UNFINISHED) for f in folders for each in path_names.list_names(f)
+    ]
     taken = [int(each) for each in timestamps if _is_number(each) and len(each) <= _MOST_DIGITS]
     return os.path.join(export_dir, str(max(int(time.time()), *(each + 1 for each in taken), 0)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import List
+from typing import Iterator, List
 
 from estimator_lib import errors
 
@@ -22,6 +23,7 @@ _START = (
 # The line that TensorFlow's C++ writes before it aborts.
 _FATAL = re.compile(rb'\S+ \S+: F \S+\] (.*)')
 _PR_SET_PDEATHSIG = 1
+_SAFE_PATH = 'PYTHONSAFEPATH'
 
 
 def command(module: str, *arguments: str) -> List[str]:
@@ -90,6 +92,23 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
         )
     if status:
         sys.exit(status)
+
+
+@contextlib.contextmanager
+def outside_working_folder() -> Iterator[None]:
+    """Keep the children of other libraries from looking for modules in the working folder.
+
+    For `multiprocessing`, which starts `python -c`. Python reads the variable from 3.11 on.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = '1'
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def end_with_parent() -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from google.protobuf import message as message_lib
 
 from estimator_lib.data import records
+from estimator_lib.processes import path_names
 from estimator_lib.run_records.results_table import (
     EXAMPLES_PER_SECOND,
     LEARNING_RATE,
@@ -80,9 +81,7 @@ class TrainingEvents:
 
     def _files(self) -> List[str]:
         """List the files, the oldest first: their names have the time of their start."""
-        if not tf.io.gfile.isdir(self._folder):
-            return []
-        names = sorted(tf.io.gfile.listdir(self._folder))
+        names = sorted(path_names.list_names(self._folder))
         return [os.path.join(self._folder, name) for name in names if name.startswith(_FILE)]
 
     def _read(self, path: str, after: int) -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.processes import path_names
 from model_fns.cli import builtin_configs, platforms
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import demo
@@ -79,9 +80,7 @@ def _hint(folders: Sequence[str]) -> str:
 def _sibling(folder: str) -> str:
     """Return a run with a similar name in the same parent folder; '' where there is none."""
     parent, name = os.path.split(folder.rstrip('/'))
-    if not tf.io.gfile.isdir(parent or '.'):
-        return ''
-    names = [each.rstrip('/') for each in tf.io.gfile.listdir(parent or '.')]
+    names = path_names.list_names(parent)
     runs = [each for each in names if config_lib.saved_pipeline_config(os.path.join(parent, each))]
     near = errors.nearest(name, runs)
     return os.path.join(parent, near) if near else ''

@@ -7,37 +7,31 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import multiprocessing
 import os
 import random
+import signal
 from concurrent.futures.process import BrokenProcessPool
-from typing import (
-    Any,
-    Dict,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
+from estimator_lib.commands import journals
 from estimator_lib.drawing.tiling import Tiling
-from model_fns.datasets import codecs, examination, image_files, records, sources
+from model_fns.datasets import codecs, examination, image_files, outcomes, records, sources
 from model_fns.datasets.annotations import tiles
 from model_fns.datasets.files import channel_folders, folder_files, image_lists
 from model_fns.datasets.meaning import checks
+from model_fns.datasets.outcomes import Outcome, list_problems
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.rotated import tiles as rotated_tiles
 from model_fns.datasets.sources import Item, Problem, Source
-from model_fns.datasets.summaries import ImageSummary, Summary, Tile, summarize
+from model_fns.datasets.summaries import Summary, Tile, summarize
 from model_fns.structures.label_map import LabelMap
 
 log = logging.getLogger('model_fns')
@@ -86,20 +80,6 @@ class Options:
     num_workers: int = 1
 
 
-class Outcome(NamedTuple):
-    """Result of the conversion of an item.
-
-    Attributes:
-        record: serialized; None where the item is not usable, or is an empty tile to drop.
-        problems: those of the item, and of objects in it that are left out.
-        summary: of the record or of a dropped tile; None without either.
-    """
-
-    record: Optional[bytes]
-    problems: Sequence[Problem]
-    summary: Optional[ImageSummary] = None
-
-
 class Plan(NamedTuple):
     """Items of a conversion, and the shards and classes that they are written with.
 
@@ -124,9 +104,15 @@ class Plan(NamedTuple):
 
 
 def convert(
-    source: Source, label_map_path: str, output_prefix: str, options: Options
+    source: Source,
+    label_map_path: str,
+    output_prefix: str,
+    options: Options,
+    identity: Any = None,
 ) -> Dict[str, int]:
     """Write the records of a data set in a shuffled order, which is the same for the same seed.
+
+    What is done before a signal is kept: a later call with an equal identity continues.
 
     Args:
         source: the data set.
@@ -134,6 +120,7 @@ def convert(
         output_prefix: shard i of n is `<prefix>-0000i-of-0000n.tfrecord`; with a split the name of
             the part follows the prefix.
         options: of the conversion.
+        identity: of all inputs, in types of JSON; None: nothing is kept.
 
     Returns:
         The number of records written, by the prefix of their shards.
@@ -144,18 +131,28 @@ def convert(
     plan = make_plan(source, label_map_path, output_prefix, options)
     problems = list(plan.problems)
     summary = Summary()
+    is_kept = identity is not None and '://' not in output_prefix
     with contextlib.ExitStack() as stack:
         writers = [
-            stack.enter_context(records.ShardWriter(prefix, options.num_shards))
+            stack.enter_context(records.ShardWriter(prefix, options.num_shards, is_kept))
             for prefix in plan.prefixes
         ]
-        outcomes = stack.enter_context(
-            contextlib.closing(_outcomes(source, plan.items, plan.classes, options))
+        path = outcomes.journal_path(output_prefix) if is_kept else None
+        known = [identity, repr(options), list(plan.classes.names), len(plan.items)]
+        journal = stack.enter_context(
+            journals.open_journal(path, known, keeps=False, kept_after=records.STOPS)
         )
-        for outcome, item, part in zip(outcomes, plan.items, plan.parts):
+        entries = journal.entries if all(writer.has_kept for writer in writers) else []
+        converter = Converter(source, plan.classes, options)
+        shards = [writer.read_kept() for writer in writers]
+        kept = outcomes.restore(entries, zip(plan.items, plan.parts), shards, converter.convert)
+        rest = _outcomes(source, plan.items[len(entries) :], plan.classes, options)
+        stack.callback(rest.close)
+        for outcome, item, part in zip(itertools.chain(kept, rest), plan.items, plan.parts):
             problems += list_problems(outcome, item)
             if outcome.record is not None:
                 writers[part].write(outcome.record)
+            journal.add(outcomes.to_entry(outcome))
             summary.add(outcome.summary)
         counts = {prefix: writer.num_written for prefix, writer in zip(plan.prefixes, writers)}
         check_outcome(problems, counts, options)
@@ -222,14 +219,6 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
 def _listed(problems: Sequence[Problem]) -> str:
     """Return the lines of problems, above those of an error; empty without problems."""
     return f'{sources.describe(problems)}\n' if problems else ''
-
-
-def list_problems(outcome: Outcome, item: Item) -> List[Problem]:
-    """List the problems of an item, with the path of its file."""
-    return [
-        problem._replace(place=f'{item.path}: {problem.place}' if problem.place else item.path)
-        for problem in outcome.problems
-    ]
 
 
 def write_label_map(classes: LabelMap, path: str) -> None:
@@ -333,6 +322,9 @@ def _outcomes(
             while pending:
                 yield pending.popleft().result()
                 bar.update()
+        except (GeneratorExit, *records.STOPS):
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
         except BrokenProcessPool:
             raise errors.UserError(
                 f'one of --num_workers={options.num_workers} processes was killed; '
@@ -483,6 +475,8 @@ _worker: Optional[Converter] = None  # A process of the pool keeps its converter
 
 def _start_process(*arguments: Any) -> None:
     global _worker
+    # Ctrl-C reaches the whole group of processes; the first one ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker = Converter(*arguments)
 
 

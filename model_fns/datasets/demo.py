@@ -21,6 +21,7 @@ import tqdm
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.processes import path_names
 from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
 from model_fns.structures import images, label_map
 from protos import pipeline_pb2
@@ -132,8 +133,7 @@ def demo_dataset(cache_dir: Optional[str] = None) -> DemoDataset:
 
 
 def _user_cache() -> pathlib.Path:
-    base = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
-    return pathlib.Path(base) / 'run_train_eval'
+    return pathlib.Path(path_names.cache_folder('run_train_eval'))
 
 
 def _create(dataset: DemoDataset) -> None:

@@ -21,6 +21,7 @@ from estimator_lib.commands.inference import Image
 from estimator_lib.data import image_decoding, records
 from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
 from estimator_lib.export.serving import ENCODED_IMAGE
+from estimator_lib.processes import path_names
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from model_fns.datasets import image_files
 from model_fns.datasets.files import channel_folders, folder_files, videos
@@ -314,7 +315,7 @@ def _matches(pattern: str) -> List[str]:
         return sorted(found)
     if tf.io.gfile.exists(pattern):  # A file name may have the characters of a glob.
         return [pattern]
-    found = sorted(tf.io.gfile.glob(pattern))
+    found = path_names.match(pattern)
     if not found:
         raise errors.DataError(f'--images: no file matches {pattern!r}.')
     return found

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
-from typing import Dict, List, Mapping, Union
+from typing import Dict, Iterable, Iterator, List, Mapping, Union
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.processes import preemption
 from model_fns.structures import images
+
+tf1 = tf.compat.v1
+
+# Ends after which the same command continues.
+STOPS = (preemption.Preempted, KeyboardInterrupt)
 
 Value = Union[bytes, str, int, float, np.ndarray, List[bytes], List[str]]
 Features = Dict[str, Value]
@@ -76,17 +83,19 @@ class ShardWriter:
     Args:
         prefix: folder and beginning of the file names; missing folders are created.
         num_shards: number of files.
+        keeps: whether what is written before a signal stays for `read_kept` of the next start.
 
     Raises:
         errors.DataError: there are shards of the same prefix in another number, which the same
             pattern would read together with the new ones; or the folder cannot be written to.
     """
 
-    def __init__(self, prefix: str, num_shards: int):
+    def __init__(self, prefix: str, num_shards: int, keeps: bool = False):
         if num_shards < 1:
             raise ValueError(f'num_shards must be at least 1, got {num_shards}.')
         self._paths = [shard_path(prefix, shard, num_shards) for shard in range(num_shards)]
         self._prefix = prefix
+        self._keeps = keeps
         self._writers: List[tf.io.TFRecordWriter] = []
         self.num_written = 0
 
@@ -112,7 +121,35 @@ class ShardWriter:
             raise _unwritable(self._prefix, error) from error
         self.num_written += 1
 
+    @property
+    def has_kept(self) -> bool:
+        """True where an earlier start has left its files."""
+        return self._keeps and all(map(tf.io.gfile.exists, map(self._partial, self._paths)))
+
+    def read_kept(self) -> Iterator[bytes]:
+        """Yield the examples that an earlier start has written before a signal, in their order."""
+        shards = [tf1.io.tf_record_iterator(self._partial(path)) for path in self._paths]
+        with contextlib.suppress(StopIteration, tf.errors.OpError):
+            for shard in itertools.cycle(shards):
+                yield next(shard)
+
+    def _keep(self) -> None:
+        """Close the files, and leave them for the next start."""
+        with contextlib.suppress(tf.errors.OpError):
+            for writer in self._writers:
+                writer.close()
+            for path in self._paths:
+                tf.io.gfile.rename(self._temporary(path), self._partial(path), overwrite=True)
+
+    @staticmethod
+    def _partial(path: str) -> str:
+        folder, name = os.path.split(path)
+        return os.path.join(folder, f'.{name}.partial')
+
     def __exit__(self, error_type, error, traceback) -> None:
+        if self._keeps and error_type is not None and issubclass(error_type, STOPS):
+            self._keep()
+            return
         if error_type is not None:
             self._discard()
             return
@@ -124,15 +161,21 @@ class ShardWriter:
             raise _unwritable(self._prefix, full) from full
         for path in self._paths:
             tf.io.gfile.rename(self._temporary(path), path, overwrite=True)
+        self._remove(map(self._partial, self._paths))
 
     def _discard(self) -> None:
         """Remove the files of a conversion that failed."""
         for writer in self._writers:
             with contextlib.suppress(tf.errors.OpError):  # a full disk
                 writer.close()
-        for path in self._paths:
-            if tf.io.gfile.exists(self._temporary(path)):
-                tf.io.gfile.remove(self._temporary(path))
+        self._remove(map(self._temporary, self._paths))
+        self._remove(map(self._partial, self._paths))
+
+    @staticmethod
+    def _remove(paths: Iterable[str]) -> None:
+        for path in paths:
+            if tf.io.gfile.exists(path):
+                tf.io.gfile.remove(path)
 
     @staticmethod
     def _temporary(path: str) -> str:

@@ -9,6 +9,7 @@ import re
 import types
 
 from estimator_lib import errors
+from estimator_lib.processes import path_names
 from model_fns.backbones.hub_weights import families, files
 
 log = logging.getLogger('model_fns')
@@ -23,8 +24,7 @@ _TIMEOUT = 20.0  # seconds, for the hub's answer
 
 def cache_folder(repository: str) -> str:
     """Return the folder in which the files of a repository `owner/name` are kept."""
-    root = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
-    return os.path.join(root, 'vision_model_fns', *repository.split('/'))
+    return os.path.join(path_names.cache_folder('vision_model_fns'), *repository.split('/'))
 
 
 def find(name: str, where: str) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import re
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
 
 from estimator_lib import errors, logs
-from estimator_lib.commands import command_line
+from estimator_lib.commands import command_line, journals
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.processes import child_processes
 from model_fns.datasets import conversion, records, sources
 from model_fns.datasets.annotations import id_pngs
 from model_fns.datasets.beam import runs
@@ -343,9 +347,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
 
         counts = beam_conversion.convert(source, *paths, options, runner)
     else:
-        counts = conversion.convert(source, *paths, options)
+        with child_processes.outside_working_folder():
+            counts = conversion.convert(source, *paths, options, _identity(flags))
     for prefix, count in counts.items():
         print(f'{count} records in {records.shard_pattern(prefix)}')
+
+
+def _identity(flags: argparse.Namespace) -> Any:
+    """Return what must be equal for another start to continue: the flags, and all input files."""
+    values = {name: value for name, value in vars(flags).items() if name != 'output_prefix'}
+    texts = [each for value in values.values() for each in np.ravel(value) if isinstance(each, str)]
+    files = journals.stamps([str(text) for text in texts if text])
+    return [repr(sorted(values.items())), hashlib.sha256(repr(files).encode()).hexdigest()]
 
 
 def read_options(flags: argparse.Namespace) -> conversion.Options:
