@@ -146,8 +146,9 @@ def convert(
         converter = Converter(source, plan.classes, options)
         shards = [writer.read_kept() for writer in writers]
         kept = outcomes.restore(entries, zip(plan.items, plan.parts), shards, converter.convert)
-        rest = _outcomes(source, plan.items[len(entries) :], plan.classes, options)
-        stack.callback(rest.close)
+        rest = stack.enter_context(
+            contextlib.closing(_outcomes(source, plan.items[len(entries) :], plan.classes, options))
+        )
         for outcome, item, part in zip(itertools.chain(kept, rest), plan.items, plan.parts):
             problems += list_problems(outcome, item)
             if outcome.record is not None:

@@ -67,8 +67,9 @@ def _from_entry(entry: Any, kept: Iterator[bytes]) -> Optional[Outcome]:
     if has_record and record is None:
         return None
     if summary is not None:
-        *values, tile = summary
-        summary = ImageSummary(*values, None if tile is None else Tile(*tile))
+        summary = ImageSummary(*summary)
+        tile: Any = summary.tile
+        summary = summary._replace(tile=None if tile is None else Tile(*tile))
     return Outcome(record, [Problem(*problem) for problem in problems], summary)
 
 
