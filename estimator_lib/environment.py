@@ -127,6 +127,18 @@ def peak_memory_bytes() -> Optional[int]:
     return peak if sys.platform == 'darwin' else 1024 * peak
 
 
+def release_free_memory() -> None:
+    """Return memory that is free to the system, where the C library can.
+
+    The threads of TensorFlow leave parts of it free in many arenas of glibc. Without this call each
+    evaluation of a long run adds some 0.5 MB to the resident memory, and with it 3 kB.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):  # another system, or another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def cpu_flags(path: str = _CPU_INFO) -> FrozenSet[str]:
     """Return the instruction sets of the processor by their names in Linux.
 

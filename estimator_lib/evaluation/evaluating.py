@@ -9,7 +9,7 @@ import time
 from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from estimator_lib import tf_estimator
+from estimator_lib import environment, tf_estimator
 from estimator_lib.analysis import collecting, label_samples
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
@@ -121,6 +121,7 @@ class Evaluator:
         should_stop = self.stopping is not None and self.stopping.update(step, metrics)
         for exporter in self._exporters:
             exporter.export(step, checkpoint_path, metrics, is_final)
+        environment.release_free_memory()
         return should_stop
 
     def draw_results(self) -> None:

@@ -1,5 +1,6 @@
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import types
@@ -245,3 +246,20 @@ import estimator_lib, tensorflow
 assert estimator_lib.environment._runs_onednn(), 'TensorFlow runs its own kernels'
 """
     subprocess.run([sys.executable, '-c', code], cwd=ROOT, env=environ, check=True)
+
+
+def test_memory_between_blocks_in_use_is_released():
+    if platform.libc_ver()[0] != 'glibc':
+        pytest.skip('only glibc releases it')
+    blocks = [bytes(60_000) + bytes([index % 256]) for index in range(1000)]
+    last = blocks.pop()
+    del blocks
+    before = resident_bytes()
+    environment.release_free_memory()
+    assert resident_bytes() < before - 20_000_000
+    assert last
+
+
+def resident_bytes():
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
