@@ -448,26 +448,20 @@ class _Run:
     def train(self, evaluator: Optional[evaluating.Evaluator]) -> None:
         """Train on this machine, unless early stopping has ended the run before."""
         listeners = list(self.extensions.saving_listeners)
-        step = checkpoint_files.latest_step(self.model_dir)
-        num_steps = self.config.train_config.num_steps
         if evaluator is not None:
             listener = scheduling.EvaluationListener(evaluator, self.schedule(), self.model_dir)
             listener.catch_up()
-            if evaluator.stopping is not None and evaluator.stopping.should_stop(step):
-                log.info('early stopping has ended this run, at step %d', step)
+            if evaluator.has_stopped():
                 return
             listeners.append(listener)
-        if 0 < num_steps <= step:
-            level = logging.INFO if step == num_steps else logging.WARNING
-            message = 'nothing is trained: the latest checkpoint of %s is of step %d, and num_steps'
-            log.log(level, f'{message} is %d', self.model_dir, step, num_steps)
+        if model_dirs.is_trained(self.model_dir, self.config.train_config.num_steps):
             return
         input_fn = train_input_fn(self.task, self.config, self.plan)
         with evaluating.explained(input_fn), progress.closing_bar():
             self.trainer().train(
                 input_fn,
                 hooks=[*self.chief_hooks(), *self.extensions.hooks],
-                max_steps=num_steps or None,
+                max_steps=self.config.train_config.num_steps or None,
                 saving_listeners=listeners,
             )
         preemption.raise_if_requested()

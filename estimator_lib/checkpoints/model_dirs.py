@@ -14,12 +14,29 @@ from estimator_lib.checkpoints import model_variables, restore_report
 from estimator_lib.checkpoints.checkpoint_files import (
     checkpoint_shapes,
     latest_checkpoint,
+    latest_step,
     list_by_name,
 )
 from estimator_lib.optimization import partitioned
 from estimator_lib.optimization.partitioned import variable_name
 
 log = logging.getLogger('estimator_lib')
+
+
+def is_trained(model_dir: str, num_steps: int) -> bool:
+    """Return whether a run has reached its last step, and say so.
+
+    Args:
+        model_dir: the folder of the run.
+        num_steps: the last step; 0 for none.
+    """
+    step = latest_step(model_dir)
+    if not 0 < num_steps <= step:
+        return False
+    level = logging.INFO if step == num_steps else logging.WARNING
+    message = 'nothing is trained: the latest checkpoint of %s is of step %d, and num_steps is %d'
+    log.log(level, message, model_dir, step, num_steps)
+    return True
 
 
 def ensure_writable(folder: str, name: str = 'model_dir', advice: str = '') -> None:

@@ -124,6 +124,14 @@ class Evaluator:
         environment.release_free_memory()
         return should_stop
 
+    def has_stopped(self) -> bool:
+        """Return whether early stopping has ended the run, in an earlier start too."""
+        step = checkpoint_files.latest_step(self._estimator.model_dir)
+        if self.stopping is None or not self.stopping.should_stop(step):
+            return False
+        log.info('early stopping has ended this run, at step %d', step)
+        return True
+
     def draw_results(self) -> None:
         """Draw the curves of the evaluations so far, see `run_records.results`."""
         self._results.draw()
