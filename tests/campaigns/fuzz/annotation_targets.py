@@ -8,7 +8,7 @@ import functools
 import json
 import pathlib
 import random
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
@@ -31,12 +31,21 @@ from model_fns.datasets.formats import (
     voc,
     yolo,
 )
+from model_fns.datasets.meaning import checks, readings
+from model_fns.datasets.meaning.annotated import Annotated, Object
 from protos import input_reader_pb2
 from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_json, mutate_text
 from tests.campaigns.fuzz.workspace import Workspace
 
 _TILING = Tiling(20, 4)
+_ORDERS: Dict[str, Callable[..., List[float]]] = {
+    readings.CORNERS: lambda x, y, width, height: [x, y, x + width, y + height],
+    readings.SIZES: lambda x, y, width, height: [x, y, width, height],
+    readings.CENTERS: lambda x, y, width, height: [x + width / 2, y + height / 2, width, height],
+}
+_UNITS = ('', 'normalized ')
+_ODD_NUMBERS = (float('nan'), float('inf'), -1e308, 1e308, 0.0, -5.0, 2.0**63)
 _ENCODINGS = (b'', b'gb2312', b'utf-16', b'hex', b'idna', b'x')
 
 
@@ -45,11 +54,40 @@ def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
     functions = (
         read_coco, rotated_coco, rle, read_voc, rotated_voc, read_yolo, yolo_data, read_dota,
         read_hrsc, read_masks, read_instances, read_labelme, read_csv, read_panoptic, read_list,
-        reader_of_files, image, channel_files,
+        reader_of_files, image, channel_files, meaning,
     )  # fmt: skip
     return {
         one.__name__.replace('read_', ''): functools.partial(one, workspace) for one in functions
     }
+
+
+def meaning(workspace: Workspace, generator: random.Random) -> None:
+    """Check a whole set of well-formed boxes, which may be of another unit than they say.
+
+    Raises:
+        AssertionError: another unit passes in silence, or the right one is refused.
+    """
+    del workspace
+    order, said, actual = generator.choice(list(_ORDERS)), *generator.choices(_UNITS, k=2)
+    has_odd_numbers = generator.random() < 0.3
+    images = []
+    for index in range(generator.randint(4, 8)):
+        objects = []
+        for number in range(generator.randint(1, 4)):
+            width, height = generator.randint(12, 60), generator.randint(12, 60)
+            x, y = generator.randint(0, 160 - width), generator.randint(0, 120 - height)
+            sides = (160, 120, 160, 120) if actual else (1, 1, 1, 1)
+            numbers = [one / side for one, side in zip((x, y, width, height), sides)]
+            numbers = _ORDERS[order](*numbers)
+            if has_odd_numbers:
+                numbers[generator.randrange(4)] = generator.choice(_ODD_NUMBERS)
+            objects.append(Object(f'object {number}', numbers, said + order, name='cat'))
+        place = f'{index}.jpg'
+        images.append(Annotated(place, (120, 160), objects, len(objects), source_id=place))
+    found = checks.find(images, ['cat'])
+    if not has_odd_numbers and (said != actual) != bool(found):
+        raise AssertionError(f'{actual}{order}, said to be {said}{order}: {found}')
+    checks.refuse_errors(found)
 
 
 def read_coco(workspace: Workspace, generator: random.Random) -> None:
