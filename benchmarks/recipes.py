@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -246,13 +246,17 @@ def _write_segmented(path: str) -> None:
             writer.write(records.serialize({**features, **class_maps.class_features(classes)}))
 
 
-def _segmenter(backbone: str) -> Callable[[str], Any]:
-    """Return a writer of DeepLab at 513 x 513."""
+def _segmenter(backbone: str, rates: Sequence[int] = ()) -> Callable[[str], Any]:
+    """Return a writer of DeepLab at 513 x 513, with dense 3x3 branches of some atrous rates."""
 
     def write(folder: str) -> Any:
         from estimator_lib import config as config_lib
 
         config = config_lib.load_pipeline_config(write_segmentation(folder, backbone, 2))
+        if rates:
+            pyramid = config.model.segmentation.aspp
+            pyramid.atrous_rates[:] = rates
+            pyramid.separable_convolution = False
         config.eval_input_reader.add().CopyFrom(config.train_input_reader)
         return config
 
@@ -283,4 +287,5 @@ RECIPES: Dict[str, Recipe] = {
     'convnext_tiny': Recipe(8, _classifier('convnext_tiny')),
     'deeplab_mobilenet_v2': Recipe(2, _segmenter('mobilenet_v2')),
     'deeplab_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large_seg')),
+    'deeplab_v3_mobilenet_v3_large': Recipe(2, _segmenter('mobilenet_v3_large_seg', [12, 24, 36])),
 }

@@ -1,7 +1,7 @@
 """Measurement of training steps of networks of later years, beside torchvision and timm.
 
     python -m benchmarks.training.beside_torch --torch_python=PYTHON
-        [--models=convnext_tiny,efficientnetv2_s,resnet_v1_5_50] [--turns=3]
+        [--models=convnext_tiny,efficientnetv2_s,resnet_v1_5_50] [--types=float32] [--turns=3]
     python -m benchmarks.training.beside_torch --torch_python=PYTHON
         --models=faster_rcnn_resnet50_fpn
 
@@ -29,7 +29,11 @@ OTHERS = {
     'convnext_tiny': 'torchvision:convnext_tiny',
     'efficientnetv2_s': 'timm:tf_efficientnetv2_s',
     'resnet_v1_5_50': 'torchvision:resnet50',
+    'mobilenet_v2': 'torchvision:mobilenet_v2',
+    'ssdlite_mobilenet_v3_large': 'detection:ssdlite320_mobilenet_v3_large',
+    'retinanet_resnet50': 'detection:retinanet_resnet50_fpn',
     'faster_rcnn_resnet50_fpn': 'detection:fasterrcnn_resnet50_fpn',
+    'deeplab_v3_mobilenet_v3_large': 'segmentation:mobilenet_v3_large',
 }
 DEFAULT_MODELS = ['convnext_tiny', 'efficientnetv2_s', 'resnet_v1_5_50']
 _OURS, _THEIRS = 'ours', 'theirs'
@@ -101,24 +105,30 @@ def describe(config: Any, other: str) -> Dict[str, Any]:
     if config.model.HasField('classification'):
         model = config.model.classification
         return {**found, 'size': model.image_height, 'num_classes': model.num_classes}
-    model = config.model.faster_rcnn
+    if config.model.HasField('segmentation'):
+        segmentation = config.model.segmentation
+        return {**found, 'size': segmentation.crop_height, 'num_classes': segmentation.num_classes}
+    model = getattr(config.model, config.model.WhichOneof('model'))
+    found['size'] = model.image_resizer.fixed_shape_resizer.height
+    found['num_classes'] = model.num_classes + 1  # the background
+    if not config.model.HasField('faster_rcnn'):
+        return found
     return {
         **found,
-        'size': model.image_resizer.fixed_shape_resizer.height,
-        'num_classes': model.num_classes + 1,  # the background
         'proposals': model.first_stage_max_proposals,
         'region_batch': model.first_stage_minibatch_size,
         'box_batch': model.second_stage_batch_size,
     }
 
 
-def measure(names: List[str], python: str, turns: int) -> List[Row]:
-    """Measure both sides of models in both types.
+def measure(names: List[str], python: str, turns: int, dtypes: Sequence[str] = DTYPES) -> List[Row]:
+    """Measure both sides of models.
 
     Args:
         names: of `OTHERS`.
         python: command of the other side's Python.
         turns: processes of each side.
+        dtypes: some of `DTYPES`.
     """
 
     def measure_side(side: str, path: str) -> List[float]:
@@ -136,14 +146,14 @@ def measure(names: List[str], python: str, turns: int) -> List[Row]:
         arguments = [json.dumps(settings)]
         return measuring.run_apart('benchmarks.training.torch_side', arguments, python=python)
 
-    sides = [f'{whose}/{dtype}' for dtype in DTYPES for whose in (_OURS, _THEIRS)]
+    sides = [f'{whose}/{dtype}' for dtype in dtypes for whose in (_OURS, _THEIRS)]
     rows = []
     for name, path, found in recipes.measure_alternating(names, sides, turns, measure_side):
         batch_size = _load(path).train_config.batch_size
         least = {side: steps.least(runs) for side, runs in found.items()}
         rows += [
             Row(name, batch_size, dtype, least[f'{_OURS}/{dtype}'], least[f'{_THEIRS}/{dtype}'])
-            for dtype in DTYPES
+            for dtype in dtypes
         ]
     return rows
 
@@ -200,6 +210,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         default=DEFAULT_MODELS,
         help=f'of {", ".join(OTHERS)}; left out: {",".join(DEFAULT_MODELS)}',
     )
+    parser.add_argument(
+        '--types',
+        type=lambda text: text.split(','),
+        default=DTYPES,
+        help=f'of {", ".join(DTYPES)}; left out: both',
+    )
     parser.add_argument('--turns', type=int, default=3, help='processes of each side')
     parser.add_argument('--output', default='benchmark_torch.json', help='where the JSON goes')
     parser.add_argument('--side', choices=DTYPES, help='our side, in this process')
@@ -215,7 +231,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     if lack:
         print(f'skipped: {lack}; expected a Python with {", ".join(_PACKAGES)}.')
         return
-    rows = measure(flags.models, flags.torch_python, flags.turns)
+    rows = measure(flags.models, flags.torch_python, flags.turns, flags.types)
     print('\n'.join(format_table(rows)))
     with open(flags.output, 'w') as file:
         json.dump([row._asdict() for row in rows], file, indent=2)

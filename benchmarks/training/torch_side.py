@@ -28,7 +28,7 @@ def measure(settings: Mapping[str, Any]) -> Sequence[float]:
     torch.manual_seed(0)
     torch.set_num_threads(len(os.sched_getaffinity(0)))  # as many as TensorFlow takes
     kind, _, name = settings['network'].partition(':')
-    build = _detector if kind == 'detection' else _classifier
+    build = {'detection': _detector, 'segmentation': _segmenter}.get(kind, _classifier)
     model, loss = build(torch, kind, name, settings)
     optimizer = torch.optim.SGD(
         model.parameters(), _LEARNING_RATE, _MOMENTUM, weight_decay=_WEIGHT_DECAY
@@ -78,14 +78,7 @@ def _detector(torch: Any, kind: str, name: str, settings: Mapping[str, Any]) -> 
     detection = importlib.import_module('torchvision.models.detection')
     create: Callable[..., Any] = getattr(detection, name)
     model = create(
-        weights=None,
-        weights_backbone=None,
-        num_classes=classes,
-        min_size=size,
-        max_size=size,
-        rpn_post_nms_top_n_train=settings['proposals'],
-        rpn_batch_size_per_image=settings['region_batch'],
-        box_batch_size_per_image=settings['box_batch'],
+        weights=None, weights_backbone=None, num_classes=classes, **_options(name, settings)
     )
     model = model.train().to(memory_format=torch.channels_last)
     images = list(torch.rand(count, 3, size, size))
@@ -96,6 +89,48 @@ def _detector(torch: Any, kind: str, name: str, settings: Mapping[str, Any]) -> 
 
     def loss() -> Any:
         return sum(model(images, targets).values())
+
+    return model, loss
+
+
+def _options(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a detector that make it the network of the config."""
+    if name.startswith('ssdlite320'):
+        return {}  # the size is a part of the network
+    size = {'min_size': settings['size'], 'max_size': settings['size']}
+    if not name.startswith('retinanet'):
+        return {
+            **size,
+            'rpn_post_nms_top_n_train': settings['proposals'],
+            'rpn_batch_size_per_image': settings['region_batch'],
+            'box_batch_size_per_image': settings['box_batch'],
+        }
+    anchors = importlib.import_module('torchvision.models.detection.anchor_utils')
+    sides = tuple((side, round(side * 2**0.5)) for side in (32, 64, 128, 256, 512))
+    ratios = ((0.5, 1.0, 2.0),) * len(sides)
+    return {**size, 'anchor_generator': anchors.AnchorGenerator(sides, ratios)}
+
+
+def _segmenter(torch: Any, kind: str, name: str, settings: Mapping[str, Any]) -> Any:
+    """Return a DeepLab in training, and a function of its loss on random images and classes.
+
+    As in the published DeepLab, the last stage of MobileNet V3 has half of the channels, and no 3x3
+    convolution follows on the pyramid.
+    """
+    del kind
+    count, size, classes = (settings[key] for key in ('batch_size', 'size', 'num_classes'))
+    create = importlib.import_module('torchvision.models').get_model
+    backbone = create(name, dilated=True, reduced_tail=True)
+    deeplab = importlib.import_module('torchvision.models.segmentation.deeplabv3')
+    model = deeplab._deeplabv3_mobilenetv3(backbone, classes, aux=None)
+    pyramid, *_, logits = model.classifier
+    model.classifier = torch.nn.Sequential(pyramid, logits)
+    model = model.train().to(memory_format=torch.channels_last)
+    images = torch.randn(count, 3, size, size).to(memory_format=torch.channels_last)
+    labels = torch.randint(0, classes, (count, size, size))
+
+    def loss() -> Any:
+        return torch.nn.functional.cross_entropy(model(images)['out'], labels)
 
     return model, loss
 

@@ -80,6 +80,29 @@ def test_a_detector_gets_the_proposals_of_its_config():
     }
 
 
+@pytest.mark.parametrize(
+    ('model', 'size', 'num_classes'),
+    [
+        (
+            'ssd { num_classes: 3 '
+            'image_resizer { fixed_shape_resizer { height: 320 width: 320 } } }',
+            320,
+            4,
+        ),
+        ('segmentation { num_classes: 21 crop_height: 65 crop_width: 65 }', 65, 21),
+    ],
+)
+def test_each_task_has_its_size_and_classes(model, size, num_classes):
+    text = f'model {{ {model} }} train_config {{ batch_size: 2 }}'
+    config = config_lib.parse_pipeline_config(text, 'a')
+    assert beside_torch.describe(config, 'a:b') == {
+        'network': 'a:b',
+        'batch_size': 2,
+        'size': size,
+        'num_classes': num_classes,
+    }
+
+
 def test_every_model_is_a_recipe():
     assert set(beside_torch.DEFAULT_MODELS) <= set(beside_torch.OTHERS) <= set(recipes.RECIPES)
 
