@@ -247,7 +247,7 @@ def _readers(handle: tf.Tensor) -> Iterator[tf.Operation]:
     waiting = [op.outputs[0] for op in handle.consumers() if op.type == 'ReadVariableOp']
     while waiting:
         for op in waiting.pop().consumers():
-            if op.type == 'Identity':
+            if op.type in ('Identity', 'Reshape'):
                 waiting.append(op.outputs[0])
             else:
                 yield op

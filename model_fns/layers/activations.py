@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Callable, Tuple
+
 import tensorflow as tf
 
 from model_fns.layers import quantization
@@ -23,6 +26,26 @@ def gelu(inputs: tf.Tensor) -> tf.Tensor:
     return tf.nn.gelu(inputs, approximate=False)
 
 
+def _trained_gelu(inputs: tf.Tensor) -> tf.Tensor:
+    """Compute `gelu` with a gradient that passes five times over the numbers.
+
+    TensorFlow's own passes eight times. Exports have the other form, whose ops converters fuse.
+    """
+
+    @tf.custom_gradient
+    def compute(values: tf.Tensor) -> Tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        scaled = values * math.sqrt(0.5)
+        share = 0.5 + 0.5 * tf.math.erf(scaled)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            density = tf.exp(-tf.square(scaled)) * (1.0 / math.sqrt(2.0 * math.pi))
+            return upstream * (share + values * density)
+
+        return values * share, gradient
+
+    return compute(inputs)
+
+
 def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
     """Return the style's activation of what a layer computed, in the layer's variable scope.
 
@@ -30,6 +53,8 @@ def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
     hard sigmoid, and otherwise what comes in: other activations are computed in float.
     """
     activation, settings = style.activation, style.quantization
+    if activation is gelu and style.is_training:
+        activation = _trained_gelu
     if settings is None:
         return outputs if activation is None else activation(outputs)
     if activation in (tf.nn.relu, tf.nn.relu6):

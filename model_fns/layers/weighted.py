@@ -17,6 +17,7 @@ from model_fns.layers import forward_pass
 from model_fns.layers.activations import activate
 from model_fns.layers.folding import folded
 from model_fns.layers.normalization import batch_norm
+from model_fns.layers.pointwise import pointwise_conv2d
 from model_fns.layers.quantization import quantize_weights
 from model_fns.layers.style import LayerStyle, Padding, Size
 from model_fns.layers.weights import ZEROS, Initializer, Regularizer, variable
@@ -143,7 +144,9 @@ def separable_conv2d(
         [1, 1, inputs.shape[-1] * depth_multiplier, num_outputs],
         style.pointwise_initializer or style.initializer,
         style.regularizer if style.regularize_pointwise else None,
-        lambda values, weights: tf.nn.conv2d(values, weights, strides=1, padding='SAME'),
+        lambda values, weights: _convolve(
+            values, weights, (1, 1), (1, 1), (1, 1), 'VALID', style.is_training
+        ),
         [num_outputs],
     )
     with tf1.variable_scope(scope):
@@ -319,6 +322,8 @@ def _convolve(
         # oneDNN has no gradients of convolutions with paddings of their own: they fall to kernels
         # that are several times as slow, and in bfloat16 fifty times.
         inputs, padding = tf.pad(inputs, padding), 'VALID'
+    if is_training and kernel == stride == (1, 1):
+        return pointwise_conv2d(inputs, weights)
     if rate == (1, 1) or kernel == (1, 1):
         return tf.nn.conv2d(inputs, weights, stride, padding)
     return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)

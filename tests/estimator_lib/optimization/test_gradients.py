@@ -94,7 +94,8 @@ def test_older_variables_get_barriers():
     assert gates == [Optimizer.GATE_NONE, Optimizer.GATE_OP]
 
 
-def test_a_gradient_is_there_when_the_backward_pass_needs_its_variable_no_more():
+@pytest.mark.parametrize('same', [tf.identity, lambda values: tf.reshape(values, [2, 2])])
+def test_a_gradient_is_there_when_the_backward_pass_needs_its_variable_no_more(same):
     """What multiplies by weights again, on the way down, holds them; an update would copy them."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         first, second, last = (
@@ -102,7 +103,7 @@ def test_a_gradient_is_there_when_the_backward_pass_needs_its_variable_no_more()
             for name in ('first', 'second', 'last')
         )
         hidden = tf.constant([[1.0, 2.0]]) @ first
-        loss = tf.reduce_sum(hidden @ second @ tf.identity(last)) + tf.reduce_sum(last**2.0)
+        loss = tf.reduce_sum(hidden @ second @ same(last)) + tf.reduce_sum(last**2.0)
         optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
         pairs = gradients.compute(loss, [first, second, last], optimizer)
         waits = [[op.type for op in gradient.op.control_inputs] for gradient, _ in pairs]

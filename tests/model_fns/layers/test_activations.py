@@ -46,6 +46,23 @@ def test_gelu_by_hand():
     np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_the_gradient_of_gelu_in_training_by_hand():
+    style = layers.LayerStyle(activation=layers.gelu, is_training=True)
+
+    def build():
+        inputs = tf.constant(INPUTS)
+        outputs = activations.activate(inputs, style)
+        return outputs, tf.gradients(outputs, inputs, [2.0 * tf.ones_like(inputs)])[0]
+
+    (outputs, gradient), _ = run(build)
+    shares = [0.5 * (1.0 + math.erf(x / math.sqrt(2.0))) for x in INPUTS]
+    np.testing.assert_allclose(outputs, np.multiply(INPUTS, shares), rtol=1e-5, atol=1e-6)
+    # (x F(x))' = F(x) + x f(x) with the density f(x) = exp(-x^2 / 2) / sqrt(2 pi).
+    densities = [math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi) for x in INPUTS]
+    expected = 2.0 * (np.array(shares) + np.multiply(INPUTS, densities))
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+
+
 def activated(activation, **changes):
     settings = layers.Quantization(**changes)
     style = layers.LayerStyle(activation=activation, quantization=settings)
