@@ -16,7 +16,7 @@ from estimator_lib.analysis import example_files, rendering, report
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
 from estimator_lib.analysis.label_samples import DrawnLabels
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
-from estimator_lib.drawing import visualization
+from estimator_lib.drawing import figures, visualization
 
 FOLDER = 'analysis'
 REPORT_FILE = 'report.html'
@@ -99,14 +99,14 @@ def _write_files(
     with tf.io.gfile.GFile(os.path.join(folder, ERRORS_FILE), 'w') as file:
         _write_rows(file, _COLUMNS, (_error_row(*each) for each in analyzed.errors))
     sections = list(analyzed.sections)
-    tables, figures = _parts(sections, Table), _parts(sections, Figure)
+    tables, drawn = _parts(sections, Table), _parts(sections, Figure)
     for table in tables:
         save(f'{table.name}.csv', _to_csv(table).encode())
     drawings = rendering.render_all(sections)
     if labels is not None:
         sections.append(labels.section)
         drawings.update(labels.drawings)
-        figures += _parts([labels.section], Figure)
+        drawn += _parts([labels.section], Figure)
         save(LABELS_FILE, _side_by_side([each.png for each in labels.drawings.values()]))
     for name, drawing in drawings.items():
         save(f'{name}.png', drawing.png)
@@ -116,7 +116,7 @@ def _write_files(
     files = {
         ERRORS_FILE: 'each error, with image, record, class, score and IoU',
         **{f'{table.name}.csv': table.title for table in tables},
-        **{f'{figure.name}.png': figure.title for figure in figures},
+        **{f'{each.name}.png': each.title for each in drawn if each.name in drawings},
     }
     if analyzed.examples:
         save(example_files.FILE, example_files.to_bytes(analyzed.names, analyzed.examples))
@@ -132,13 +132,14 @@ def _parts(sections: Sequence[Section], kind: Any) -> List[Any]:
 def _pictures(worst: Sequence[WorstExample], draw: Draw) -> List[report.Picture]:
     pictures = []
     for number, example in enumerate(worst, 1):
-        drawn = draw(example)
+        place, drawn = example.place, None
+        title = place.name or f'{os.path.basename(place.path)}, record {place.index}'
+        with figures.tolerated(f'picture of {title}'):
+            drawn = draw(example)
         if drawn is None:
             continue
-        stem = os.path.splitext(os.path.basename(example.place.name))[0]
+        stem = os.path.splitext(os.path.basename(place.name))[0]
         name = f'{number:03d}_{_UNSAFE.sub("_", stem)[:_MOST_NAME]}.jpg'
-        place = example.place
-        title = place.name or f'{os.path.basename(place.path)}, record {place.index}'
         lines = [_error_line(error) for error in example.errors]
         pictures.append(report.Picture(f'worst/{name}', _to_jpeg(drawn), title, lines))
     return pictures

@@ -10,6 +10,7 @@ from estimator_lib import errors
 from estimator_lib.analysis import rendering
 from estimator_lib.analysis.parts import Figure, Section
 from estimator_lib.data import inputs
+from estimator_lib.drawing import figures
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -49,8 +50,9 @@ def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Opt
     for name, reader in inputs.named_readers(config):
         with contextlib.suppress(errors.UserError):
             examined[name] = inputs.examine_first(task, reader, RECORDS)
-    figures: List[Figure] = list(task.label_figures(examined))
-    if not figures:
-        return None
-    section = Section('Labels', figures, f'Of the first {RECORDS} records of each input reader.')
-    return DrawnLabels(section, rendering.render_all([section]))
+    parts: List[Figure] = []
+    with figures.tolerated('labels of the data'):
+        parts = list(task.label_figures(examined))
+    section = Section('Labels', parts, f'Of the first {RECORDS} records of each input reader.')
+    drawings = rendering.render_all([section])
+    return DrawnLabels(section, drawings) if drawings else None

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib.drawing import figures
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
@@ -72,18 +74,22 @@ def curves(
     """
     figure.set_size_inches(*_SIZE)
     axes = figure.add_subplot()
+    drawn = {}
     for index, (name, (x, y)) in enumerate(lines.items()):
         # The first color is nearly that of the main curve.
-        style: Dict[str, Any] = {'linewidth': 1.4, 'label': name, 'color': f'C{index % 9 + 1}'}
+        style: Dict[str, Any] = {'linewidth': 1.4, 'color': f'C{index % 9 + 1}'}
         if name == main:
-            style = {'linewidth': 2.8, 'label': name, 'color': _ACCENT, 'zorder': 3}
+            style = {'linewidth': 2.8, 'color': _ACCENT, 'zorder': 3}
         elif index >= _MOST_CURVES:
             style = {'linewidth': 0.7, 'color': '#8888', 'zorder': 1}
-        axes.plot(x, y, **style)
+        (line,) = axes.plot(x, y, **style)
+        if name == main or index < _MOST_CURVES:
+            drawn[name] = line
     axes.set(xlabel=x_title, ylabel=y_title, xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(alpha=0.25)
     if lines:
-        axes.legend(loc='upper left', bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
+        place = {'loc': 'upper left', 'bbox_to_anchor': (1.01, 1.0)}
+        figures.add_legend(axes, drawn, **place, frameon=False, fontsize=9)
 
 
 def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
@@ -120,19 +126,21 @@ def scatter(
     """
     figure.set_size_inches(5.0, 4.2)
     axes = figure.add_subplot()
+    drawn = {}
     for index, (name, (x, y)) in enumerate(points.items()):
         color, size, alpha = (_SECOND, 36, 1.0) if index else (_ACCENT, 10, 0.45)
         marker = '+' if index else 'o'
-        axes.scatter(
-            x, y, s=size, c=color, marker=marker, alpha=alpha, label=name, rasterized=index == 0
+        drawn[name] = axes.scatter(
+            x, y, s=size, c=color, marker=marker, alpha=alpha, rasterized=index == 0
         )
     axes.set_xscale('log', base=2)
     axes.set_yscale('log', base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter('{x:g}')
+        axis.set_minor_formatter('')  # its default writes formulas, which figures do not parse
     axes.set(xlabel=x_title, ylabel=y_title)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=9)
+    figures.add_legend(axes, drawn, frameon=False, fontsize=9)
 
 
 def density(figure: Canvas, x: np.ndarray, y: np.ndarray, x_title: str, y_title: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from typing import Any, Dict, NamedTuple, Sequence
 
+from estimator_lib import plain_text
 from estimator_lib.analysis.parts import Figure, Section
+from estimator_lib.drawing import figures
 
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
 _DOTS_PER_INCH = 110
@@ -51,12 +54,12 @@ class Drawing(NamedTuple):
 def render(figure: Figure) -> Drawing:
     """Draw a figure; matplotlib is imported here."""
     import matplotlib
-    from matplotlib import figure as figures
+    from matplotlib import figure as matplotlib_figure
     from matplotlib.backends import backend_agg, backend_svg
 
     png, svg = io.BytesIO(), io.StringIO()
-    with matplotlib.rc_context(_STYLE):
-        canvas = figures.Figure(
+    with matplotlib.rc_context(_STYLE), figures.literal_text():
+        canvas = matplotlib_figure.Figure(
             figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained', facecolor='white'
         )
         figure.draw(canvas)
@@ -70,21 +73,22 @@ def render(figure: Figure) -> Drawing:
 
 
 def render_all(sections: Sequence[Section]) -> Dict[str, Drawing]:
-    """Draw the figures of sections, by name."""
-    return {
-        part.name: render(part)
-        for section in sections
-        for part in section.parts
-        if isinstance(part, Figure)
-    }
+    """Draw the figures of sections, by name; one that fails is left out, with a warning."""
+    drawings = {}
+    for part in (part for section in sections for part in section.parts):
+        if isinstance(part, Figure):
+            with figures.tolerated(f'figure {part.title!r}'):
+                drawings[part.name] = render(part)
+    return drawings
 
 
 def _page_element(svg: str, title: str) -> str:
     """Turn an SVG file into an element that inherits font and color."""
     for pattern in (_PROLOG, _METADATA, _STYLES):
         svg = pattern.sub('', svg, count=1)
-    label = title.replace('&', '&amp;').replace('"', '&quot;').replace('<', '&lt;')
-    svg = _SIZE.sub(rf'<svg role="img" aria-label="{label}" \1\2>', svg, count=1)
+    label = html.escape(title)
+    svg = _SIZE.sub(lambda size: f'<svg role="img" aria-label="{label}" {size[1]}{size[2]}>', svg, 1)
     svg = _HEIGHT.sub(r'\1', svg, count=1)
     svg = _IDS.sub('<g>', svg)
-    return _FONTS.sub('inherit', svg).replace(_INK, 'currentColor')
+    svg = _FONTS.sub('inherit', svg).replace(_INK, 'currentColor')
+    return plain_text.escaped(svg, kept='\n')  # markup has no control characters

@@ -89,7 +89,8 @@ def _section(section: Section, drawings: Mapping[str, Drawing]) -> str:
     figures: List[str] = []
     for part in section.parts:
         if isinstance(part, Figure):
-            figures.append(_figure(part, drawings[part.name]))
+            if part.name in drawings:
+                figures.append(_figure(part, drawings[part.name]))
             continue
         inside += _row(figures)
         figures = []

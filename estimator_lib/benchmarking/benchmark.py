@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.benchmarking import results, timing
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.drawing import figures
 from estimator_lib.evaluation import evaluating
 from estimator_lib.export import (
     agreement,
@@ -173,7 +174,9 @@ def benchmark(
     metric = main_metric(task, config, metrics)
     tf.io.gfile.makedirs(output_dir)
     checkpoint_files.write_atomically(os.path.join(output_dir, CSV_FILE), results.to_csv(rows))
-    checkpoint_files.write_atomically(os.path.join(output_dir, PNG_FILE), _png(rows, metric))
+    path = os.path.join(output_dir, PNG_FILE)
+    with figures.tolerated(path):
+        checkpoint_files.write_atomically(path, _png(rows, metric))
     return results.format_table(rows, metric)
 
 
@@ -199,8 +202,9 @@ def main_metric(
 def _png(rows: Sequence[results.Row], metric: str) -> bytes:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13.0, 1.5 + 0.4 * len(rows)), layout='constrained')
-    results.draw(figure, rows, metric)
     file = io.BytesIO()
-    figure.savefig(file, format='png', dpi=100)
+    with figures.literal_text():
+        figure = Figure(figsize=(13.0, 1.5 + 0.4 * len(rows)), layout='constrained')
+        results.draw(figure, rows, metric)
+        figure.savefig(file, format='png', dpi=100)
     return file.getvalue()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, List, Mapping, Sequence
 
 from estimator_lib.analysis.parts import Figure, Section
 from estimator_lib.comparison.runs import Run
+from estimator_lib.drawing import figures
 from estimator_lib.evaluation import evaluating
 from estimator_lib.run_records import curves
 from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, LOSS, TRAIN, Curve
@@ -20,7 +21,7 @@ def create_section(runs: Sequence[Run]) -> Section:
     """Return a section with the losses and the main metrics over steps."""
     figures: List[Figure] = []
     for column in _columns(runs):
-        of_runs = {run.name: run.table.curve(column) for run in runs}
+        of_runs = {run.name: run.curve(column) for run in runs}
         if any(steps for steps, _ in of_runs.values()):
             figures.append(_figure(len(figures), column, of_runs))
     text = '' if figures else 'The runs have no results.csv.'
@@ -54,5 +55,5 @@ def draw(canvas: Canvas, of_runs: Mapping[str, Curve]) -> None:
     """
     canvas.set_size_inches(5.4, 3.2)
     axes = canvas.add_subplot()
-    curves.plot(axes, {name: curve for name, curve in of_runs.items() if curve[0]})
-    axes.legend(frameon=False)
+    drawn = curves.plot(axes, {name: curve for name, curve in of_runs.items() if curve[0]})
+    figures.add_legend(axes, drawn, frameon=False)

@@ -11,7 +11,9 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.analysis import example_files, files
 from estimator_lib.checkpoints import evaluated
-from estimator_lib.run_records import results, results_table
+from estimator_lib.run_records import curves, results, results_table
+from estimator_lib.run_records.results_table import Curve
+from estimator_lib.run_records.training_events import TrainingCurves
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -32,6 +34,7 @@ class Run:
         step: global step of its last evaluation.
         metrics: metrics of that evaluation, by evaluation set.
         table: all its evaluations.
+        training: values of its training at all reported steps, by column of the table.
     """
 
     path: str
@@ -41,6 +44,11 @@ class Run:
     step: int
     metrics: Metrics
     table: results_table.Table
+    training: Mapping[str, Curve] = dataclasses.field(default_factory=dict)
+
+    def curve(self, column: str) -> Curve:
+        """Return steps and values of a column, at all reported steps where they are known."""
+        return curves.choose(column, self.table, self.training)
 
     def examples(self, set_name: str) -> Optional[example_files.Examples]:
         """Return the numbers per example of an evaluation set; None if they were not written."""
@@ -68,7 +76,8 @@ def read_runs(
     for path, name, config, task in zip(paths, short_names(paths), configs, tasks):
         table = results_table.read(os.path.join(path, results.RESULTS_FILE))
         step, metrics = _last_evaluation(path, table)
-        runs.append(Run(path, name, config, task, step, metrics, table))
+        training = TrainingCurves(path, curves.OF_TRAINING).read()
+        runs.append(Run(path, name, config, task, step, metrics, table, training))
     for run in runs[1:]:
         _require_comparable(runs[0], run)
     return runs

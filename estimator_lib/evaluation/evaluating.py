@@ -9,11 +9,14 @@ import time
 from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
 from estimator_lib import environment, tf_estimator
 from estimator_lib.analysis import collecting, label_samples
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.data import corrupt_records, inputs
+from estimator_lib.drawing import figures
 from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
 from estimator_lib.graphs import evaluation, losses, task_checks
@@ -144,7 +147,7 @@ class Evaluator:
         metrics = finish_metrics(self._task, values)
         eval_dir = self._estimator.eval_dir(examples.name)
         rate = {name: values[name] for name in [evaluation.LEARNING_RATE] if name in values}
-        summaries.write(eval_dir, step, {**metrics, **rate}, self._task.draw_metrics(values))
+        summaries.write(eval_dir, step, {**metrics, **rate}, draw_metrics(self._task, values))
         if examples.name in self._pictures:
             self._pictures[examples.name].write(step, self._task.worth_showing(metrics))
         seconds = time.monotonic() - started
@@ -275,6 +278,18 @@ def log_metrics(
     log.info(text, what, seconds, first)
     for name in sorted(metrics):
         log.info('  %-48s %.6g', task.metric_title(name), metrics[name])
+
+
+def draw_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
+    """Return the pictures of the metrics by tag; none, with a warning, where drawing fails.
+
+    Args:
+        task: draws them, uint8 [height, width, 3] each.
+        values: results of `Estimator.evaluate` by name.
+    """
+    with figures.tolerated('pictures of the metrics'):
+        return task.draw_metrics(values)
+    return {}
 
 
 @contextlib.contextmanager

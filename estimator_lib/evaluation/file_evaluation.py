@@ -108,7 +108,7 @@ def evaluate_file(
         session.close()
         metrics = results[examples.name] = task.finish_metrics(values)
         if eval_dir:
-            summaries.write(eval_dir, step, metrics, task.draw_metrics(values))
+            summaries.write(eval_dir, step, metrics, evaluating.draw_metrics(task, values))
         for hook in pictures:
             hook.write(step, task.worth_showing(metrics))
         seconds = time.monotonic() - started

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.drawing import visualization
+from estimator_lib.drawing import figures, visualization
 from estimator_lib.hooks import global_steps, progress
 from estimator_lib.task_interfaces.presentation import AS_CONFIGURED, Shown
 from estimator_lib.task_interfaces.tensors import SOURCE_ID, Arrays, Features, Labels, Tensors
@@ -374,9 +374,11 @@ class ExamplePictures(tf1.train.SessionRunHook):
         """
         drawn = {}
         for number, (features, outputs, labels) in enumerate(self._examples, 1):
-            picture = self._draw(features, outputs, labels, shown)
-            if picture is not None:
-                drawn[_file_name(number, features[SOURCE_ID])] = picture
+            name = _file_name(number, features[SOURCE_ID])
+            with figures.tolerated(f'picture {name}'):
+                picture = self._draw(features, outputs, labels, shown)
+                if picture is not None:
+                    drawn[name] = picture
         named = {f'examples/{index}': picture for index, picture in enumerate(drawn.values())}
         write(self._folder, step, {}, named)
         if self._png_folder:

@@ -8,10 +8,11 @@ import io
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.drawing import visualization
+from estimator_lib.drawing import figures, visualization
 from estimator_lib.replay.diagnosis import Diagnosis, Example
 from estimator_lib.run_records.results_table import LEARNING_RATE, LOSS, TRAIN
 from estimator_lib.task import Task
@@ -183,7 +184,10 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _write_pictures(examples: Sequence[Example], task: Task, folder: str) -> List[Optional[str]]:
     """Draw each example with its groundtruth; return the paths in the folder."""
-    drawn = [task.draw(each.features, {}, each.labels) for each in examples]
+    drawn: List[Optional[np.ndarray]] = [None] * len(examples)
+    for number, each in enumerate(examples):
+        with figures.tolerated(f'picture of {each.source_id}'):
+            drawn[number] = task.draw(each.features, {}, each.labels)
     kept = [picture for picture in drawn if picture is not None]
     if kept:
         tf.io.gfile.makedirs(os.path.join(folder, _PICTURES))

@@ -14,9 +14,10 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import state_files
+from estimator_lib.drawing import figures
 from estimator_lib.run_records import curves, results_table
 from estimator_lib.run_records.results_table import EVAL, STEP, TIME, Table, format_cell
-from estimator_lib.run_records.training_events import TrainingEvents
+from estimator_lib.run_records.training_events import TrainingCurves, TrainingEvents
 
 log = logging.getLogger('estimator_lib')
 
@@ -42,6 +43,7 @@ class Results:
         self._metrics = metrics
         self._path = os.path.join(model_dir, RESULTS_FILE)
         self._events: Dict[str, TrainingEvents] = {}
+        self._curves = TrainingCurves(model_dir, curves.OF_TRAINING)
         self._next_drawing = time.monotonic() + _DRAWING_SECONDS
 
     def add(self, checkpoint: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
@@ -71,8 +73,10 @@ class Results:
             self.draw()
 
     def draw(self) -> None:
-        """Draw the curves."""
-        curves.draw(self._read(), os.path.join(self._model_dir, CURVES_FILE), self._metrics)
+        """Draw the curves; a failure is a warning."""
+        path = os.path.join(self._model_dir, CURVES_FILE)
+        with figures.tolerated(path):
+            curves.draw(self._read(), path, self._metrics, self._curves.read())
         self._next_drawing = time.monotonic() + _DRAWING_SECONDS
 
     def forget_after(self, step: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Dict, List, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,7 @@ from estimator_lib.run_records.results_table import (
     LEARNING_RATE,
     LOSS,
     TRAIN,
+    Curve,
 )
 
 _FILE = 'events.out.tfevents.'
@@ -79,6 +80,11 @@ class TrainingEvents:
             self._read(path, 0)
         return {step: dict(self._scalars[step]) for step in sorted(self._scalars)}
 
+    def take_steps(self) -> Dict[int, Dict[str, float]]:
+        """Return the scalars of `read_steps` that were recorded since the last call."""
+        steps, self._scalars = self.read_steps(), {}
+        return steps
+
     def _files(self) -> List[str]:
         """List the files, the oldest first: their names have the time of their start."""
         names = sorted(path_names.list_names(self._folder))
@@ -100,6 +106,31 @@ class TrainingEvents:
                     scalars.pop(GRADIENT_NORM, None)
                 if scalars and step > after:
                     self._scalars.setdefault(step, {}).update(scalars)
+
+
+class TrainingCurves:
+    """Values of a training over all steps that it has reported.
+
+    Args:
+        folder: the `model_dir` of the training.
+        columns: columns of `results.csv` to read.
+    """
+
+    def __init__(self, folder: str, columns: Sequence[str]):
+        self._events = TrainingEvents(folder)
+        self._values: Dict[str, Dict[int, float]] = {column: {} for column in columns}
+
+    def read(self) -> Dict[str, Curve]:
+        """Return the finite values up to now by column; each call reads the new events only."""
+        for step, scalars in self._events.take_steps().items():
+            for column, values in self._values.items():
+                if math.isfinite(scalars.get(column, math.nan)):
+                    values[step] = scalars[column]
+        ordered = {column: sorted(values.items()) for column, values in self._values.items()}
+        return {
+            column: ([step for step, _ in points], [value for _, value in points])
+            for column, points in ordered.items()
+        }
 
 
 def _parse(payload: bytes) -> Tuple[int, Dict[str, float]]:

@@ -44,6 +44,13 @@ def test_curves_of_many_classes_have_a_short_legend():
     assert axes.get_xlabel() == 'recall' and axes.get_ylabel() == 'precision'
 
 
+def test_names_that_begin_with_an_underscore_are_in_the_legend():
+    x = np.linspace(0, 1, 5)
+    for draw, titles in ((plots.curves, ('recall', 'precision')), (plots.scatter, ('w', 'h'))):
+        (axes,) = drawn(draw, {'_cat': (x, x), 'dog': (x, x)}, *titles)
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ['_cat', 'dog']
+
+
 def test_bars_are_in_order_and_bounded():
     (axes,) = drawn(plots.bars, {'a': 2.0, 'b': 1.5, 'c': 3352.0}, 'points')
     assert [patch.get_width() for patch in axes.patches] == [2.0, 1.5, 3352.0]

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from estimator_lib.analysis import plots, rendering
-from estimator_lib.analysis.parts import Figure
+from estimator_lib.analysis.parts import Figure, Section
 
 pytest.importorskip('matplotlib')
 NAMES = ['cat', 'dog', 'eel']
@@ -40,6 +40,28 @@ def test_the_svg_is_an_element_of_a_page(drawing):
     assert 'currentColor' in drawing.svg
     assert rendering._INK not in drawing.svg and 'DejaVu' not in drawing.svg
     assert '<style' not in drawing.svg and '<metadata' not in drawing.svg
+
+
+@pytest.mark.parametrize('name', ['$x_$_^', '$ \\q $', 'a\x1b[31m', '\\1', 'a\nb'])
+def test_names_are_literal(name):
+    x = np.linspace(0, 1, 5)
+    figures = [
+        Figure('c', name, lambda canvas: plots.confusion_matrix(canvas, np.eye(2), [name, 'b'])),
+        Figure('d', name, lambda canvas: plots.curves(canvas, {name: (x, x)}, name, name)),
+        Figure('e', name, lambda canvas: plots.bars(canvas, {name: 1.0}, name)),
+    ]
+    for figure in figures:
+        root = ElementTree.fromstring(rendering.render(figure).svg)
+        texts = [''.join(each.itertext()) for each in root.iter() if each.tag.endswith('text')]
+        shown = name.replace('\x1b', '\\x1b')
+        assert set(shown.split('\n')) <= {text.strip() for text in texts}
+        assert root.get('aria-label') in (shown, shown.replace('\n', ' '))
+
+
+def test_a_figure_that_fails_is_left_out(caplog):
+    figures = [Figure('a', 'Good', lambda canvas: None), Figure('b', 'Bad', lambda canvas: 1 / 0)]
+    assert list(rendering.render_all([Section('s', figures)])) == ['a']
+    assert "figure 'Bad': it cannot be drawn: ZeroDivisionError: division by zero" in caplog.text
 
 
 def test_no_global_state_changes(drawing):

@@ -5,6 +5,7 @@ import pytest
 from estimator_lib import errors
 from estimator_lib.comparison import runs
 from tests.estimator_lib.comparison import fake_runs
+from tests.estimator_lib.run_records.test_training_events import event, write
 
 
 def read(*folders, tasks=None):
@@ -27,6 +28,16 @@ def test_metrics_are_those_of_the_last_evaluation(first, tmp_path):
     assert one.table.curve('eval_0/accuracy') == ([10, 20], [0.25, 0.5])
     # Without metrics.json; the last line of the table has no metric.
     assert (two.name, two.step, two.metrics) == ('b', 20, {'0': {'accuracy': 1.0}})
+
+
+def test_curves_have_all_reported_steps_of_training(first, tmp_path):
+    fake_runs.write_results(first, [0.25, 0.5])
+    fake_runs.write_metrics(tmp_path / 'b', 0.5)
+    write(first, 1, *(event(step, loss=float(step)) for step in (1, 2, 3)))
+    one, two = read(first, tmp_path / 'b')
+    assert one.curve('train/loss') == ([1, 2, 3], [1.0, 2.0, 3.0])
+    assert one.curve('eval_0/accuracy') == ([10, 20], [0.25, 0.5])
+    assert two.curve('train/loss') == ([], [])
 
 
 def test_names_are_as_long_as_needed():

@@ -24,8 +24,8 @@ def drawn(monkeypatch, tmp_path):
     figures = []
     monkeypatch.setattr(Figure, 'savefig', lambda figure, file, **_: figures.append(figure))
 
-    def draw(of_what, metrics):
-        curves.draw(of_what, str(tmp_path / 'a.png'), metrics)
+    def draw(of_what, metrics, training={}):
+        curves.draw(of_what, str(tmp_path / 'a.png'), metrics, training)
         return {
             axes.get_title(): {
                 line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))
@@ -60,6 +60,20 @@ def test_losses_and_main_metrics_over_steps(drawn):
         },
         'learning rate': {'learning_rate': ([10, 20, 30], [0.1, 0.2, 0.1])},
     }
+
+
+def test_training_has_a_point_at_each_reported_step(drawn):
+    of_run = table(train__loss=('3.0', '2.0', '1.0'), learning_rate=('0.1', '0.2', '0.1'))
+    training = {'train/loss': ([1, 5, 10], [4.0, 3.5, 3.0]), 'learning_rate': ([], [])}
+    found = drawn(of_run, [], training)
+    assert found['losses'] == {'train/loss': ([1, 5, 10], [4.0, 3.5, 3.0])}
+    assert found['learning rate'] == {'learning_rate': ([10, 20, 30], [0.1, 0.2, 0.1])}
+
+
+@pytest.mark.parametrize('name', ['$x_$', '$a$ $\\q$', '_x'])
+def test_names_are_literal(tmp_path, name):
+    curves.draw(table(**{f'eval_0__{name}': ('3', '2', '1')}), str(tmp_path / 'a.png'), [name])
+    assert (tmp_path / 'a.png').exists()
 
 
 def test_a_hundred_classes_do_not_hide_the_main_metrics(drawn):

@@ -145,6 +145,12 @@ def test_steps_of_an_earlier_run_go_to_a_copy(tmp_path):
     assert not (tmp_path / 'results.2.csv').exists()
 
 
+def test_a_drawing_that_fails_is_a_warning(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(results.curves, 'draw', lambda *_: 1 / 0)
+    Results(str(tmp_path)).draw()
+    assert f'{tmp_path}/results.png: it cannot be drawn: ZeroDivisionError' in caplog.text
+
+
 def test_curves_are_drawn_once_a_minute(tmp_path, monkeypatch):
     now, drawn = [0.0], []
     monkeypatch.setattr(results.time, 'monotonic', lambda: now[0])

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib.run_records import training_events
-from estimator_lib.run_records.training_events import TrainingEvents
+from estimator_lib.run_records.training_events import TrainingCurves, TrainingEvents
 
 tf1 = tf.compat.v1
 
@@ -47,6 +47,15 @@ def test_means_of_an_interval_and_the_last_rate(tmp_path):
     }
     assert events.summarize(30, 40) == {'train/loss': 7.0, 'train/accuracy': 0.25}
     assert events.summarize(40, 50) == {}
+
+
+def test_curves_have_all_reported_steps_and_grow(tmp_path):
+    write(tmp_path, 10, event(1, loss=3.0, learning_rate=0.5), event(5, loss=math.nan, other=1.0))
+    curves = TrainingCurves(str(tmp_path), ['train/loss', 'learning_rate'])
+    assert curves.read() == {'train/loss': ([1], [3.0]), 'learning_rate': ([1], [0.5])}
+    write(tmp_path, 11, event(9, loss=2.0), event(1, loss=4.0))
+    assert curves.read()['train/loss'] == ([1, 9], [4.0, 2.0])
+    assert TrainingCurves(str(tmp_path / 'absent'), ['a']).read() == {'a': ([], [])}
 
 
 def test_a_step_that_is_trained_again_after_a_kill_counts_once(tmp_path):
