@@ -141,7 +141,8 @@ def _pictures(worst: Sequence[WorstExample], draw: Draw) -> List[report.Picture]
         stem = os.path.splitext(os.path.basename(place.name))[0]
         name = f'{number:03d}_{_UNSAFE.sub("_", stem)[:_MOST_NAME]}.jpg'
         lines = [_error_line(error) for error in example.errors]
-        pictures.append(report.Picture(f'worst/{name}', _to_jpeg(drawn), title, lines))
+        size = (drawn.shape[1], drawn.shape[0])
+        pictures.append(report.Picture(f'worst/{name}', _to_jpeg(drawn), title, lines, size))
     return pictures
 
 

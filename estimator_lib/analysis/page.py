@@ -14,11 +14,11 @@ TEMPLATE = """<!DOCTYPE html>
 </head>
 <body>
 <header><div><h1>$title</h1><p>$subtitle</p></div></header>
-<nav><div>$links</div></nav>
+<nav aria-label="sections"><div>$links</div></nav>
 <main>
 $body
 </main>
-<dialog id="large"><img alt=""></dialog>
+<dialog id="large" aria-label="enlarged picture"><img alt=""></dialog>
 <script>$script</script>
 </body>
 </html>
@@ -84,13 +84,17 @@ figcaption {
 figcaption small { display: block; }
 .drawing { overflow-x: auto; }
 .drawing svg { display: block; width: 100%; height: auto; min-width: calc(var(--width) * 0.6); }
+.scroll:focus-visible { outline: 2px solid var(--accent); }
 .scroll {
   overflow: auto; max-height: 30rem; border: 1px solid var(--line); border-radius: 8px;
   width: fit-content; max-width: 100%;
 }
 table { border-collapse: separate; border-spacing: 0; font-size: 0.88rem; }
 th, td { padding: 0.4rem 0.65rem; text-align: left; white-space: nowrap; }
-th { position: sticky; top: 0; background: var(--card); border-bottom: 1px solid var(--line); }
+th {
+  position: sticky; top: 0; background: var(--card); border-bottom: 1px solid var(--line);
+  white-space: normal; vertical-align: bottom;  /* narrow columns: all fit on a laptop */
+}
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--card); }
 th:first-child { z-index: 1; }
 tbody tr:nth-child(even) td { background: var(--stripe); }
@@ -119,7 +123,7 @@ th[aria-sort="descending"] button::after { content: "\\2193"; opacity: 1; }
   margin: 0.2rem 0 0; padding-left: 1.1rem; color: var(--soft); max-height: 8.5rem; overflow: auto;
 }
 .zoom { all: unset; cursor: zoom-in; display: block; }
-.zoom img { display: block; width: 100%; }
+.zoom img { display: block; width: 100%; height: auto; }
 .files { margin: 0; padding-left: 1.1rem; font-size: 0.9rem; }
 .files a { color: var(--accent); }
 dialog { border: 0; padding: 0; background: none; max-width: 98vw; max-height: 98vh; }
@@ -169,7 +173,9 @@ for (const button of document.querySelectorAll('th button')) {
 const large = document.getElementById('large');
 for (const button of document.querySelectorAll('.zoom')) {
   button.addEventListener('click', () => {
-    large.firstElementChild.src = button.firstElementChild.src;
+    const [shown, small] = [large.firstElementChild, button.firstElementChild];
+    [shown.src, shown.alt] = [small.src, small.alt];
+    large.setAttribute('aria-label', small.alt);
     large.showModal();
   });
 }

@@ -8,7 +8,7 @@ import html
 import math
 import re
 import string
-from typing import List, Mapping, Sequence
+from typing import List, Mapping, Sequence, Tuple
 
 from estimator_lib.analysis import page
 from estimator_lib.analysis.parts import Cell, Figure, Section, Table, Tile
@@ -28,12 +28,14 @@ class Picture:
         jpeg: content of the file.
         title: name of the example.
         lines: its errors, a line each.
+        size: width and height in pixels, so that the page keeps its layout while pictures load.
     """
 
     path: str
     jpeg: bytes
     title: str
     lines: Sequence[str]
+    size: Tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,14 +132,17 @@ def _figure(figure: Figure, drawing: Drawing) -> str:
 def _table(table: Table) -> str:
     head = ''.join(
         f'<th scope="col" aria-sort="none"{_alignment([row[index] for row in table.rows])}>'
-        f'<button>{html.escape(column)}</button></th>'
+        f'<button type="button">{html.escape(column)}</button></th>'
         for index, column in enumerate(table.columns)
     )
     body = ''.join(f'<tr>{"".join(map(_cell, row))}</tr>' for row in table.rows)
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ''
+    title = html.escape(table.title)
+    # A region that has a name and takes the focus can be scrolled with the keyboard.
     return (
-        f'<h3>{html.escape(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr>'
-        f'</thead><tbody>{body}</tbody></table></div>{note}'
+        f'<h3>{title}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'<table aria-label="{title}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f'</div>{note}'
     )
 
 
@@ -166,8 +171,9 @@ def _gallery(pictures: Sequence[Picture]) -> str:
         lines = ''.join(f'<li>{html.escape(line)}</li>' for line in picture.lines)
         name = html.escape(picture.title)
         cards.append(
-            f'<figure class="card"><button class="zoom" aria-label="enlarge {name}">'
-            f'<img loading="lazy" alt="{name}" src="{source}"></button>'
+            f'<figure class="card"><button type="button" class="zoom" aria-label="enlarge {name}">'
+            f'<img loading="lazy" alt="{name}" width="{picture.size[0]}" '
+            f'height="{picture.size[1]}" src="{source}"></button>'
             f'<figcaption><b>{name}</b><ul>{lines}</ul></figcaption></figure>'
         )
     text = (

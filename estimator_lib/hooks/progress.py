@@ -107,29 +107,45 @@ class Progress:
         """Format the parts of the line without the step."""
         figures = [f'loss {format_losses(self.losses)}', f'lr {self.learning_rate:.4g}']
         figures += [f'{name} {value:.4g}' for name, value in self.metrics.items()]
-        if self.steps == 1:
-            # The first step of a session compiles and warms up, so there is no rate.
-            figures.append(f'{self.seconds:.3g} s')
-        elif self.seconds > 0:
-            rate = self.steps / self.seconds
-            figures += [f'{rate:.3g} steps/s', f'{rate * self.batch_size:.4g} ex/s']
+        figures += self._speed()
+        if self.steps > 1 and self.seconds > 0:
+            figures.append(f'{self.steps / self.seconds * self.batch_size:.4g} ex/s')
         if self.waiting is not None and self.seconds > 0:
             figures.append(f'data {100 * min(1.0, self.waiting / self.seconds):.0f} %')
         if self.skipped:
             figures.append(f'skipped {self.skipped}')
-        if self.remaining is not None:
-            figures.append(f'ETA {format_duration(self.remaining)}')
-        return figures
+        return figures + self._time_left()
+
+    def bar_figures(self) -> List[str]:
+        """Format what the bar shows: with the bar itself it fits into 80 columns."""
+        total = _total(self.losses)
+        return [f'loss {total:.4g}', *self._speed(), *self._time_left()]
+
+    def _speed(self) -> List[str]:
+        if self.steps == 1:
+            # The first step of a session compiles and warms up, so there is no rate.
+            return [f'{self.seconds:.3g} s']
+        return [f'{self.steps / self.seconds:.3g} steps/s'] if self.seconds > 0 else []
+
+    def _time_left(self) -> List[str]:
+        return [] if self.remaining is None else [f'ETA {format_duration(self.remaining)}']
 
 
 def format_losses(losses: Mapping[str, float]) -> str:
     """Format the sum and its parts: `1.234 (classification 1.1, regularization 0.134)`."""
-    parts = {name: value for name, value in losses.items() if name != TOTAL_LOSS}
-    total = losses.get(TOTAL_LOSS, sum(parts.values()))
+    parts, total = _parts(losses), _total(losses)
     if len(parts) < 2:
         return f'{total:.4g}'
     listed = ', '.join(f'{name.removesuffix("_loss")} {part:.4g}' for name, part in parts.items())
     return f'{total:.4g} ({listed})'
+
+
+def _parts(losses: Mapping[str, float]) -> Dict[str, float]:
+    return {name: value for name, value in losses.items() if name != TOTAL_LOSS}
+
+
+def _total(losses: Mapping[str, float]) -> float:
+    return losses.get(TOTAL_LOSS, sum(_parts(losses).values()))
 
 
 def format_duration(seconds: float) -> str:
@@ -290,7 +306,7 @@ class _Bar:
 
     def show(self, progress: Progress) -> None:
         self._bar.n = progress.step
-        self._bar.set_postfix_str('  '.join(progress.figures()))
+        self._bar.set_postfix_str('  '.join(progress.bar_figures()))
 
     def close(self) -> None:
         self._exit.close()

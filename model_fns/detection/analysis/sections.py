@@ -136,18 +136,17 @@ def _class_table(results: Results, curves: Mapping[int, _Curves]) -> Table:
     rows = []
     for class_id, name in zip(results.class_ids, results.names):
         result, curve = results.by_class.get(class_id), curves[class_id]
-        numbers = [
-            *_average_precisions(result),
-            *(float(rate[0]) for rate in curve.here),
-            curve.best,
-        ]
+        precisions = _average_precisions(result)
+        rates = [float(rate[0]) for rate in curve.here]
+        numbers = [*precisions[:2], curve.best, *rates, *precisions[2:]]
         rows.append((name, results.counts[class_id], *map(class_analysis.known, numbers)))
     return Table(
         'classes',
         'Each class',
         [
-            *('class', 'objects', 'AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large'),
-            *('precision', 'recall', 'F1', 'best threshold'),
+            # What people choose by comes first: the last columns are hidden on small screens.
+            *('class', 'objects', 'AP', 'AP50', 'best threshold', 'precision', 'recall', 'F1'),
+            *('AP75', 'AP small', 'AP medium', 'AP large'),
         ],
         rows,
         'Small objects have less than 32 x 32 pixels, large ones more than 96 x 96. The best '

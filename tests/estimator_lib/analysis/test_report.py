@@ -49,7 +49,8 @@ def example(pictures=1, **changes):
         ],
         'drawings': {'f': Drawing(b'', '<svg viewBox="0 0 9 9"></svg>', 500)},
         'pictures': [
-            report.Picture(f'worst/{n}.jpg', JPEG, 'a<b', ['x & y']) for n in range(pictures)
+            report.Picture(f'worst/{n}.jpg', JPEG, 'a<b', ['x & y'], (4, 3))
+            for n in range(pictures)
         ],
         'metrics': {
             'DetectionBoxes_PerformanceByCategory/mAP/small ellipse': 0.25,
@@ -66,14 +67,25 @@ def test_what_is_on_the_page():
     assert '<b>a&lt;b</b><ul><li>x &amp; y</li></ul>' in page
     assert '<td class="number" data-value="10.0">10</td>' in page
     # A heading is above its numbers.
-    assert '<th scope="col" aria-sort="none"><button>name</button>' in page
-    assert '<th scope="col" aria-sort="none" class="number"><button>number</button>' in page
+    assert '<th scope="col" aria-sort="none"><button type="button">name</button>' in page
+    assert '<th scope="col" aria-sort="none" class="number"><button type="button">number</button>' in page
     assert page.count('<td class="number none" data-value="">–</td>') == 2  # None and NaN
     assert 'prefers-color-scheme: dark' in page and 'width=device-width' in page
     assert re.findall(r'(?:src|href)="(?!data:|#|errors\.csv)[^"]*"', page) == []
     sections = re.findall(r'<section id="([^"]*)">', page)
     assert sections == ['numbers', 'worst-images', 'metrics-and-files']
     assert re.findall(r'<a href="#([^"]*)">', page) == sections
+
+
+def test_tables_dialog_and_pictures_have_names_and_sizes():
+    page = report.to_html(example())
+    tables = re.findall(r'<table([^>]*)>', page)
+    assert tables == [' aria-label="Table"', ' aria-label="All metrics"']
+    # What scrolls takes the focus, so that it scrolls with the keyboard.
+    assert page.count('class="scroll" tabindex="0" role="region" aria-label="') == 2
+    assert '<dialog id="large" aria-label="enlarged picture">' in page
+    assert 'alt="a&lt;b" width="4" height="3"' in page
+    assert '<nav aria-label="sections">' in page
 
 
 def test_the_size_is_bounded(monkeypatch):

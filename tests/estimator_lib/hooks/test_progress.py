@@ -237,9 +237,23 @@ def test_a_terminal_gets_a_bar_and_lines_above_it(clock, monkeypatch):
     monkeypatch.setattr(logger, 'handlers', [handler])
     run(clock, 10, num_steps=10, every_n_steps=5)
     text = terminal.getvalue()
-    assert '100 %|' in text and '10/10, loss 9  lr 0.1' in text
+    assert '100 %|' in text and '10/10, loss 9  2 steps/s' in text
     assert '\rstep 5/10  loss 4' in text
     assert logger.handlers == [handler]
+
+
+@pytest.mark.parametrize('steps', [300_000, 0])
+def test_the_bar_fits_into_80_columns(clock, monkeypatch, steps):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, 'stderr', terminal)
+    bar = progress._Bar(steps)
+    losses = {f'Loss/RPNLoss/objectness_{index}': 0.123456 for index in range(6)}
+    bar.show(progress.Progress(123456, steps, losses, 1e-4, 10, 0.7, 8, remaining=7400.0))
+    shown = bar._bar.format_meter(**{**bar._bar.format_dict, 'ncols': 80})
+    bar.close()
+    assert len(shown) <= 80 and 'loss 0.7407  14.3 steps/s  ETA 2h03m' in shown
+    # At least ten columns are left for the bar itself.
+    assert not steps or len(shown.split('|')[1]) >= 10
 
 
 def test_an_error_closes_the_bar(clock, monkeypatch):

@@ -48,8 +48,12 @@ def test_the_most_important_comes_first():
     }
     (table,) = made[0].parts
     assert list(map(len, table.rows)) == [len(table.columns)] * 2
-    assert table.rows[0][:6] == ('cat', 2, 0.5, 0.5, 0.5, 0.5)
-    assert table.rows[0][6:8] == (None, None)  # no medium and no large objects
+    first = dict(zip(table.columns, table.rows[0]))
+    assert [first[name] for name in ('class', 'objects', 'AP', 'AP50')] == ['cat', 2, 0.5, 0.5]
+    assert [first[name] for name in ('AP75', 'AP small')] == [0.5, 0.5]
+    assert first['AP medium'] is first['AP large'] is None  # there are no such objects
+    # Among the columns that a laptop shows.
+    assert list(table.columns).index('best threshold') == 4
     assert set(table.rows[1][2:]) == {None}
     errors = made[1].parts[1]
     assert errors.rows[0] == ('classification', 'right place, wrong class', 1, 1.0)
