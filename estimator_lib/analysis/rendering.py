@@ -87,7 +87,9 @@ def _page_element(svg: str, title: str) -> str:
     for pattern in (_PROLOG, _METADATA, _STYLES):
         svg = pattern.sub('', svg, count=1)
     label = html.escape(title)
-    svg = _SIZE.sub(lambda size: f'<svg role="img" aria-label="{label}" {size[1]}{size[2]}>', svg, 1)
+    svg = _SIZE.sub(
+        lambda size: f'<svg role="img" aria-label="{label}" {size[1]}{size[2]}>', svg, 1
+    )
     svg = _HEIGHT.sub(r'\1', svg, count=1)
     svg = _IDS.sub('<g>', svg)
     svg = _FONTS.sub('inherit', svg).replace(_INK, 'currentColor')

@@ -11,7 +11,7 @@ import functools
 import io
 import math
 import unicodedata
-from typing import Iterator, Sequence
+from typing import Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -35,24 +35,31 @@ _CAPTION_SIZE = 16
 _CAPTION_LINE = 20
 _CAPTION_MARGIN = 6
 _MIN_CAPTION_WIDTH = 240
+_CAPTION_SCALE_WIDTH = 800  # captions of wider pictures are larger
+_MOST_PIXELS = 1 << 25  # of a picture: memory and time of drawing are bounded
 _MAX_MATRIX_PIXELS = 1000
 _PNG_COMPRESSION = 3  # level 9 takes six times as long, and saves a tenth of the bytes
 _MAX_NAME_WIDTH = 140  # of a class beside a matrix
 _LEAST_NAMED_CELL = 9
 
 
+Legend = Sequence[Tuple[str, Color]]  # names with their colors
+
+
 def displayable(image: np.ndarray) -> np.ndarray:
     """Convert an image to a form that people can look at.
 
     Args:
-        image: [height, width, channels]; channels beside the colors are not shown. uint8 images
+        image: [height, width, channels]; channels beside the colors are not shown, and of an image
+            beyond `drawn_step` every n-th row and column is. uint8 images
             stay; others, which a network's preprocessing has shifted and scaled, are stretched so
             that their values go from 0 to 255.
 
     Returns:
         uint8 [height, width, 3].
     """
-    image = image[..., :3]
+    step = drawn_step(*image.shape[:2])
+    image = image[::step, ::step, :3]
     if image.dtype != np.uint8:
         values = np.nan_to_num(image.astype(np.float64), posinf=0.0, neginf=0.0)
         low, high = values.min(), values.max()
@@ -61,6 +68,14 @@ def displayable(image: np.ndarray) -> np.ndarray:
         )
         image = np.rint(values).astype(np.uint8)
     return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+
+
+def drawn_step(height: int, width: int) -> int:
+    """Return the distance of the rows and columns of an image that a picture shows.
+
+    It is 1 up to 2 ** 25 pixels (33 million). A picture of a larger image has fewer pixels.
+    """
+    return math.ceil(math.sqrt(height * width / _MOST_PIXELS)) or 1
 
 
 @contextlib.contextmanager
@@ -72,17 +87,18 @@ def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
 
 
 def draw_tag(
-    image: Image.Image, text: str, bottom: int, left: int, color: Color, scale: int = 1
+    image: Image.Image, text: str, bottom: int, left: int, color: Color, scale: float = 1.0
 ) -> None:
     """Write a line of text on a colored bar, moved so that it lies inside the image."""
-    font, text = _font(_TEXT_SIZE * scale), _plain(text)
-    width = math.ceil(font.getlength(text)) + 4 * scale
+    font, text = _font(round(_TEXT_SIZE * scale)), _plain(text)
+    pad = round(2 * scale)
+    width = math.ceil(font.getlength(text)) + 2 * pad
     height = sum(font.getmetrics())
     top = min(max(bottom - height, 0), max(image.height - height, 0))
     left = min(max(left, 0), max(image.width - width, 0))
     draw = ImageDraw.Draw(image)
     draw.rectangle((left, top, left + width - 1, top + height - 1), color)
-    draw.text((left + 2 * scale, top), text, INK if colors.is_light(color) else WHITE, font)
+    draw.text((left + pad, top), text, INK if colors.is_light(color) else WHITE, font)
 
 
 def draw_box(image: Image.Image, box: Sequence[float], color: Color, thickness: int = 1) -> None:
@@ -139,28 +155,62 @@ def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
         height: height of the result.
         width: width of the result.
     """
-    size = (int(width), int(height))
+    # Pillow copies the whole image to four bytes a pixel.
+    step = drawn_step(*image.shape[:2])
+    image, size = np.ascontiguousarray(image[::step, ::step]), (int(width), int(height))
     return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
 
 
-def captioned(image: np.ndarray, lines: Sequence[str], alarming: bool = False) -> np.ndarray:
-    """Add lines of text below an image.
+def captioned(
+    image: np.ndarray,
+    lines: Sequence[str],
+    alarming: bool = False,
+    legend: Optional[Legend] = None,
+) -> np.ndarray:
+    """Add lines of text below an image; they are larger below a picture of 1200 pixels or more.
 
     Args:
         image: uint8 [height, width, 3]; enlarged by an integer if it is narrower than 240 pixels.
         lines: the lines of text, shortened to the width of the image.
         alarming: write on red instead of dark blue.
+        legend: names with their colors, in one more line, as many as its width holds. The line is
+            there without names too, so that all frames of a video have one size. None: no line.
     """
     factor = max(1, math.ceil(_MIN_CAPTION_WIDTH / image.shape[1]))
     image = np.repeat(np.repeat(image, factor, axis=0), factor, axis=1)
-    width, font = image.shape[1], _font(_CAPTION_SIZE)
-    height = _CAPTION_LINE * len(lines) + _CAPTION_MARGIN
+    width = image.shape[1]
+    scale = max(1, round(width / _CAPTION_SCALE_WIDTH))
+    font, margin, step = (
+        _font(_CAPTION_SIZE * scale),
+        _CAPTION_MARGIN * scale,
+        _CAPTION_LINE * scale,
+    )
+    height = step * (len(lines) + (legend is not None)) + margin
     bar = Image.new('RGB', (width, height), ALARM if alarming else CALM)
     for index, line in enumerate(lines):
-        place = (_CAPTION_MARGIN, _CAPTION_MARGIN // 2 + _CAPTION_LINE * index)
-        shown = _shortened(line, font, width - 2 * _CAPTION_MARGIN)
-        ImageDraw.Draw(bar).text(place, shown, WHITE, font)
+        shown = _shortened(line, font, width - 2 * margin)
+        ImageDraw.Draw(bar).text((margin, margin // 2 + step * index), shown, WHITE, font)
+    _draw_legend(bar, legend or (), margin, margin // 2 + step * len(lines), font)
     return np.concatenate([image, np.asarray(bar)], axis=0)
+
+
+def _draw_legend(
+    bar: Image.Image, legend: Legend, margin: int, top: int, font: ImageFont.FreeTypeFont
+) -> None:
+    """Draw a line of colored squares with names; `+3` at the end counts those without room."""
+    draw, side, left = ImageDraw.Draw(bar), round(0.75 * font.size), margin
+    for index, (name, color) in enumerate(legend):
+        rest = len(legend) - index
+        more = font.getlength(f'+{rest}') + margin if rest > 1 else 0
+        room = bar.width - margin - left - side - margin // 2 - more
+        shown = _shortened(name, font, room)
+        if not shown or (index and shown != _plain(name)):
+            draw.text((left, top), f'+{rest}', WHITE, font)
+            return
+        draw.rectangle((left, top + side // 3, left + side - 1, top + side // 3 + side - 1), color)
+        left += side + margin // 2
+        draw.text((left, top), shown, WHITE, font)
+        left += math.ceil(font.getlength(shown)) + margin
 
 
 def sheet(pictures: Sequence[np.ndarray]) -> np.ndarray:

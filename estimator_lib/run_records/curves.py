@@ -21,7 +21,7 @@ _WIDTH, _HEIGHT, _DOTS = 15, 5.5, 100  # inches, and dots per inch
 
 
 def draw(
-    table: Table, path: str, metrics: Sequence[str], training: Mapping[str, Curve] = {}
+    table: Table, path: str, metrics: Sequence[str], training: Optional[Mapping[str, Curve]] = None
 ) -> None:
     """Draw the curves of a table to a PNG file.
 

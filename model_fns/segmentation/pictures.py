@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -15,11 +14,10 @@ from model_fns.segmentation import fields
 from model_fns.segmentation.data.presets import Dataset
 from model_fns.structures import id_maps, run_lengths
 
-_MOST_NAMES = 6  # classes that a caption names
 _DIMMED = 0.35  # brightness of the image below a heat map
 _HEAT = np.array([255.0, 90.0, 40.0])
 _MOST_GRAY = 65535  # of a PNG of 16 bits
-_MOST_DRAWN = 1 << 25  # pixels; of larger images each n-th row and column is drawn
+_PIXELS_PER_OUTLINE = 800  # outlines are thicker in larger pictures
 _NOTHING = np.full([1, 1, 3], visualization.PAPER, np.uint8)
 
 # Output and label of each further head that is drawn.
@@ -55,12 +53,12 @@ class Drawer:
             uint8 [height, width, 3].
         """
         image = _image(features)
-        step = math.ceil(math.sqrt(image.shape[0] * image.shape[1] / _MOST_DRAWN))
+        step = visualization.drawn_step(*image.shape[:2])
         drawn = tuple(slice(0, side, step) for side in image.shape[:2])
         image = image[drawn]
         outputs = {name: np.asarray(values)[drawn] for name, values in outputs.items()}
         labels = {name: np.asarray(values)[drawn] for name, values in (labels or {}).items()}
-        rows = [[visualization.captioned(image, ['image'])]]
+        rows = [[visualization.captioned(image, ['image'], legend=())]]
         if fields.SEMANTIC in labels:
             rows[0].append(self._classes(labels[fields.SEMANTIC], 'label'))
         if fields.SEMANTIC_PREDICTIONS in outputs:
@@ -173,16 +171,19 @@ class Drawer:
 
     def _classes(self, classes: np.ndarray, title: str) -> np.ndarray:
         picture = self.dataset.colored(classes)
-        return visualization.captioned(picture, [title, self._names(classes)])
+        return visualization.captioned(picture, [title], legend=self._legend(classes))
 
-    def _names(self, classes: np.ndarray) -> str:
-        """Join the names of the classes in a map, the largest first."""
+    def _legend(self, classes: np.ndarray) -> visualization.Legend:
+        """Return the names of the classes in a map with their colors, the largest first."""
         known = (classes >= 0) & (classes < self.dataset.num_classes)
         known &= classes != self.dataset.ignore_label
         counts = np.bincount(classes[known].ravel())
         largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
-        names = [self.dataset.class_names[index] for index in largest[:_MOST_NAMES]]
-        return ', '.join(names) + (', ..' if len(largest) > _MOST_NAMES else '')
+        shown = self.dataset.colored(np.array([largest], np.int64))[0].tolist()
+        return [
+            (self.dataset.class_names[index], (red, green, blue))
+            for index, (red, green, blue) in zip(largest, shown)
+        ]
 
     def _head(self, image: np.ndarray, head: str, values: np.ndarray, title: str) -> np.ndarray:
         if head == fields.INSTANCE_PREDICTIONS:
@@ -231,7 +232,7 @@ def _instances(image: np.ndarray, ids: np.ndarray) -> np.ndarray:
     for row, part in zip(ids, picture):
         inside = row > 0
         part[inside] = np.rint(0.6 * part[inside] + 0.4 * shown[row[inside]])
-    outline = _outline(ids)
+    outline = _outline(ids, max(1, round(max(ids.shape) / _PIXELS_PER_OUTLINE)))
     picture[outline] = shown[ids[outline]]
     return picture
 
@@ -251,10 +252,17 @@ def _ids_to_pixels(ids: np.ndarray) -> np.ndarray:
     return np.stack([(ids >> shift).astype(np.uint8) for shift in (0, 8, 16)], axis=-1)
 
 
-def _outline(ids: np.ndarray) -> np.ndarray:
-    """Find the pixels of an instance next to a pixel outside of it: bool [height, width]."""
-    padded = np.pad(ids, 1, mode='edge')
-    neighbors = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
+def _outline(ids: np.ndarray, thickness: int = 1) -> np.ndarray:
+    """Find the pixels of an instance near a pixel outside of it: bool [height, width].
+
+    Args:
+        ids: of instances, [height, width].
+        thickness: of the outline in pixels.
+    """
+    by = thickness
+    padded = np.pad(ids, by, mode='edge')
+    rows, columns = padded[:, by:-by], padded[by:-by]
+    neighbors = (rows[: -2 * by], rows[2 * by :], columns[:, : -2 * by], columns[:, 2 * by :])
     differs = np.any([neighbor != ids for neighbor in neighbors], axis=0)
     return differs & (ids > 0)
 

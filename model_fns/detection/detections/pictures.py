@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import List, Mapping, Optional, Sequence, Tuple
 
@@ -19,16 +20,16 @@ from protos import eval_pb2
 
 # The least longer side of a picture in pixels: text would not be readable in smaller pictures.
 _LEAST_SIDE = 600
-# The greatest one: larger images are drawn smaller.
-_GREATEST_SIDE = 8192
 # Number of proposals that are drawn, those with the highest scores.
 _MOST_PROPOSALS = 50
 _PROPOSAL_COLOR = (255, 255, 0)
 # The least score of drawn detections, if neither a config nor an evaluation has one.
 LEAST_SCORE = eval_pb2.EvalConfig().min_score_threshold
 _PIXELS_PER_SCALE = 400  # lines and letters are larger in larger pictures
-# With more objects lines are thin and texts are omitted, because they would cover the objects.
-_MOST_WITH_TEXTS = 15
+# They are smaller at objects below this longer side times the scale, which they would cover. The
+# number of objects does not matter: it changes from frame to frame of a video.
+_PIXELS_OF_FULL_SCALE = 80
+_LEAST_SHARE = 0.4  # of the picture's scale, at the smallest objects
 
 _FLAGS = {fields.IS_CROWD: 'crowd', fields.GROUP_OF: 'group', fields.DIFFICULT: 'difficult'}
 
@@ -42,6 +43,7 @@ class _Objects:
             important box is last and covers the others.
         texts: text of each object, '' for none.
         colors: color of each object.
+        names: name of each object's class, for the legend; '' for none.
         masks: n parts of the picture: first row, first column, and bool [h, w]; None without.
         keypoints: [n, k, 2], normalized to the image, NaN for missing ones; None without.
     """
@@ -49,6 +51,7 @@ class _Objects:
     boxes: np.ndarray
     texts: Sequence[str]
     colors: Sequence[Color]
+    names: Sequence[str] = ()
     masks: Optional[Sequence[Tuple[int, int, np.ndarray]]] = None
     keypoints: Optional[np.ndarray] = None
 
@@ -129,7 +132,9 @@ class Drawer:
             self._draw(panel, objects)
         return visualization.grid(
             [
-                visualization.captioned(panel, [f'{name}: {len(objects.boxes)}'])
+                visualization.captioned(
+                    panel, [f'{name}: {len(objects.boxes)}'], legend=_legend(objects)
+                )
                 for name, (panel, objects) in panels.items()
             ],
             columns=len(panels),
@@ -141,7 +146,8 @@ class Drawer:
         picture = _background(as_fed)
         truth = self._groundtruth(labels, _content_share(as_fed), picture.shape[:2])
         self._draw(picture, truth)
-        return visualization.captioned(picture, [f'groundtruth: {len(truth.boxes)}'])
+        text = f'groundtruth: {len(truth.boxes)}'
+        return visualization.captioned(picture, [text], legend=_legend(truth))
 
     def _detections(self, outputs: Arrays, size: Tuple[int, int]) -> _Objects:
         """Select the detections to draw, the highest score last."""
@@ -164,7 +170,8 @@ class Drawer:
             self._text(class_id, f'{score:.0%}' if self.show_scores else '')
             for class_id, score in zip(classes, scores[shown])
         ]
-        return _Objects(boxes, texts, _colors(classes), masks, keypoints)
+        names = [self._text(class_id, '') for class_id in classes]
+        return _Objects(boxes, texts, _colors(classes), names, masks, keypoints)
 
     def _groundtruth(self, labels: Arrays, share: np.ndarray, size: Tuple[int, int]) -> _Objects:
         """Select groundtruth that is not padding; masks have the size of the padded input."""
@@ -184,7 +191,8 @@ class Drawer:
             for row in range(count)
         ]
         texts = [self._text(class_id, flag) for class_id, flag in zip(classes, flags)]
-        return _Objects(rows[fields.BOXES], texts, _colors(classes), masks, keypoints)
+        names = [self._text(class_id, '') for class_id in classes]
+        return _Objects(rows[fields.BOXES], texts, _colors(classes), names, masks, keypoints)
 
     def _text(self, class_id: int, more: str) -> str:
         name = self.class_names.get(class_id, str(class_id)) if self.show_labels else ''
@@ -192,21 +200,20 @@ class Drawer:
 
     def _draw(self, picture: np.ndarray, objects: _Objects) -> None:
         """Draw masks, then boxes, then keypoints, then texts."""
-        is_crowded = len(objects.boxes) > _MOST_WITH_TEXTS
-        scale = 1 if is_crowded else max(1, round(max(picture.shape) / _PIXELS_PER_SCALE))
         pixels = np.array(picture.shape[:2])
         boxes = objects.boxes * np.tile(pixels, objects.boxes.shape[1] // 2)
+        scales = _scales(boxes, max(1, round(max(picture.shape) / _PIXELS_PER_SCALE)))
         for (top, left, mask), color in zip(objects.masks or (), objects.colors):
             part = picture[top : top + mask.shape[0], left : left + mask.shape[1]]
             visualization.tint(part, mask > 0, color)
         with visualization.canvas(picture) as image:
-            for box, color in zip(boxes, objects.colors):
-                _draw_box(image, box, color, scale)
+            for box, color, scale in zip(boxes, objects.colors, scales):
+                _draw_box(image, box, color, max(1, round(scale)))
             if objects.keypoints is not None:
-                for points, color in zip(objects.keypoints * pixels, objects.colors):
-                    self._draw_keypoints(image, points, color, scale)
-            texts = [''] * len(boxes) if is_crowded else objects.texts
-            for box, text, color in zip(boxes, texts, objects.colors):
+                points_of_all = objects.keypoints * pixels
+                for points, color, scale in zip(points_of_all, objects.colors, scales):
+                    self._draw_keypoints(image, points, color, max(1, round(scale)))
+            for box, text, color, scale in zip(boxes, objects.texts, objects.colors, scales):
                 if text:
                     # The tag of a rotated box is at its topmost corner.
                     top, left = min(zip(box[::2], box[1::2])) if len(box) == 8 else box[:2]
@@ -259,7 +266,7 @@ def _background(features: Arrays) -> np.ndarray:
     if image.shape[2] == 1:
         image = np.repeat(image, 3, axis=2)
     shape = np.array(features.get(fields.ORIGINAL_SHAPE, image.shape[:2]), np.float64)
-    longer = min(max(_LEAST_SIDE, *image.shape[:2]), _GREATEST_SIDE)
+    longer = max(_LEAST_SIDE, max(image.shape[:2]) // visualization.drawn_step(*image.shape[:2]))
     height, width = np.maximum(np.rint(shape * (longer / shape.max())), 1).astype(int)
     return visualization.resized(image, height, width)
 
@@ -292,6 +299,26 @@ def _draw_box(image: Image.Image, box: np.ndarray, color: Color, scale: int) -> 
     for start, end in zip(corners, np.roll(corners, -1, axis=0)):
         visualization.draw_line(image, start, end, color, scale)
     visualization.draw_dot(image, (corners[1] + corners[2]) / 2, color, 4 * scale)
+
+
+def _scales(boxes: np.ndarray, most: int) -> List[float]:
+    """Return the scale of lines and letters of each object: smaller at small objects.
+
+    Args:
+        boxes: [n, 4] or corners [n, 8] in pixels, y and x in turns.
+        most: scale of large objects in this picture.
+    """
+    if not len(boxes):
+        return []
+    sides = np.maximum(np.ptp(boxes[:, ::2], axis=1), np.ptp(boxes[:, 1::2], axis=1))
+    least = max(1.0, _LEAST_SHARE * most)
+    return np.clip(sides / _PIXELS_OF_FULL_SCALE, least, most).tolist()
+
+
+def _legend(objects: _Objects) -> visualization.Legend:
+    """Return the classes of the objects with their numbers and colors, the most frequent first."""
+    counts = collections.Counter(zip(objects.names, objects.colors))
+    return [(f'{name} {count}', color) for (name, color), count in counts.most_common() if name]
 
 
 def _colors(classes: np.ndarray) -> List[Color]:

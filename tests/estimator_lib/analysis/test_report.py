@@ -68,7 +68,10 @@ def test_what_is_on_the_page():
     assert '<td class="number" data-value="10.0">10</td>' in page
     # A heading is above its numbers.
     assert '<th scope="col" aria-sort="none"><button type="button">name</button>' in page
-    assert '<th scope="col" aria-sort="none" class="number"><button type="button">number</button>' in page
+    assert (
+        '<th scope="col" aria-sort="none" class="number"><button type="button">number</button>'
+        in page
+    )
     assert page.count('<td class="number none" data-value="">–</td>') == 2  # None and NaN
     assert 'prefers-color-scheme: dark' in page and 'width=device-width' in page
     assert re.findall(r'(?:src|href)="(?!data:|#|errors\.csv)[^"]*"', page) == []

@@ -286,3 +286,34 @@ def test_resized_interpolates_between_centers():
     )
     np.testing.assert_array_equal(visualization.resized(image, 1, 1)[:, :, 0], [[100]])
     np.testing.assert_array_equal(visualization.resized(image, 1, 2), image)
+
+
+def test_a_legend_is_one_line_whatever_it_names():
+    image = np.zeros([4, 300, 3], np.uint8)
+    red, green = (255, 0, 0), (0, 255, 0)
+    few = visualization.captioned(image, ['a'], legend=[('cat', red), ('dog', green)])
+    none = visualization.captioned(image, ['a'], legend=())
+    many = visualization.captioned(image, ['a'], legend=[('a long name', red)] * 50)
+    assert few.shape == none.shape == many.shape == (4 + 2 * 20 + 6, 300, 3)
+    assert (few == red).all(axis=-1).any() and (few == green).all(axis=-1).any()
+    assert not (none == red).all(axis=-1).any()
+    squares = (many == red).all(axis=-1).any(axis=0)
+    assert 1 <= np.count_nonzero(np.diff(squares.astype(int)) == 1) < 10
+    # The number of the others is at its end.
+    assert (many[-22:, -60:] == visualization.WHITE).all(axis=-1).any()
+
+
+def test_captions_are_larger_below_larger_pictures():
+    heights = [
+        visualization.captioned(np.zeros([1, width, 3], np.uint8), ['a']).shape[0] - 1
+        for width in (300, 1100, 1920, 4000)
+    ]
+    assert heights == [26, 26, 52, 130]
+
+
+def test_huge_images_are_displayed_in_part(monkeypatch):
+    assert visualization.drawn_step(1, 1) == visualization.drawn_step(4096, 8192) == 1
+    assert visualization.drawn_step(4097, 8192) == 2
+    monkeypatch.setattr(visualization, '_MOST_PIXELS', 4)
+    image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    np.testing.assert_array_equal(visualization.displayable(image), image[::2, ::2])

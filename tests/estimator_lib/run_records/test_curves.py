@@ -24,8 +24,8 @@ def drawn(monkeypatch, tmp_path):
     figures = []
     monkeypatch.setattr(Figure, 'savefig', lambda figure, file, **_: figures.append(figure))
 
-    def draw(of_what, metrics, training={}):
-        curves.draw(of_what, str(tmp_path / 'a.png'), metrics, training)
+    def draw(of_what, metrics, training=None):
+        curves.draw(of_what, str(tmp_path / 'a.png'), metrics, training or {})
         return {
             axes.get_title(): {
                 line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))

@@ -1,6 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.drawing import visualization
 from model_fns.segmentation import fields, pictures
 from model_fns.segmentation.data import presets
 from protos import segmentation_pb2
@@ -52,9 +53,17 @@ def test_without_labels_as_an_exported_model_is_drawn():
 
 def test_captions_name_the_largest_classes_first():
     drawer = pictures.Drawer(CAMVID)
-    assert drawer._names(LABELS) == 'road, sky'
-    assert drawer._names(np.full([2, 2], 11)) == ''
-    assert drawer._names(np.arange(10)) == 'sky, building, pole, road, pavement, tree, ..'
+    road, sky = (CAMVID.class_colors[index] for index in (3, 0))
+    assert drawer._legend(LABELS) == [('road', road), ('sky', sky)]
+    assert drawer._legend(np.full([2, 2], 11)) == []
+    picture = drawer.draw(features(), {fields.SEMANTIC_PREDICTIONS: PREDICTED})
+    assert {road, sky} <= colors_of(picture[300:])
+
+
+def test_outlines_are_thicker_in_larger_pictures():
+    ids = np.zeros([9, 20], int)
+    ids[:, 5:15] = 1
+    assert np.flatnonzero(pictures._outline(ids, 2)[4]).tolist() == [5, 6, 13, 14]
 
 
 def test_further_heads_have_a_row_each():
@@ -155,7 +164,7 @@ def test_more_instances_than_a_gray_png_holds():
 
 
 def test_large_images_are_drawn_smaller(monkeypatch):
-    monkeypatch.setattr(pictures, '_MOST_DRAWN', SIZE[0] * SIZE[1])
+    monkeypatch.setattr(visualization, '_MOST_PIXELS', SIZE[0] * SIZE[1])
     outputs = {fields.SEMANTIC_PREDICTIONS: np.kron(PREDICTED, np.ones([3, 3], int))}
     image = np.full([900, 1200, 3], 33, np.uint8)
     picture = pictures.Drawer(CAMVID).draw({fields.IMAGE: image}, outputs)

@@ -90,15 +90,45 @@ def test_texts(options, text):
     np.testing.assert_array_equal(picture[:150], tagged(text)[:150])
 
 
-@pytest.mark.parametrize(('count', 'line'), [(15, 2), (16, 1)])
-def test_crowded_scenes_have_thin_boxes_without_texts(count, line):
-    """The last of many equal boxes covers the others; texts would be above them."""
-    many = outputs([QUARTER] * count, [0.9] * count, [1] * count)
-    picture = drawer().draw(raw_features(), many)
+@pytest.mark.parametrize('side, line', [(600, 2), (1920, 5)])
+def test_lines_and_texts_do_not_depend_on_the_number_of_objects(side, line):
+    """Where it passes a number from frame to frame, a video would flicker."""
     color = colors.class_color(1)
-    assert (picture[300, 150 : 150 + line] == color).all()
-    assert (picture[300, 150 + line] == GRAY).all()
-    assert (picture[:150] == GRAY).all() == (count == 16)
+
+    def drawn(count):
+        many = outputs([QUARTER] * count, [0.9] * count, [1] * count)
+        return drawer(max_num_boxes_to_visualize=50).draw(raw_features(side, side), many)
+
+    for picture in (drawn(1), drawn(40)):
+        left = side // 4
+        assert (picture[side // 2, left : left + line] == color).all()
+        assert (picture[side // 2, left + line] == GRAY).all()
+        assert (picture[left - 3, left : left + 10] == color).all()  # the tag
+    np.testing.assert_array_equal(drawn(15), drawn(16))
+
+
+def test_lines_and_letters_of_small_objects_are_smaller():
+    boxes = np.array([[0, 0, 10, 5], [0, 0, 200, 10], [0, 0, 10, 1000]], np.float32)
+    assert pictures._scales(boxes, 5) == [2.0, 2.5, 5.0]
+    assert pictures._scales(boxes[:, [0, 1, 0, 3, 2, 3, 2, 1]], 5) == [2.0, 2.5, 5.0]
+    assert pictures._scales(np.zeros([0, 4]), 5) == []
+
+
+def test_a_legend_names_the_classes_of_a_panel():
+    found = outputs([QUARTER] * 3, [0.9] * 3, [2, 1, 2])
+    picture = drawer(skip_scores=True).draw(raw_features(), found, labels(classes=[0]))
+    caption = picture[600:]
+    for color, columns in ((1, slice(0, 600)), (2, slice(0, 600)), (1, slice(608, None))):
+        assert where(caption[:, columns], colors.class_color(color)) is not None
+    assert where(caption[:, 608:], colors.class_color(2)) is None
+    # The most frequent class comes first.
+    left = [where(caption[:, :600], colors.class_color(index))[1] for index in (2, 1)]
+    assert left == sorted(left)
+
+
+def test_pictures_of_huge_images_are_bounded(monkeypatch):
+    monkeypatch.setattr(visualization, '_MOST_PIXELS', 700 * 700)
+    assert drawer().draw(raw_features(1400, 1400), outputs()).shape == (700, 700, 3)
 
 
 def test_no_text():
@@ -315,5 +345,5 @@ def test_rotated_groundtruth():
     truth = labels()
     truth[fields.BOXES] = np.array([[0.2, 0.5, 0.5, 0.8, 0.8, 0.5, 0.5, 0.2]] * 4, np.float32)
     picture = drawer().draw(raw_features(), {}, truth)
-    _, left, bottom, right = where(picture, colors.class_color(1))
+    _, left, bottom, right = where(picture[:600], colors.class_color(1))
     assert abs(left - 120) < 5 and abs(right - 480) < 5 and abs(bottom - 480) < 5
