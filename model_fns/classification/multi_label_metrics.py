@@ -1,12 +1,13 @@
 """Metrics of images with several labels: average precision and F1 of each class.
 
 Scores are counted in bins of equal width of the logit, for images with and without each label, so
-that memory does not depend on the number of images. Scores in one bin count as equal.
+that memory does not depend on the number of images. Scores in one bin count as equal, and the
+order of the images in a bin is not known: `mAP_bound` says how far the exact mean may be away.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +18,7 @@ tf1 = tf.compat.v1
 
 SCORES = 'label_scores'
 MEAN_AP, MACRO_F1, MICRO_F1 = 'mAP', 'F1_macro', 'F1_micro'
+AP_BOUND = 'mAP_bound'  # the exact mean is at most this far from `MEAN_AP`
 
 _BINS = 4096  # an even number: a border is at the logit 0, which is the probability 0.5
 _HIGHEST = 20.0  # and -20: logits beyond share the outermost bins
@@ -57,7 +59,7 @@ def create_metrics(logits: tf.Tensor, labels: tf.Tensor) -> Dict[str, Metric]:
 def metric_names(num_classes: int) -> List[str]:
     """Return the names of the metrics that `finish` may return."""
     of_classes = [name(index) for name in (ap_name, f1_name) for index in range(num_classes)]
-    return [MEAN_AP, MACRO_F1, MICRO_F1, *of_classes]
+    return [MEAN_AP, AP_BOUND, MACRO_F1, MICRO_F1, *of_classes]
 
 
 def ap_name(index: int) -> str:
@@ -91,8 +93,38 @@ def finish(values: Mapping[str, Any]) -> Dict[str, float]:
     metrics = {MICRO_F1: float(2 * right.sum() / max(1, said.sum() + counts.sum()))}
     if len(labeled):
         metrics[MEAN_AP] = float(aps[labeled].mean())
+        worst, best = _extreme_precisions(negatives[labeled], positives[labeled])
+        distance = np.maximum(best - aps[labeled], aps[labeled] - worst)
+        metrics[AP_BOUND] = float(max(0.0, distance.mean()))
         metrics[MACRO_F1] = float(f1[labeled].mean())
     for index in map(int, labeled):
         metrics[ap_name(index)] = float(aps[index])
         metrics[f1_name(index)] = float(f1[index])
     return metrics
+
+
+def _extreme_precisions(
+    negatives: np.ndarray, positives: np.ndarray
+) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the least and the greatest average precision of any order within the bins.
+
+    The least has the images without the label first in each bin, the greatest has them last. With
+    one bin of 1 image without and 2 with the label: (1/2 + 2/3) / 2 and (1/1 + 2/2) / 2.
+
+    Args:
+        negatives: int64 [classes, bins], numbers of images without the label, highest scores first.
+        positives: int64 [classes, bins], numbers of images with the label; at least one per class.
+
+    Returns:
+        float64 [classes] each.
+    """
+    extremes = []
+    for first in (True, False):
+        before = negatives.cumsum(axis=1) - (0 if first else negatives)
+        sums = []
+        for images, others in zip(positives, before):
+            # The number of images with the label from 1 on, and of the others before each.
+            rank = np.arange(1, images.sum() + 1)
+            sums.append(np.mean(rank / (rank + np.repeat(others, images))))
+        extremes.append(np.array(sums))
+    return extremes[0], extremes[1]

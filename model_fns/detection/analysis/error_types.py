@@ -19,7 +19,8 @@ it. What a fix does:
                                    highest score does, and the others are removed, as all are where
                                    the object is found already
     duplicate, background, both    the detection is removed
-    missed                         the object is not counted
+    missed                         the object is not counted; a class that has no other object, but
+                                   detections, which are all false, has an average precision of 0
 """
 
 from __future__ import annotations
@@ -153,6 +154,8 @@ def compute_gains(
         counts: number of objects to find, by class id.
         missed: number of them that are missed, by class id.
     """
+    # Classes without any object are left out, as COCO does.
+    counts = {class_id: count for class_id, count in counts.items() if count > 0}
     before = mean_precision(detected.classes, detected.scores, detected.found, counts)
     gains = {}
     for kind in KINDS:
@@ -170,21 +173,24 @@ def compute_gains(
 def mean_precision(
     classes: np.ndarray, scores: np.ndarray, found: np.ndarray, counts: Mapping[int, int]
 ) -> float:
-    """Compute the mean of the average precision of classes with objects; 0 without any.
+    """Compute the mean of the average precision of classes; 0 without any.
 
     Args:
         classes: [n], class ids of the detections.
         scores: [n].
         found: bool [n], true positives.
-        counts: number of objects to find, by class id.
+        counts: number of objects to find, by class id. A class of 0 objects has 0 if it has
+            detections, and is left out if it has none. Classes without a number are left out.
     """
     order = np.lexsort([-scores, classes])
     classes, found = classes[order], found[order]
     values = []
     for class_id, count in counts.items():
+        first, last = np.searchsorted(classes, [class_id, class_id + 1])
         if count > 0:
-            first, last = np.searchsorted(classes, [class_id, class_id + 1])
             values.append(coco_matching.mean_precision(found[first:last], count))
+        elif last > first:
+            values.append(0.0)
     return float(np.mean(values)) if values else 0.0
 
 

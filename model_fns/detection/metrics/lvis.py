@@ -2,7 +2,8 @@
 
 Average precision is that of COCO, but each image only tells about some of the many classes: about
 those of its objects, and about those that were verified to be absent. Of some classes an image does
-not have all objects, so that detections without an object are not counted.
+not have all objects, so that detections without an object are not counted. As in lvis-api, objects
+and detections without a pixel are left out.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class LvisEvaluator(coco.CocoEvaluator):
     ) -> coco_matching.Assignment:
         """Add one image, and return which objects its detections take."""
         best = np.argsort(-detections.scores, kind='stable')[:_LIMIT]
+        best = best[~self.shape.empty(detections)[best]]
+        groundtruth = groundtruth.kept(~self.shape.empty(groundtruth))
         known = np.concatenate([groundtruth.classes, groundtruth.absent_classes])
         detections = detections.kept(best[np.isin(detections.classes[best], known)])
         assignment = super().add_assigned(groundtruth, detections)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import FrozenSet
+from typing import FrozenSet, Union
 
 import numpy as np
 
@@ -35,8 +35,12 @@ class Shape(abc.ABC):
         """
 
     @abc.abstractmethod
-    def areas(self, detections: Detections) -> np.ndarray:
-        """Compute the pixels of each detection: float64 [n]."""
+    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+        """Compute the pixels of each detection or object: float64 [n]."""
+
+    def empty(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+        """Find the detections or objects without a pixel: bool [n]; boxes never are."""
+        return np.zeros([len(found.boxes)], bool)
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
         """Find the objects with an unknown shape, which are optional: bool [m]."""
@@ -55,9 +59,9 @@ class _Boxes(Shape):
             return overlaps.iou(boxes, objects)
         return np.where(by_detection, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
 
-    def areas(self, detections: Detections) -> np.ndarray:
+    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the areas of boxes."""
-        return overlaps.areas(detections.boxes)
+        return overlaps.areas(found.boxes)
 
 
 class _Masks(Shape):
@@ -71,9 +75,13 @@ class _Masks(Shape):
         """Compute the overlaps of masks."""
         return detections.masks.overlaps(groundtruth.masks, by_detection)
 
-    def areas(self, detections: Detections) -> np.ndarray:
+    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the pixels of masks."""
-        return detections.masks.areas()
+        return found.masks.areas()
+
+    def empty(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+        """Find the masks without a pixel."""
+        return self.areas(found) == 0
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
         """Find the objects without a mask: bool [m]."""

@@ -53,6 +53,24 @@ def test_metrics_are_those_of_plain_versions():
     assert set(metrics) <= set(multi_label_metrics.metric_names(4))
 
 
+def test_the_exact_mean_is_within_the_bound():
+    random = np.random.RandomState(2)
+    labels = (random.rand(400, 3) < [0.5, 0.1, 0.9]).astype(np.float32)
+    # Three scores in each bin.
+    logits = (random.permutation(1200).reshape(400, 3) / 300 + labels * 0.1).astype(np.float32)
+    metrics = accumulate(logits, labels)
+    exact = np.mean([slow_ap(logits[:, index], labels[:, index]) for index in range(3)])
+    assert metrics['mAP'] != exact
+    assert 0 < abs(metrics['mAP'] - exact) <= metrics['mAP_bound'] < 0.01
+
+
+def test_the_bound_by_hand():
+    # One bin has an image without and two with the label.
+    metrics = accumulate(np.ones([3, 1], np.float32), np.array([[0], [1], [1]], np.float32))
+    assert metrics['mAP'] == pytest.approx(2 / 3)
+    assert metrics['mAP_bound'] == pytest.approx(1 - 2 / 3)
+
+
 def test_by_hand():
     logits = np.array([[3, -1], [2, 5], [1, -30], [-1, np.nan]], np.float32)
     labels = np.array([[1, 0], [0, 1], [1, 0], [1, 0]], np.float32)

@@ -78,11 +78,11 @@ def average_precision(rows, count):
 
 
 def mean_average_precision(rows, counts):
-    values = [
-        average_precision([row[1:] for row in rows if row[0] == class_id], count)
-        for class_id, count in counts.items()
-        if count
-    ]
+    values = []
+    for class_id, count in counts.items():
+        own = [row[1:] for row in rows if row[0] == class_id]
+        if count or own:  # with detections alone it is 0
+            values.append(average_precision(own, count) if count else 0.0)
     return sum(values) / len(values) if values else 0.0
 
 
@@ -113,9 +113,17 @@ def gains(images, num_classes):
                     rows.append((objects[number][1], score, True))
         return rows, counts
 
-    before = mean_average_precision(*rows_and_counts(None))
+    def mean(fixing):
+        rows, counts = rows_and_counts(fixing)
+        # Classes without any object from the start are left out.
+        return mean_average_precision(
+            rows, {class_id: counts[class_id] for class_id in with_objects}
+        )
+
+    with_objects = {class_id for objects, _ in images for _, class_id in objects}
+    before = mean(None)
     names = ('classification', 'localization', 'both', 'duplicate', 'background', 'missed')
-    return {name: mean_average_precision(*rows_and_counts(name)) - before for name in names}
+    return {name: mean(name) - before for name in names}
 
 
 def confusion(images, num_classes, least_score):

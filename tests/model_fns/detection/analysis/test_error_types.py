@@ -144,3 +144,18 @@ def test_all_types_occur_and_change_the_precision():
     images = [random_scene(rng, 3) for _ in range(150)]
     expected = slow_analysis.gains(images, 3)
     assert all(abs(gain) > 1e-4 for gain in expected.values()), expected
+
+
+def test_a_class_of_missed_objects_keeps_its_false_positives():
+    """Without its objects, a class with detections has AP 0; one without is left out (TIDE)."""
+    none = np.array([Kind.NONE, Kind.BACKGROUND])
+    detected = error_types.Detected(
+        np.array([1, 2]),
+        np.array([0.9, 0.8]),
+        np.array([True, False]),
+        none,
+        np.zeros(2, int),
+    )
+    gains = error_types.compute_gains(detected, {1: 1, 2: 1, 3: 1, 4: 0}, {2: 1, 3: 1})
+    # Before, the mean of 1, 0 and 0. Class 3 has no detections.
+    assert gains[Kind.MISSED] == pytest.approx(1 / 2 - 1 / 3)

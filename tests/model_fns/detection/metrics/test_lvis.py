@@ -5,6 +5,7 @@ import pytest
 
 from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.lvis import LvisEvaluator
+from model_fns.detection.metrics.run_length_masks import RunLengthMasks
 from protos import label_map_pb2
 from tests.model_fns.detection.metrics.pycoco import reference
 from tests.model_fns.detection.metrics.scenes import (
@@ -83,6 +84,31 @@ def test_three_hundred_detections_of_an_image_count():
         boxes = [square(2)] * wrong + [square(1)]
         found = detections(boxes, np.linspace(1.0, 0.5, wrong + 1), [1] * (wrong + 1))
         assert evaluate([(square_image([1]), found)])['AR@300'] == expected
+
+
+@pytest.mark.parametrize('absent', [[], [2]])
+def test_empty_masks_are_left_out(absent):
+    """As by lvis-api: an empty object is not missed, and an empty detection is not wrong."""
+    masks = np.zeros([2, 40, 60], np.uint8)
+    masks[0, :20, :20] = 1
+    truth = groundtruth(
+        [[0, 0, 20, 20], [20, 0, 40, 20]],
+        [1, 2],
+        areas=[400, 400],
+        absent_classes=absent,
+        masks=RunLengthMasks.encode([masks]),
+    )
+    found = detections(
+        [[20, 0, 40, 20], [0, 0, 20, 20]],
+        [0.9, 0.8],
+        [1, 1],
+        masks=RunLengthMasks.encode([masks[::-1]]),
+    )
+    evaluator = LvisEvaluator(NAMES, FREQUENCIES, prefix='')
+    evaluator.add_image('0', truth, found)
+    metrics = evaluator.evaluate()
+    assert metrics['AP'] == metrics['AR@300'] == pytest.approx(1.0)
+    assert metrics['APc'] == -1.0  # class 2 has no object that is left
 
 
 def test_without_objects_numbers_are_undefined():

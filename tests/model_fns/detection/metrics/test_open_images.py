@@ -148,3 +148,52 @@ def test_masks_in_a_group():
     # What nobody knows the mask of is no object to find.
     unknown = dataclasses.replace(truth, mask_weights=np.array([0.0]))
     assert evaluate([(unknown, found)], **options) == {}
+
+
+def image_of_masks(boxes, classes, empty=(), **more):
+    """Return objects or detections of boxes, whose masks fill them unless they are empty."""
+    masks = np.zeros([len(boxes), 200, 200], np.uint8)
+    for index, (top, left, bottom, right) in enumerate(np.asarray(boxes, int)):
+        masks[index, top:bottom, left:right] = index not in empty
+    return more.pop('build')(boxes, classes, masks=RunLengthMasks.encode([masks]), **more)
+
+
+@pytest.mark.parametrize('known', [True, False])
+def test_objects_without_a_mask_are_optional(known):
+    """They are compared by boxes, and their best detection does not count."""
+    truth = image_of_masks([square(0), square(1)], [1, 1], empty=[1], build=groundtruth)
+    if not known:
+        truth = dataclasses.replace(truth, mask_weights=np.array([1.0, 0.0]))
+    found = image_of_masks(
+        [square(1), square(0), square(1)],
+        [1, 1, 1],
+        build=lambda boxes, classes, **more: detections(boxes, [0.9, 0.8, 0.7], classes, **more),
+    )
+    matched = OpenImagesEvaluator(NAMES, shape=shapes.MASKS).match(truth, found)
+    assert matched.scores == pytest.approx([0.8, 0.7])
+    assert matched.true_positives.tolist() == [1, 0]
+    assert evaluate([(truth, found)], shape=shapes.MASKS)[MEAN] == pytest.approx(1.0)
+
+
+def test_detections_in_a_group_without_a_mask_do_not_count():
+    truth = image_of_masks([square(0), CROWD], [1, 1], [1], group_of=[0, 1], build=groundtruth)
+    found = image_of_masks(
+        [[0, 100, 10, 110], [50, 150, 60, 160], square(0)],
+        [1, 1, 1],
+        build=lambda boxes, classes, **more: detections(boxes, [0.9, 0.8, 0.7], classes, **more),
+    )
+    for weight in (0.0, 1.0):
+        options = {'shape': shapes.MASKS, 'group_weight': weight}
+        assert evaluate([(truth, found)], **options)[MEAN] == pytest.approx(1.0)
+
+
+def test_detections_without_a_pixel_are_left_out():
+    truth = image_of_masks([square(0)], [1], build=groundtruth)
+    found = image_of_masks(
+        [square(3), square(0)],
+        [1, 1],
+        empty=[0],
+        build=lambda boxes, classes, **more: detections(boxes, [0.9, 0.8], classes, **more),
+    )
+    assert evaluate([(truth, found)], shape=shapes.MASKS)[MEAN] == pytest.approx(1.0)
+    assert evaluate([(truth, found)])[MEAN] == pytest.approx(0.5)

@@ -118,4 +118,8 @@ def test_nothing_to_find():
 def test_eleven_points():
     # Three of ten found, all of them right.
     recall = np.array([1, 2, 3]) / 10
-    assert eleven_point_precision(np.ones(3), recall) == pytest.approx(4 / 11)
+    # 3/10 is less than 0.1 x 3 in 64 bits, as in the development kit of DOTA.
+    assert eleven_point_precision(np.ones(3), recall) == pytest.approx(3 / 11)
+    assert eleven_point_precision(np.ones(4), np.arange(1, 5) / 10) == pytest.approx(5 / 11)
+    # All ten found: 1.0 is reached, 0.6 and 0.7 by the seventh and eighth.
+    assert eleven_point_precision(np.ones(10), np.arange(1, 11) / 10) == pytest.approx(1.0)
