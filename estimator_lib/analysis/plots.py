@@ -82,7 +82,7 @@ def curves(
             style = {'linewidth': 2.8, 'color': _ACCENT, 'zorder': 3}
         elif index >= _MOST_CURVES:
             style = {'linewidth': 0.7, 'color': '#8888', 'zorder': 1}
-        (line,) = axes.plot(x, y, **style)
+        (line,) = axes.plot(x, y, label=name, **style)
         if name == main or index < _MOST_CURVES:
             drawn[name] = line
     axes.set(xlabel=x_title, ylabel=y_title, xlim=(0, 1), ylim=(0, 1.02))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Dict, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.drawing import figures
@@ -33,6 +33,7 @@ def draw(
     """
     from matplotlib.figure import Figure  # takes half a second
 
+    training = training or {}
     panels = {
         'losses': _losses(table, training),
         'metrics': {column: table.curve(column) for column in _main_metrics(table, metrics)},
