@@ -11,6 +11,8 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Sequence, Tup
 PLACEHOLDER = 'PATH_TO_BE_CONFIGURED'  # of a folder in published configs
 _PLACEHOLDERS = (PLACEHOLDER, '${')
 _NAMED_PLACEHOLDER = re.compile(r"[^\s'\"]*(?:PATH_TO_BE_CONFIGURED|\$\{)[^\s'\"]*")
+# Control characters, separators of lines, marks that reorder text, and halves of characters.
+_CONTROL = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 _DATASETS = re.compile(
     r'Error in user-defined function passed to \S+ transformation with iterator: \S+: '
 )
@@ -215,3 +217,24 @@ def relative_to(path: str) -> str:
         return f' (in the working folder {os.getcwd()})'
     except OSError:  # it has been deleted
         return ''
+
+
+def escaped(text: str, kept: str = '') -> str:
+    r"""Write control characters as Python does: a line break becomes the two characters `\n`.
+
+    Names of classes and files may hold what a terminal obeys, or what ends a line.
+
+    Args:
+        text: any text.
+        kept: control characters that stay, such as those between lines.
+    """
+    return _CONTROL.sub(lambda match: match[0] if match[0] in kept else _code(match[0]), text)
+
+
+def printable(text: str) -> str:
+    """Return a message of one or more lines without what a terminal obeys."""
+    return escaped(text, kept='\n\t')
+
+
+def _code(letter: str) -> str:
+    return letter.encode('unicode_escape').decode('ascii')

@@ -11,8 +11,16 @@ import warnings
 from typing import Iterator, Sequence
 
 from estimator_lib.processes import preemption
+from estimator_lib import errors
 
 _LOGGERS = ('estimator_lib', 'model_fns')
+
+
+class _Formatter(logging.Formatter):
+    """Formatter of lines whose names of files and classes a terminal does not obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return errors.printable(super().format(record))
 
 
 @contextlib.contextmanager
@@ -28,7 +36,7 @@ def also_in_file(path: str) -> Iterator[None]:
             os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
             handler = logging.FileHandler(path, encoding='utf-8')
     handler.handleError = lambda record: None  # on a full disk the error of saving ends the run
-    handler.setFormatter(logging.Formatter('%(asctime)s %(levelname)s %(message)s'))
+    handler.setFormatter(_Formatter('%(asctime)s %(levelname)s %(message)s'))
     for name in _LOGGERS:
         logging.getLogger(name).addHandler(handler)
     try:
@@ -104,7 +112,7 @@ def configure(level: int = logging.INFO) -> None:
         level: level of our lines; at DEBUG TensorFlow's lines are shown too.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
+    handler.setFormatter(_Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level)

@@ -311,7 +311,7 @@ def _parameters(variables: List[tf.Variable]) -> int:
 
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
-        print(line)
+        print(errors.printable(line))
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.commands import annotation_files, journals
 from estimator_lib.processes import path_names
+from estimator_lib.run_records import csv_cells
 from estimator_lib.task import Region
 
 # The text files that a benchmark of the task accepts.
@@ -190,7 +191,10 @@ class PredictionFiles:
         writer = csv.DictWriter(text, list(columns), lineterminator='\n')
         writer.writeheader()
         for entry in entries:
-            writer.writerows({IMAGE_COLUMN: entry.name, **row} for row in entry.rows)
+            rows = ({IMAGE_COLUMN: entry.name, **row} for row in entry.rows)
+            writer.writerows(
+                {column: csv_cells.plain(value) for column, value in row.items()} for row in rows
+            )
         self.write_file(TABLE_FILE, text.getvalue().encode())
 
     def _write_coco(self, entries: Sequence[Entry]) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated, state_files
 from estimator_lib.config import loading
 from estimator_lib.task import Task
@@ -48,7 +49,7 @@ def write(
     metrics = evaluated.read(checkpoint)
     texts = {
         EXPORT_FILE: evaluated.to_json({**about, _ORIGIN: origin(config, checkpoint)}),
-        **({LABELS_FILE: ''.join(f'{name}\n' for name in names)} if names else {}),
+        **({LABELS_FILE: label_lines(names)} if names else {}),
         **({evaluated.METRICS_FILE: evaluated.to_json(metrics)} if metrics else {}),
         **model_texts(task, config),
     }
@@ -56,6 +57,11 @@ def write(
     for name, text in texts.items():
         with tf.io.gfile.GFile(os.path.join(folder, name), 'w') as file:
             file.write(text)
+
+
+def label_lines(names: Sequence[str]) -> str:
+    """Return names with a line each, as many lines as names whatever the names hold."""
+    return ''.join(f'{errors.escaped(name)}\n' for name in names)
 
 
 def model_texts(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:

@@ -117,7 +117,8 @@ def _identity(options: RunOptions, source: chosen_models.ModelSource) -> Any:
 
 def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:
     print(f'{kind} predicted: {count - len(skipped)}, skipped: {len(skipped)}; {output_dir}')
-    print('\n'.join(f'skipped: {problem}' for problem in skipped), end='\n' if skipped else '')
+    for problem in skipped:
+        print(f'skipped: {errors.printable(problem)}')
 
 
 def _tiling(options: RunOptions) -> Optional[Tiling]:

@@ -193,7 +193,7 @@ def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
             continue
         names: List[str] = []
         for index in range(len(getattr(reader, kind).image_path)):
-            names += _list_files(reader, index).classes.names.values()
+            names += [item.display_name for item in _list_files(reader, index).classes.items]
         conversion.write_label_map(LabelMap.from_names(dict.fromkeys(names)), path)
 
 

@@ -265,7 +265,7 @@ class LabelMap:
                 return ids[0]
         if name in dict(self.other_names):
             return dict(self.other_names)[name]
-        names = {item.name for item in self.items}.union(self.names.values())
+        names = {name for item in self.items for name in (item.name, item.display_name)}
         raise errors.DataError(
             f'{self._where}: no item is named {name!r}{errors.did_you_mean(name, names)}'
         )
@@ -277,8 +277,8 @@ class LabelMap:
 
     @property
     def names(self) -> Dict[int, str]:
-        """Display names by id, for metrics and pictures."""
-        return {item.id: item.display_name for item in self.items}
+        """Display names by id, for metrics and pictures, with control characters escaped."""
+        return {item.id: errors.escaped(item.display_name) for item in self.items}
 
     def __contains__(self, name: object) -> bool:
         """Return whether `id_of_name` finds that name."""

@@ -137,3 +137,21 @@ def test_the_cause_of_an_error_in_a_dataset(passed):
     assert errors.plain_message(error) == 'id is 999'
     twice = tf.errors.InvalidArgumentError(None, None, passed + message)
     assert errors.plain_message(twice) == 'id is 999'
+
+
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('cat (b) Ä 猫', 'cat (b) Ä 猫'),
+        ('a\nb\tc', 'a\\nb\\tc'),
+        ('\x1b[31mred\x07\x9b', '\\x1b[31mred\\x07\\x9b'),
+        ('\u202etxt.exe\u2028', '\\u202etxt.exe\\u2028'),
+        ('\udcff', '\\udcff'),
+    ],
+)
+def test_control_characters_are_escaped(text, expected):
+    assert errors.escaped(text) == expected
+
+
+def test_line_breaks_may_stay():
+    assert errors.escaped('a\nb\x1b', kept='\n') == 'a\nb\\x1b'

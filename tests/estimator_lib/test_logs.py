@@ -67,3 +67,10 @@ def test_the_start_of_tensorflow_is_silent_and_the_reason_of_its_end_is_not(leve
     )
     assert run.returncode == -6  # SIGABRT
     assert [line.split()[0] for line in run.stderr.splitlines()] == kept
+
+
+def test_names_are_no_commands_of_a_terminal(tmp_path):
+    logger = logging.getLogger('estimator_lib')
+    with logs.also_in_file(str(tmp_path / 'log.txt')):
+        logger.warning('%s\nsecond', 'a\x1b]0;title\x07')
+    assert (tmp_path / 'log.txt').read_text().endswith('a\\x1b]0;title\\x07\nsecond\n')

@@ -141,6 +141,6 @@ def _append_labels(content: bytes, names: Sequence[str]) -> bytes:
     file = io.BytesIO()
     file.write(content)
     with zipfile.ZipFile(file, 'a') as archive:
-        text = ''.join(f'{name}\n' for name in names)
-        archive.writestr(zipfile.ZipInfo(artifacts.LABELS_FILE, _TIME), text)
+        lines = artifacts.label_lines(names)
+        archive.writestr(zipfile.ZipInfo(artifacts.LABELS_FILE, _TIME), lines)
     return file.getvalue()

@@ -1,6 +1,7 @@
 """Annotations of YOLO and Pascal VOC, by hand, and read back by the converter."""
 
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -216,3 +217,17 @@ def test_annotations_of_others_are_not_overwritten(tmp_path, output_format):
     (tmp_path / own.mark_file).write_text('of another program')
     with pytest.raises(errors.UserError, match=f'{own.mark_file}.*expected another folder'):
         prediction_files.PredictionFiles(str(tmp_path), output_format)
+
+
+def test_control_characters_are_escaped():
+    """XML has no place for them; a line break would add a class to the shared files."""
+    classes = ['a\x1b[2J\nb']
+    region = Region(0, [1.0, 2.0, 3.0, 4.0])
+    text = annotation_files.voc_file('im\x01.png', (10, 10), [region], classes)
+    root = ElementTree.fromstring(text)
+    assert root.findtext('filename') == 'im\\x01.png'
+    assert root.findtext('object/name') == 'a\\x1b[2J\\nb'
+    shared = annotation_files.yolo_shared_files(classes)
+    assert shared['classes.txt'] == b'a\\x1b[2J\\nb\n'
+    labels = annotation_files.voc_shared_files(classes)['labelmap.txt']
+    assert labels.splitlines()[2:] == [b'a\\x1b[2J\\nb:::']

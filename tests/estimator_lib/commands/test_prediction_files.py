@@ -66,3 +66,13 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / 'a.png').mkdir()
     with pytest.raises(errors.UserError, match=r'--output_dir: .*a\.png'):
         files.write_file('a.png', b'1')
+
+
+def test_a_table_has_no_formulas_and_no_control_characters(tmp_path):
+    files = prediction_files.PredictionFiles(str(tmp_path), 'csv')
+    row = {'class': '=cmd|calc', 'score': -0.5, 'x': '\x1b[31m'}
+    files.add(Entry('@a.png', 1, (4, 6), rows=[row]))
+    files.write()
+    assert (tmp_path / 'predictions.csv').read_text() == (
+        "image,class,score,x\n'@a.png,'=cmd|calc,-0.5,\\x1b[31m\n"
+    )

@@ -88,3 +88,7 @@ def test_size_and_digest(tmp_path):
     path.write_bytes(b'content')
     digest = hashlib.sha256(b'content').hexdigest()
     assert artifacts.describe_file(str(path)) == {'bytes': 7, 'sha256': digest}
+
+
+def test_a_line_break_in_a_name_shifts_no_label():
+    assert artifacts.label_lines(['a\nb', '\x1b[2J', 'c']) == 'a\\nb\n\\x1b[2J\nc\n'

@@ -241,3 +241,10 @@ def test_metrics_of_a_class_get_its_name():
 def test_ids_that_no_field_holds_are_refused(digits):
     with pytest.raises(errors.DataError):
         LabelMap.parse(f'{digits}: cat')
+
+
+def test_shown_names_have_no_control_characters():
+    label_map = LabelMap.from_names(['a\nb', 'c\x1b[2J'])
+    assert label_map.names == {1: 'a\\nb', 2: 'c\\x1b[2J'}
+    # Records have the names as they are.
+    assert label_map.id_of_name('a\nb') == 1 and 'c\x1b[2J' in label_map
