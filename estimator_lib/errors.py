@@ -13,6 +13,7 @@ _PLACEHOLDERS = (PLACEHOLDER, '${')
 _NAMED_PLACEHOLDER = re.compile(r"[^\s'\"]*(?:PATH_TO_BE_CONFIGURED|\$\{)[^\s'\"]*")
 # Control characters, separators of lines, marks that reorder text, and halves of characters.
 _CONTROL = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
+_FORMULA_STARTS = ('=', '+', '-', '@')  # of cells that spreadsheets compute
 _DATASETS = re.compile(
     r'Error in user-defined function passed to \S+ transformation with iterator: \S+: '
 )
@@ -127,6 +128,15 @@ def plain_message(error: Any) -> str:
     return text[:300].rstrip('.')
 
 
+def failure_reason(error: Any) -> str:
+    """Return the cause of a `tf.errors.OpError` of any kind of session in one line.
+
+    Messages of graphs begin with "Graph execution error:" and places, and name a node; others have
+    their cause in the first line.
+    """
+    return plain_message(error) if '[[{{node' in error.message else first_line(error).rstrip('.')
+
+
 def out_of_memory(error: Exception, cause: str) -> Optional[UserError]:
     """Convert an error about a lack of memory to a `UserError`; return None for any other.
 
@@ -238,3 +248,25 @@ def printable(text: str) -> str:
 
 def _code(letter: str) -> str:
     return letter.encode('unicode_escape').decode('ascii')
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a cell of a CSV file whose text has no control characters and is no formula.
+
+    A text that a spreadsheet would compute gets an apostrophe before it.
+
+    Args:
+        value: text; a value of another type stays.
+    """
+    if not isinstance(value, str):
+        return value
+    text = escaped(value)
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

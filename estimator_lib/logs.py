@@ -10,8 +10,8 @@ import sys
 import warnings
 from typing import Iterator, Sequence
 
-from estimator_lib.processes import preemption
 from estimator_lib import errors
+from estimator_lib.processes import preemption
 
 _LOGGERS = ('estimator_lib', 'model_fns')
 

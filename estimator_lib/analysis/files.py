@@ -17,7 +17,6 @@ from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
 from estimator_lib.analysis.label_samples import DrawnLabels
 from estimator_lib.analysis.parts import ExampleError, Figure, Section, Table
 from estimator_lib.drawing import figures, visualization
-from estimator_lib.run_records import csv_cells
 
 FOLDER = 'analysis'
 REPORT_FILE = 'report.html'
@@ -198,7 +197,7 @@ def _to_csv(table: Table) -> str:
 def _write_rows(file: Any, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     writer = csv.writer(file, lineterminator='\n')
     writer.writerow(columns)
-    writer.writerows(map(csv_cells.plain, row) for row in rows)
+    writer.writerows(map(errors.csv_cell, row) for row in rows)
 
 
 def _number(value: Optional[float]) -> Any:

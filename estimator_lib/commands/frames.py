@@ -13,7 +13,7 @@ import numpy as np
 from estimator_lib import errors
 from estimator_lib.commands import inference, predict
 from estimator_lib.export import exported_model
-from estimator_lib.task import Description, Task
+from estimator_lib.task import Arrays, Description, Task
 
 # Frames in memory beside those of a batch: they are described, or wait for earlier ones.
 _MOST_WAITING = os.cpu_count() or 1
@@ -46,12 +46,25 @@ def predict_frames(
     results = inference.run(predictor, task, _name_frames(frames, name), plan, _stop)
     described: Deque[concurrent.futures.Future] = collections.deque()
     with concurrent.futures.ThreadPoolExecutor(_MOST_WAITING) as pool:
-        for _, pixels, outputs in results:
-            described.append(pool.submit(predict.describe, task, options, pixels, outputs))
+        for image, pixels, outputs in results:
+            described.append(pool.submit(_describe, task, options, image, pixels, outputs))
             if len(described) > _MOST_WAITING:
                 yield described.popleft().result()
         for future in described:
             yield future.result()
+
+
+def _describe(
+    task: Optional[Task],
+    options: predict.Options,
+    image: inference.Image,
+    pixels: np.ndarray,
+    outputs: Arrays,
+) -> Description:
+    try:
+        return predict.describe(task, options, pixels, outputs)
+    except MemoryError:
+        raise inference.too_large(image) from None
 
 
 def _name_frames(frames: Iterable[np.ndarray], name: str) -> Iterator[inference.Loaded]:

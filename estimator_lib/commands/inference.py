@@ -111,15 +111,27 @@ def _run(
     for batch in batches:
         try:
             outputs = predictor.predict(np.stack([pixels for _, pixels in batch]))
-        except tf.errors.OpError as error:
+        except (tf.errors.OpError, MemoryError) as error:
             if len(batch) > 1:
                 yield from _run(predictor, [[item] for item in batch], report)
             else:
-                reason = errors.first_line(error)
-                report(errors.DataError(f'{batch[0][0].name}: the model fails on it: {reason}'))
+                report(_problem(batch[0][0], error))
             continue
         for index, (image, pixels) in enumerate(batch):
             yield image, pixels, {name: value[index] for name, value in outputs.items()}
+
+
+def _problem(image: Image, error: Exception) -> errors.DataError:
+    if isinstance(error, MemoryError):
+        return too_large(image)
+    return errors.DataError(f'{image.name}: the model fails on it: {errors.failure_reason(error)}')
+
+
+def too_large(image: Image) -> errors.DataError:
+    """Return the problem of an image for which there is too little memory."""
+    return errors.DataError(
+        f'{image.name}: there is too little memory for it; expected a smaller image, or --tile.'
+    )
 
 
 def _stop(problem: errors.DataError) -> None:
@@ -158,6 +170,9 @@ def _run_in_tiles(
             merged = task.merge_tiles(zip(windows, outputs), (height, width))
         except errors.DataError as problem:
             report(problem)
+            continue
+        except MemoryError:
+            report(too_large(image))
             continue
         if merged is None:
             raise errors.UserError(

@@ -151,7 +151,7 @@ def predict_into(
         loaded = _read_ahead(pool, images, bar, report, ahead)
         plan = inference.Plan(options.batch_size, options.tiling, _AHEAD)
         results = inference.run(predictor, task, loaded, plan, report)
-        describe = _Describer(task, options, files)
+        describe = _Describer(task, options, files, report)
         written: Deque[concurrent.futures.Future] = collections.deque()
         try:
             for image, pixels, outputs in results:
@@ -196,7 +196,15 @@ def describe(
     if task is None:
         return Description(outputs)
     worth_showing = options.shown.or_else(options.worth_showing)
-    described = task.describe({IMAGE: pixels}, outputs, worth_showing)
+    try:
+        described = task.describe({IMAGE: pixels}, outputs, worth_showing)
+    except KeyError as error:
+        if error.args[0] in outputs:
+            raise
+        raise errors.UserError(
+            f'the model has no output {error.args[0]!r}, which {task.name} of the config has; it '
+            f'has: {", ".join(sorted(outputs))}. Expected the pipeline.config of the model.'
+        ) from error
     raw = {'raw': outputs} if options.raw else {}
     return described._replace(values={**described.values, **raw})
 
@@ -205,16 +213,27 @@ class _Describer:
     """Function that describes the outputs of an image, and writes its picture and files."""
 
     def __init__(
-        self, task: Optional[Task], options: Options, files: prediction_files.PredictionFiles
+        self,
+        task: Optional[Task],
+        options: Options,
+        files: prediction_files.PredictionFiles,
+        report: Report,
     ):
         refuse_unknown(task, options)
         self._task = task
         self._options = options
         self._files = files
+        self._report = report
         self._class_names = [] if task is None else task.class_names()
         files.write_shared(self._class_names)
 
     def __call__(self, image: Image, pixels: np.ndarray, outputs: Arrays) -> None:
+        try:
+            self._write(image, pixels, outputs)
+        except MemoryError:
+            self._report(inference.too_large(image))
+
+    def _write(self, image: Image, pixels: np.ndarray, outputs: Arrays) -> None:
         entry = prediction_files.Entry(image.name, image.id, pixels.shape[:2])
         described = describe(self._task, self._options, pixels, outputs)
         entry = entry._replace(values=described.values, rows=described.rows)
@@ -290,6 +309,8 @@ def _read_ahead(
             yield image, reading.result()
         except errors.DataError as problem:
             report(problem)
+        except MemoryError:
+            report(inference.too_large(image))
         bar.update()
 
     for image in images:

@@ -15,7 +15,6 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.commands import annotation_files, journals
 from estimator_lib.processes import path_names
-from estimator_lib.run_records import csv_cells
 from estimator_lib.task import Region
 
 # The text files that a benchmark of the task accepts.
@@ -193,7 +192,7 @@ class PredictionFiles:
         for entry in entries:
             rows = ({IMAGE_COLUMN: entry.name, **row} for row in entry.rows)
             writer.writerows(
-                {column: csv_cells.plain(value) for column, value in row.items()} for row in rows
+                {column: errors.csv_cell(value) for column, value in row.items()} for row in rows
             )
         self.write_file(TABLE_FILE, text.getvalue().encode())
 

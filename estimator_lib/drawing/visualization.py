@@ -70,12 +70,17 @@ def displayable(image: np.ndarray) -> np.ndarray:
     return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
 
 
-def drawn_step(height: int, width: int) -> int:
-    """Return the distance of the rows and columns of an image that a picture shows.
+def drawn_share(height: int, width: int) -> float:
+    """Return the factor of the sides of an image in its picture.
 
-    It is 1 up to 2 ** 25 pixels (33 million). A picture of a larger image has fewer pixels.
+    It is 1 up to 2 ** 25 pixels (33 million), which a picture has at most.
     """
-    return math.ceil(math.sqrt(height * width / _MOST_PIXELS)) or 1
+    return min(1.0, math.sqrt(_MOST_PIXELS / max(height * width, 1)))
+
+
+def drawn_step(height: int, width: int) -> int:
+    """Return the distance of the rows and columns that a picture of pixels as they are shows."""
+    return math.ceil(1.0 / drawn_share(height, width))
 
 
 @contextlib.contextmanager
@@ -155,9 +160,12 @@ def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
         height: height of the result.
         width: width of the result.
     """
-    # Pillow copies the whole image to four bytes a pixel.
-    step = drawn_step(*image.shape[:2])
-    image, size = np.ascontiguousarray(image[::step, ::step]), (int(width), int(height))
+    size = (int(width), int(height))
+    # Pillow copies the whole image to four bytes a pixel: of a huge one it gets every n-th row and
+    # column, as long as these are not fewer than those of the result.
+    least = max(1, min(image.shape[0] // size[1], image.shape[1] // size[0]))
+    step = min(drawn_step(*image.shape[:2]), least)
+    image = np.ascontiguousarray(image[::step, ::step])
     return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import tf_estimator
+from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import collecting
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
@@ -64,6 +65,20 @@ class FileSession(Passes):
         return Measured(metrics, {})
 
 
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Give the reason of a file that fails while it runs as one sentence.
+
+    Raises:
+        errors.UserError: replaces the error of the session.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = errors.failure_reason(error)
+        raise errors.UserError(f'{path} fails while it runs: {reason}.') from error
+
+
 def evaluate_file(
     task: Task,
     eval_config: eval_pb2.EvalConfig,
@@ -102,7 +117,7 @@ def evaluate_file(
         collector = collecting.Collector(task, examples.input_fn.locate)
         collector.enabled = analyze and model_dir is not None
         hooks = [*pictures, *([collector] if collector.enabled else [])]
-        with evaluating.explained(examples.input_fn):
+        with _explained(path), evaluating.explained(examples.input_fn):
             session = FileSession(task, file, examples.input_fn, config, hooks)
             values = session.evaluate()
         session.close()

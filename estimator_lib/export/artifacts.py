@@ -7,6 +7,7 @@ They are the same for all formats: `pipeline.config`, `labels.txt`, the files of
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from typing import Any, Dict, Mapping, Optional, Sequence
 
@@ -19,10 +20,13 @@ from estimator_lib.config import loading
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
+log = logging.getLogger('estimator_lib')
+
 EXPORT_FILE = 'export.json'
 CONFIG_FILE = 'pipeline.config'
 LABELS_FILE = 'labels.txt'
 ORIGIN_FILE = 'origin.json'
+_BLOCK = 1 << 24  # bytes that are read at a time
 # The folder of the artifacts in a SavedModel: TensorFlow leaves files in it alone.
 ASSETS = 'assets.extra'
 DIGEST = 'sha256'
@@ -96,9 +100,66 @@ def origin(config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str) -> Dic
 
 def describe_file(path: str) -> Dict[str, Any]:
     """Return the size and the SHA-256 of a file, for `export.json`."""
+    digest, size = hashlib.sha256(), 0
     with tf.io.gfile.GFile(path, 'rb') as file:
-        content = file.read()
-    return {'bytes': len(content), DIGEST: hashlib.sha256(content).hexdigest()}
+        while part := file.read(_BLOCK):  # a file may take 2 GB
+            digest.update(part)
+            size += len(part)
+    return {'bytes': size, DIGEST: digest.hexdigest()}
+
+
+def check_file(path: str, about: Mapping[str, Any]) -> None:
+    """Check that a file is what was exported.
+
+    Args:
+        path: of the file.
+        about: its `export.json`; one without size and checksum, of an earlier version, tells
+            nothing.
+
+    Raises:
+        errors.UserError: the file has another size or checksum.
+    """
+    if not about.keys() & {'bytes', DIGEST}:
+        return
+    for key, value in describe_file(path).items():
+        if about.get(key, value) != value:
+            raise errors.UserError(
+                f'{path} is not what was exported: {key} is {value}, and {EXPORT_FILE} '
+                f'beside it says {about[key]!r:.80}. It is truncated or corrupt; export it again.'
+            )
+
+
+def check_classes(export: str, names: Sequence[str]) -> None:
+    """Compare the classes of a model with those of the config that it is run with.
+
+    Args:
+        export: see `find_folder`; an export of another program has nothing to compare.
+        names: `Task.class_names` of the config.
+
+    Raises:
+        errors.UserError: the numbers of classes differ. Other names are a warning.
+    """
+    path = os.path.join(find_folder(export), LABELS_FILE)
+    if not names or not read_about(export) or not tf.io.gfile.exists(path):
+        return
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        exported = file.read().decode(errors='replace').split('\n')[:-1]
+    here = label_lines(names).split('\n')[:-1]
+    if len(exported) != len(here):
+        raise errors.UserError(
+            f'{export} has {len(exported)} classes ({errors.shortened(exported, 3)}), and the '
+            f'config has {len(here)} ({errors.shortened(here, 3)}); expected the {CONFIG_FILE} '
+            'that was exported with it.'
+        )
+    other = [pair for pair in zip(exported, here) if pair[0] != pair[1]]
+    if other:
+        log.warning(
+            '%s: %d of %d classes have other names in the config: %r is %r there',
+            export,
+            len(other),
+            len(here),
+            *other[0],
+        )
 
 
 def find_folder(export: str) -> str:

@@ -90,11 +90,14 @@ class Deployable(abc.ABC):
         meanings: what each output of the file is, by its name: for people who read `export.json`.
         contents: content of the outputs that other programs know, by name, in the order in which
             they expect them; further outputs follow these.
+        sizes: shapes of outputs without the batch, by name, as far as the config fixes them: a file
+            with other ones belongs to another config. None: any side.
     """
 
     input_shape: Tuple[Optional[int], Optional[int], int]
     meanings: Mapping[str, str]
     contents: Mapping[str, Content] = MappingProxyType({})
+    sizes: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:

@@ -46,6 +46,7 @@ class ExportedFile:
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']
         self._check_fit()
+        artifacts.check_classes(path, task.class_names())
 
     def outputs(self, features: Features) -> Tensors:
         """Build the outputs of `Task.postprocess`, computed by the file instead of the network.
@@ -84,6 +85,15 @@ class ExportedFile:
                 f'expected the {artifacts.CONFIG_FILE} that was exported with it, and a file that '
                 'ends as its network does.'
             )
+        for name, sides in self._deployable.sizes.items():
+            found = _known(self._outputs[name]['shape'])[1:]
+            both = zip(found, sides) if len(found) == len(sides) else [(len(found), len(sides))]
+            if any(side != other for side, other in both if None not in (side, other)):
+                raise errors.UserError(
+                    f'{self.path}: the output {name!r} of an image has the shape {found}, and that '
+                    f'of the config {list(sides)}; expected the {artifacts.CONFIG_FILE} that was '
+                    'exported with it.'
+                )
 
 
 class FilePredictor(exported_model.Predictor):
@@ -147,13 +157,7 @@ def check_content(path: str, ends_process: bool) -> None:
         errors.UserError: the file has changed since its export, or another process cannot run it.
     """
     about = artifacts.read_about(path)
-    actual = artifacts.describe_file(path) if about else {}
-    for key, value in actual.items():
-        if about.get(key, value) != value:
-            raise errors.UserError(
-                f'{path} is not what was exported: {key} is {value}, and {artifacts.EXPORT_FILE} '
-                f'beside it says {about[key]!r:.80}. It is truncated or corrupt; export it again.'
-            )
+    artifacts.check_file(path, about)
     if ends_process and artifacts.DIGEST not in about:
         _try_apart(path)
 

@@ -31,11 +31,14 @@ class Predictor:
         max_batch_size: the largest batch of images; None: any number.
 
     Raises:
-        errors.UserError: there is no SavedModel, or it has no signature that takes images.
+        errors.UserError: there is no SavedModel, it has changed since its export, or it has no
+            signature that takes images.
     """
 
     def __init__(self, saved_model_dir: str, signature_name: str = serving.DEFAULT_SIGNATURE):
         self.path = _find(saved_model_dir)
+        file = os.path.join(self.path, export_folders.SAVED_MODEL_FILE)
+        artifacts.check_file(file, artifacts.read_about(self.path))
         self._open(lambda session: _load(session, self.path, signature_name))
 
     def _open(self, load: Callable[[tf1.Session], Any]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import environment, errors
-from estimator_lib.export import agreement, inference_graph, samples, serving
+from estimator_lib.export import agreement, artifacts, inference_graph, samples, serving
 from estimator_lib.export.samples import Sample
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task import Arrays
@@ -91,6 +91,7 @@ class FrozenGraphWriter(Writer[FrozenModel]):
             'outputs': {f'{key}:0': _described(value) for key, value in outputs.items()},
             'environment': environment.SERVER_VARIABLES,
             'agreement': {'images': str(model.sample), 'outputs': parts},
+            **artifacts.describe_file(path),
         }
 
 
@@ -111,7 +112,14 @@ def run_file(
 
 
 def open_file(path: str) -> tf1.Session:
-    """Open a session with the graph of a file; the caller closes it."""
+    """Open a session with the graph of a file; the caller closes it.
+
+    Raises:
+        errors.UserError: the file has changed since its export.
+    """
+    about = artifacts.read_about(path)
+    if about.get('format') == FrozenGraphWriter.name:
+        artifacts.check_file(path, about)
     graph_def = tf1.GraphDef()
     with tf.io.gfile.GFile(path, 'rb') as file:
         graph_def.ParseFromString(file.read())

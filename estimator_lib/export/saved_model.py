@@ -79,16 +79,17 @@ class SavedModelWriter(Writer[InferenceGraph]):
             write_warmup(path, kind, self.warmup_requests, source.task.image_format)
 
     def verify(self, model: InferenceGraph, source: Source, folder: str) -> Dict[str, Any]:
-        """Describe the signature, and the variables of a server's environment.
+        """Describe the signature, the file, and the variables of a server's environment.
 
         The file is not run. It has the nodes of the inference graph as they are, and a run exports
         after each evaluation: it should not wait for a second model to be loaded.
         """
-        del source, folder
+        del source
         return {
             'inputs': _described(model.inputs),
             'outputs': _described(model.outputs),
             'environment': environment.SERVER_VARIABLES,
+            **artifacts.describe_file(os.path.join(folder, self.file_name)),
         }
 
 

@@ -74,7 +74,7 @@ def guard() -> Iterator[None]:
 def complain(message: str) -> int:
     """Print one error; return the exit status that goes with it."""
     with contextlib.suppress(OSError):
-        print(f'error: {message}', file=sys.stderr)
+        print(f'error: {errors.printable(message)}', file=sys.stderr)
     return USAGE_STATUS
 
 

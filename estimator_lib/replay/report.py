@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.drawing import figures, visualization
 from estimator_lib.replay.diagnosis import Diagnosis, Example
-from estimator_lib.run_records import csv_cells
 from estimator_lib.run_records.results_table import LEARNING_RATE, LOSS, TRAIN
 from estimator_lib.task import Task
 
@@ -179,7 +179,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator='\n')
     writer.writeheader()
-    writer.writerows({name: csv_cells.plain(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: errors.csv_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -26,6 +26,7 @@ class ClassificationDeployable(interface.Deployable):
         family: how pixels become the network's input.
         logits: features -> logits [batch, num_classes], in inference.
         postprocess: logits -> outputs, see `ClassificationTask.postprocess`.
+        num_classes: number of the logits.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ClassificationDeployable(interface.Deployable):
         family: preprocessing.Family,
         logits: Callable[[Features], tf.Tensor],
         postprocess: Callable[[tf.Tensor], Tensors],
+        num_classes: int,
     ):
         self.input_shape = input_shape
         self.meanings = {
@@ -42,6 +44,8 @@ class ClassificationDeployable(interface.Deployable):
         }
         # Programs that take one output take the first.
         self.contents = dict.fromkeys((PROBABILITIES, LOGITS), interface.Content.CLASS_SCORES)
+        self.sizes = dict.fromkeys((PROBABILITIES, LOGITS), (num_classes,))
+        self._num_classes = num_classes
         self._family = family
         self._logits = logits
         self._postprocess = postprocess

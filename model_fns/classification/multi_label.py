@@ -201,7 +201,13 @@ class MultiLabelDeployable(ClassificationDeployable):
     @classmethod
     def from_single(cls, single: ClassificationDeployable) -> MultiLabelDeployable:
         """Return the network of a classifier of single labels, with sigmoids."""
-        made = cls(single.input_shape, single._family, single._logits, single._postprocess)
+        made = cls(
+            single.input_shape,
+            single._family,
+            single._logits,
+            single._postprocess,
+            single._num_classes,
+        )
         made.meanings = {
             **made.meanings,
             PROBABILITIES: 'of each class, in the order of labels.txt; each for itself',

@@ -382,6 +382,7 @@ class ClassificationTask(Task):
             self._preprocess,
             lambda features: self.predict(features, ModeKeys.PREDICT)[LOGITS],
             lambda logits: self.postprocess({LOGITS: logits}, {}),
+            self._num_classes,
         )
 
     def class_names(self) -> Sequence[str]:

@@ -84,7 +84,9 @@ def chosen_model(options: RunOptions) -> Model:
         log.warning('%s holds no pipeline.config: no pictures are drawn', predictor.path)
         return Model(predictor, None, ModelSource(predictor.path, signature_name, None))
     source = ModelSource(predictor.path, signature_name, flag_configs.load_file(options, path))
-    return Model(predictor, build_task(source.config, options.mode), source)
+    task = build_task(source.config, options.mode)
+    artifacts.check_classes(predictor.path, task.class_names())
+    return Model(predictor, task, source)
 
 
 def chosen_checkpoint(options: RunOptions) -> str:

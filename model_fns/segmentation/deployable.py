@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Sequence, Tuple
+from typing import Callable, Dict, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -30,6 +30,7 @@ class SegmentationDeployable(interface.Deployable):
         postprocess: (outputs, features) -> outputs, see `SegmentationTask.postprocess`.
         heads: names in `fields` of the outputs of `infer`.
         mean_pixel: the color of padding.
+        num_classes: number of probabilities of a pixel; None: not known.
     """
 
     def __init__(
@@ -39,10 +40,16 @@ class SegmentationDeployable(interface.Deployable):
         postprocess: Callable[[Tensors, Features], Tensors],
         heads: Sequence[str],
         mean_pixel: Sequence[float],
+        num_classes: Optional[int] = None,
     ):
         self.input_shape = (*size, len(mean_pixel))
         self.meanings = {name: _MEANINGS[name] for name in heads}
         self.contents = {fields.SEMANTIC_PROBABILITIES: interface.Content.CLASS_SCORES}
+        self.sizes = {
+            name: (*size, num_classes) if name == fields.SEMANTIC_PROBABILITIES else size
+            for name in (fields.SEMANTIC_PREDICTIONS, fields.SEMANTIC_PROBABILITIES)
+            if name in self.meanings
+        }
         self._infer = infer
         self._postprocess = postprocess
         self._mean_pixel = tuple(mean_pixel)

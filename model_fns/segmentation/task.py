@@ -377,6 +377,7 @@ class SegmentationTask(Task):
             self.postprocess,
             self._network.output_names(),
             self._preprocessor.mean_pixel,
+            self._dataset.num_classes,
         )
 
     def class_names(self) -> Sequence[str]:

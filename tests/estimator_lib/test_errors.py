@@ -155,3 +155,36 @@ def test_control_characters_are_escaped(text, expected):
 
 def test_line_breaks_may_stay():
     assert errors.escaped('a\nb\x1b', kept='\n') == 'a\nb\\x1b'
+
+
+@pytest.mark.parametrize(
+    'message, reason',
+    [
+        ('too dark\nand more', 'too dark'),
+        (
+            "Graph execution error:\n\nDetected at node 'PyFunc' defined at:\n  File a\n"
+            "Node: 'PyFunc'\nValueError: 3 sides.\n\n\t [[{{node PyFunc}}]]\n",
+            'ValueError: 3 sides',
+        ),
+    ],
+)
+def test_the_reason_of_a_graph_that_fails(message, reason):
+    assert errors.failure_reason(tf.errors.UnknownError(None, None, message)) == reason
+
+
+@pytest.mark.parametrize(
+    'cell, expected',
+    [
+        ('=HYPERLINK("x")', '\'=HYPERLINK("x")'),
+        ('+a', "'+a"),
+        ('@a', "'@a"),
+        ('-a', "'-a"),
+        ('-1.5', '-1.5'),
+        ('a=b', 'a=b'),
+        ('\t=a', '\\t=a'),
+        (-1.5, -1.5),
+        (None, None),
+    ],
+)
+def test_cells_are_no_formulas(cell, expected):
+    assert errors.csv_cell(cell) == expected

@@ -266,7 +266,8 @@ def _background(features: Arrays) -> np.ndarray:
     if image.shape[2] == 1:
         image = np.repeat(image, 3, axis=2)
     shape = np.array(features.get(fields.ORIGINAL_SHAPE, image.shape[:2]), np.float64)
-    longer = max(_LEAST_SIDE, max(image.shape[:2]) // visualization.drawn_step(*image.shape[:2]))
+    drawn = round(max(image.shape[:2]) * visualization.drawn_share(*image.shape[:2]))
+    longer = max(_LEAST_SIDE, drawn)
     height, width = np.maximum(np.rint(shape * (longer / shape.max())), 1).astype(int)
     return visualization.resized(image, height, width)
 

@@ -384,3 +384,34 @@ def test_tasks_without_a_submission(tmp_path):
     options = predict.Options(output_format='submission')
     with pytest.raises(errors.UserError, match='has none with this model'):
         predict.predict_images(Recording(), Silent(), images, str(tmp_path), options)
+
+
+def test_an_image_that_memory_does_not_hold_is_a_bad_one(tmp_path):
+    """It may be too large to read, to run, to describe and to draw."""
+
+    def unreadable():
+        raise MemoryError
+
+    class Small(Recording):
+        def predict(self, images):
+            if (images == 1).all():
+                raise MemoryError
+            return {'classes': images.mean(axis=(1, 2, 3))}
+
+    class Describes(Drawing):
+        def describe(self, features, outputs, shown=None):
+            if (features['image'] == 2).all():
+                raise MemoryError
+            return super().describe(features, outputs, shown)
+
+    images = [image(str(n), np.full([4, 4, 3], n, np.uint8)) for n in range(4)]
+    images[3] = images[3]._replace(read=unreadable)
+    skipped = predict.predict_images(Small(), Describes(), images, str(tmp_path))
+    text = 'there is too little memory for it; expected a smaller image, or --tile.'
+    assert sorted(skipped) == [f'{n}: {text}' for n in (1, 2, 3)]
+    assert list(read_json(tmp_path)) == ['0']
+
+
+def test_a_model_without_an_output_of_its_config_is_refused():
+    with pytest.raises(errors.UserError, match="no output 'classes', which tiny of the config has"):
+        predict.describe(Drawing(), predict.Options(), pixels(0), {'mean': np.zeros(1)})

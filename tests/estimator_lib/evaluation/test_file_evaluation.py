@@ -108,3 +108,16 @@ def test_a_record_that_is_none_is_named(model, tmp_path):
     changed.eval_input_reader[0].tf_record_input_reader.input_path[:] = [str(records)]
     with pytest.raises(errors.DataError, match='points.tfrecord'):
         training.evaluate_file(DeployedLine(), changed, path)
+
+
+def test_a_file_that_fails_while_it_runs_gives_its_reason(model, monkeypatch):
+    def fail(*_):
+        raise ValueError('the second input has 3 sides')
+
+    config, path = model
+    monkeypatch.setattr('estimator_lib.export.exported_file.ExportedFile._run', fail)
+    with pytest.raises(errors.UserError) as caught:
+        training.evaluate_file(DeployedLine(), config, path)
+    assert str(caught.value) == (
+        f'{path} fails while it runs: ValueError: the second input has 3 sides.'
+    )

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
 from estimator_lib.export import artifacts
 from protos import pipeline_pb2
@@ -92,3 +93,27 @@ def test_size_and_digest(tmp_path):
 
 def test_a_line_break_in_a_name_shifts_no_label():
     assert artifacts.label_lines(['a\nb', '\x1b[2J', 'c']) == 'a\\nb\n\\x1b[2J\nc\n'
+
+
+def test_classes_of_another_config_are_refused(tmp_path, caplog):
+    export = tmp_path / 'model.tflite'
+    (tmp_path / 'labels.txt').write_text('cat\ndog\n')
+    artifacts.check_classes(str(export), ['a'])  # of another program: it has no export.json
+    (tmp_path / 'export.json').write_text('{"format": "tflite"}')
+    artifacts.check_classes(str(export), ['cat', 'dog'])
+    artifacts.check_classes(str(export), [])
+    assert not caplog.messages
+    with pytest.raises(errors.UserError) as caught:
+        artifacts.check_classes(str(export), ['a', 'b', 'c'])
+    assert str(caught.value) == (
+        f'{export} has 2 classes (cat, dog), and the config has 3 (a, b, c); expected the '
+        'pipeline.config that was exported with it.'
+    )
+    artifacts.check_classes(str(export), ['cat', 'wolf'])
+    assert caplog.messages == [
+        f"{export}: 1 of 2 classes have other names in the config: 'dog' is 'wolf' there"
+    ]
+
+
+def test_a_file_without_a_recorded_checksum_is_not_read(tmp_path):
+    artifacts.check_file(str(tmp_path / 'absent'), {'format': 'saved_model'})

@@ -166,3 +166,15 @@ def test_a_file_that_never_ends_is_refused(unknown, monkeypatch):
     monkeypatch.setattr(exported_file, '_MOST_SECONDS', 0.01)
     with pytest.raises(errors.UserError, match='one image takes more than'):
         exported_file.check_content(str(unknown), ends_process=True)
+
+
+@pytest.mark.parametrize('sides', [(3,), (2, 5)])
+def test_outputs_of_other_sizes_are_refused(path, sides):
+    task = tiny_task.TinyTask()
+    deployable = tiny_task.TinyDeployable(task)
+    task.deployable = lambda ops, options: deployable
+    deployable.sizes = {'logits': sides}
+    with pytest.raises(errors.UserError, match=r"'logits' of an image has the shape \[2\]"):
+        exported_file.ExportedFile(task, path)
+    deployable.sizes = {'logits': (None,)}
+    exported_file.ExportedFile(task, path)

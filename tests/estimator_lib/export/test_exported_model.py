@@ -1,5 +1,7 @@
 """Exported models, ours and others', as functions of images."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -105,3 +107,21 @@ def test_a_corrupt_graph_is_named(folder):
     file.write_bytes(model.SerializeToString())
     with pytest.raises(errors.UserError, match='corrupt cannot be loaded as a SavedModel'):
         exported_model.Predictor(path)
+
+
+def test_a_flipped_bit_is_found(folder, checkpoint):
+    """Most flipped bits of weights load and predict, wrongly."""
+    path = exporting.export(
+        tiny_task.TinyTask(),
+        pipeline_pb2.TrainEvalPipelineConfig(),
+        checkpoint,
+        str(folder / 'flipped'),
+        saved_model.SavedModelWriter(),
+    )
+    file = pathlib.Path(path, 'saved_model.pb')
+    content = file.read_bytes()
+    file.write_bytes(content[:99] + bytes([content[99] ^ 1]) + content[100:])
+    with pytest.raises(errors.UserError, match='is not what was exported: sha256 is'):
+        exported_model.Predictor(path)
+    file.write_bytes(content)
+    exported_model.Predictor(path)

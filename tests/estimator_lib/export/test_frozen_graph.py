@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import exporting, freezing
+from estimator_lib.export import exporting, freezing, frozen_graph
 from estimator_lib.export.frozen_graph import FrozenGraphWriter
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -109,3 +109,12 @@ def test_a_file_that_computes_something_else_does_not_stay(checkpoint, tmp_path,
         export(Named(), Config(), checkpoint, tmp_path)
     assert 'computes something else than the model' in str(caught.value)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_flipped_bit_is_found(checkpoint, tmp_path):
+    folder = export(Named(), Config(), checkpoint, tmp_path)
+    path = pathlib.Path(folder, 'frozen_inference_graph.pb')
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    with pytest.raises(errors.UserError, match='is not what was exported: sha256 is'):
+        frozen_graph.open_file(str(path))
