@@ -124,7 +124,7 @@ def test_a_malformed_file_is_kept_and_a_new_table_begins(tmp_path, caplog):
     (said,) = caplog.messages
     assert said == (
         f'{tmp_path}/results.csv, line 2: it has 1 cells; expected 2. '
-        f'The file is {tmp_path}/results.2.csv now, and a new table begins.'
+        f'The file is {tmp_path}/results.2.csv now, and a new one begins.'
     )
 
 
