@@ -16,6 +16,7 @@ from model_fns.detection.detector import Detector
 from model_fns.structures.label_map import FIRST_ID
 
 _TRAINING = 'train_input_reader'
+_ADVICE = '--mode=check --propose_anchors proposes others'
 _FATE = 'are trained as background'
 
 
@@ -79,13 +80,16 @@ def check_meaning(
     return DataReport((), warnings, problems, certain)
 
 
-def check_first(records: Sequence[bytes], are_all: bool, reader: Reader) -> Sequence[str]:
-    """Check the first training examples.
+def check_first(
+    model: Detector, reader: Reader, records: Sequence[bytes], are_all: bool
+) -> Sequence[str]:
+    """Check the first training examples: their classes, their meaning, and the fit of anchors.
 
     Args:
+        model: the detector.
+        reader: decodes the records.
         records: serialized `tf.train.Example`s; malformed ones are skipped, decoding reports them.
         are_all: whether these are all records.
-        reader: decodes the records.
 
     Returns:
         Warnings, a sentence each.
@@ -97,7 +101,9 @@ def check_first(records: Sequence[bytes], are_all: bool, reader: Reader) -> Sequ
     valid = [record for record in records if reader.find_problem(record) is None]
     examined = [examine(record, reader) for record in valid]
     meaning = check_meaning({_TRAINING: examined}, reader.num_classes)
+    anchors = box_report.box_report(model, {_TRAINING: examined}).warnings
     wrong = [*meaning.certain, *(meaning.problems if are_all else ())]
     if wrong:
         raise errors.DataError('\n'.join(f'{line}.' for line in wrong))
-    return [*warnings, *meaning.problems, *meaning.warnings]
+    unfit = [f'{_TRAINING}: {warning}; {_ADVICE}' for warning in anchors]
+    return [*warnings, *meaning.problems, *meaning.warnings, *unfit]

@@ -423,7 +423,7 @@ class DetectionTask(Task):
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
         """Check the boxes of the first training examples, and what they mean."""
-        return data_report.check_first(records, are_all, self._reader)
+        return data_report.check_first(self._model, self._reader, records, are_all)
 
     def examine(self, serialized: bytes) -> box_report.Record:
         """Read the size of the image and the boxes of a record."""

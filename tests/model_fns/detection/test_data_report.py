@@ -1,11 +1,15 @@
 """Records of a detector that mean something else than its config."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.detection import data_report
+from model_fns.detection.boxes import axis_aligned
+from model_fns.detection.data import image_resizers
 from model_fns.detection.data.inputs import Reader
+from model_fns.detection.detector import AnchorFit
 from model_fns.structures.label_map import LabelMap
 from tests.model_fns.detection.records import png, record
 
@@ -25,6 +29,34 @@ def meaning(records, reader=BY_ID):
     return data_report.check_meaning(examined, reader.num_classes)
 
 
+class Model:
+    """What the report asks of a detector: one anchor, the left half of inputs of 40 x 80."""
+
+    resizer = image_resizers.FixedShapeResizer(40, 80)
+    family = axis_aligned
+
+    def anchor_fit(self, images, boxes):
+        anchors = np.array([[0.0, 0.0, 1.0, 0.5]], np.float32)
+        similarity = tf.reduce_max(axis_aligned.pairwise_iou(boxes, anchors), -1)
+        return AnchorFit(similarity, tf.constant(anchors), 0.5)
+
+
+def first(records, are_all, reader=BY_ID):
+    return data_report.check_first(Model(), reader, records, are_all)
+
+
+def test_boxes_that_no_anchor_meets_are_told_at_the_start_of_a_run():
+    half, far = [0.0, 0.0, 1.0, 0.5], [0.5, 0.6, 0.9, 0.9]
+    image = png(20, 30)
+    fits = record([half], [1], encoded=image, source_id='a')
+    assert first([fits], True) == []
+    (warning,) = first([fits, record([far], [1], encoded=image, source_id='b')], True)
+    assert warning == (
+        'train_input_reader: 50.0% of 2 boxes overlap no anchor by 0.5, matched_threshold: the '
+        'anchors do not fit the boxes; --mode=check --propose_anchors proposes others'
+    )
+
+
 def test_labels_from_0_are_an_error_of_any_sample():
     records = [numbered(0, 1, index=index) for index in range(3)]
     for reader in (BY_ID, BY_NAME):
@@ -34,7 +66,7 @@ def test_labels_from_0_are_an_error_of_any_sample():
             'expected 1 to 2 (first: 0.png: box 1)'
         ]
         with pytest.raises(errors.DataError, match='labels start at 0, it seems'):
-            data_report.check_first(records, False, reader)
+            first(records, False, reader)
 
 
 def test_labels_beside_names_do_not_count():
@@ -51,8 +83,8 @@ def test_labels_that_start_at_2():
 def test_crowds_only_are_an_error_where_all_records_are_known():
     records = [numbered(1, 2, index=index, is_crowd=[1, 1]) for index in range(2)]
     with pytest.raises(errors.DataError, match='all 4 objects are crowds'):
-        data_report.check_first(records, True, BY_ID)
-    (warning,) = data_report.check_first(records, False, BY_ID)
+        first(records, True)
+    warning, _ = first(records, False)
     assert 'all 4 objects are crowds' in warning
 
 
@@ -79,4 +111,4 @@ def test_recorded_case(shared):
     reader = Reader(num_classes=2, label_map=LabelMap.read(str(folder / 'label_map.pbtxt')))
     records = list(tf.compat.v1.io.tf_record_iterator(str(folder / 'label0_notext.record')))
     with pytest.raises(errors.DataError, match='8 of 16 objects have the label 0'):
-        data_report.check_first(records, True, reader)
+        first(records, True, reader)
