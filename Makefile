@@ -14,7 +14,8 @@
 # make lint     looks for faults of style; make types checks types, with the exceptions that
 #              pyproject.toml lists; make format formats
 # make test-numerics  runs the tests of what networks compute with kernels that make test does not
-#              take on this processor: none of oneDNN's, AVX2's, and AVX-512's
+#              take on this processor: none of oneDNN's, AVX2's, and AVX-512's; then compares the
+#              bounds on rounding with what was measured
 # make published    trains, evaluates and exports every published detection config
 # make benchmark    start, steps, input and serving on this machine: the goals of docs/performance.md
 # make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
@@ -46,7 +47,7 @@ LANE_TESTS := tests/test_*.py tests/system tests/estimator_lib tests/protos \
 # What no kernel changes is left out: names and shapes, boxes, refusals, and what surrounds a run.
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/tf2_api \
   tests/model_fns/detection/architectures tests/model_fns/detection/networks \
-  tests/model_fns/segmentation/networks \
+  tests/model_fns/segmentation/networks tests/model_fns/segmentation/test_recorded.py \
   tests/system/test_loops.py::test_both_loops_have_the_same_losses_and_checkpoints \
   tests/system/test_loops.py::test_two_replicas_learn_what_one_device_does \
   tests/system/test_two_stage_training.py::test_all_reduce \
@@ -83,10 +84,10 @@ test-estimator-api: $(INSTALLED_TEST)
 	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/system/test_estimator_api.py
 
 test-numerics: $(INSTALLED_TEST)
-	@for kernels in $(KERNELS); do echo "$$kernels"; \
-	  env $$kernels $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(NUMERIC_TESTS) \
-	      -k 'not ($(NOT_NUMERIC))' || exit 1; \
-	done
+	@log=$$(mktemp); for kernels in $(KERNELS); do echo "$$kernels"; \
+	  env $$kernels ROUNDING_LOG=$$log $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal \
+	      $(NUMERIC_TESTS) -k 'not ($(NOT_NUMERIC))' || exit 1; \
+	done; $(BIN)/python -m tests.rounding $$log; status=$$?; rm $$log; exit $$status
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -6,132 +6,51 @@ import contextlib
 import dataclasses
 import logging
 import os
-from typing import Dict, Iterator, List, Optional, Sequence, Union
+from typing import Dict, Iterator, List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import distribution, logs, model_fn, tf_estimator
-from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder, savers
+from estimator_lib import building, distribution, logs, tf_estimator
+
+# Programs that call `tf.estimator` themselves take these parts from here, see docs/python.md.
+from estimator_lib.building import (
+    Trainer,
+    create_estimator,
+    create_run_config,
+    create_trainer,
+    eval_input_fn,
+    train_input_fn,
+)
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
-from estimator_lib.distribution import mixed_precision, run_configs
 from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
 from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
-from estimator_lib.function_loop import trainer
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
 from estimator_lib.run_records import run_files
 from estimator_lib.task import Task
-from protos import pipeline_pb2, train_pb2
+from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 Metrics = Dict[str, Dict[str, float]]  # by evaluation set
-Trainer = Union[tf_estimator.Estimator, trainer.FunctionTrainer]
-
-
-def create_estimator(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    model_dir: str,
-    graph_hook_fn: GraphHook = None,
-    plan: Optional[distribution.Plan] = None,
-    trains: bool = True,
-) -> tf_estimator.Estimator:
-    """Create the Estimator of a task.
-
-    Args:
-        task: the task to train.
-        config: has the cadence of checkpoints and summaries, the seed and the precision.
-        model_dir: the folder of checkpoints and events.
-        graph_hook_fn: changes the graph, as in `model_fn.create_model_fn`.
-        plan: the distribution plan; None: one device, as in evaluation and export.
-        trains: False for an Estimator that only evaluates and exports, which it does in float32.
-    """
-    return tf_estimator.Estimator(
-        model_fn.create_model_fn(task, config, graph_hook_fn),
-        model_dir=model_dir,
-        config=create_run_config(config, model_dir, plan, trains),
-    )
-
-
-def create_trainer(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    model_dir: str,
-    graph_hook_fn: GraphHook,
-    plan: distribution.Plan,
-) -> Trainer:
-    """Create the trainer of the config's loop; the arguments are those of `create_estimator`."""
-    if config.train_config.loop == train_pb2.ESTIMATOR:
-        return create_estimator(task, config, model_dir, graph_hook_fn, plan)
-    return trainer.FunctionTrainer(
-        model_fn.create_step_fn(task, config, graph_hook_fn),
-        create_run_config(config, model_dir, plan),
-        config.train_config,
-    )
-
-
-def create_run_config(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    model_dir: Optional[str],
-    plan: Optional[distribution.Plan] = None,
-    trains: bool = True,
-) -> tf_estimator.RunConfig:
-    """Create the config of a run: cadences, seed, session options and devices.
-
-    Args:
-        config: the pipeline config.
-        model_dir: the folder of the run, or None.
-        plan: the distribution plan; None: one device.
-        trains: False for a run that only evaluates and exports.
-    """
-    train_config = config.train_config
-    saves = train_config.checkpoints
-    by_steps = saves.WhichOneof('cadence') == 'save_every_n_steps'
-    every = {
-        'save_checkpoints_steps': saves.save_every_n_steps if by_steps else None,
-        'save_checkpoints_secs': (
-            None if by_steps else saves.save_every_n_seconds or savers.DEFAULT_SAVE_SECONDS
-        ),
-    }
-    return run_configs.create(
-        plan or distribution.alone(config),
-        create_session_config(
-            trains and train_config.use_bfloat16, train_config.per_process_gpu_memory_fraction
-        ),
-        model_dir=model_dir,
-        tf_random_seed=train_config.random_seed,
-        save_summary_steps=None,  # see summaries.TrainingScalars
-        log_step_count_steps=None,
-        keep_checkpoint_max=saves.keep_max or None,
-        keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
-        **every,
-    )
-
-
-def create_session_config(
-    use_bfloat16: bool = False, gpu_memory_fraction: float = 0.0
-) -> tf1.ConfigProto:
-    """Create the session options.
-
-    Args:
-        use_bfloat16: compute in a half type where `mixed_precision` says that it is faster.
-        gpu_memory_fraction: the largest part of each GPU's memory to take, at most 1; 0: all.
-    """
-    session_config = tf1.ConfigProto(allow_soft_placement=True)
-    session_config.gpu_options.allow_growth = True
-    session_config.gpu_options.per_process_gpu_memory_fraction = gpu_memory_fraction
-    # These two rewrites take a third of the preparation of a graph and bring nothing here: one
-    # saves memory, which suffices, and the other repeats the work of its neighbors.
-    rewrites = session_config.graph_options.rewrite_options
-    rewrites.memory_optimization = rewrites.NO_MEM_OPT
-    rewrites.disable_tfg_optimizer = True
-    if use_bfloat16:
-        mixed_precision.rewrite(session_config)
-    return session_config
+__all__ = [
+    'Metrics',
+    'Trainer',
+    'create_estimator',
+    'create_run_config',
+    'create_trainer',
+    'eval_input_fn',
+    'evaluate',
+    'evaluate_checkpoints',
+    'evaluate_file',
+    'prepared_model_dir',
+    'train_and_evaluate',
+    'train_input_fn',
+]
 
 
 def train_and_evaluate(
@@ -202,7 +121,9 @@ def train_and_evaluate(
                 task_of_cluster,
                 config,
                 model_dir,
-                create_session_config(False, config.train_config.per_process_gpu_memory_fraction),
+                building.create_session_config(
+                    False, config.train_config.per_process_gpu_memory_fraction
+                ),
                 run.cluster_parts(),
             )
         evaluator = run.evaluator()
@@ -355,44 +276,6 @@ def prepared_model_dir(
             stack.enter_context(run_lock.held(model_dir))
             checkpoint_files.clean_temporary(model_dir)
         yield
-
-
-def train_input_fn(
-    task: Task,
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-    plan: Optional[distribution.Plan] = None,
-) -> inputs.RecordInput:
-    """Create the input function of training, with this worker's part of the examples.
-
-    Args:
-        task: decodes and augments the examples.
-        config: has the reader.
-        plan: the distribution plan; None: one device.
-    """
-    plan = plan or distribution.alone(config)
-    return inputs.create_input_fn(
-        task,
-        config.train_input_reader,
-        tf_estimator.ModeKeys.TRAIN,
-        batch_size=plan.batch_size,
-        seed=config.train_config.random_seed,
-        batch_parts=plan.input_parts,
-        share_batches=plan.is_synchronous,
-        repeat_factor_threshold=config.train_config.repeat_factor_threshold,
-    )
-
-
-def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
-    """Create the input function of one pass over the first `eval_input_reader`.
-
-    Args:
-        task: decodes the examples.
-        config: has the reader.
-
-    Raises:
-        errors.ConfigError: the config has no `eval_input_reader`.
-    """
-    return evaluators.evaluation_sets(task, config)[0].input_fn
 
 
 @dataclasses.dataclass(frozen=True)

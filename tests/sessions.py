@@ -3,9 +3,9 @@
 import contextlib
 from unittest import mock
 
-from estimator_lib import training
+from estimator_lib import building
 
-create_as_for_users = training.create_session_config
+create_as_for_users = building.create_session_config
 
 
 def _create(use_bfloat16=False, gpu_memory_fraction=0.0):
@@ -21,12 +21,12 @@ def without_rewrites():
 
     A tiny graph of a few steps costs more to rewrite than to run.
     """
-    with mock.patch.object(training, 'create_session_config', _create):
+    with mock.patch.object(building, 'create_session_config', _create):
         yield
 
 
 @contextlib.contextmanager
 def with_rewrites():
     """Restore the rewrites of users, inside of `without_rewrites`."""
-    with mock.patch.object(training, 'create_session_config', create_as_for_users):
+    with mock.patch.object(building, 'create_session_config', create_as_for_users):
         yield

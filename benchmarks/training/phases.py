@@ -100,8 +100,8 @@ def train_bare(watch: Stopwatch, config_path: str) -> None:
     run_train_eval._import_front_door()
     import tensorflow as tf
 
+    from estimator_lib import building, model_fn, training
     from estimator_lib import config as config_lib
-    from estimator_lib import model_fn, training
     from model_fns import build_task
 
     watch.ends('imports')
@@ -117,7 +117,7 @@ def train_bare(watch: Stopwatch, config_path: str) -> None:
         build = model_fn.create_model_fn(task, config, lambda: watch.ends('network'))
         spec = build(features, labels, tf_estimator.ModeKeys.TRAIN)
         watch.ends('gradients')
-        with tf1.Session(config=training.create_session_config()) as session:
+        with tf1.Session(config=building.create_session_config()) as session:
             measuring.initialize(session)
             watch.ends('session')
             session.run(spec.train_op)

@@ -7,12 +7,12 @@ import io
 import logging
 import os
 import tempfile
-from typing import Any, Dict, List, Mapping, Protocol, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, training
 from estimator_lib.benchmarking import results, timing
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.drawing import figures
@@ -53,37 +53,17 @@ def list_writers() -> Dict[str, Writer[Any]]:
 Metrics = Mapping[str, Mapping[str, float]]  # by evaluation set
 
 
-class Evaluations(Protocol):
-    """Evaluations of a model, as `estimator_lib.training` makes them."""
-
-    def evaluate(
-        self,
-        task: Task,
-        config: pipeline_pb2.TrainEvalPipelineConfig,
-        model_dir: str,
-        checkpoint_path: str,
-    ) -> Metrics:
-        """Evaluate a checkpoint; events and metrics are written to `model_dir`."""
-
-    def evaluate_file(
-        self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, path: str
-    ) -> Metrics:
-        """Evaluate a file for devices."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Benchmark:
     """Benchmark of one checkpoint.
 
     Attributes:
-        evaluations: evaluates the files.
         source: the model.
         metrics: of the checkpoint, by name.
         images: of the evaluation, uint8 [height, width, 3] each.
         folder: of exports and results; deleted after the benchmark.
     """
 
-    evaluations: Evaluations
     source: Source
     metrics: Mapping[str, float]
     images: Sequence[np.ndarray]
@@ -111,7 +91,7 @@ class _Benchmark:
         metrics, measured_on = self.metrics, results.CHECKPOINT
         if isinstance(writer, DeviceWriter):
             inputs = samples.pixels(task, task.deployable(writer.ops, {}), self.images)
-            metrics = flatten(task, self.evaluations.evaluate_file(task, config, file))
+            metrics = flatten(task, training.evaluate_file(task, config, file))
             measured_on = results.FILE
         return results.Row(
             name,
@@ -141,7 +121,6 @@ def benchmark(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     checkpoint: str,
     output_dir: str,
-    evaluations: Evaluations,
 ) -> List[str]:
     """Measure every export of a checkpoint; write `benchmark.csv` and `benchmark.png`.
 
@@ -152,7 +131,6 @@ def benchmark(
         config: has the evaluation sets and metrics.
         checkpoint: its prefix.
         output_dir: folder of the two files.
-        evaluations: evaluates the checkpoint and the files.
 
     Returns:
         Lines of a table.
@@ -165,10 +143,10 @@ def benchmark(
     quiet.eval_config.num_visualizations = 0
     with tempfile.TemporaryDirectory() as folder:
         evaluation_dir = os.path.join(folder, 'evaluation')
-        metrics = flatten(task, evaluations.evaluate(task, quiet, evaluation_dir, checkpoint))
+        metrics = flatten(task, training.evaluate(task, quiet, evaluation_dir, checkpoint))
         images = samples.evaluation_images(task, quiet, _IMAGES).images
         source = Source(task.as_exported(), quiet, checkpoint)
-        parts = _Benchmark(evaluations, source, metrics, images, folder)
+        parts = _Benchmark(source, metrics, images, folder)
         rows = [results.Row(_CHECKPOINT, metrics, results.CHECKPOINT)]
         rows += [parts.row(name, writer) for name, writer in list_writers().items()]
     metric = main_metric(task, config, metrics)

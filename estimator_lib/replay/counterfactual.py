@@ -7,7 +7,7 @@ import statistics
 import zlib
 from typing import Any, Dict, List, Optional, Sequence
 
-from estimator_lib import distribution, errors
+from estimator_lib import building, distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.cluster import run_lock
 from estimator_lib.replay import past_run, repeating, report
@@ -48,7 +48,7 @@ def continue_without(
     task, config = run.task, repeated.config
     plan = distribution.create_plan(config)
     # Its strategy divides the processor, which must come before TensorFlow reads any record.
-    run.training.create_run_config(config, None, plan)
+    building.create_run_config(config, None, plan)
     repeated.input_fn(plan).without(names)  # an error comes before the work
     digest = zlib.crc32(repr(sorted(set(names))).encode())
     folder = os.path.join(run.output_dir, past_run.FOLDER, f'{step}-without-{digest:08x}')
@@ -56,7 +56,7 @@ def continue_without(
         with repeating.state_before(run, step) as (checkpoint, _, _):
             past_run.copy_checkpoint(checkpoint, folder)
     files = run_files.RunFiles(task, config, folder, {'train': config.train_input_reader}, plan)
-    with run.training.prepared_model_dir(config, folder), files.ended():
+    with training.prepared_model_dir(config, folder), files.ended():
         hooks = [run_files.RunFilesHook(files), run_lock.LockHook(folder)]
         repeating.repeat_steps(repeated, folder, until, names, hooks)
     return _compare(run, folder, step, until, names)

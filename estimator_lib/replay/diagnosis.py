@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import distribution, graph_state, tf_estimator
+from estimator_lib import building, distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import initial_values, model_variables, reader_positions
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
@@ -163,7 +163,7 @@ def _read_batch(
         The specs of its tensors, its parts for the replicas, and the places of its examples.
     """
     input_fn = run.input_fn(plan)
-    run_config = run.training.create_run_config(run.config, os.path.dirname(checkpoint), plan)
+    run_config = building.create_run_config(run.config, os.path.dirname(checkpoint), plan)
     parts, places = [], []
     with tf.Graph().as_default() as graph:
         features, labels = input_fn(config=run_config)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any, Callable, ContextManager, Mapping, Optional, Protocol, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors, tf_estimator
+from estimator_lib import building, distribution, errors
 from estimator_lib.checkpoints import checkpoint_files, plain_paths
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
@@ -26,41 +26,6 @@ FOLDER = 'replay'  # in model_dir
 Scalars = Mapping[int, Mapping[str, float]]  # by step and column of `results.csv`
 
 
-class Training(Protocol):
-    """Training of a run, as `estimator_lib.training` makes it."""
-
-    def train_input_fn(
-        self,
-        task: Task,
-        config: pipeline_pb2.TrainEvalPipelineConfig,
-        plan: Optional[distribution.Plan] = None,
-    ) -> inputs.RecordInput:
-        """Create the input function of training."""
-
-    def create_run_config(
-        self,
-        config: pipeline_pb2.TrainEvalPipelineConfig,
-        model_dir: Optional[str],
-        plan: Optional[distribution.Plan] = None,
-    ) -> tf_estimator.RunConfig:
-        """Create the config of a run."""
-
-    def create_trainer(
-        self,
-        task: Task,
-        config: pipeline_pb2.TrainEvalPipelineConfig,
-        model_dir: str,
-        graph_hook_fn: Optional[Callable[[], None]],
-        plan: distribution.Plan,
-    ) -> Any:
-        """Create the trainer of the config's loop."""
-
-    def prepared_model_dir(
-        self, config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str
-    ) -> ContextManager[None]:
-        """Check, clean and lock a folder for a run in the block."""
-
-
 @dataclasses.dataclass(frozen=True)
 class PastRun:
     """Run that has trained in a folder.
@@ -70,7 +35,6 @@ class PastRun:
         config: the config of the run.
         model_dir: the folder, which a replay does not change.
         output_dir: the folder of `FOLDER`, with the results of replays.
-        training: repeats steps.
         recorded: the scalars of its events by step and column of `results.csv`.
         last_step: the last step that it is known to have made.
         readers: names of the readers of several workers, whose steps this process repeats.
@@ -79,7 +43,6 @@ class PastRun:
     task: Task
     config: pipeline_pb2.TrainEvalPipelineConfig
     model_dir: str
-    training: Training
     recorded: Scalars
     last_step: int
     output_dir: str
@@ -162,7 +125,7 @@ class PastRun:
 
     def input_fn(self, plan: distribution.Plan) -> inputs.RecordInput:
         """Create the input function of the run's training."""
-        input_fn = self.training.train_input_fn(self.task, self.config, plan)
+        input_fn = building.train_input_fn(self.task, self.config, plan)
         return input_fn.as_workers(self.readers) if self.readers else input_fn
 
 
@@ -170,7 +133,6 @@ def read(
     task: Task,
     config: pipeline_pb2.TrainEvalPipelineConfig,
     model_dir: str,
-    training: Training,
     gradients: bool = False,
     output_dir: Optional[str] = None,
 ) -> PastRun:
@@ -180,7 +142,6 @@ def read(
         task: the task of the run.
         config: the config of the run.
         model_dir: the folder of the run.
-        training: repeats steps.
         gradients: whether to read norms of gradients, which takes longer.
         output_dir: for the results; None: `model_dir`.
     """
@@ -188,7 +149,7 @@ def read(
     recorded = TrainingEvents(model_dir, gradients).read_steps()
     last = max([checkpoint_files.latest_step(model_dir), *recorded])
     output_dir = plain_paths.plain_path(output_dir or model_dir)
-    return PastRun(task, config, model_dir, training, recorded, last, output_dir)
+    return PastRun(task, config, model_dir, recorded, last, output_dir)
 
 
 def copy_checkpoint(prefix: str, folder: str) -> None:

@@ -10,7 +10,7 @@ from typing import Iterator, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import distribution, errors
+from estimator_lib import building, distribution, errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import run_lock
 from estimator_lib.evaluation import evaluating
@@ -45,7 +45,7 @@ def repeat_steps(
     if without:
         input_fn = input_fn.without(without)
     with evaluating.explained(input_fn):
-        run.training.create_trainer(run.task, run.config, folder, None, plan).train(
+        building.create_trainer(run.task, run.config, folder, None, plan).train(
             input_fn, hooks=list(hooks), max_steps=step
         )
 

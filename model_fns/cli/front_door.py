@@ -217,7 +217,7 @@ def _benchmark(options: RunOptions) -> None:
     task = build_task(config, options.mode)
     checkpoint = chosen_models.chosen_checkpoint(options)
     folder = _results_dir(options)
-    lines = benchmark.benchmark(task, config, checkpoint, folder, training)
+    lines = benchmark.benchmark(task, config, checkpoint, folder)
     print('\n'.join(lines))
     print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {folder}')
 
@@ -270,7 +270,6 @@ def _compare_with_reference(options: RunOptions) -> None:
         path,
         options.reference,
         options.output_dir or os.curdir,
-        training,
         options.num_train_steps or migration.DEFAULT_STEPS,
     )
     print('\n'.join(lines))
@@ -288,9 +287,7 @@ def _replay(options: RunOptions) -> None:
         raise errors.UserError('--until has no effect without --without; expected that flag too.')
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
-    run = past_run.read(
-        task, config, options.model_dir, training, options.find_spike, _results_dir(options)
-    )
+    run = past_run.read(task, config, options.model_dir, options.find_spike, _results_dir(options))
     if options.find_spike:
         lines = replay.replay_spikes(run)
     elif options.without:

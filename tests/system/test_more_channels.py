@@ -1,7 +1,6 @@
 """Images of more channels and bits through the front door and through each task's graphs."""
 
 import io
-import json
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from estimator_lib.export import serving
 from model_fns import build_task, validate
 from model_fns.datasets import codecs
 from protos import export_pb2, pipeline_pb2
-from tests import more_channels, tiny_data, tiny_detection, tiny_segmentation
+from tests import learning, more_channels, tiny_data, tiny_detection, tiny_segmentation
 from tests.test_run_train_eval import front_door, latest
 
 tf1 = tf.compat.v1
@@ -43,8 +42,8 @@ def trained(data, tmp_path_factory):
 
 
 def test_a_classifier_learns_from_further_channels(trained):
-    metrics = json.loads((trained / 'metrics.json').read_text())['0']
-    assert metrics['accuracy'] > 0.5  # a third by the colors alone
+    # Colors alone leave the loss at the logarithm of 3, where it begins.
+    learning.require_falling_loss(trained)
 
 
 def predict(trained, images, out, capsys, *more):

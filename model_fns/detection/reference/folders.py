@@ -7,12 +7,12 @@ import json
 import os
 import re
 import shutil
-from typing import Any, Dict, Iterator, List, NamedTuple, Protocol
+from typing import Any, Dict, Iterator, List, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import model_fn
+from estimator_lib import building, model_fn
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
 from estimator_lib.task import Task
@@ -23,20 +23,6 @@ from protos import pipeline_pb2
 tf1 = tf.compat.v1
 
 MOST_IMAGES = 100  # of the evaluation
-
-
-class Training(Protocol):
-    """Input functions of a config, as `estimator_lib.training` makes them."""
-
-    def train_input_fn(
-        self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig
-    ) -> inputs.RecordInput:
-        """Create the input function of training."""
-
-    def eval_input_fn(
-        self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig
-    ) -> inputs.RecordInput:
-        """Create the input function of one pass over the first evaluation set."""
 
 
 class Batch(NamedTuple):
@@ -78,7 +64,6 @@ def write(
     config_path: str,
     folder: str,
     num_steps: int,
-    training: Training,
 ) -> Job:
     """Write the folder of a job.
 
@@ -88,7 +73,6 @@ def write(
         config_path: the same config as the user has written it.
         folder: the folder; files of the same names are replaced, others stay.
         num_steps: number of training steps.
-        training: has the input functions.
 
     Raises:
         errors.UserError: the records cannot be read, or there are none.
@@ -99,9 +83,9 @@ def write(
     with contextlib.suppress(shutil.SameFileError):  # the config of an earlier comparison
         shutil.copy(config_path, os.path.join(folder, bridge.CONFIG))
     trained = _write_training(
-        task, config, folder, num_steps, training.train_input_fn(task, config)
+        task, config, folder, num_steps, building.train_input_fn(task, config)
     )
-    evaluated = _write_evaluation(task, config, folder, training)
+    evaluated = _write_evaluation(task, config, folder)
     shapes = {each.features[fields.IMAGE].shape for each in evaluated.values}
     values = {
         'num_steps': num_steps,
@@ -149,7 +133,7 @@ def _write_training(
 
 
 def _write_evaluation(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str, training: Training
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str
 ) -> Batches:
     """Write the first images of the first evaluation set."""
     one_by_one = pipeline_pb2.TrainEvalPipelineConfig()
@@ -157,7 +141,7 @@ def _write_evaluation(
     one_by_one.eval_config.batch_size = 1
     wanted = config.eval_config.num_examples or MOST_IMAGES
     one_by_one.eval_config.num_examples = min(wanted, MOST_IMAGES)
-    input_fn = training.eval_input_fn(task, one_by_one)
+    input_fn = building.eval_input_fn(task, one_by_one)
     with tf.Graph().as_default() as graph, evaluating.explained(input_fn):
         features, labels = input_fn()
         batch = Batch(inputs.pop_reader_state(features)[0], labels)

@@ -65,7 +65,6 @@ def compare(
     config_path: str,
     command: str,
     output_dir: str,
-    training: folders.Training,
     num_steps: int = DEFAULT_STEPS,
 ) -> List[str]:
     """Compare both sides, and write `migration.html`.
@@ -76,7 +75,6 @@ def compare(
         config_path: the same config as the user has written it.
         command: the command of a Python that has the package `object_detection`.
         output_dir: the folder of the page, and of the results in its sub-folder `FOLDER`.
-        training: has the input functions.
         num_steps: number of training steps.
 
     Returns:
@@ -96,7 +94,7 @@ def compare(
     words = _words(command)
     _run(words, ['-c', _PROBE])
     log.info('batches and initial checkpoint: %s', folder)
-    job = folders.write(task, config, config_path, folder, num_steps, training)
+    job = folders.write(task, config, config_path, folder, num_steps)
     log.info('reference: %s', command)
     there, about = _run_bridge(words, folder)
     log.info('the same here')

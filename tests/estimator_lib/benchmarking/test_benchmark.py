@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from estimator_lib import errors, training
+from estimator_lib import errors
 from estimator_lib.benchmarking import benchmark, timing
 from estimator_lib.export import formats
 from estimator_lib.export.onnx_files import OnnxWriter
@@ -40,7 +40,7 @@ def _rows(run):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timing, 'time_apart', lambda *_: TIMING)
         patch.setattr(OnnxWriter, 'check', refuse)
-        lines = benchmark.benchmark(DeployedLine(), config, checkpoint, str(folder), training)
+        lines = benchmark.benchmark(DeployedLine(), config, checkpoint, str(folder))
     assert sorted(os.listdir(folder)) == sorted([*before, 'benchmark.csv', 'benchmark.png'])
     with open(folder / 'benchmark.csv') as file:
         return lines, {row['export']: row for row in csv.DictReader(file)}
@@ -98,7 +98,7 @@ def test_a_disagreement_of_a_saved_model_is_measured(run, monkeypatch):
     monkeypatch.setattr(benchmark.exported_model.Predictor, 'predict', wrong)
     saved_model = {'saved_model': formats.create_writer('saved_model')}
     monkeypatch.setattr(benchmark, 'list_writers', lambda: saved_model)
-    lines = benchmark.benchmark(DeployedLine(), config, checkpoint, str(folder / 'other'), training)
+    lines = benchmark.benchmark(DeployedLine(), config, checkpoint, str(folder / 'other'))
     assert lines[2].split()[:3] == ['saved_model', '2.5000*', '0.00%']
 
 

@@ -14,7 +14,7 @@ from tensorflow.python.framework import kernels
 from tensorflow.python.grappler import cluster as grappler_cluster
 from tensorflow.python.grappler import tf_optimizer
 
-from estimator_lib import model_fn, tf_estimator, training
+from estimator_lib import building, model_fn, tf_estimator, training
 from estimator_lib.distribution import half_types, mixed_precision, modes
 from estimator_lib.hooks import non_finite
 from estimator_lib.task import IMAGE, SOURCE_ID
@@ -51,11 +51,11 @@ def config(tmp_path):
 @pytest.mark.parametrize('half', [None, tf.bfloat16, tf.float16])
 def test_the_half_type_decides(config, monkeypatch, half):
     monkeypatch.setattr(half_types, 'half_type', lambda: half)
-    options = training.create_session_config(True).graph_options.rewrite_options
+    options = building.create_session_config(True).graph_options.rewrite_options
     on = options.auto_mixed_precision_onednn_bfloat16 == options.ON
     assert on is (half is tf.bfloat16)
     assert (options.auto_mixed_precision == options.ON) is (half is tf.float16)
-    options = training.create_session_config(False).graph_options.rewrite_options
+    options = building.create_session_config(False).graph_options.rewrite_options
     assert options.auto_mixed_precision_onednn_bfloat16 == options.DEFAULT
     assert options.auto_mixed_precision == options.DEFAULT
     said = mixed_precision.description(_graph((8, 8, 16), products=64))
@@ -478,7 +478,7 @@ def test_the_rewritten_graph_computes_in_these_types(channels, kernel, product_t
         gradients = tf.gradients(tf.nn.l2_loss(outputs), [weights, depthwise, vector])
         choose(graph)
         metadata = tf1.RunMetadata()
-        with tf1.Session(config=training.create_session_config(True)) as session:
+        with tf1.Session(config=building.create_session_config(True)) as session:
             session.run(tf1.global_variables_initializer())
             options = tf1.RunOptions(output_partition_graphs=True)
             session.run(gradients, options=options, run_metadata=metadata)

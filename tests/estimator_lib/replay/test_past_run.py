@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from estimator_lib import errors, training
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.replay import past_run
 from estimator_lib.run_records import run_file
@@ -66,7 +66,7 @@ def test_only_the_last_checkpoint_is_left(copied, tmp_path):
 
 def test_a_folder_whose_name_is_a_pattern(copied, tmp_path):
     (tmp_path / 'run').rename(tmp_path / 'run [1]')
-    run = past_run.read(case.MislabeledLine(), copied, str(tmp_path / 'run [1]'), training)
+    run = past_run.read(case.MislabeledLine(), copied, str(tmp_path / 'run [1]'))
     past_run.copy_checkpoint(run.checkpoint_before(STEP), str(tmp_path / 'new'))
     assert checkpoint_files.latest_step(str(tmp_path / 'new')) == 10
 

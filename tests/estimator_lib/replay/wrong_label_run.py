@@ -54,7 +54,7 @@ def train(folder, **fields):
 
 
 def read(folder, config, task=None):
-    return past_run.read(task or MislabeledLine(), config, str(folder / 'run'), training, True)
+    return past_run.read(task or MislabeledLine(), config, str(folder / 'run'), True)
 
 
 def copy(run, folder):

@@ -131,7 +131,7 @@ def results_of(monkeypatch):
     for module, name, place in (
         (front_door.training, 'evaluate', 2),
         (front_door.benchmark, 'benchmark', 3),
-        (front_door.past_run, 'read', 5),
+        (front_door.past_run, 'read', 4),
     ):
         note = lambda *arguments, place=place, **others: folders.append(arguments[place]) or []  # noqa: E731
         monkeypatch.setattr(module, name, note)

@@ -70,13 +70,15 @@ class Case:
             value: ours.
             tolerance: of each element, relative to the largest recorded magnitude.
         """
+        assert_close(*self.recorded(key, value), tolerance, key)
+
+    def recorded(self, key: str, value: Any) -> Tuple[np.ndarray, np.ndarray]:
+        """Return what was recorded of an array: the elements of ours, and the recorded ones."""
         value = np.asarray(value)
         if key in self.arrays:
-            assert_close(value, self.arrays[key], tolerance, key)
-            return
+            return value, self.arrays[key]
         assert value.shape == tuple(self.arrays[f'{key}__shape']), key
-        sampled = value.ravel()[:: int(self.arrays[f'{key}__stride'])]
-        assert_close(sampled, self.arrays[f'{key}__sub'], tolerance, key)
+        return value.ravel()[:: int(self.arrays[f'{key}__stride'])], self.arrays[f'{key}__sub']
 
     def check_statistics(self, key: str, value: np.ndarray, tolerance: float) -> None:
         """Compare shape, mean, standard deviation and largest magnitude of a feature map."""

@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import training
 from model_fns import build_task
 from model_fns.detection.reference import bridge, migration
 from tests import tiny_detection
@@ -36,7 +35,7 @@ def compared(tmp_path_factory):
         patch.setattr('model_fns.detection.reference.folders.remove_batches', lambda folder: None)
         task = build_task(config, 'train_and_evaluate')
         out = str(folder / 'out')
-        lines = migration.compare(task, config, str(path), 'python', out, training, 2)
+        lines = migration.compare(task, config, str(path), 'python', out, 2)
     return folder / 'out', lines
 
 

@@ -56,7 +56,7 @@ def test_a_stand_in_agrees(compared):
 def test_a_command_that_cannot_be_used_is_refused(command, expected):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     with pytest.raises(errors.UserError) as caught:
-        migration.compare(None, config, 'a.config', command, 'nowhere', None)
+        migration.compare(None, config, 'a.config', command, 'nowhere')
     assert expected in str(caught.value) and '\n' not in str(caught.value)
 
 

@@ -14,7 +14,7 @@ from model_fns.detection.architectures.faster_rcnn import regions, stages
 from model_fns.detection.boxes import targets
 from model_fns.detection.detections import suppression
 from protos import model_pb2
-from tests import matched_rows, tiny_two_stage
+from tests import matched_rows, rounding, tiny_two_stage
 from tests.conftest import shared_folder
 from tests.model_fns.backbones import recorded_backbones
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
@@ -226,13 +226,8 @@ class TestRecordedTraining:
     @of_both
     def test_gradients(self, case):
         arrays, (_, _, ours, without) = recorded(case)[1], trained(case)
-        expected = arrays['train/grad_norms']
         assert without == {str(name) for name in arrays['train/no_grad_vars']}
-        floor = 0.01 * np.median(expected)
-        errors_of_norms = np.abs(ours - expected) / np.maximum(expected, floor)
-        # The kernels of other processors were seen to move it by 2e-4 and 1e-3.
-        assert np.median(errors_of_norms) < 1e-3
-        assert errors_of_norms.max() < 1e-2
+        rounding.check_gradient_norms(case, ours, arrays['train/grad_norms'])
 
 
 def test_coder():
