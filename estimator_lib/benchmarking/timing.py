@@ -14,15 +14,13 @@ import gc
 import json
 import math
 import os
-import signal
-import subprocess
 import sys
 import time
 from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from estimator_lib import environment, errors
+from estimator_lib import environment
 from estimator_lib.export import artifacts, exported_file, exported_model, formats, frozen_graph
 from estimator_lib.processes import child_processes
 
@@ -32,7 +30,6 @@ _WARM_UP = 3
 _LEAST_RUNS, _MOST_RUNS = 10, 200
 _SECONDS = 5.0  # after which no more than `_LEAST_RUNS` are made
 _MOST_SECONDS = 1800  # of the whole process
-_REFUSED_STATUS = 3
 
 Run = Callable[[np.ndarray], Any]
 
@@ -88,18 +85,7 @@ def time_apart(path: str, images: Sequence[np.ndarray], folder: str) -> Timing:
     """
     arrays, result = os.path.join(folder, 'images.npz'), os.path.join(folder, 'timing.json')
     np.savez(arrays, *images)
-    command = child_processes.command(__name__, path, arrays, result)
-    try:
-        ended = subprocess.run(command, capture_output=True, timeout=_MOST_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise errors.UserError(f'{path}: it takes more than {_MOST_SECONDS} s.') from None
-    if ended.returncode < 0:
-        name = signal.Signals(-ended.returncode).name
-        raise errors.UserError(f'{path} ends the process that runs it ({name}).')
-    if ended.returncode:
-        output = ended.stdout if ended.returncode == _REFUSED_STATUS else ended.stderr
-        lines = output.decode(errors='replace').strip().splitlines() or ['no reason is given']
-        raise errors.UserError(f'{path} cannot be run: {lines[-1]}')
+    child_processes.try_apart(__name__, path, arrays, result, path=path, seconds=_MOST_SECONDS)
     with open(result, encoding='utf-8') as file:
         return _from_json(json.load(file))
 
@@ -181,11 +167,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     path, arrays, result = sys.argv[1:] if arguments is None else arguments
     with np.load(arrays) as content:
         images = [content[name] for name in content.files]
-    try:
+    with child_processes.telling_refusals():
         timing = measure(path, images)
-    except errors.UserError as error:
-        print(error)
-        sys.exit(_REFUSED_STATUS)
     with open(result, 'w', encoding='utf-8') as file:
         json.dump(dataclasses.asdict(timing), file)
 

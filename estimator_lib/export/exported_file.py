@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from typing import Any, List, Optional, Sequence
 
@@ -19,8 +17,7 @@ from estimator_lib.task import Features, Task, Tensors
 
 tf1 = tf.compat.v1
 
-_MOST_SECONDS = 120
-_REFUSED_STATUS = 3
+_MOST_SECONDS = 120  # of the process that tries a file
 
 
 class ExportedFile:
@@ -159,41 +156,20 @@ def check_content(path: str, ends_process: bool) -> None:
     about = artifacts.read_about(path)
     artifacts.check_file(path, about)
     if ends_process and artifacts.DIGEST not in about:
-        _try_apart(path)
-
-
-def _try_apart(path: str) -> None:
-    command = child_processes.command(__name__, path)
-    try:
-        ended = subprocess.run(command, capture_output=True, timeout=_MOST_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise errors.UserError(
-            f'{path} cannot be run: one image takes more than {_MOST_SECONDS} s.'
-        ) from None
-    # This process does not try what that one has refused: a corrupt file that raises an error in
-    # one process may end another one.
-    if ended.returncode == _REFUSED_STATUS:
-        raise errors.UserError(ended.stdout.decode(errors='replace').strip())
-    if ended.returncode < 0:
-        name = signal.Signals(-ended.returncode).name
-        raise errors.UserError(f'{path} is corrupt: it ends the process that runs it ({name}).')
-    if ended.returncode:
-        lines = ended.stderr.decode(errors='replace').strip().splitlines() or ['no reason is given']
-        raise errors.UserError(f'{path} cannot be run: {lines[-1]}.')
+        # This process does not try what that one has refused: a corrupt file that raises an error
+        # in one process may end another one.
+        child_processes.try_apart(__name__, path, path=path, seconds=_MOST_SECONDS)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Load and run a file, and end with a status of its own where it is refused.
+    """Load and run a file, for `child_processes.try_apart`.
 
     Args:
         arguments: the path of the file.
     """
-    try:
+    with child_processes.telling_refusals():
         model = formats.writer_of_file(arguments[0]).load(arguments[0])
         model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
-    except errors.UserError as error:
-        print(error)
-        sys.exit(_REFUSED_STATUS)
 
 
 if __name__ == '__main__':

@@ -24,6 +24,7 @@ _START = (
 _FATAL = re.compile(rb'\S+ \S+: F \S+\] (.*)')
 _PR_SET_PDEATHSIG = 1
 _SAFE_PATH = 'PYTHONSAFEPATH'
+_REFUSED_STATUS = 3  # of a child of `try_apart` that tells a `UserError` on standard output
 
 
 def command(module: str, *arguments: str) -> List[str]:
@@ -92,6 +93,46 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
         )
     if status:
         sys.exit(status)
+
+
+def try_apart(module: str, *arguments: str, path: str, seconds: float) -> None:
+    """Run a module that runs a model's file, in a process of its own, which the file may end.
+
+    Args:
+        module: see `command`; its `main` is under `telling_refusals`.
+        arguments: of the module.
+        path: of the file, for messages.
+        seconds: after which it is killed.
+
+    Raises:
+        errors.UserError: the file is refused, fails, takes too long, or has ended the process.
+    """
+    try:
+        ended = subprocess.run(
+            command(module, *arguments), capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise errors.UserError(f'{path} cannot be run: it takes more than {seconds:g} s.') from None
+    if ended.returncode == _REFUSED_STATUS:
+        raise errors.UserError(ended.stdout.decode(errors='replace').strip())
+    if ended.returncode < 0:
+        name = signal.Signals(-ended.returncode).name
+        raise errors.UserError(
+            f'{path} ends the process that runs it ({name}): it is corrupt, or memory is short.'
+        )
+    if ended.returncode:
+        lines = ended.stderr.decode(errors='replace').strip().splitlines() or ['no reason is given']
+        raise errors.UserError(f'{path} cannot be run: {lines[-1]}.')
+
+
+@contextlib.contextmanager
+def telling_refusals() -> Iterator[None]:
+    """Tell a `UserError` of the block to `try_apart`, and end this process."""
+    try:
+        yield
+    except errors.UserError as error:
+        print(error)
+        sys.exit(_REFUSED_STATUS)
 
 
 @contextlib.contextmanager

@@ -164,7 +164,9 @@ def test_another_error_of_that_process_is_named(unknown, monkeypatch):
 
 def test_a_file_that_never_ends_is_refused(unknown, monkeypatch):
     monkeypatch.setattr(exported_file, '_MOST_SECONDS', 0.01)
-    with pytest.raises(errors.UserError, match='one image takes more than'):
+    with pytest.raises(
+        errors.UserError, match=r'model\.tflite cannot be run: it takes more than 0\.01 s'
+    ):
         exported_file.check_content(str(unknown), ends_process=True)
 
 
