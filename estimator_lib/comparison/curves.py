@@ -19,13 +19,13 @@ _MOST_METRICS = 4
 
 def create_section(runs: Sequence[Run]) -> Section:
     """Return a section with the losses and the main metrics over steps."""
-    figures: List[Figure] = []
+    parts: List[Figure] = []
     for column in _columns(runs):
         of_runs = {run.name: run.curve(column) for run in runs}
         if any(steps for steps, _ in of_runs.values()):
-            figures.append(_figure(len(figures), column, of_runs))
-    text = '' if figures else 'The runs have no results.csv.'
-    return Section('Curves', figures, text)
+            parts.append(_figure(len(parts), column, of_runs))
+    text = '' if parts else 'The runs have no results.csv.'
+    return Section('Curves', parts, text)
 
 
 def _columns(runs: Sequence[Run]) -> List[str]:

@@ -123,7 +123,7 @@ def create_spec(
         eval_metric_ops={
             **_finished(task, graph.metrics),
             **graph.loss_metrics,
-            **_read_once({LEARNING_RATE: graph.learning_rate}),
+            **_rate_metric(graph.learning_rate),
         },
         scaffold=scaffold,
     )
@@ -168,13 +168,12 @@ def _learning_rate(config: train_pb2.TrainConfig) -> Optional[tf.Tensor]:
     return learning_rates.create_learning_rate(schedule, global_step, config.num_steps)
 
 
-def _read_once(values: Mapping[str, Optional[tf.Tensor]]) -> Dict[str, Metric]:
-    """Build metrics without updates, the same for all replicas, of the values that are not None."""
-    return {
-        name: replica_batches.build_once(lambda value: (value[0], tf.no_op()), [value[tf.newaxis]])
-        for name, value in values.items()
-        if value is not None
-    }
+def _rate_metric(rate: Optional[tf.Tensor]) -> Dict[str, Metric]:
+    """Build the metric of a learning rate, without updates and the same for all replicas."""
+    if rate is None:
+        return {}
+    read = replica_batches.build_once(lambda value: (value[0], tf.no_op()), [rate[tf.newaxis]])
+    return {LEARNING_RATE: read}
 
 
 def _finished(task: Task, metrics: Mapping[str, Metric]) -> Dict[str, Metric]:
