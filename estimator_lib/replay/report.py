@@ -152,7 +152,7 @@ def _exactness(replay: Replay) -> str:
     compared = replay.compared()
     if not compared:
         return 'which the events do not have: nothing to compare'
-    count = f'{len(compared)} recorded step{"s" if len(compared) > 1 else ""}'
+    count = errors.counted(len(compared), 'recorded step')
     if replay.differences():
         return f'not all losses of {count} are those of the events:'
     return f'equal to the events bit for bit ({count} compared)'

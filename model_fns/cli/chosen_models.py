@@ -17,6 +17,7 @@ from estimator_lib.export import (
     exported_model,
     serving,
 )
+from estimator_lib.processes import path_names
 from estimator_lib.task import Task
 from model_fns import build_task
 from model_fns.cli import flag_configs
@@ -164,7 +165,7 @@ def _matching_file(name: str, path: str) -> str:
     Raises:
         errors.UserError: the pattern matches several files.
     """
-    paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
+    paths = [path] if tf.io.gfile.exists(path) else path_names.match(path)
     if len(paths) > 1:
         raise errors.UserError(
             f'--{name}={path} matches {len(paths)} files: {errors.shortened(paths, 4)}; expected '

@@ -51,9 +51,9 @@ def examine(
     """
     meaning = source.meaning(classes)
     names = meaning.names
-    if meaning.most_images is not None and len(items) > meaning.most_images:
-        step = len(items) / meaning.most_images
-        items = [items[int(index * step)] for index in range(meaning.most_images)]
+    most = source.most_checked
+    if most is not None and len(items) > most:
+        items = [items[index * len(items) // most] for index in range(most)]
         names = ()  # a class without objects in a sample may have some
     annotations = _annotations(source.undrawn(), items, classes, _Rules(clips, apply_exif))
     return checks.find(annotations, names, meaning.labels, meaning.checks)

@@ -14,6 +14,7 @@ import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Window
+from estimator_lib.processes import path_names
 from estimator_lib.registry import Registry
 from model_fns.datasets import records
 from model_fns.datasets.files import folder_files
@@ -21,7 +22,7 @@ from model_fns.datasets.meaning import annotated, checks, readings
 from model_fns.structures import images
 from model_fns.structures.label_map import FIRST_ID, LabelMap
 
-MOST_IMAGES_OF_PIXELS = 64  # of a data set that are read for checks, where annotations are images
+MOST_CHECKED_PNGS = 64  # annotations of a data set: decoding all would take minutes
 _LABELS = ('image/object/class/label', 'image/class/label')
 _REGIONS = 'image/segmentation/instance/encoded'
 
@@ -144,13 +145,11 @@ class Meaning(NamedTuple):
         names: of the classes that need an object each.
         labels: numbers of the classes in the files; None: files have names.
         checks: those of the format.
-        most_images: number of images that are read; None: all, as annotations are text.
     """
 
     names: Sequence[str]
     labels: Optional[range] = None
     checks: Sequence[checks.Check] = ()
-    most_images: Optional[int] = None
 
 
 class Source(abc.ABC):
@@ -158,9 +157,12 @@ class Source(abc.ABC):
 
     Attributes:
         first_id: least id that a class of its label map may have.
+        most_checked: number of images that the checks of the whole set read; None: all, as
+            annotations are text.
     """
 
     first_id = FIRST_ID
+    most_checked: Optional[int] = None
 
     _include_masks = False
     _draws_classes = False
@@ -235,6 +237,20 @@ def count_objects(features: records.Features) -> Optional[int]:
     return None if labels is None else np.size(labels)
 
 
+def note_left_out(names: Sequence[str], lacks: str, place: str) -> List[str]:
+    """Return a line on the images that are left out; none without images.
+
+    Args:
+        names: of the images.
+        lacks: what each of them lacks, in the singular.
+        place: where that was looked for.
+    """
+    if not names:
+        return []
+    count = f'{errors.counted(len(names), "image")} {"has" if len(names) == 1 else "have"}'
+    return [f'left out: {count} no {lacks} in {place}: {errors.shortened(names)}.']
+
+
 def list_images(folder: str) -> List[str]:
     """List the paths of the image files in a folder, sorted.
 
@@ -303,7 +319,7 @@ def is_text(value: Any) -> bool:
     """Return whether a value is text that can be a name: not blank, printable, without NUL."""
     if not isinstance(value, str) or not value.strip() or '\0' in value:
         return False
-    return folder_files.printable(value) == value
+    return path_names.is_text(value)
 
 
 def _check_box(box: Sequence[float]) -> None:

@@ -140,7 +140,7 @@ def find(columns: Sequence[str]) -> Optional[BoxColumns]:
     Raises:
         errors.DataError: there are columns of a box, and not all of them.
     """
-    plain = {_key(column): column for column in reversed(columns)}
+    plain = {column_key(column): column for column in reversed(columns)}
     of_box = {_BEFORE.sub('', key): column for key, column in plain.items() if _BEFORE.match(key)}
     for by_key in (of_box, plain):
         is_corner = any(key in by_key for key in _FAR_CORNER)
@@ -150,7 +150,7 @@ def find(columns: Sequence[str]) -> Optional[BoxColumns]:
                 if all(key in by_key for key in keys) and not _is_quadrilateral(by_key):
                     names = [by_key[key] for key in keys]
                     return BoxColumns(names, _size_columns(plain, names), to_box)
-    parts = [name for name in columns if {_key(name), _BEFORE.sub('', _key(name))} & _PARTS]
+    parts = [plain[key] for key in reversed(plain) if {key, _BEFORE.sub('', key)} & _PARTS]
     if parts:
         raise errors.DataError(
             f'the columns {errors.shortened(parts, 8)} are of boxes, it seems; expected {EXPECTED}.'
@@ -158,8 +158,9 @@ def find(columns: Sequence[str]) -> Optional[BoxColumns]:
     return None
 
 
-def _key(column: str) -> str:
-    return re.sub(r'[\W_]+', '', column.lower())
+def column_key(column: str) -> str:
+    """Return the name of a column in lowercase without `_`, blanks and punctuation."""
+    return re.sub(r'[\W_]+', '', column.lower()) or column
 
 
 def _is_quadrilateral(by_key: Mapping[str, str]) -> bool:

@@ -15,7 +15,6 @@ from model_fns.datasets.annotations import paired
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item
 from model_fns.structures import id_images, images
-from model_fns.structures.label_map import LabelMap
 
 MAX_ID = 65535  # of a PNG of 16 bits
 NO_LABEL = 'none'  # value of `--ignore_label` for no label
@@ -50,15 +49,11 @@ class IdPngs(paired.PairedSource):
 
     ending = '.png'
     kind = 'PNG file'
+    most_checked = sources.MOST_CHECKED_PNGS
 
     def __init__(self, image_folder: str, annotation_folder: str, suffixes: Suffixes = NO_SUFFIXES):
         super().__init__(image_folder, annotation_folder)
         self._suffixes = suffixes
-
-    def meaning(self, classes: LabelMap) -> sources.Meaning:
-        """Return the classes; the annotations of some images are read."""
-        names = list(classes.names.values())
-        return sources.Meaning(names, most_images=sources.MOST_IMAGES_OF_PIXELS)
 
     def _image_paths(self) -> Dict[str, str]:
         return _keyed_paths(self._image_folder, self._suffixes.images, folder_files.is_image)

@@ -69,7 +69,7 @@ class PairedSource(Source):
         alone = _missing(self._annotation_paths(), self._image_paths())
         if not alone:
             return ()
-        count = f'{len(alone)} {self.kind}{"s" if len(alone) > 1 else ""}'
+        count = errors.counted(len(alone), self.kind)
         return [
             f'{self._annotation_folder}: no image in {self._image_folder} has the stem of {count}: '
             f'{errors.shortened(alone)}.'
@@ -77,14 +77,10 @@ class PairedSource(Source):
 
     def notes(self) -> Sequence[str]:
         """Return one line on the images without annotation, where they are left out."""
-        alone = _missing(self._image_paths(), self._annotation_paths())
-        if not alone or not self.needs_annotation:
+        if not self.needs_annotation:
             return ()
-        images = 'image has' if len(alone) == 1 else 'images have'
-        return [
-            f'left out: {len(alone)} {images} no annotation in {self._annotation_folder}: '
-            f'{errors.shortened(alone)}.'
-        ]
+        alone = _missing(self._image_paths(), self._annotation_paths())
+        return sources.note_left_out(alone, 'annotation', self._annotation_folder)
 
     def _image_paths(self) -> Dict[str, str]:
         """Return the paths of the images by the key that an image and its annotation share."""

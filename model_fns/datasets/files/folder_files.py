@@ -8,6 +8,7 @@ from typing import BinaryIO, Callable, Iterator, List, Set, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.processes import path_names
 from model_fns.datasets import image_files
 
 
@@ -26,7 +27,7 @@ def list_names(folder: str) -> List[str]:
         raise errors.DataError(f'{folder}: the folder cannot be read: {reason}.') from None
     names = sorted(name.rstrip('/') for name in names)
     for name in names:
-        if printable(name) != name:
+        if not path_names.is_text(name):
             raise errors.DataError(
                 f'{folder}: the file name {printable(name)!r} is not UTF-8; rename the file.'
             )
@@ -123,4 +124,4 @@ def is_remote(path: str) -> bool:
 
 
 def _is_folder(path: str) -> bool:
-    return printable(path) == path and '\0' not in path and tf.io.gfile.isdir(path)
+    return path_names.is_text(path) and '\0' not in path and tf.io.gfile.isdir(path)

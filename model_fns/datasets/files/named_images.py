@@ -8,6 +8,7 @@ import os
 import posixpath
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional
 
+from estimator_lib import errors
 from model_fns.datasets.files import folder_files
 
 
@@ -107,8 +108,7 @@ def _note(guessed: Mapping[str, str], folder: str) -> List[str]:
     if not guessed:
         return []
     name, path = next(iter(guessed.items()))
-    count = f'{len(guessed)} image{"s are" if len(guessed) > 1 else " is"}'
+    count = f'{errors.counted(len(guessed), "image")} {"is" if len(guessed) == 1 else "are"}'
     return [
-        f'{count} found by the base name, the first: {folder_files.printable(name)!r:.200} is '
-        f'{os.path.join(folder, path)}.'
+        f'{count} found by the base name, the first: {name!r:.200} is {os.path.join(folder, path)}.'
     ]

@@ -12,7 +12,6 @@ import argparse
 import csv
 import io
 import os
-import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -129,9 +128,7 @@ class CsvTable(Source):
         """Return a line on the images that the table does not have."""
         listed = sources.list_images(self._image_folder)
         alone = [os.path.basename(path) for path in listed if path not in paths]
-        count = '1 image has' if len(alone) == 1 else f'{len(alone)} images have'
-        shown = errors.shortened(alone)
-        return [f'left out: {count} no line in {self._annotations}: {shown}.'] if alone else []
+        return sources.note_left_out(alone, 'line', self._annotations)
 
     def _unread(self) -> List[str]:
         """Return a line on the columns that mean nothing."""
@@ -212,7 +209,7 @@ class CsvTable(Source):
                 )
             else:
                 rows.append(_Row(number, dict(zip(columns, cells))))
-        if len({_key(column) for column in columns}) < len(columns):
+        if len(set(map(box_columns.column_key, columns))) < len(columns):
             raise errors.DataError(f'{self._annotations} has two columns of the same name.')
         if columns:
             self._layout = self._find_layout(columns, rows)
@@ -253,7 +250,7 @@ class CsvTable(Source):
         Raises:
             errors.DataError: there is no image or class, or the columns of a box are incomplete.
         """
-        keys = {_key(column): column for column in columns}
+        keys = {box_columns.column_key(column): column for column in columns}
         image = next((keys[name] for name in _IMAGE if name in keys), '')
         label = next((keys[name] for name in _CLASS if name in keys and keys[name] != image), '')
         try:
@@ -286,10 +283,6 @@ class CsvTable(Source):
                         f'{self._annotations}, line {row.number}: the {column} has a line break; a '
                         'quote is not closed, it seems.'
                     )
-
-
-def _key(column: str) -> str:
-    return re.sub(r'[\W_]+', '', column.lower()) or column
 
 
 def _are_flags(columns: Sequence[str], rows: Sequence[_Row]) -> bool:

@@ -57,6 +57,8 @@ class Panoptic(coco.Coco):
         include_masks: whether records get each thing's mask as a PNG.
     """
 
+    most_checked = sources.MOST_CHECKED_PNGS
+
     def __init__(self, image_folder: str, annotations: str, include_masks: bool = True):
         super().__init__(image_folder, annotations, include_masks)
         self._png_folder = os.path.splitext(annotations)[0]
@@ -74,11 +76,6 @@ class Panoptic(coco.Coco):
 
     def _leave_roots_out(self, content: Dict[str, Any]) -> None:
         """Keep all categories: segments, not annotations, name those in use."""
-
-    def meaning(self, classes: LabelMap) -> sources.Meaning:
-        """Return the classes; the PNGs of some images are read."""
-        names = list(classes.names.values())
-        return sources.Meaning(names, most_images=sources.MOST_IMAGES_OF_PIXELS)
 
     def annotation_path(self, item: Item) -> str:
         """Return the path of the PNG of an image; '' where it has none."""

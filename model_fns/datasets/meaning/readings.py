@@ -23,7 +23,6 @@ from model_fns.datasets.meaning.findings import Finding, Severity
 # normalized by the image's sides.
 CORNERS, SIZES, CENTERS = 'corners', 'sizes', 'centers'
 NORMALIZED_CORNERS, NORMALIZED_CENTERS = 'normalized corners', 'normalized centers'
-_NORMALIZED_SIZES = 'normalized sizes'
 
 _PIXELS, _SHARES = 'in pixels', 'normalized by the sides of the image (0 to 1)'
 _SLACK = 0.01  # of a side: boxes reach out that far by rounding, in any meaning
