@@ -90,7 +90,7 @@ class Plan(NamedTuple):
         classes: the label map.
         is_new: whether the label map has to be written.
         problems: those of the data set that belong to no single item.
-        notes: a line for each group of files that is left out on purpose, and for each finding
+        notes: a line for each group of files that is left out on purpose, and for each issue
             about the whole data set that is allowed.
     """
 

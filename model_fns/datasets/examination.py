@@ -13,7 +13,7 @@ from model_fns.datasets import image_files, sources
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.meaning import checks
 from model_fns.datasets.meaning.annotated import Annotated
-from model_fns.datasets.meaning.findings import Finding
+from model_fns.datasets.meaning.issues import Issue
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
@@ -36,7 +36,7 @@ class _Rules(NamedTuple):
 
 def examine(
     source: Source, items: Sequence[Item], classes: LabelMap, clips: bool, apply_exif: bool
-) -> List[Finding]:
+) -> List[Issue]:
     """Check what the annotations of a data set mean, all of them together.
 
     Images are not decoded, and masks are not drawn. Images and annotations that cannot be read are

@@ -8,7 +8,7 @@ from estimator_lib import errors
 from estimator_lib.task import DataReport
 from model_fns import class_report
 from model_fns.datasets.meaning import checks
-from model_fns.datasets.meaning.findings import Severity
+from model_fns.datasets.meaning.issues import Severity
 from model_fns.detection import box_report
 from model_fns.detection.data import annotated_records, first_examples
 from model_fns.detection.data.inputs import Reader
@@ -73,10 +73,10 @@ def check_meaning(
     certain: List[str] = []
     for name, records in examined.items():
         images = [record.annotated for record in records if record.annotated is not None]
-        for finding in checks.find(images, labels=labels, fate=_FATE):
-            wrong = certain if finding.is_certain else problems
-            is_error = finding.severity is Severity.ERROR
-            (wrong if is_error else warnings).append(f'{name}: {finding}')
+        for issue in checks.find(images, labels=labels, fate=_FATE):
+            wrong = certain if issue.is_certain else problems
+            is_error = issue.severity is Severity.ERROR
+            (wrong if is_error else warnings).append(f'{name}: {issue}')
     return DataReport((), warnings, problems, certain)
 
 

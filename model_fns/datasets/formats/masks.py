@@ -81,7 +81,7 @@ class Masks(id_pngs.IdPngs):
                 continue
             pixels = dict(zip(*map(np.ndarray.tolist, np.unique(ids, return_counts=True))))
             values.add(Annotated(str(item.annotation), (0, 0), pixels=pixels))
-        checks.refuse_errors(values.findings())
+        checks.refuse_errors(values.issues())
         largest = max(values.classes, default=BACKGROUND)
         return [f'class_{index}' for index in range(1, largest + 1)]
 

@@ -7,7 +7,7 @@ from typing import Iterable, List, Optional, Protocol, Sequence
 from estimator_lib import errors
 from model_fns.datasets.meaning import objects, readings
 from model_fns.datasets.meaning.annotated import Annotated
-from model_fns.datasets.meaning.findings import Finding, Severity
+from model_fns.datasets.meaning.issues import Issue, Severity
 
 
 class Check(Protocol):
@@ -16,7 +16,7 @@ class Check(Protocol):
     def add(self, image: Annotated) -> None:
         """Add the annotation of an image."""
 
-    def findings(self) -> List[Finding]:
+    def issues(self) -> List[Issue]:
         """Return what is wrong with the images so far."""
 
 
@@ -26,8 +26,8 @@ def find(
     labels: Optional[range] = None,
     more: Sequence[Check] = (),
     fate: str = 'are left out',
-) -> List[Finding]:
-    """Return the findings about a data set, errors first.
+) -> List[Issue]:
+    """Return the issues about a data set, errors first.
 
     Args:
         images: the annotations, in the order of the files.
@@ -50,20 +50,20 @@ def find(
     for image in images:
         for check in checks:
             check.add(image)
-    found = [finding for check in checks for finding in check.findings()]
-    return sorted(found, key=lambda finding: finding.severity is not Severity.ERROR)
+    found = [issue for check in checks for issue in check.issues()]
+    return sorted(found, key=lambda issue: issue.severity is not Severity.ERROR)
 
 
-def refuse_errors(found: Sequence[Finding]) -> List[str]:
-    """Return the warnings among findings, a sentence each.
+def refuse_errors(found: Sequence[Issue]) -> List[str]:
+    """Return the warnings among issues, a sentence each.
 
     Raises:
         errors.DataError: there are errors; the message has a line for each.
     """
-    wrong = [str(finding) for finding in found if finding.severity is Severity.ERROR]
+    wrong = [str(issue) for issue in found if issue.severity is Severity.ERROR]
     if wrong:
         raise errors.DataError('\n'.join(_sentence(line) for line in wrong))
-    return [_sentence(str(finding)) for finding in found]
+    return [_sentence(str(issue)) for issue in found]
 
 
 def _sentence(line: str) -> str:

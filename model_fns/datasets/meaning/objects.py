@@ -7,7 +7,7 @@ from typing import Counter, Dict, List, Sequence, Set
 
 from estimator_lib import errors
 from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, Annotated
-from model_fns.datasets.meaning.findings import Finding, Severity
+from model_fns.datasets.meaning.issues import Issue, Severity
 
 _MANY_IGNORED = 0.1  # of the objects; COCO has 1 % crowds
 _FAR = 0.1  # of the image's longer side, between the parts of an object
@@ -34,8 +34,8 @@ class Ignored:
                 self._counts[item.ignored] += 1
                 self._first.setdefault(item.ignored, item.place)
 
-    def findings(self) -> List[Finding]:
-        """Return a finding for each reason; an error where training would learn nothing."""
+    def issues(self) -> List[Issue]:
+        """Return an issue for each reason; an error where training would learn nothing."""
         made = []
         for reason, count in self._counts.items():
             is_all = count == self._total and reason != DIFFICULT
@@ -45,7 +45,7 @@ class Ignored:
                 severity = Severity.ERROR if is_all else Severity.WARNING
                 text = f'are {reason}: {advice}'
                 made.append(
-                    Finding(severity, count, self._total, 'objects', text, self._first[reason])
+                    Issue(severity, count, self._total, 'objects', text, self._first[reason])
                 )
         return made
 
@@ -69,8 +69,8 @@ class Labels:
                 self._counts[item.label] += 1
                 self._first.setdefault(item.label, item.place)
 
-    def findings(self) -> List[Finding]:
-        """Return the finding that numbers start one too low or one too high."""
+    def issues(self) -> List[Issue]:
+        """Return the issue that numbers start one too low or one too high."""
         if not self._counts or not self._expected:
             return []
         first, last = self._expected[0], self._expected[-1]
@@ -86,7 +86,7 @@ class Labels:
         )
         count = self._counts[wrong]
         example = self._first[wrong]
-        return [Finding(Severity.ERROR, count, total, 'objects', text, example, wrong < first)]
+        return [Issue(Severity.ERROR, count, total, 'objects', text, example, wrong < first)]
 
 
 class Classes:
@@ -104,13 +104,13 @@ class Classes:
         """Add the objects of an image."""
         self._seen.update(item.name for item in image.objects if item.name)
 
-    def findings(self) -> List[Finding]:
+    def issues(self) -> List[Issue]:
         """Return the classes without objects."""
         missing = [name for name in self._names if not self._seen[name]]
         if not missing or not self._seen:
             return []
         text = f'have no object: {errors.shortened(missing, _MOST_NAMED)}'
-        return [Finding(Severity.WARNING, len(missing), len(self._names), 'classes', text)]
+        return [Issue(Severity.WARNING, len(missing), len(self._names), 'classes', text)]
 
 
 class Images:
@@ -137,14 +137,14 @@ class Images:
         if image.source_id:
             self._ids.add(image.source_id)
 
-    def findings(self) -> List[Finding]:
-        """Return a finding for each kind of images."""
+    def issues(self) -> List[Issue]:
+        """Return an issue for each kind of images."""
         kinds = (
             (self._lost, f'lose all of their objects, and {self._fate}'),
             (self._duplicates, 'have the source id of an image before them'),
         )
         return [
-            Finding(Severity.WARNING, len(places), self._total, 'images', text, places[0])
+            Issue(Severity.WARNING, len(places), self._total, 'images', text, places[0])
             for places, text in kinds
             if places
         ]
@@ -167,7 +167,7 @@ class Groups:
                 self._farthest = max(self._farthest, item.gap)
                 self._first = self._first or item.place
 
-    def findings(self) -> List[Finding]:
+    def issues(self) -> List[Issue]:
         """Return the objects of distant parts."""
         if not self._count:
             return []
@@ -175,7 +175,7 @@ class Groups:
             f'are made of distant shapes, which are up to {self._farthest:.0f} pixels apart, '
             'because these have one group_id; remove group_id where shapes are objects of their own'
         )
-        return [Finding(Severity.WARNING, self._count, self._total, 'objects', text, self._first)]
+        return [Issue(Severity.WARNING, self._count, self._total, 'objects', text, self._first)]
 
 
 class Unread:
@@ -194,11 +194,11 @@ class Unread:
                 self._keys[key] += 1
                 self._first.setdefault(key, item.place)
 
-    def findings(self) -> List[Finding]:
-        """Return one finding with all keys."""
+    def issues(self) -> List[Issue]:
+        """Return one issue with all keys."""
         if not self._keys:
             return []
         named = errors.shortened([repr(key) for key in self._keys], _MOST_NAMED)
         key, count = self._keys.most_common(1)[0]
         text = f'have keys that nobody reads: {named}'
-        return [Finding(Severity.WARNING, count, self._total, 'objects', text, self._first[key])]
+        return [Issue(Severity.WARNING, count, self._total, 'objects', text, self._first[key])]

@@ -6,7 +6,7 @@ import collections
 from typing import Counter, List, Optional
 
 from model_fns.datasets.meaning.annotated import Annotated
-from model_fns.datasets.meaning.findings import Finding, Severity
+from model_fns.datasets.meaning.issues import Issue, Severity
 
 _BACKGROUND = 0
 # A set of one or few classes numbers them from 1; a smallest value above is a level.
@@ -52,8 +52,8 @@ class PixelValues:
             if count and value not in (_BACKGROUND, self._ignored)
         )
 
-    def findings(self) -> List[Finding]:
-        """Return the finding that there are no classes, or that values are levels of gray."""
+    def issues(self) -> List[Issue]:
+        """Return the issue that there are no classes, or that values are levels of gray."""
         values = self.classes
         if not self._num_images:
             return []
@@ -63,12 +63,12 @@ class PixelValues:
                 f'have no pixel of a class: all are {_BACKGROUND}, the background{ignored}. '
                 f'{self._hint}'
             )
-            return [self._finding(text)]
+            return [self._issue(text)]
         if not self._are_ids:
             return []
         if self._is_smooth(values):
             return [
-                self._finding(
+                self._issue(
                     f'have {len(values)} values between those of nearly all pixels: their outlines '
                     'are smoothed, or the file was compressed with losses; expected one value for '
                     'each class'
@@ -82,7 +82,7 @@ class PixelValues:
             for index, value in enumerate(values[:_MOST_NAMED], 1)
         ]
         return [
-            self._finding(
+            self._issue(
                 f'have the values {_listed(shown)}: levels of gray, it seems, not numbers of '
                 f'classes from 1 on; write --mask_values=0:background,{",".join(named)}'
             )
@@ -99,8 +99,8 @@ class PixelValues:
             and most > (1 - _MOST_BETWEEN) * sum(self.counts.values())
         )
 
-    def _finding(self, text: str) -> Finding:
-        return Finding(Severity.ERROR, self._num_images, self._num_images, 'masks', text)
+    def _issue(self, text: str) -> Issue:
+        return Issue(Severity.ERROR, self._num_images, self._num_images, 'masks', text)
 
 
 def _listed(values: List[int]) -> str:

@@ -17,7 +17,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from model_fns.datasets.meaning.annotated import Annotated, Object
-from model_fns.datasets.meaning.findings import Finding, Severity
+from model_fns.datasets.meaning.issues import Issue, Severity
 
 # x, y of two corners; x, y, width, height; the center in place of a corner. Each in pixels, or
 # normalized by the image's sides.
@@ -182,17 +182,17 @@ class BoxReadings:
         for name, objects in groups.items():
             self._counts.setdefault(name, _Counts()).add(name, objects, image.size)
 
-    def findings(self) -> List[Finding]:
-        """Return another meaning of the numbers, or the boxes that make no sense, as findings."""
-        made: List[Finding] = []
+    def issues(self) -> List[Issue]:
+        """Return another meaning of the numbers, or the boxes that make no sense, as issues."""
+        made: List[Issue] = []
         for own, counts in self._counts.items():
             other = _other_reading(own, counts)
             made += [other] if other else _odd_boxes(counts)
         return made
 
 
-def _other_reading(own: str, counts: _Counts) -> Optional[Finding]:
-    """Return the finding that another reading explains the boxes; None: none does."""
+def _other_reading(own: str, counts: _Counts) -> Optional[Issue]:
+    """Return the issue that another reading explains the boxes; None: none does."""
     total, fitting = counts.total, counts.fitting[own]
     if fitting >= _MOST_SUSPECT * total:
         return None
@@ -210,7 +210,7 @@ def _other_reading(own: str, counts: _Counts) -> Optional[Finding]:
         f'make no sense as {reading.order} {reading.unit}, and '
         f'{counts.fitting[best]:,} do as {other.order} {other.unit}{hint}'
     )
-    return Finding(severity, total - fitting, total, 'boxes', text, counts.first)
+    return Issue(severity, total - fitting, total, 'boxes', text, counts.first)
 
 
 def _preference(own: str, name: str, fitting: int) -> Tuple[int, bool, bool]:
@@ -219,8 +219,8 @@ def _preference(own: str, name: str, fitting: int) -> Tuple[int, bool, bool]:
     return fitting, first.order == second.order, first.unit == second.unit
 
 
-def _odd_boxes(counts: _Counts) -> List[Finding]:
-    """Return a finding for each kind of boxes that make no sense; objects stay as they are."""
+def _odd_boxes(counts: _Counts) -> List[Issue]:
+    """Return an issue for each kind of boxes that make no sense; objects stay as they are."""
     kinds = (
         (
             counts.num_elsewhere,
@@ -235,7 +235,7 @@ def _odd_boxes(counts: _Counts) -> List[Finding]:
         ),
     )
     return [
-        Finding(Severity.WARNING, count, counts.total, 'boxes', text, example)
+        Issue(Severity.WARNING, count, counts.total, 'boxes', text, example)
         for count, text, example in kinds
         if count
     ]

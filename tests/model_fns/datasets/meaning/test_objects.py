@@ -4,7 +4,7 @@ import pytest
 
 from model_fns.datasets.meaning import objects
 from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, Annotated, Object
-from model_fns.datasets.meaning.findings import Severity
+from model_fns.datasets.meaning.issues import Severity
 
 
 def image(*items, place='image', **fields):
@@ -15,7 +15,7 @@ def image(*items, place='image', **fields):
 def found(check, *images):
     for each in images:
         check.add(each)
-    return check.findings()
+    return check.issues()
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def found(check, *images):
 )
 def test_ignored_objects(flags, severity, said):
     items = [Object(f'object {index}', ignored=flag) for index, flag in enumerate(flags)]
-    findings = found(objects.Ignored(), image(*items))
+    issues = found(objects.Ignored(), image(*items))
     if severity is None:
-        assert findings == []
+        assert issues == []
         return
-    (finding,) = findings
-    assert finding.severity is severity and said in str(finding)
-    assert '(first: object 0)' in str(finding)
+    (issue,) = issues
+    assert issue.severity is severity and said in str(issue)
+    assert '(first: object 0)' in str(issue)
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def test_ignored_objects(flags, severity, said):
 )
 def test_labels_start_where_they_should(labels, said):
     items = [Object(f'object {label}', label=label) for label in labels]
-    findings = found(objects.Labels(range(1, 4)), image(*items))
-    assert [finding.severity for finding in findings] == [Severity.ERROR] * bool(said)
-    assert not said or said in str(findings[0])
+    issues = found(objects.Labels(range(1, 4)), image(*items))
+    assert [issue.severity for issue in issues] == [Severity.ERROR] * bool(said)
+    assert not said or said in str(issues[0])
 
 
 def test_numbers_from_0_that_start_at_1():
     items = [Object('a.txt, line 1', label=label) for label in (1, 2)]
-    (finding,) = found(objects.Labels(range(0, 2)), image(*items))
-    assert 'labels start at 1, it seems; expected 0 to 1' in str(finding)
+    (issue,) = found(objects.Labels(range(0, 2)), image(*items))
+    assert 'labels start at 1, it seems; expected 0 to 1' in str(issue)
 
 
 def test_classes_without_objects():
     items = [Object('x', name='cat'), Object('x', name='dog')]
-    (finding,) = found(objects.Classes(['cat', 'cow', 'dog', 'emu']), image(*items))
-    assert str(finding) == '2 of 4 classes have no object: cow, emu'
+    (issue,) = found(objects.Classes(['cat', 'cow', 'dog', 'emu']), image(*items))
+    assert str(issue) == '2 of 4 classes have no object: cow, emu'
     assert found(objects.Classes(['cat', 'dog']), image(*items)) == []
     assert found(objects.Classes(['cat']), image()) == []  # nothing is known of any class
 
@@ -92,12 +92,12 @@ def test_images_that_lose_their_objects_or_share_an_id():
 def test_groups_of_distant_shapes():
     # A tenth of the longer side is 20 pixels.
     items = [Object('a.json', gap=20.0), Object('b.json', gap=21.0), Object('c.json', gap=90.0)]
-    (finding,) = found(objects.Groups(), image(*items))
-    assert (finding.number, finding.example) == (2, 'b.json')
-    assert 'up to 90 pixels apart, because these have one group_id' in str(finding)
+    (issue,) = found(objects.Groups(), image(*items))
+    assert (issue.number, issue.example) == (2, 'b.json')
+    assert 'up to 90 pixels apart, because these have one group_id' in str(issue)
 
 
 def test_keys_that_nobody_reads():
     items = [Object('x', unread=['angle']), Object('y'), Object('z', unread=['angle', 'depth'])]
-    (finding,) = found(objects.Unread(), image(*items))
-    assert str(finding) == "2 of 3 objects have keys that nobody reads: 'angle', 'depth' (first: x)"
+    (issue,) = found(objects.Unread(), image(*items))
+    assert str(issue) == "2 of 3 objects have keys that nobody reads: 'angle', 'depth' (first: x)"

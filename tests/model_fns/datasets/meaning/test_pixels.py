@@ -5,7 +5,7 @@ import re
 import pytest
 
 from model_fns.datasets.meaning.annotated import Annotated
-from model_fns.datasets.meaning.findings import Severity
+from model_fns.datasets.meaning.issues import Severity
 from model_fns.datasets.meaning.pixels import PixelValues
 
 
@@ -13,7 +13,7 @@ def find(*images, ignored=255, are_ids=True):
     check = PixelValues(ignored, are_ids, 'A hint.')
     for pixels in images:
         check.add(Annotated('a.png', (10, 10), pixels=pixels))
-    return check.findings()
+    return check.issues()
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ def find(*images, ignored=255, are_ids=True):
     ],
 )
 def test_levels_of_gray(values, said):
-    findings = find(dict.fromkeys(values, 10))
-    assert [finding.severity for finding in findings] == [Severity.ERROR] * bool(said)
+    issues = find(dict.fromkeys(values, 10))
+    assert [issue.severity for issue in issues] == [Severity.ERROR] * bool(said)
     if said:
-        assert re.search(said, str(findings[0])), findings[0]
+        assert re.search(said, str(issues[0])), issues[0]
         assert find(dict.fromkeys(values, 10), are_ids=False) == []  # the label map has names
 
 
@@ -45,8 +45,8 @@ def test_values_of_several_masks_count_together():
 
 @pytest.mark.parametrize('are_ids', [True, False])
 def test_masks_without_a_class(are_ids):
-    (finding,) = find({0: 9, 255: 1}, {0: 9}, are_ids=are_ids)
-    assert str(finding) == (
+    (issue,) = find({0: 9, 255: 1}, {0: 9}, are_ids=are_ids)
+    assert str(issue) == (
         'all 2 masks have no pixel of a class: all are 0, the background, or 255, which is '
         'ignored. A hint.'
     )
@@ -56,9 +56,9 @@ def test_masks_without_a_class(are_ids):
 
 def test_smooth_outlines():
     smooth = dict.fromkeys(range(256), 1)
-    (finding,) = find({**smooth, 0: 5000, 255: 4000}, ignored=None)
+    (issue,) = find({**smooth, 0: 5000, 255: 4000}, ignored=None)
     assert '255 values between those of nearly all pixels: their outlines are smoothed' in str(
-        finding
+        issue
     )
     # 150 classes, of which one has half of the pixels.
     many = dict.fromkeys(range(151), 100)

@@ -5,7 +5,7 @@ import pytest
 
 from model_fns.datasets.meaning import readings
 from model_fns.datasets.meaning.annotated import Annotated, Object
-from model_fns.datasets.meaning.findings import Severity
+from model_fns.datasets.meaning.issues import Severity
 
 SIZE = (120, 160)
 # x 20 to 60, y 30 to 70, and x 90 to 150, y 20 to 110: ymin, xmin, ymax, xmax.
@@ -32,7 +32,7 @@ def find(reading, rows, outlines=(None, None), num_images=4):
             for index, (row, outline) in enumerate(zip(rows, outlines))
         ]
         check.add(Annotated(f'image {image}', SIZE, objects, len(objects)))
-    return check.findings()
+    return check.issues()
 
 
 @pytest.mark.parametrize('name', list(WRITTEN))
@@ -43,7 +43,7 @@ def test_readings_by_hand(name):
 
 @pytest.mark.parametrize('outlines', [(None, None), BOXES], ids=['boxes', 'polygons'])
 @pytest.mark.parametrize('name', list(WRITTEN))
-def test_numbers_that_mean_what_they_should_give_no_finding(name, outlines):
+def test_numbers_that_mean_what_they_should_give_no_issue(name, outlines):
     assert find(name, WRITTEN[name], outlines) == []
 
 
@@ -60,10 +60,10 @@ UNITS = [
 
 @pytest.mark.parametrize(('written', 'expected', 'said'), UNITS)
 def test_other_units_are_an_error_even_in_one_image(written, expected, said):
-    (finding,) = find(expected, WRITTEN[written], num_images=1)
-    assert finding.severity is Severity.ERROR
-    assert said in str(finding) and 'file 0, object 0' in str(finding)
-    assert (finding.number, finding.total) == (2, 2)
+    (issue,) = find(expected, WRITTEN[written], num_images=1)
+    assert issue.severity is Severity.ERROR
+    assert said in str(issue) and 'file 0, object 0' in str(issue)
+    assert (issue.number, issue.total) == (2, 2)
 
 
 # Each of these fits the image also as what is expected, so it takes the polygon to see it.
@@ -79,20 +79,20 @@ ORDERS = [
 
 @pytest.mark.parametrize(('written', 'expected'), ORDERS)
 def test_boxes_that_are_not_around_their_polygons(written, expected):
-    (finding,) = find(expected, WRITTEN[written], BOXES, num_images=1)
-    assert finding.severity is Severity.ERROR
+    (issue,) = find(expected, WRITTEN[written], BOXES, num_images=1)
+    assert issue.severity is Severity.ERROR
     order = readings.READINGS[written].order
-    assert f'make no sense as {readings.READINGS[expected].order} in pixels' in str(finding)
-    assert f'do as {order} in pixels' in str(finding)
+    assert f'make no sense as {readings.READINGS[expected].order} in pixels' in str(issue)
+    assert f'do as {order} in pixels' in str(issue)
 
 
 def test_corners_for_sizes_without_polygons():
     # x + width of the second box is 240, beyond the image; of the first it is 80.
-    (finding,) = find('sizes', WRITTEN['corners'])
-    assert (finding.severity, finding.number) == (Severity.ERROR, 4)
-    assert finding.example == 'file 0, object 1: 90, 20, 150, 110'
-    (finding,) = find('corners', WRITTEN['sizes'])
-    assert finding.severity is Severity.ERROR and 'as x, y, width, height' in str(finding)
+    (issue,) = find('sizes', WRITTEN['corners'])
+    assert (issue.severity, issue.number) == (Severity.ERROR, 4)
+    assert issue.example == 'file 0, object 1: 90, 20, 150, 110'
+    (issue,) = find('corners', WRITTEN['sizes'])
+    assert issue.severity is Severity.ERROR and 'as x, y, width, height' in str(issue)
 
 
 def test_few_boxes_without_polygons_do_not_tell_an_order():
@@ -103,17 +103,17 @@ def test_few_boxes_without_polygons_do_not_tell_an_order():
 def test_some_slips_are_no_other_reading():
     good = WRITTEN['corners'] * 10
     assert find('corners', [*good, [150, 20, 90, 110]], [None] * 21) == []
-    (finding,) = find('corners', [*good, [20.0, 30.0, 20.4, 70.0]], [None] * 21)
-    assert finding.severity is Severity.WARNING and finding.number == 4
-    assert '4 of 84 boxes have a side of less than a pixel' in str(finding)
+    (issue,) = find('corners', [*good, [20.0, 30.0, 20.4, 70.0]], [None] * 21)
+    assert issue.severity is Severity.WARNING and issue.number == 4
+    assert '4 of 84 boxes have a side of less than a pixel' in str(issue)
 
 
 def test_a_box_elsewhere_than_its_polygon_is_a_warning():
     rows, outlines = WRITTEN['corners'] * 10, BOXES * 10
     rows = [*rows, [20, 30, 60, 70]]
-    (finding,) = find('corners', rows, [*outlines, [80, 100, 110, 150]])
-    assert finding.severity is Severity.WARNING
-    assert '4 of 84 boxes are elsewhere than their own polygon or mask' in str(finding)
+    (issue,) = find('corners', rows, [*outlines, [80, 100, 110, 150]])
+    assert issue.severity is Severity.WARNING
+    assert '4 of 84 boxes are elsewhere than their own polygon or mask' in str(issue)
 
 
 def test_boxes_of_thin_polygons_agree():

@@ -43,6 +43,6 @@ def test_boxes_that_are_not_around_their_masks():
         records = [record([box], [1], source_id=f'{index}', **fields) for index in range(4)]
         reports[name] = checks.find(annotate(each, mask_type=kind) for each in records)
     assert reports['good'] == []
-    (finding,) = reports['mirrored']
-    assert 'all 4 boxes make no sense' in str(finding)
-    assert 'y measured from the bottom of the image' in str(finding)
+    (issue,) = reports['mirrored']
+    assert 'all 4 boxes make no sense' in str(issue)
+    assert 'y measured from the bottom of the image' in str(issue)

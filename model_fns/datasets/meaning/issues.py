@@ -1,4 +1,4 @@
-"""Findings about a whole data set: one for each kind of problem, with a count and an example."""
+"""Issues about a whole data set: one for each kind of problem, with a count and an example."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Severity(enum.Enum):
-    """Severity of a finding.
+    """Severity of an issue.
 
     `ERROR`: a training would learn nonsense. `WARNING`: the data are allowed, and probably a
     mistake.
@@ -17,7 +17,7 @@ class Severity(enum.Enum):
     WARNING = 'warning'
 
 
-class Finding(NamedTuple):
+class Issue(NamedTuple):
     """Problem of a whole data set.
 
     Attributes:
