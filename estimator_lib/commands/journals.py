@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
 import threading
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, TextIO, Type
+from typing import Any, Iterator, List, Optional, Sequence, TextIO, Type
 
 log = logging.getLogger('estimator_lib')
 
@@ -111,13 +112,18 @@ def stamp(path: str) -> Stamp:
     return [status.st_size, status.st_mtime_ns]
 
 
-def stamps(paths: Sequence[str]) -> Mapping[str, Stamp]:
-    """Return the stamps of files, and of all files in folders."""
-    found = {}
+def identify(values: Any, paths: Sequence[str]) -> List[str]:
+    """Return the identity of a job, for `open_journal`.
+
+    Args:
+        values: that must be equal, of types whose `repr` tells them apart.
+        paths: of files that must not change, and of folders whose files must not.
+    """
+    stamps = {}
     for path in paths:
-        found[path] = stamp(path)
+        stamps[path] = stamp(path)
         for folder, _, names in os.walk(path):
             for name in sorted(name for name in names if not name.startswith('.')):
                 file = os.path.join(folder, name)
-                found[file] = stamp(file)
-    return found
+                stamps[file] = stamp(file)
+    return [hashlib.sha256(repr(part).encode()).hexdigest() for part in (values, stamps)]

@@ -96,9 +96,7 @@ def predict_images(
     is_kept = identity is not None and '://' not in output_dir
     path = os.path.join(output_dir, JOURNAL_FILE) if is_kept else None
     with journals.open_journal(path, identity) as journal:
-        files = prediction_files.PredictionFiles(
-            output_dir, options.output_format, journal=journal if is_kept else None
-        )
+        files = prediction_files.PredictionFiles(output_dir, options.output_format, journal=journal)
         done = {entry.name for entry in files.entries}
         if done:
             log.info('%d images are done: the rest follows', len(done))

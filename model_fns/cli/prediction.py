@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import glob
-import hashlib
 import logging
 import math
-from typing import Any, Optional, Sequence
+from typing import List, Optional, Sequence
 
 from estimator_lib import errors
 from estimator_lib.commands import journals, predict
@@ -108,11 +107,11 @@ def _refuse_unusable(options: RunOptions) -> None:
         )
 
 
-def _identity(options: RunOptions, source: chosen_models.ModelSource) -> Any:
+def _identity(options: RunOptions, source: chosen_models.ModelSource) -> List[str]:
     """Return what must be equal for another start to continue: options, config and model."""
-    config = b'' if source.config is None else source.config.SerializeToString(deterministic=True)
+    config = source.config and source.config.SerializeToString(deterministic=True)
     files = [source.path, *sorted(glob.glob(f'{glob.escape(source.path)}.*'))]
-    return [repr(options), hashlib.sha256(config).hexdigest(), journals.stamps(files)]
+    return journals.identify([options, config], files)
 
 
 def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:

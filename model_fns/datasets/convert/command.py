@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import re
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -353,12 +352,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         print(f'{count} records in {records.shard_pattern(prefix)}')
 
 
-def _identity(flags: argparse.Namespace) -> Any:
+def _identity(flags: argparse.Namespace) -> List[str]:
     """Return what must be equal for another start to continue: the flags, and all input files."""
     values = {name: value for name, value in vars(flags).items() if name != 'output_prefix'}
     texts = [each for value in values.values() for each in np.ravel(value) if isinstance(each, str)]
-    files = journals.stamps([str(text) for text in texts if text])
-    return [repr(sorted(values.items())), hashlib.sha256(repr(files).encode()).hexdigest()]
+    return journals.identify(sorted(values.items()), [str(text) for text in texts if text])
 
 
 def read_options(flags: argparse.Namespace) -> conversion.Options:
