@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Collection, Mapping, Sequence
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.optimization.partitioned import variable_name
 
 # The scope of the backbone in a single-shot detector.
@@ -33,6 +34,37 @@ def rename_scope(name: str, rename: Callable[[str], str]) -> str:
         middle = name[len(stem) :]
         return f'{rename(stem[:half])}/{rename(stem[:half])}{middle}'
     return rename(name)
+
+
+def check_type(kind: str, known: Collection[str]) -> str:
+    """Return a `fine_tune_checkpoint_type` that a task knows.
+
+    Args:
+        kind: the type in a config.
+        known: the types of the task.
+
+    Raises:
+        errors.ConfigError: the task does not know it; the message has the nearest known one.
+    """
+    if kind not in known:
+        raise errors.ConfigError(
+            f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
+            f'{errors.did_you_mean(kind, known)}'
+        )
+    return kind
+
+
+def restore_map(kind: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:
+    """Index variables of a backbone by their names in the checkpoint of another task.
+
+    Args:
+        kind: `fine_tune_checkpoint_type`.
+        variables: of a model.
+
+    Raises:
+        errors.ConfigError: there is no such type.
+    """
+    return add_scope(PREFIXES[check_type(kind, PREFIXES)], variables)
 
 
 def add_scope(scope: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:

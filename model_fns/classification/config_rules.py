@@ -1,13 +1,15 @@
-"""Rules of the config fields of classification."""
+"""Rules of the config fields of classification, and what they say of the network."""
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Tuple
 
+from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.backbones import registry
 from model_fns.classification import merged_views, preprocessing
+from protos import classification_pb2
 
 
 def _backbone(config: PipelineConfig) -> Iterator[Problem]:
@@ -75,3 +77,48 @@ RULES = (
         warnings=(_mirror_warnings,),
     )
 )
+
+
+def check_size(network: registry.Network, size: Tuple[int, int]) -> None:
+    """Refuse a size of images below the smallest one of a network.
+
+    Args:
+        network: the classifier.
+        size: height and width in pixels.
+
+    Raises:
+        errors.ConfigError: a side is too small.
+    """
+    if min(size) < network.min_size:
+        raise errors.ConfigError(
+            f'model.classification: {network.name} takes images of at least {network.min_size} x '
+            f'{network.min_size} pixels; image_height x image_width is {size[0]} x {size[1]}.'
+        )
+
+
+def network_options(
+    model: classification_pb2.Classification, network: registry.Network, num_steps: int
+) -> registry.Options:
+    """Return the network's options from the config.
+
+    Args:
+        model: `model.classification`.
+        network: the classifier.
+        num_steps: number of training steps; 0: no end.
+
+    Raises:
+        errors.ConfigError: the network has no such option.
+    """
+    # The number of steps matters only where a probability falls with them.
+    falls = 'drop_path_steps' in network.honors
+    options = registry.Options.from_config(model.backbone, num_steps if falls else 0)
+    if model.HasField('dropout_keep_prob'):
+        options = options.but(dropout_keep_prob=model.dropout_keep_prob)
+    for name in options.changed():
+        if name not in network.honors:
+            scope = '' if name == 'dropout_keep_prob' else 'backbone.'
+            raise errors.ConfigError(
+                f'model.classification.{scope}{name}: {network.name} has no such option; it has '
+                f'{", ".join(network.honors) or "none"}.'
+            )
+    return options

@@ -8,7 +8,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tup
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, graph_state, tf_estimator
+from estimator_lib import graph_state, tf_estimator
 from estimator_lib.analysis import parts
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.config import validation
@@ -58,7 +58,7 @@ from model_fns.structures import channels, images, label_map_files
 from model_fns.structures import label_map as label_maps
 from model_fns.structures.label_map import LabelMap
 from model_fns.structures.views import Views
-from protos import classification_pb2, pipeline_pb2
+from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
@@ -146,7 +146,7 @@ class ClassificationTask(Task):
             model.image_height or network.image_size,
             model.image_width or network.image_size,
         )
-        _check_size(network, size)
+        config_rules.check_size(network, size)
         image_channels = channels.from_config(config)
         is_gray = model.use_grayscale or network.image_channels == 1
         return cls(
@@ -161,7 +161,7 @@ class ClassificationTask(Task):
                 mirrors=model.mirror_images,
                 channels=image_channels,
             ),
-            _options(model, network, config.train_config.num_steps).but(
+            config_rules.network_options(model, network, config.train_config.num_steps).but(
                 quantization=quantization.from_config(config.graph_rewriter)
             ),
             channels=1 if is_gray else image_channels.total,
@@ -393,13 +393,7 @@ class ClassificationTask(Task):
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
         """Map names in a checkpoint to variables: own names, or those in a detector's extractor."""
-        if checkpoint_type and checkpoint_type not in checkpoint_scopes.PREFIXES:
-            raise errors.ConfigError(
-                f'train_config.fine_tune_checkpoint_type: {checkpoint_type!r} is unknown'
-                f'{errors.did_you_mean(checkpoint_type, checkpoint_scopes.PREFIXES)}'
-            )
-        outer = checkpoint_scopes.PREFIXES.get(checkpoint_type, '')
-        return checkpoint_scopes.add_scope(outer, variables)
+        return checkpoint_scopes.restore_map(checkpoint_type or 'classification', variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """Return the scopes of the layers that depend on the number of classes."""
@@ -464,36 +458,9 @@ def _label_lines(labels: Arrays, names: Sequence[str]) -> List[str]:
     return [f'{names[index]} {shares[index]:.0%}' for index in largest]
 
 
-def _check_size(network: registry.Network, size: Tuple[int, int]) -> None:
-    if min(size) < network.min_size:
-        raise errors.ConfigError(
-            f'model.classification: {network.name} takes images of at least {network.min_size} x '
-            f'{network.min_size} pixels; image_height x image_width is {size[0]} x {size[1]}.'
-        )
-
-
 def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_maps.LabelMap]:
     """Return the label map of the readers, else the `labels.txt` of the records, else None."""
     model = config.model.classification
     named = label_map_files.read_label_maps(config, first_id=min(1, model.labels_offset))
     ids = range(model.labels_offset, model.labels_offset + model.num_classes)
     return named or label_map_files.read_labels_file(config, ids)
-
-
-def _options(
-    model: classification_pb2.Classification, network: registry.Network, num_steps: int
-) -> registry.Options:
-    """Return the network's options from the config, and refuse those that it does not have."""
-    # The number of steps matters only where a probability falls with them.
-    falls = 'drop_path_steps' in network.honors
-    options = registry.Options.from_config(model.backbone, num_steps if falls else 0)
-    if model.HasField('dropout_keep_prob'):
-        options = options.but(dropout_keep_prob=model.dropout_keep_prob)
-    for name in options.changed():
-        if name not in network.honors:
-            scope = '' if name == 'dropout_keep_prob' else 'backbone.'
-            raise errors.ConfigError(
-                f'model.classification.{scope}{name}: {network.name} has no such option; it has '
-                f'{", ".join(network.honors) or "none"}.'
-            )
-    return options

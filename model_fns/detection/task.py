@@ -8,7 +8,7 @@ from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence,
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, tf_estimator
+from estimator_lib import tf_estimator
 from estimator_lib.analysis.parts import Figure
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
@@ -31,7 +31,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces.analysis import Resampler
-from model_fns import class_analysis
+from model_fns import checkpoint_scopes, class_analysis
 from model_fns.detection import (
     batch_spec,
     box_report,
@@ -392,12 +392,7 @@ class DetectionTask(Task):
 
     def _checkpoint_type(self, named: str) -> str:
         """Translate the type in the config to `full`, `detection` or `classification`."""
-        kind = named or 'classification'
-        if kind not in detector.CHECKPOINT_TYPES:
-            raise errors.ConfigError(
-                f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
-                f'{errors.did_you_mean(kind, detector.CHECKPOINT_TYPES)}'
-            )
+        kind = checkpoint_scopes.check_type(named or 'classification', detector.CHECKPOINT_TYPES)
         kind = 'detection' if kind == 'fine_tune' else kind
         return 'full' if kind == 'detection' and self._load_all_variables else kind
 

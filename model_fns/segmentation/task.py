@@ -8,7 +8,7 @@ from typing import Any, Collection, Dict, Iterable, Mapping, NamedTuple, Optiona
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors, tf_estimator
+from estimator_lib import tf_estimator
 from estimator_lib.analysis import parts
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
@@ -393,17 +393,12 @@ class SegmentationTask(Task):
     ) -> Mapping[str, tf.Variable]:
         """Return all variables by name, or those of the backbone for a model of another task."""
         kind = checkpoint_type or 'segmentation'
-        if kind not in checkpoint_scopes.PREFIXES:
-            raise errors.ConfigError(
-                f'train_config.fine_tune_checkpoint_type: {kind!r} is unknown'
-                f'{errors.did_you_mean(kind, checkpoint_scopes.PREFIXES)}'
-            )
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
             variables = [
                 variable for variable in variables if variable_name(variable).startswith(scope)
             ]
-        return checkpoint_scopes.add_scope(checkpoint_scopes.PREFIXES[kind], variables)
+        return checkpoint_scopes.restore_map(kind, variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
         """Return the scopes of the layers whose shapes depend on the classes."""
