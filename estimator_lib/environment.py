@@ -59,11 +59,14 @@ class Processor(NamedTuple):
         flag: the instruction set that tells the kind, by its name in Linux.
         name: the kind, for people.
         kernels: value of `TF_ENABLE_ONEDNN_OPTS`.
+        has_faster_products: whether the gradients of pointwise convolutions are faster as matrix
+            products.
     """
 
     flag: str
     name: str
     kernels: str
+    has_faster_products: bool
 
 
 # The first kind that fits counts. TensorFlow itself runs oneDNN's kernels from `avx512_vnni` on. On
@@ -71,8 +74,8 @@ class Processor(NamedTuple):
 # one and quantization-aware training included: docs/performance.md, "Kernels of a processor".
 # Processors without AVX2 were not measured, and keep TensorFlow's choice.
 PROCESSORS = (
-    Processor('avx512_vnni', 'AVX-512 VNNI', '1'),
-    Processor('avx2', 'AVX2', '1'),
+    Processor('avx512_vnni', 'AVX-512 VNNI', '1', has_faster_products=False),  # not measured
+    Processor('avx2', 'AVX2', '1', has_faster_products=True),
 )
 # For the program that serves an export, which does not import this package.
 SERVER_VARIABLES = {KERNELS: '1'}

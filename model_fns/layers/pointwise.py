@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Callable, Tuple, Union
 
 import tensorflow as tf
 
+from estimator_lib import environment
 from model_fns.layers import forward_pass
 
 Gradients = Tuple[tf.Tensor, tf.Tensor]
@@ -14,6 +16,14 @@ _NAME = 'PointwiseConv2D'
 # Rows of so many float32 begin in the same set of a first-level cache: the product takes 1.2 to 1.5
 # of the convolution's time for the gradient of weights.
 _ALIASED = 1024
+
+
+@functools.cache
+def has_faster_products() -> bool:
+    """Return whether products are known to be faster on this machine, which has no GPU."""
+    processor = environment.find_processor()
+    known = processor is not None and processor.has_faster_products
+    return known and not tf.config.list_physical_devices('GPU')
 
 
 def pointwise_conv2d(inputs: tf.Tensor, weights: Union[tf.Variable, tf.Tensor]) -> tf.Tensor:

@@ -17,7 +17,7 @@ from model_fns.layers import forward_pass
 from model_fns.layers.activations import activate
 from model_fns.layers.folding import folded
 from model_fns.layers.normalization import batch_norm
-from model_fns.layers.pointwise import pointwise_conv2d
+from model_fns.layers.pointwise import has_faster_products, pointwise_conv2d
 from model_fns.layers.quantization import quantize_weights
 from model_fns.layers.style import LayerStyle, Padding, Size
 from model_fns.layers.weights import ZEROS, Initializer, Regularizer, variable
@@ -322,7 +322,7 @@ def _convolve(
         # oneDNN has no gradients of convolutions with paddings of their own: they fall to kernels
         # that are several times as slow, and in bfloat16 fifty times.
         inputs, padding = tf.pad(inputs, padding), 'VALID'
-    if is_training and kernel == stride == (1, 1):
+    if is_training and kernel == stride == (1, 1) and has_faster_products():
         return pointwise_conv2d(inputs, weights)
     if rate == (1, 1) or kernel == (1, 1):
         return tf.nn.conv2d(inputs, weights, stride, padding)

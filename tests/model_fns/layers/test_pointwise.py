@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib import environment
 from model_fns.layers import pointwise
 
 tf1 = tf.compat.v1
@@ -32,3 +33,18 @@ def test_gradients_are_products_of_pixels(batch, depth, outputs):
     ]
     for value, reference in zip(found, expected):
         np.testing.assert_allclose(value, reference, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ('flags', 'gpus', 'expected'),
+    [
+        ('avx2', [], True),
+        ('avx2', ['GPU:0'], False),
+        ('avx2 avx512_vnni', [], False),
+        ('', [], False),
+    ],
+)
+def test_products_are_used_where_they_were_measured(monkeypatch, flags, gpus, expected):
+    monkeypatch.setattr(environment, 'cpu_flags', lambda: frozenset(flags.split()))
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: gpus)
+    assert pointwise.has_faster_products.__wrapped__() is expected
