@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from model_fns import build_task
 from protos import input_reader_pb2, pipeline_pb2
 from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.workspace import Workspace
+from tests.memory import resident_bytes
 from tests.model_fns.datasets import test_readers as formats
 
 LOOPS = ('ESTIMATOR', 'TF_FUNCTION')
@@ -91,12 +91,6 @@ class Memory(global_steps.GlobalStepHook):
         del run_context, run_values
         if self.step % self._every_n_steps == 0:
             self.samples.append((self.step, resident_bytes()))
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process, in bytes; Linux only."""
-    with open('/proc/self/status') as status:
-        return int(re.search(r'VmRSS:\s+(\d+)', status.read())[1]) * 1024
 
 
 def write_data(folder: pathlib.Path) -> None:

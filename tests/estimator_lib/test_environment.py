@@ -8,6 +8,7 @@ import types
 import pytest
 
 from estimator_lib import environment
+from tests.memory import resident_bytes
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -258,8 +259,3 @@ def test_memory_between_blocks_in_use_is_released():
     environment.release_free_memory()
     assert resident_bytes() < before - 20_000_000
     assert last
-
-
-def resident_bytes():
-    with open('/proc/self/statm') as file:
-        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')

@@ -1,7 +1,6 @@
 """Memory of reading: what has been read is freed, whatever kind of reader it came from."""
 
 import os
-import re
 
 import pytest
 import tensorflow as tf
@@ -10,6 +9,7 @@ from estimator_lib.data import file_examples
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 from tests.estimator_lib.data.test_sequences import SEPARATOR, JoinedIds
+from tests.memory import resident_bytes
 
 BYTES = 100_000  # of a record
 COUNT = 8  # different records
@@ -103,8 +103,3 @@ def test_what_was_read_is_freed(readers, kind):
     grown = resident_bytes() - before
     reader.close()
     assert grown < ALLOWED
-
-
-def resident_bytes():
-    with open('/proc/self/status') as status:
-        return int(re.search(r'VmRSS:\s+(\d+)', status.read())[1]) * 1024

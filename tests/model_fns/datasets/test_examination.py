@@ -14,7 +14,6 @@ from PIL import Image
 from estimator_lib import errors
 from estimator_lib.data import inputs
 from model_fns.datasets import codecs
-from model_fns.structures import id_images
 from protos import input_reader_pb2
 from tests.model_fns.datasets.converted import boxes, records_of, run, values
 from tests.model_fns.datasets.id_files import png
@@ -239,34 +238,6 @@ def test_shapes_of_one_group_that_are_far_apart(tmp_path, capsys):
     said = capsys.readouterr().err
     assert 'distant shapes, which are up to 30 pixels apart, because these have' in said
     assert 'remove group_id' in said
-
-
-@pytest.mark.parametrize(('label', 'pixels'), [('__ignore__', 255), ('_background_', 0)])
-def test_regions_to_ignore_of_labelme_are_no_class(tmp_path, label, pixels):
-    write_labelme(tmp_path, [shape(CORNERS[0], label=label), shape(CORNERS[1])])
-    assert convert(tmp_path, 'labelme', '--class_masks') == 0
-    feature = records_of(tmp_path / 'out' / 'train')['im0.png']
-    assert values(feature, 'image/object/class/text') == [b'a', b'a']
-    assert values(feature, 'image/object/is_crowd') == [0, 1]
-    assert values(feature, 'image/object/weight') == [1.0, 0.0]
-    np.testing.assert_allclose(
-        boxes(feature) * SIDES, [[20, 90, 110, 150], [30, 20, 70, 60]], atol=1e-4
-    )
-    (encoded,) = values(feature, 'image/segmentation/class/encoded')
-    classes = id_images.read(encoded)
-    assert (classes[50, 40], classes[50, 100], classes[0, 0]) == (pixels, 1, 0)
-    assert convert(tmp_path, 'labelme', '--boxes=rotated') == 0
-    feature = records_of(tmp_path / 'out' / 'train')['im0.png']
-    assert values(feature, 'image/object/weight') == [1.0, 0.0]
-
-
-def test_a_region_to_ignore_is_one_of_each_class(tmp_path):
-    ignored = shape([0, 0, 10, 10], label='__ignore__')
-    write_labelme(tmp_path, [ignored, shape(CORNERS[0]), shape(CORNERS[1], label='b')])
-    assert convert(tmp_path, 'labelme') == 0
-    feature = records_of(tmp_path / 'out' / 'train')['im0.png']
-    assert values(feature, 'image/object/class/text') == [b'a', b'b', b'a', b'b']
-    assert values(feature, 'image/object/is_crowd') == [0, 0, 1, 1]
 
 
 def write_masks(folder, ids):

@@ -125,14 +125,8 @@ def test_labels_that_are_no_classes_are_ignored_regions(tmp_path):
     # A region is one of each class: metrics ignore what a crowd of the same class covers.
     assert values(feature, 'image/object/class/label') == [1, 2, 1, 2, 1, 2]
     assert values(feature, 'image/object/class/text')[2:4] == [b'cat', b'dog']
-    assert values(feature, 'image/object/is_crowd') == [
-        0,
-        0,
-        1,
-        1,
-        1,
-        1,
-    ]  # last: training may leave these out
+    # Regions are last: training may leave these out.
+    assert values(feature, 'image/object/is_crowd') == [0, 0, 1, 1, 1, 1]
     assert values(feature, 'image/object/weight') == [1, 1, 0, 0, 0, 0]
     assert not values(feature, 'image/object/mask')
     (encoded,) = values(feature, 'image/segmentation/class/encoded')
@@ -141,6 +135,9 @@ def test_labels_that_are_no_classes_are_ignored_regions(tmp_path):
     expected[2:8, 10:20] = 255
     expected[12:18, 1:9] = 2
     np.testing.assert_array_equal(id_images.read(encoded), expected)
+    assert convert(tmp_path, content, '--boxes=rotated') == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert values(feature, 'image/object/weight') == [1, 1, 0, 0, 0, 0]
 
 
 def shape(**fields):
