@@ -49,14 +49,12 @@ def examine(
         clips: boxes that reach outside of the image are clipped; else they are left out.
         apply_exif: images are rotated as their EXIF orientation says.
     """
-    meaning = source.meaning(classes)
-    names = meaning.names
-    most = source.most_checked
+    names, most = list(classes.names.values()), source.most_checked
     if most is not None and len(items) > most:
         items = [items[index * len(items) // most] for index in range(most)]
-        names = ()  # a class without objects in a sample may have some
+        names = []  # a class without objects in a sample may have some
     annotations = _annotations(source.undrawn(), items, classes, _Rules(clips, apply_exif))
-    return checks.find(annotations, names, meaning.labels, meaning.checks)
+    return checks.find(annotations, names, source.labels(classes), source.further_checks())
 
 
 def _annotations(

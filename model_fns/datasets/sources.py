@@ -138,20 +138,6 @@ class Item:
     window: Optional[Window] = None
 
 
-class Meaning(NamedTuple):
-    """Facts of a source for the checks of the whole data set.
-
-    Attributes:
-        names: of the classes that need an object each.
-        labels: numbers of the classes in the files; None: files have names.
-        checks: those of the format.
-    """
-
-    names: Sequence[str]
-    labels: Optional[range] = None
-    checks: Sequence[checks.Check] = ()
-
-
 class Source(abc.ABC):
     """A data set in its original format.
 
@@ -203,9 +189,14 @@ class Source(abc.ABC):
         source._include_masks = source._draws_classes = False
         return source
 
-    def meaning(self, classes: LabelMap) -> Meaning:
-        """Return what the checks of the whole set have to know of this source."""
-        return Meaning(list(classes.names.values()))
+    def labels(self, classes: LabelMap) -> Optional[range]:
+        """Return the numbers that the classes have in the files; None: files have names."""
+        del classes
+        return None
+
+    def further_checks(self) -> Sequence[checks.Check]:
+        """Return the checks of the whole set that this format has beside the common ones."""
+        return ()
 
     @abc.abstractmethod
     def features(

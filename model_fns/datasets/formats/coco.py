@@ -55,7 +55,6 @@ _KEYS = frozenset(
         'caption',
     )
 )
-_ROTATION = 'rotation'  # attribute of CVAT
 
 
 class _Object(NamedTuple):
@@ -281,12 +280,10 @@ class Coco(Source):
         box, shape = entry.get('bbox'), entry.get('segmentation')
         key = to_id(entry.get('category_id'))
         is_box = isinstance(box, list) and len(box) == 4 and None not in map(sources.number, box)
-        attributes = entry.get('attributes')
-        is_rotated = isinstance(attributes, dict) and attributes.get(_ROTATION) and not shape
         name = self._categories[key]['name'] if key in self._categories else ''
         report.observe(
             place,
-            box if is_box and not is_rotated else None,
+            box if is_box and not _rotation(entry) else None,
             reading=readings.SIZES,
             outline=polygons.outline(shape, header) if shape else None,
             ignored=CROWD if entry.get('iscrowd') == 1 else '',
@@ -391,14 +388,21 @@ def _box(entry: Entry) -> List[float]:
     return [y, x, y + height, x + width]
 
 
+def _rotation(entry: Entry) -> Any:
+    """Return CVAT's attribute `rotation`; None without one, or where a polygon has the place."""
+    attributes = entry.get('attributes')
+    if entry.get('segmentation') or not isinstance(attributes, dict):
+        return None
+    return attributes.get('rotation')
+
+
 def _rotated_box(entry: Entry, box: Sequence[float]) -> Optional[np.ndarray]:
     """Return the box that CVAT rotates by an attribute; None where nothing is rotated.
 
     CVAT writes the box before the rotation, and degrees, clockwise around the center of the box.
     """
-    attributes = entry.get('attributes')
-    value = attributes.get(_ROTATION) if isinstance(attributes, dict) else None
-    if not value or entry.get('segmentation'):  # a polygon is where the object is
+    value = _rotation(entry)
+    if not value:
         return None
     degrees = sources.number(value)
     if degrees is None:

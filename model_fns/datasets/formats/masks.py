@@ -85,10 +85,9 @@ class Masks(id_pngs.IdPngs):
         largest = max(values.classes, default=BACKGROUND)
         return [f'class_{index}' for index in range(1, largest + 1)]
 
-    def meaning(self, classes: LabelMap) -> sources.Meaning:
-        """Return the classes, and the check of the values of the pixels."""
-        values = [] if self._values else [self._check_values(are_ids=False)]
-        return super().meaning(classes)._replace(checks=values)
+    def further_checks(self) -> Sequence[checks.Check]:
+        """Return the check of the values of the pixels."""
+        return [] if self._values else [self._check_values(are_ids=False)]
 
     def _check_values(self, are_ids: bool = True) -> pixels_lib.PixelValues:
         return pixels_lib.PixelValues(self._ignore_label, are_ids, _HINT)

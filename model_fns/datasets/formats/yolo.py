@@ -140,10 +140,9 @@ class Yolo(paired.PairedSource):
             features.update(keypoints.keypoint_features(points, header))
         return features
 
-    def meaning(self, classes: LabelMap) -> sources.Meaning:
-        """Return the classes, which files number from 0."""
-        count = max(classes.names, default=0) if self._names is None else max(self._names) + 1
-        return sources.Meaning(list(classes.names.values()), range(count))
+    def labels(self, classes: LabelMap) -> Optional[range]:
+        """Return the numbers of the classes, which files count from 0."""
+        return range(max(classes.names, default=0) if self._names is None else max(self._names) + 1)
 
     def _observe(
         self, index: int, values: Sequence[float], place: str, report: sources.Report
