@@ -3,6 +3,7 @@
 import json
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -200,8 +201,15 @@ def test_a_bad_image_ends_it_where_that_is_asked(tmp_path):
     assert not (tmp_path / PREDICTIONS_FILE).exists()
 
 
-def stopped(name):
+def stopped(name, folder, count):
+    """An image at whose turn a signal comes, when so many others are done."""
+    journal = folder / 'predictions.partial'
+
     def read():
+        for _ in range(1000):  # 10 s: images are described in other threads
+            if journal.read_text().count('\n') > count:
+                break
+            time.sleep(0.01)
         raise preemption.Preempted(signal.SIGTERM)
 
     return predict.Image(name, name, len(name), read)
@@ -218,7 +226,7 @@ def test_a_prediction_that_a_signal_has_ended_continues(tmp_path, caplog):
     names = '1', '22', '333', '4444'
     images = [image(name, pixels(seed)) for seed, name in enumerate(names)]
     with pytest.raises(preemption.Preempted):
-        run(Recording(), [*images[:2], stopped('333'), images[3]], ['model 1'])
+        run(Recording(), [*images[:2], stopped('333', tmp_path, 2), images[3]], ['model 1'])
     assert not (tmp_path / PREDICTIONS_FILE).exists()
     assert f'2 are done ({tmp_path}/predictions.partial): the same command continues' in caplog.text
     again = Recording()
@@ -231,7 +239,7 @@ def test_a_prediction_that_a_signal_has_ended_continues(tmp_path, caplog):
 
 
 def test_what_another_model_has_done_is_not_kept(tmp_path):
-    images = [image('1', pixels(0)), stopped('22')]
+    images = [image('1', pixels(0)), stopped('22', tmp_path, 1)]
     for identity in (['model 1'], ['model 2']):
         options = predict.Options(batch_size=1)
         predictor = Recording()
@@ -245,9 +253,10 @@ def test_an_image_that_has_changed_is_predicted_again(tmp_path):
     path.write_bytes(b'x')
     options = predict.Options(batch_size=1)
     for content, count in ((b'x', 1), (b'x', 0), (b'changed', 1)):
-        path.write_bytes(content) if content != path.read_bytes() else None
+        if content != path.read_bytes():
+            path.write_bytes(content)
         predictor = Recording()
-        images = [image(str(path), pixels(0)), stopped('22')]
+        images = [image(str(path), pixels(0)), stopped('22', tmp_path, 1)]
         with pytest.raises(preemption.Preempted):
             predict.predict_images(predictor, None, images, str(tmp_path), options, None, [1])
         assert len(predictor.shapes) == count
