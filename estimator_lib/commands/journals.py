@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
 import os
 import threading
-from typing import Any, Iterator, List, Optional, Sequence, TextIO, Type
+from typing import Any, List, Optional, Sequence, TextIO, Tuple, Type
 
 log = logging.getLogger('estimator_lib')
 
@@ -17,74 +16,64 @@ Stamp = Optional[List[int]]
 
 
 class Journal:
-    """Lines of JSON about the finished parts of a job.
+    """Lines of JSON about the finished parts of the job in the block, which is a context.
+
+    The file is removed where the block ends well.
 
     Args:
         path: of the file on this machine; None: no journal is kept.
         identity: what must be equal for a later start to continue, in types of JSON.
         keeps: whether the entries stay in the file; else the job adds them again.
+        kept_after: the errors that leave the file.
 
     Attributes:
         entries: those of an earlier start of the same job.
     """
 
-    def __init__(self, path: Optional[str], identity: Any = None, keeps: bool = True):
-        self.path = path
+    def __init__(
+        self,
+        path: Optional[str],
+        identity: Any = None,
+        keeps: bool = True,
+        kept_after: Tuple[Type[BaseException], ...] = (BaseException,),
+    ):
+        self._path = path
+        self._identity = identity
+        self._keeps = keeps
+        self._kept_after = kept_after
         self.entries: List[Any] = []
         self._lock = threading.Lock()
         self._file: Optional[TextIO] = None
         self._count = 0
-        if path is not None:
-            self.entries = _read(path, identity)
-            self._file = open(path, 'w', encoding='utf-8')  # noqa: SIM115 - closed by `open_journal`
-            for line in (identity, *(self.entries if keeps else ())):
+
+    def __enter__(self) -> Journal:
+        if self._path is not None:
+            self.entries = _read(self._path, self._identity)
+            self._file = open(self._path, 'w', encoding='utf-8')
+            for line in (self._identity, *(self.entries if self._keeps else ())):
                 self._write(line)
+        return self
+
+    def __exit__(self, error_type, error, traceback) -> None:
+        if self._file is None or self._path is None:
+            return
+        self._file.close()
+        count = self._count - 1  # without the identity
+        if error_type is None or not issubclass(error_type, self._kept_after) or count < 1:
+            os.remove(self._path)
+        else:
+            log.warning('%d are done (%s): the same command continues', count, self._path)
 
     def add(self, entry: Any) -> None:
         """Add a finished part, in types of JSON; may be called from any thread."""
         with self._lock:
             self._write(entry)
 
-    def close(self, is_done: bool) -> None:
-        """Close the file, and remove it at the end of the job."""
-        if self._file is None or self.path is None:
-            return
-        self._file.close()
-        if is_done or self._count <= 1:
-            os.remove(self.path)
-        else:
-            count = self._count - 1
-            log.warning('%d are done (%s): the same command continues', count, self.path)
-
     def _write(self, line: Any) -> None:
         if self._file is not None:
             self._file.write(json.dumps(line) + '\n')
             self._file.flush()
             self._count += 1
-
-
-@contextlib.contextmanager
-def open_journal(
-    path: Optional[str],
-    identity: Any = None,
-    keeps: bool = True,
-    kept_after: Sequence[Type[BaseException]] = (BaseException,),
-) -> Iterator[Journal]:
-    """Open the journal of the job in the block; it is removed where the block ends well.
-
-    Args:
-        path: see `Journal`.
-        identity: see `Journal`.
-        keeps: see `Journal`.
-        kept_after: the errors that leave the file.
-    """
-    journal = Journal(path, identity, keeps)
-    try:
-        yield journal
-    except BaseException as error:
-        journal.close(is_done=not isinstance(error, tuple(kept_after)))
-        raise
-    journal.close(is_done=True)
 
 
 def _read(path: str, identity: Any) -> List[Any]:
@@ -113,7 +102,7 @@ def stamp(path: str) -> Stamp:
 
 
 def identify(values: Any, paths: Sequence[str]) -> List[str]:
-    """Return the identity of a job, for `open_journal`.
+    """Return the identity of a job, for `Journal`.
 
     Args:
         values: that must be equal, of types whose `repr` tells them apart.

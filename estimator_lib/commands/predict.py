@@ -95,7 +95,7 @@ def predict_images(
     prediction_files.PredictionFiles(output_dir, options.output_format)  # the folder can be made
     is_kept = identity is not None and '://' not in output_dir
     path = os.path.join(output_dir, JOURNAL_FILE) if is_kept else None
-    with journals.open_journal(path, identity) as journal:
+    with journals.Journal(path, identity) as journal:
         files = prediction_files.PredictionFiles(output_dir, options.output_format, journal=journal)
         done = {entry.name for entry in files.entries}
         if done:
@@ -190,6 +190,9 @@ def describe(
         options: limits on what is shown.
         pixels: of the image, uint8 [height, width, 3].
         outputs: of the model.
+
+    Raises:
+        errors.UserError: the model lacks an output of the task.
     """
     if task is None:
         return Description(outputs)

@@ -41,7 +41,7 @@ def refuse_bytes(text: str, name: str) -> None:
 
     Args:
         text: the text.
-        name: see `parse`.
+        name: of the text in the message, such as the path of its file.
 
     Raises:
         errors.ConfigError: there are such bytes.

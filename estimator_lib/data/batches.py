@@ -98,7 +98,11 @@ class _Part(NamedTuple):
     mode: str
 
     def by_name(self, tensors: Any) -> _Batch:
-        """Return a mapping of tensors as it is; refuse anything else."""
+        """Return a mapping of tensors as it is.
+
+        Raises:
+            errors.DataError: it is anything else.
+        """
         if isinstance(tensors, Mapping):
             return _Batch(tensors, self.kind)
         if tensors is None:
@@ -113,7 +117,11 @@ class _Part(NamedTuple):
         )
 
     def require_names(self, tensors: _Batch) -> None:
-        """Refuse tensors without those that the mode needs, and values that are no tensors."""
+        """Require the tensors that the mode needs, and convert values to tensors.
+
+        Raises:
+            errors.DataError: one is missing, or is sparse, ragged or no tensor.
+        """
         for tensor in self._needed():
             if tensor.name not in tensors:
                 near = errors.nearest_hint(tensor.name, tensors).rstrip('.')
@@ -131,13 +139,21 @@ class _Part(NamedTuple):
                 raise self._error(tensor, f'of type {type(value).__name__}')
 
     def require_ranks(self, tensors: _Batch) -> None:
-        """Refuse tensors with another number of dimensions."""
+        """Require the declared numbers of dimensions.
+
+        Raises:
+            errors.DataError: a tensor has another number.
+        """
         for tensor, value in self._present(tensors):
             if value.shape.rank not in (None, len(tensor.shape)):
                 raise self._error(tensor, _form(value))
 
     def require_types(self, tensors: _Batch) -> None:
-        """Convert tensors to the declared types where that changes no value; refuse others."""
+        """Convert tensors to the declared types where that changes no value.
+
+        Raises:
+            errors.DataError: it may change values.
+        """
         for tensor, value in self._present(tensors):
             if value.dtype == tensor.dtype:
                 continue
@@ -146,12 +162,15 @@ class _Part(NamedTuple):
             tensors[tensor.name] = tf.cast(value, tensor.dtype)
 
     def require_sizes(self, tensors: _Batch, sizes: Dict[str, Tuple[int, str]]) -> None:
-        """Refuse other sizes than the declared ones, or than those of other tensors.
+        """Require the declared sizes, and equal sizes of equal names.
 
         Args:
             tensors: the tensors.
             sizes: sizes by their names in the declaration, and the tensors that have them; those of
                 these tensors are added.
+
+        Raises:
+            errors.DataError: a tensor has another size.
         """
         for tensor, value in self._present(tensors):
             if value.shape.rank is None:

@@ -133,7 +133,8 @@ def check_classes(export: str, names: Sequence[str]) -> None:
     """Compare the classes of a model with those of the config that it is run with.
 
     Args:
-        export: see `find_folder`; an export of another program has nothing to compare.
+        export: path of a file, or of the folder of a SavedModel; one of another program has
+            nothing to compare.
         names: `Task.class_names` of the config.
 
     Raises:

@@ -48,7 +48,7 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
     Its lines are those of this program, but for the last words of a library that ends it.
 
     Args:
-        module: see `command`; its `main` is under `programs.guard`.
+        module: the module, whose `main` is under `programs.guard`.
         arguments: of the module.
         subject: what the module reads, for messages.
         seconds: after which it is killed.
@@ -99,7 +99,7 @@ def try_apart(module: str, *arguments: str, path: str, seconds: float) -> None:
     """Run a module that runs a model's file, in a process of its own, which the file may end.
 
     Args:
-        module: see `command`; its `main` is under `telling_refusals`.
+        module: the module, whose `main` is under `telling_refusals`.
         arguments: of the module.
         path: of the file, for messages.
         seconds: after which it is killed.

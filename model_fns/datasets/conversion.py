@@ -140,7 +140,7 @@ def convert(
         path = outcomes.journal_path(output_prefix) if is_kept else None
         known = [identity, repr(options), list(plan.classes.names), len(plan.items)]
         journal = stack.enter_context(
-            journals.open_journal(path, known, keeps=False, kept_after=records.STOPS)
+            journals.Journal(path, known, keeps=False, kept_after=records.STOPS)
         )
         entries = journal.entries if all(writer.has_kept for writer in writers) else []
         converter = Converter(source, plan.classes, options)

@@ -74,7 +74,7 @@ class Report:
 
         Args:
             place: the file and the object.
-            numbers: see `annotated.Object`; None: the object has no box.
+            numbers: four numbers of its box as the file has them; None: the object has no box.
             **facts: further fields of `annotated.Object`.
         """
         self.objects.append(annotated.Object(place, numbers, **facts))
