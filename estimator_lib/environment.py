@@ -70,9 +70,8 @@ class Processor(NamedTuple):
 
 
 # The first kind that fits counts. TensorFlow itself runs oneDNN's kernels from `avx512_vnni` on. On
-# AVX2 they take 0.42 to 0.82 of the time of TensorFlow's own in all that was measured, batches of
-# one and quantization-aware training included: docs/performance.md, "Kernels of a processor".
-# Processors without AVX2 were not measured, and keep TensorFlow's choice.
+# AVX2 they take 0.45 to 0.82 of the time of TensorFlow's own: docs/performance.md, "Kernels of a
+# processor". Processors without AVX2 were not measured, and keep TensorFlow's choice.
 PROCESSORS = (
     Processor('avx512_vnni', 'AVX-512 VNNI', '1', has_faster_products=False),  # not measured
     Processor('avx2', 'AVX2', '1', has_faster_products=True),
