@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.commands import annotation_files, journals
-from estimator_lib.processes import path_names
+from estimator_lib.commands import annotation_files
+from estimator_lib.processes import journals, path_names
 from estimator_lib.task import Region
 
 # The text files that a benchmark of the task accepts.

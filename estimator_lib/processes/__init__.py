@@ -1,1 +1,1 @@
-"""The processes of this project: the guard around a program, and children without strangers."""
+"""The processes of this project: the guard around a program, its children, and its journals."""

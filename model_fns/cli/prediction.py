@@ -9,9 +9,10 @@ import math
 from typing import List, Optional, Sequence
 
 from estimator_lib import errors
-from estimator_lib.commands import journals, predict
+from estimator_lib.commands import predict
 from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.processes import journals
 from estimator_lib.task import AS_CONFIGURED, Shown
 from estimator_lib.task_interfaces.image_format import COLOR
 from model_fns.cli import chosen_models, video_prediction

@@ -21,8 +21,8 @@ import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
-from estimator_lib.commands import journals
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.processes import journals
 from model_fns.datasets import codecs, examination, image_files, outcomes, records, sources
 from model_fns.datasets.annotations import tiles
 from model_fns.datasets.files import channel_folders, folder_files, image_lists

@@ -10,9 +10,9 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from estimator_lib import errors, logs
-from estimator_lib.commands import command_line, journals
+from estimator_lib.commands import command_line
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.processes import child_processes
+from estimator_lib.processes import child_processes, journals
 from model_fns.datasets import conversion, records, sources
 from model_fns.datasets.annotations import id_pngs
 from model_fns.datasets.beam import runs
