@@ -10,6 +10,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry  # has no public name
 
 from estimator_lib import errors
+from estimator_lib.export import freezing
 
 tf1 = tf.compat.v1
 
@@ -35,7 +36,7 @@ def check(graph_def: tf1.GraphDef) -> None:
     names = {node.name for node in graph_def.node}
     for node in graph_def.node:
         for tensor in node.input:
-            source = _node_of(tensor)
+            source = freezing.node_name(tensor)
             if source not in names:
                 raise errors.UserError(
                     f'node {node.name}: its input {source} is not there; expected a node of the '
@@ -48,10 +49,6 @@ def check(graph_def: tf1.GraphDef) -> None:
             if node.op == 'Const':
                 _check_constant(node)
         _refuse_cycle(nodes)
-
-
-def _node_of(tensor: str) -> str:
-    return tensor.lstrip('^').partition(':')[0]
 
 
 def _check_types(node: tf1.NodeDef) -> None:
@@ -109,7 +106,7 @@ def _check_constant(node: tf1.NodeDef) -> None:
 def _refuse_cycle(nodes: Sequence[tf1.NodeDef]) -> None:
     """Refuse a cycle that is none of a loop, which has a NextIteration."""
     inputs: Dict[str, List[str]] = {
-        node.name: [] if node.op == 'NextIteration' else list(map(_node_of, node.input))
+        node.name: [] if node.op == 'NextIteration' else list(map(freezing.node_name, node.input))
         for node in nodes
     }
     done: Set[str] = set()

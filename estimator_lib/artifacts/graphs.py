@@ -10,6 +10,8 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.export import freezing
+
 tf1 = tf.compat.v1
 
 CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
@@ -306,7 +308,7 @@ def sort_nodes(graph_def: tf1.GraphDef) -> None:
     inputs = {
         name: [
             source
-            for source in (each.lstrip('^').partition(':')[0] for each in node.input)
+            for source in map(freezing.node_name, node.input)
             if source in nodes and nodes[source].op != 'NextIteration'
         ]
         for name, node in nodes.items()

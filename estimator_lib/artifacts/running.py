@@ -12,7 +12,7 @@ from estimator_lib import errors
 from estimator_lib.artifacts import reading, tflite_graphs
 from estimator_lib.artifacts.graphs import Graph, first_layer_input
 from estimator_lib.artifacts.reading import Artifact
-from estimator_lib.export import tflite_interpreter
+from estimator_lib.export import freezing, tflite_interpreter
 
 tf1 = tf.compat.v1
 
@@ -198,7 +198,7 @@ def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:
     result.CopyFrom(graph_def)
     del result.node[:]
     for node in graph_def.node:  # in the order of dependence
-        sources = {name.lstrip('^').partition(':')[0] for name in node.input}
+        sources = set(map(freezing.node_name, node.input))
         if node.name in removed or sources & removed:
             removed.add(node.name)
         else:
