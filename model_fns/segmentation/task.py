@@ -34,6 +34,7 @@ from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis, class_report
 from model_fns.layers import quantization
 from model_fns.segmentation import (
+    batch_spec,
     config_rules,
     fields,
     instances,
@@ -190,7 +191,7 @@ class SegmentationTask(Task):
 
     def batch_spec(self) -> BatchSpec:
         """Declare images, the class of each pixel, and the targets of the model's heads."""
-        return fields.batch_spec(self._model, self.image_format.channels)
+        return batch_spec.batch_spec(self._model, self.image_format.channels)
 
     def batches_by_size(self) -> bool:
         """Return True: the padding of a larger image in the batch would enter image pooling."""

@@ -9,7 +9,7 @@ from estimator_lib.data import batches
 from model_fns import build_task, create_model_fn
 from model_fns.classification import inputs
 from model_fns.detection import batch_spec
-from model_fns.segmentation import fields
+from model_fns.segmentation import batch_spec as segmentation_spec
 from tests import documents, tiny_data, tiny_detection, tiny_segmentation
 
 ModeKeys = tf_estimator.ModeKeys
@@ -18,7 +18,7 @@ TABLES = {
     'Classification': inputs.BATCH,
     'Classification with several labels': inputs.MULTI_LABEL_BATCH,
     'Detection': batch_spec.BATCH,
-    'Segmentation': fields.BATCH,
+    'Segmentation': segmentation_spec.BATCH,
 }
 CASES = {
     'classification': (tiny_data, 'label'),
