@@ -81,12 +81,13 @@ test-other: | environment
 	fi
 
 test-estimator-api: $(INSTALLED_TEST)
-	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/system/test_estimator_api.py
+	ALL_TASKS=1 $(BIN)/python -m pytest -n $(PROCESSES) tests/system/test_estimator_api.py \
+	  tests/system/test_program_of_docs.py
 
 test-numerics: $(INSTALLED_TEST)
 	@log=$$(mktemp); for kernels in $(KERNELS); do echo "$$kernels"; \
 	  env $$kernels ROUNDING_LOG=$$log $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal \
-	      $(NUMERIC_TESTS) -k 'not ($(NOT_NUMERIC))' || exit 1; \
+	      $(NUMERIC_TESTS) -k 'not ($(NOT_NUMERIC))' || { rm $$log; exit 1; }; \
 	done; $(BIN)/python -m tests.rounding $$log; status=$$?; rm $$log; exit $$status
 
 lint: $(INSTALLED_TEST)
