@@ -42,9 +42,10 @@ def calm(prefix, folder):
     return files_lib.write_checkpoint(values, folder)
 
 
-def freeze(text, folder, deviation=0.4):
+def freeze(text, folder, deviation=0.4, is_calm=False):
     """Write the frozen graph of a config's model; return (config, path)."""
     config, task, prefix = write_checkpoint(text, folder, deviation)
+    prefix = calm(prefix, os.path.join(folder, 'calm')) if is_calm else prefix
     built = inference_graph.build(Source(task, config, prefix), export_pb2.IMAGE_TENSOR)
     path = os.path.join(folder, 'frozen.pb')
     with open(path, 'wb') as file:

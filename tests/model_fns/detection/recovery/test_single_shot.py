@@ -121,7 +121,7 @@ def told(config):
 @pytest.fixture(scope='module')
 def plain(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp('plain'))
-    config, path = recovered.freeze(PLAIN, folder)
+    config, path = recovered.freeze(PLAIN, folder, is_calm=True)
     return config, *recovered.recover(path, folder), path
 
 
