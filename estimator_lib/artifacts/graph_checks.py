@@ -67,7 +67,7 @@ def _check_inputs(node: tf1.NodeDef) -> None:
     definition = op_def_registry.get(node.op)
     if definition is None:
         return
-    lists = [one for one in definition.input_arg if one.number_attr or one.type_list_attr]
+    lists = [each for each in definition.input_arg if each.number_attr or each.type_list_attr]
     least = len(definition.input_arg) - len(lists)
     count = sum(not tensor.startswith('^') for tensor in node.input)
     if count < least or (count > least and not lists):

@@ -111,7 +111,7 @@ class _Part(NamedTuple):
             returned = f'{self.kind} that are one tensor, {_form(tensors)}'
         else:
             returned = f'{self.kind} of type {type(tensors).__name__}'
-        expected = ''.join(f', {one.name!r}: {one.form()}' for one in self._needed())
+        expected = ''.join(f', {tensor.name!r}: {tensor.form()}' for tensor in self._needed())
         raise errors.DataError(
             f'the input_fn returned {returned}; expected a dict of tensors by name{expected}.'
         )

@@ -50,11 +50,11 @@ def filter_devices(plan: Plan) -> None:
         plan: the plan of a process that trains with parameter servers.
     """
     estimator = callers.nearest_caller('_session_config')
-    given = getattr(estimator, '_session_config', None)
-    if given is None or given.device_filters:
+    own = getattr(estimator, '_session_config', None)
+    if own is None or own.device_filters:
         return
     filtered = tf.compat.v1.ConfigProto()
-    filtered.CopyFrom(given)
+    filtered.CopyFrom(own)
     filtered.device_filters.extend(placement.device_filters(plan.cluster))
     estimator._session_config = filtered
 

@@ -83,11 +83,11 @@ class ExportedFile:
                 'ends as its network does.'
             )
         for name, sides in self._deployable.sizes.items():
-            found = _known(self._outputs[name]['shape'])[1:]
-            both = zip(found, sides) if len(found) == len(sides) else [(len(found), len(sides))]
+            shape = _known(self._outputs[name]['shape'])[1:]
+            both = zip(shape, sides) if len(shape) == len(sides) else [(len(shape), len(sides))]
             if any(side != other for side, other in both if None not in (side, other)):
                 raise errors.UserError(
-                    f'{self.path}: the output {name!r} of an image has the shape {found}, and that '
+                    f'{self.path}: the output {name!r} of an image has the shape {shape}, and that '
                     f'of the config {list(sides)}; expected the {artifacts.CONFIG_FILE} that was '
                     'exported with it.'
                 )

@@ -338,8 +338,8 @@ def _check_arguments(
 
 def _sync_optimizers(sync_optimizer: Any) -> List[tf1.train.SyncReplicasOptimizer]:
     """Return the argument `sync_optimizer` of `train`, one or several, as a list."""
-    given = sync_optimizer if isinstance(sync_optimizer, (list, tuple)) else [sync_optimizer]
-    optimizers = [each for each in given if each is not None]
+    several = sync_optimizer if isinstance(sync_optimizer, (list, tuple)) else [sync_optimizer]
+    optimizers = [each for each in several if each is not None]
     for optimizer in optimizers:
         if not isinstance(optimizer, tf1.train.SyncReplicasOptimizer):
             raise ValueError(

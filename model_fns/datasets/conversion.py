@@ -181,9 +181,9 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
         classes = LabelMap.read(label_map_path, first_id=source.first_id)
     else:
         classes = _new_classes(source, items, options)
-    found = examination.examine(source, items, classes, options.clips, options.apply_exif)
+    issues = examination.examine(source, items, classes, options.clips, options.apply_exif)
     try:
-        notes = [*source.notes(), *checks.refuse_errors(found)]
+        notes = [*source.notes(), *checks.refuse_errors(issues)]
     except errors.DataError as error:
         raise errors.DataError(f'{_listed(problems)}{error}') from None
     random.Random(options.seed).shuffle(items)

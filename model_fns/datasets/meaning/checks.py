@@ -50,20 +50,20 @@ def find(
     for image in images:
         for check in checks:
             check.add(image)
-    found = [issue for check in checks for issue in check.issues()]
-    return sorted(found, key=lambda issue: issue.severity is not Severity.ERROR)
+    issues = [issue for check in checks for issue in check.issues()]
+    return sorted(issues, key=lambda issue: issue.severity is not Severity.ERROR)
 
 
-def refuse_errors(found: Sequence[Issue]) -> List[str]:
+def refuse_errors(issues: Sequence[Issue]) -> List[str]:
     """Return the warnings among issues, a sentence each.
 
     Raises:
         errors.DataError: there are errors; the message has a line for each.
     """
-    wrong = [str(issue) for issue in found if issue.severity is Severity.ERROR]
+    wrong = [str(issue) for issue in issues if issue.severity is Severity.ERROR]
     if wrong:
         raise errors.DataError('\n'.join(_sentence(line) for line in wrong))
-    return [_sentence(str(issue)) for issue in found]
+    return [_sentence(str(issue)) for issue in issues]
 
 
 def _sentence(line: str) -> str:

@@ -36,7 +36,7 @@ class Ignored:
 
     def issues(self) -> List[Issue]:
         """Return an issue for each reason; an error where training would learn nothing."""
-        made = []
+        issues = []
         for reason, count in self._counts.items():
             is_all = count == self._total and reason != DIFFICULT
             is_odd = reason in _ADVICE and count > _MANY_IGNORED * self._total
@@ -44,10 +44,10 @@ class Ignored:
                 advice = _ADVICE.get(reason, 'training ignores them')
                 severity = Severity.ERROR if is_all else Severity.WARNING
                 text = f'are {reason}: {advice}'
-                made.append(
+                issues.append(
                     Issue(severity, count, self._total, 'objects', text, self._first[reason])
                 )
-        return made
+        return issues
 
 
 class Labels:

@@ -184,11 +184,11 @@ class BoxReadings:
 
     def issues(self) -> List[Issue]:
         """Return another meaning of the numbers, or the boxes that make no sense, as issues."""
-        made: List[Issue] = []
+        issues: List[Issue] = []
         for own, counts in self._counts.items():
             other = _other_reading(own, counts)
-            made += [other] if other else _odd_boxes(counts)
-        return made
+            issues += [other] if other else _odd_boxes(counts)
+        return issues
 
 
 def _other_reading(own: str, counts: _Counts) -> Optional[Issue]:

@@ -68,9 +68,9 @@ class Keypoints(Shape):
         near = np.exp(-np.where(np.isnan(error), np.inf, error))
         return np.where(counted, near, 0.0).sum(axis=-1) / counted.sum(axis=-1)
 
-    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+    def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the area of the box around the keypoints."""
-        points = self._chosen(found)
+        points = self._chosen(regions)
         if not len(points):
             return np.zeros([0])
         known = np.isfinite(points)

@@ -105,8 +105,8 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         """
         is_group = np.asarray(groundtruth.group_of, bool)
         objects, enough = self.nearest(groundtruth.kept(~is_group), detections, shape=shapes.BOXES)
-        found = first_of_each(objects, enough & left)
+        matched = first_of_each(objects, enough & left)
         _, in_group = self.nearest(
             groundtruth.kept(is_group), detections, by_detection=True, shape=shapes.BOXES
         )
-        return found | (in_group & left)
+        return matched | (in_group & left)

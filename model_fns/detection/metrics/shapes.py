@@ -35,12 +35,12 @@ class Shape(abc.ABC):
         """
 
     @abc.abstractmethod
-    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+    def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the pixels of each detection or object: float64 [n]."""
 
-    def empty(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+    def empty(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Find the detections or objects without a pixel: bool [n]; boxes never are."""
-        return np.zeros([len(found.boxes)], bool)
+        return np.zeros([len(regions.boxes)], bool)
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
         """Find the objects with an unknown shape, which are optional: bool [m]."""
@@ -59,9 +59,9 @@ class _Boxes(Shape):
             return overlaps.iou(boxes, objects)
         return np.where(by_detection, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
 
-    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+    def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the areas of boxes."""
-        return overlaps.areas(found.boxes)
+        return overlaps.areas(regions.boxes)
 
 
 class _Masks(Shape):
@@ -75,13 +75,13 @@ class _Masks(Shape):
         """Compute the overlaps of masks."""
         return detections.masks.overlaps(groundtruth.masks, by_detection)
 
-    def areas(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+    def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the pixels of masks."""
-        return found.masks.areas()
+        return regions.masks.areas()
 
-    def empty(self, found: Union[Detections, Groundtruth]) -> np.ndarray:
+    def empty(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Find the masks without a pixel."""
-        return self.areas(found) == 0
+        return self.areas(regions) == 0
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:
         """Find the objects without a mask: bool [m]."""
