@@ -12,7 +12,7 @@ explains nearly all of them, the file has that other meaning.
 from __future__ import annotations
 
 import collections
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ _LEAST_SIDE = 1.0  # pixels
 _LEAST_OVERLAP = 0.5  # of a box and the box around its own polygon
 _MOST_OWN, _LEAST_OTHER = 0.5, 0.95  # parts of the boxes that make sense: an error beyond both
 _MOST_SUSPECT = 0.9  # a warning below
+# Kinds of boxes that make no sense as they are read.
+_NO_SENSE, _SMALL, _ELSEWHERE = 'no sense', 'small', 'elsewhere'
 _ENOUGH = 4  # boxes that tell the order of numbers where there are no polygons
 
 
@@ -126,8 +128,8 @@ class _Counts:
     def __init__(self) -> None:
         self.total = self.num_outlines = 0
         self.fitting: Dict[str, int] = collections.Counter()
-        self.num_small = self.num_elsewhere = 0
-        self.first = self.first_elsewhere = self.first_small = ''
+        self.odd: Counter[str] = collections.Counter()  # by kind
+        self.first: Dict[str, str] = {}  # example of each kind
 
     def add(self, own: str, objects: Sequence[Object], size: Tuple[int, int]) -> None:
         numbers = np.array([item.numbers for item in objects], np.float64)
@@ -157,14 +159,13 @@ class _Counts:
         small = ((sides < _LEAST_SIDE - 1e-6) & (sides >= 0)).any(axis=1)
         small &= (np.abs(boxes) < _FAR_AWAY / 2).all(axis=1)
         elsewhere = possible & ~sensible
-        self.num_small += int(small.sum())
-        self.num_elsewhere += int(elsewhere.sum())
-        for name, mask in (('', ~sensible), ('_small', small), ('_elsewhere', elsewhere)):
+        for kind, mask in ((_NO_SENSE, ~sensible), (_SMALL, small), (_ELSEWHERE, elsewhere)):
             rows = np.flatnonzero(mask)
-            if len(rows) and not getattr(self, f'first{name}'):
+            self.odd[kind] += len(rows)
+            if len(rows) and kind not in self.first:
                 item = objects[rows[0]]
                 shown = ', '.join(f'{number:g}' for number in item.numbers or ())
-                setattr(self, f'first{name}', f'{item.place}: {shown}')
+                self.first[kind] = f'{item.place}: {shown}'
 
 
 class BoxReadings:
@@ -210,7 +211,7 @@ def _other_reading(own: str, counts: _Counts) -> Optional[Issue]:
         f'make no sense as {reading.order} {reading.unit}, and '
         f'{counts.fitting[best]:,} do as {other.order} {other.unit}{hint}'
     )
-    return Issue(severity, total - fitting, total, 'boxes', text, counts.first)
+    return Issue(severity, total - fitting, total, 'boxes', text, counts.first[_NO_SENSE])
 
 
 def _preference(own: str, name: str, fitting: int) -> Tuple[int, bool, bool]:
@@ -221,21 +222,13 @@ def _preference(own: str, name: str, fitting: int) -> Tuple[int, bool, bool]:
 
 def _odd_boxes(counts: _Counts) -> List[Issue]:
     """Return an issue for each kind of boxes that make no sense; objects stay as they are."""
-    kinds = (
-        (
-            counts.num_elsewhere,
-            f'are elsewhere than their own polygon or mask (IoU below {_LEAST_OVERLAP:g}); '
-            'expected a box around it',
-            counts.first_elsewhere,
-        ),
-        (
-            counts.num_small,
-            'have a side of less than a pixel, from which nothing can be learned',
-            counts.first_small,
-        ),
-    )
+    kinds = {
+        _ELSEWHERE: f'are elsewhere than their own polygon or mask (IoU below {_LEAST_OVERLAP:g}); '
+        'expected a box around it',
+        _SMALL: 'have a side of less than a pixel, from which nothing can be learned',
+    }
     return [
-        Issue(Severity.WARNING, count, counts.total, 'boxes', text, example)
-        for count, text, example in kinds
-        if count
+        Issue(Severity.WARNING, counts.odd[kind], counts.total, 'boxes', text, counts.first[kind])
+        for kind, text in kinds.items()
+        if counts.odd[kind]
     ]
