@@ -97,7 +97,8 @@ class PairedSource(Source):
         without_file = images.keys() - paths.keys()
         named: Dict[str, List[str]] = {}
         for stem in paths.keys() - images.keys() if without_file else ():
-            key = os.path.splitext(posixpath.basename(self._image_name(paths[stem])))[0]
+            name = self._image_name(paths[stem]).replace('\\', '/')
+            key = os.path.splitext(posixpath.basename(name))[0]
             if key in without_file:
                 named.setdefault(key, []).append(stem)
         renamed = {stems[0]: key for key, stems in named.items() if len(stems) == 1}

@@ -98,7 +98,7 @@ class Labelme(paired.PairedSource):
             name = _read(path).get('imagePath')
         except errors.DataError:  # reported as an annotation without an image
             return ''
-        return name.replace('\\', '/') if sources.is_text(name) else ''
+        return name if sources.is_text(name) else ''
 
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report

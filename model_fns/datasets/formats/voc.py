@@ -64,7 +64,7 @@ class PascalVoc(paired.PairedSource):
 
     def _image_name(self, path: str) -> str:
         try:
-            return (parse(path).findtext('filename') or '').strip().replace('\\', '/')
+            return (parse(path).findtext('filename') or '').strip()
         except errors.DataError:  # reported as an annotation without an image
             return ''
 
