@@ -16,9 +16,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _STARTED = subprocess.Popen
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell lets what it starts with `&` ignore Ctrl-C, and so would each process of a test.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What a shell starts with `&` ignores Ctrl-C, and with `nohup` a hang-up. So would each process of
+# a test.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 sys.path.insert(0, str(ROOT))
 
 import estimator_lib  # noqa: E402, F401 - before TensorFlow, whose kernels it chooses

@@ -121,7 +121,8 @@ def test_evaluate_gives_the_same_numbers_again(trained):
     shutil.rmtree(model_dir / 'analysis')
     assert front_door('--mode=evaluate', f'--model_dir={model_dir}', '--analyze') == 0
     after = json.loads((model_dir / 'metrics.json').read_text())
-    assert after['0'] == pytest.approx(before['0'])
+    # The evaluation of a run has another graph around it, so kernels may sum in another order.
+    assert after['0'] == pytest.approx(before['0'], rel=1e-5)
     assert (analysis / 'classes.csv').read_text() == trained_classes
     check_analysis(analysis, after['0'])
 

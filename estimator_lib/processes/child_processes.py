@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import Iterator, List
 
 from estimator_lib import errors
@@ -66,10 +65,15 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
         start_new_session=True,
         preexec_fn=end_with_parent,
     ) as process:
-        timer = threading.Timer(seconds, process.kill)
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, end)
         timer.daemon = True
         timer.start()
-        started = time.monotonic()
         try:
             for line in process.stderr or ():
                 match = _FATAL.match(line)
@@ -84,7 +88,7 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
             raise
         finally:
             timer.cancel()
-    if status < 0 and time.monotonic() - started >= seconds:
+    if status < 0 and is_late.is_set():
         raise errors.UserError(f'{subject} takes more than {seconds:g} s.')
     if status < 0:
         name = signal.Signals(-status).name

@@ -72,7 +72,10 @@ def test_what_a_path_is(path, tmp_path):
     assert weight_files.find(path, 'flag') == path
     assert weight_files.find('store:net', 'flag') == path
     assert weight_files.find('model.ckpt-1', 'flag') is None
-    with pytest.raises(errors.CheckpointError, match=r'^flag: there is no file x\.weights\.$'):
+    with pytest.raises(
+        errors.CheckpointError,
+        match=r'^flag: there is no file x\.weights \(in the working folder .*\)\.$',
+    ):
         weight_files.find('x.weights', 'flag')
     assert weight_files.open_weights('model.ckpt-1') is None
     assert weight_files.open_weights(path).path == path
