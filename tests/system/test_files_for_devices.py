@@ -201,7 +201,7 @@ def test_the_program_of_the_page_names_the_class(file, images, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ('flags', 'said'),
     [
-        (['--mode=evaluate', '--model_file=none.onnx'], 'none.onnx is not there; expected a file'),
+        (['--mode=evaluate', '--model_file=none.onnx'], 'none.onnx is not there (in '),
         (['--mode=benchmark'], '--mode=benchmark needs --model_dir.'),
         (['--mode=benchmark', '--model_dir=none'], 'there is no pipeline.config in none'),
         (
