@@ -255,6 +255,31 @@ def test_a_step_knows_how_long_it_waited(tmp_path):
     assert ready < 0.4
 
 
+def test_the_work_of_a_step_is_not_waiting_on_one_thread(tmp_path):
+    def work(ids):
+        begun.append(time.time())
+        time.sleep(0.05)
+        return ids
+
+    begun = []
+    reader = cases.reader_of(cases.write_shards(tmp_path, [40]))
+    input_fn = inputs.create_input_fn(cases.IdTask(), reader, cases.TRAIN, 1, 1)
+    threads = tf1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    with tf.Graph().as_default():
+        features, _ = input_fn()
+        features, state = inputs.pop_reader_state(features)
+        worked = [tf.numpy_function(work, [features[IMAGE]], tf.int64) for _ in range(4)]
+        with tf1.Session(config=threads) as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(tf1.tables_initializer())
+            for _ in range(3):
+                begun.clear()
+                before = time.time()
+                waited = session.run([state.wait_seconds, worked])[0]
+                # Waiting ends before the work on the batch begins; clocks differ by microseconds.
+                assert waited <= min(begun) - before + 0.01
+
+
 def _sleep(seconds):
     time.sleep(seconds)
     return np.int64(0)
