@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import Counter, Dict, List, Mapping, Sequence, Tuple
+from typing import Counter, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from estimator_lib import errors
 from estimator_lib.task import DataReport
+from model_fns.datasets.meaning.annotated import Annotated
 
 # Number of objects, images or pixels of a record, by class id.
 Counts = Mapping[int, int]
@@ -17,6 +18,23 @@ _MOST_NAMED = 10  # classes of a warning
 _TRAINING = 'train_input_reader'
 _UNEVEN = 10  # ratio of the largest count to the smallest from which class weights are shown
 _BETA = 0.999  # of the effective number of samples
+
+
+class Record(NamedTuple):
+    """What is kept of a record, for reports of the data.
+
+    Attributes:
+        counts: number of images or pixels by class id.
+        annotated: what the record says, for checks of all records together.
+    """
+
+    counts: Counts
+    annotated: Annotated
+
+
+def counts_by_reader(examined: Mapping[str, Sequence[Record]]) -> Dict[str, List[Counts]]:
+    """Return the counts of the records of each reader."""
+    return {name: [record.counts for record in records] for name, records in examined.items()}
 
 
 def class_report(

@@ -71,7 +71,11 @@ def vary(task: Task, mode: str, example: Example, seed: tf.Tensor) -> Tuple[Feat
     return task.prepare(example, mode)
 
 
-def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf.Tensor, Any]:
+def attempt(
+    function: Callable[[tf.Tensor], Any],
+    record: tf.Tensor,
+    repair: Optional[Callable[[tf.Tensor], tf.Tensor]] = None,
+) -> Tuple[tf.Tensor, Any]:
     """Run a function on a record so that a failure does not end the dataset.
 
     A graph has no exceptions, but a dataset can skip an element that fails. So the function runs in
@@ -80,6 +84,8 @@ def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf
     Args:
         function: maps a string scalar to tensors of static rank.
         record: string scalar.
+        repair: maps a record on which the function failed to one on which it runs again, or fails
+            likewise; None: there is one attempt.
 
     Returns:
         A bool scalar, true on success, and the result of the function; zeros on failure.
@@ -88,7 +94,10 @@ def attempt(function: Callable[[tf.Tensor], Any], record: tf.Tensor) -> Tuple[tf
     def succeed(record: tf.Tensor) -> Tuple[tf.Tensor, Any]:
         return tf.constant(True), function(record)
 
-    tried = tf.data.Dataset.from_tensors(record).map(unconverted(succeed))
+    candidates = tf.data.Dataset.from_tensors(record)
+    if repair is not None:  # read only after a failure, because datasets are lazy
+        candidates = candidates.concatenate(candidates.map(unconverted(repair)))
+    tried = candidates.map(unconverted(succeed))
     zeros = tf.nest.map_structure(
         lambda spec: tf.zeros([side or 0 for side in spec.shape], spec.dtype), tried.element_spec
     )
@@ -131,7 +140,7 @@ def attempt_all(
 def skip_invalid(
     stream: tf.data.Dataset,
     function: Callable[[tf.Tensor, tf.Tensor], Any],
-    report: Callable[..., bool],
+    report: SkippedLog,
     num_parallel_calls: int,
 ) -> tf.data.Dataset:
     """Map a function over a stream of records, and drop the records that fail.
@@ -139,8 +148,8 @@ def skip_invalid(
     Args:
         stream: the dataset of `record_streams.create_stream`.
         function: maps position and record to tensors of static rank.
-        report: called with number, position, record id and record of each record that failed, in
-            order; returns False.
+        report: repairs records that failed, and is called with number, position, record id and
+            record of each that still fails, in order.
         num_parallel_calls: number of records that are mapped at a time.
 
     Returns:
@@ -149,7 +158,12 @@ def skip_invalid(
 
     def try_one(number: tf.Tensor, rest: Any) -> Any:
         position, (record_id, record) = rest
-        worked, mapped = attempt(lambda record: function(position, record), record)
+
+        def repair(record: tf.Tensor) -> tf.Tensor:
+            repaired = tf.numpy_function(report.repair, [record_id, record], tf.string)
+            return tf.ensure_shape(repaired, [])
+
+        worked, mapped = attempt(lambda record: function(position, record), record, repair)
         failed = tf.where(worked, b'', record)  # only failed records are decoded again
         return worked, (number, position, record_id, failed), mapped
 
@@ -170,7 +184,7 @@ def skip_invalid(
 
 
 class SkippedLog:
-    """Log of the first corrupt records, each once.
+    """Log of the first corrupt records, and of the first repaired ones, each once.
 
     Args:
         tester: finds the problem of a record.
@@ -179,6 +193,7 @@ class SkippedLog:
     def __init__(self, tester: RecordTester):
         self._tester = tester
         self._named: Set[int] = set()
+        self._repaired: Set[int] = set()
         self._last_number = -2  # no first number follows this one
         self._run_start = 0  # position of the first of consecutive failures
 
@@ -200,6 +215,24 @@ class SkippedLog:
         if position // INDEX_SPAN > first_whole_epoch:
             raise ValueError('no record of a whole epoch could be used')
         return False
+
+    def repair(self, record_id: int, record: bytes) -> bytes:
+        """Return a record that failed without its malformed objects, and log these.
+
+        Raises:
+            ValueError: the record cannot be repaired.
+        """
+        repaired = self._tester.repair(record_id, record)
+        if repaired is None:
+            raise ValueError('this record cannot be repaired')
+        if record_id not in self._repaired and len(self._repaired) < MAX_NAMED:
+            self._repaired.add(int(record_id))
+            log.warning('left out of its record: %s', repaired[1])
+            if len(self._repaired) == MAX_NAMED:
+                log.warning(
+                    'further objects are left out without a message; --mode=check counts them'
+                )
+        return repaired[0]
 
 
 class RecordTester:
@@ -235,6 +268,22 @@ class RecordTester:
             return describe_corrupt_frame(file, index)
         text = self._failure(record, position) if decode else self._complaint(record)
         return None if text is None else RecordProblem(*file.locate(index), text)
+
+    def repair(self, record_id: int, record: bytes) -> Optional[Tuple[bytes, RecordProblem]]:
+        """Return a malformed record without its malformed objects, and their problem.
+
+        Args:
+            record_id: the id of the record, as at `record_streams.FILE_SPAN`.
+            record: the bytes of the record, or `CORRUPT_FRAME`.
+
+        Returns:
+            None: the record cannot be repaired.
+        """
+        repaired = None if record == CORRUPT_FRAME else self._task.repair_example(record)
+        if repaired is None:
+            return None
+        file, index = record_streams.locate(self._source, record_id)
+        return repaired[0], RecordProblem(*file.locate(index), repaired[1])
 
     def close(self) -> None:
         """Close the session, if there is one."""

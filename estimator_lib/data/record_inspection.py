@@ -35,7 +35,7 @@ def inspect_records(
     """Find the problems of the records of a reader.
 
     The frames of all files are checked, and the contents of the first records of each. With
-    `corrupt_record_policy: SKIP` readers of files leave bad objects out of their images: such an
+    `corrupt_record_policy: SKIP` readers leave malformed objects out of their images: such an
     image is a problem and valid.
 
     Args:
@@ -75,7 +75,12 @@ def inspect_records(
     attempts = corrupt_records.attempt_all(source, decode, limit_each=limit)
     for done, (record_id, record, worked, _) in enumerate(attempts, 1):
         problem = tester.problem(record_id, record, decode=not worked)
-        if problem is None and examine is not None:
+        is_valid = problem is None
+        if not is_valid and reader.corrupt_record_policy == input_reader_pb2.SKIP:
+            repaired = tester.repair(record_id, record)
+            if repaired is not None and tester.problem(record_id, repaired[0]) is None:
+                (record, problem), is_valid = repaired, True
+        if is_valid and examine is not None:
             examine(record)
         problem = problem or _left_out(source, record_id)
         if problem is not None:

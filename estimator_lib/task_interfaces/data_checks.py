@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 
 class DataReport(NamedTuple):
@@ -52,6 +52,21 @@ class DataChecks:
         """Return the problem of a record, without building a graph; None if it is valid.
 
         This is a cheap check of keys and values for `--mode=check`; `decode` checks the image.
+        """
+        del serialized
+        return None
+
+    def repair_example(self, serialized: bytes) -> Optional[Tuple[bytes, str]]:
+        """Return a malformed record without its malformed objects, and a description of these.
+
+        Readers with `corrupt_record_policy: SKIP` call it for records that do not decode, so that
+        one such object does not cost the others of its image.
+
+        Args:
+            serialized: a record that `decode` refuses, possibly not a `tf.train.Example`.
+
+        Returns:
+            The repaired record; None where no object is left, or the problem is not of an object.
         """
         del serialized
         return None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
 from estimator_lib.task_interfaces.batch_specs import ALWAYS, LEARNING, BatchSpec, BatchTensor
+from model_fns.datasets.meaning import checks, objects
+from model_fns.datasets.meaning.annotated import Annotated, Object
+from model_fns.datasets.meaning.issues import Issue
 from model_fns.structures.channels import THREE_COLORS, Channels
 from model_fns.structures.images import MAX_PIXELS
 from model_fns.structures.label_map import LabelMap
@@ -53,6 +56,7 @@ _KEYS = {
     'image/source_id': tf.io.FixedLenFeature([], tf.string, ''),
     'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
 }
+NO_EXAMPLE = 'not a tf.train.Example'  # problem of a record
 _UNLABELED = -1
 _MOST_SHOWN = 10  # Labels in a message.
 
@@ -111,6 +115,33 @@ def split(example: Example) -> Tuple[Features, Labels]:
     return features, {name: example[name] for name in (LABEL, SHARES) if name in example}
 
 
+def annotate(serialized: bytes) -> Optional[Annotated]:
+    """Return the labels of a record as it has them; None: it is no `tf.train.Example`."""
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except Exception:  # each protobuf runtime has its own DecodeError
+        return None
+    source = b''.join(features['image/source_id'].bytes_list.value[:1]).decode(errors='replace')
+    labels = features['image/class/label'].int64_list.value
+    texts = () if labels else features['image/class/text'].bytes_list.value
+    known = [Object(source, label=label) for label in labels if label != _UNLABELED]
+    known += [Object(source, name=text.decode(errors='replace')) for text in texts]
+    return Annotated(source, (0, 0), known, len(known), source_id=source)
+
+
+def find_issues(images: Sequence[Annotated], num_classes: int, labels_offset: int) -> List[Issue]:
+    """Return the issues of what all labels together mean.
+
+    Args:
+        images: from `annotate`, also of records with unknown labels.
+        num_classes: how many labels there are.
+        labels_offset: the label of logit 0.
+    """
+    expected = range(labels_offset, labels_offset + num_classes)
+    hint = f'. Set {OFFSET_FIELD}: {1 - labels_offset}' if labels_offset in (0, 1) else ''
+    return checks.find(images, more=[objects.Labels(expected, 'labels', hint)])
+
+
 def class_id(serialized: bytes, label_map: Optional[LabelMap] = None) -> int:
     """Return the label of a valid record."""
     features = tf.train.Example.FromString(serialized).features.feature
@@ -131,7 +162,7 @@ def find_problem(
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:
-        return 'not a tf.train.Example'
+        return NO_EXAMPLE
     if not features['image/encoded'].bytes_list.value:
         return 'no image/encoded'
     wrong = channels.find_problem(features)

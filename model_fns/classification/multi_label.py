@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +23,6 @@ from estimator_lib.task import (
     Shown,
     Tensors,
 )
-from model_fns import class_report
 from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
 from model_fns.classification.deployable import (
     CLASSES,
@@ -45,6 +43,8 @@ _KEYS = {
     'image/source_id': tf.io.FixedLenFeature([], tf.string, ''),
     'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
 }
+# Key and kind of the labels of a record: numbers, or names.
+_LABEL_LISTS = {int: ('image/class/label', 'int64_list'), bytes: ('image/class/text', 'bytes_list')}
 
 
 class MultiLabelTask(ClassificationTask):
@@ -153,30 +153,61 @@ class MultiLabelTask(ClassificationTask):
         try:
             features = tf.train.Example.FromString(serialized).features.feature
         except Exception:  # each protobuf runtime has its own DecodeError
-            return 'not a tf.train.Example'
+            return inputs.NO_EXAMPLE
         if not features['image/encoded'].bytes_list.value:
             return 'no image/encoded'
         wrong = self._preprocess.channels.find_problem(features)
         if wrong:
             return wrong
-        first, last = self._labels_offset, self._labels_offset + self._num_classes - 1
-        for label in features['image/class/label'].int64_list.value:
-            if not first <= label <= last:
-                return f'image/class/label has {label}; expected {first} to {last}'
-        if not features['image/class/label'].int64_list.value and self._label_map is not None:
-            for text in features['image/class/text'].bytes_list.value:
-                if text.decode(errors='replace') not in self._label_map:
-                    return f'unknown class {text.decode(errors="replace")!r}'
-        return None
+        return next(filter(None, map(self._label_problem, self._labels(features))), None)
 
-    def examine(self, serialized: bytes) -> class_report.Counts:
-        """Count one image for each of its classes."""
-        features = tf.train.Example.FromString(serialized).features.feature
-        ids: List[int] = list(features['image/class/label'].int64_list.value)
-        if not ids and self._label_map is not None:
-            texts = features['image/class/text'].bytes_list.value
-            ids = [self._label_map.id_of_name(text.decode()) for text in texts]
-        return collections.Counter(set(ids))
+    def repair_example(self, serialized: bytes) -> Optional[Tuple[bytes, str]]:
+        """Remove the unknown labels of a record; None where no label is left."""
+        problem = self.check_example(serialized)
+        if problem is None or problem == inputs.NO_EXAMPLE:
+            return None
+        example = tf.train.Example.FromString(serialized)
+        features = example.features.feature
+        labels = self._labels(features)
+        known = [label for label in labels if not self._label_problem(label)]
+        if not known:
+            return None
+        key, kind = _LABEL_LISTS[type(known[0])]
+        values = getattr(features[key], kind).value
+        del values[:]
+        values.extend(known)
+        repaired = example.SerializeToString()
+        if self.check_example(repaired) is not None:
+            return None
+        removed = f'{len(labels) - len(known)} of {len(labels)} labels removed'
+        return repaired, f'{problem} ({removed})'
+
+    def _labels(self, features: Mapping[str, Any]) -> List[Any]:
+        """Return the labels of a record: numbers, or names where it has no numbers."""
+        numbers: List[Any] = list(features['image/class/label'].int64_list.value)
+        if numbers or self._label_map is None:
+            return numbers
+        return list(features['image/class/text'].bytes_list.value)
+
+    def _label_problem(self, label: Any) -> Optional[str]:
+        """Describe why a label is not one of the classes; None: it is."""
+        if isinstance(label, bytes):
+            name = label.decode(errors='replace')
+            known = self._label_map is not None and name in self._label_map
+            return None if known else f'unknown class {name!r}'
+        first, last = self._labels_offset, self._labels_offset + self._num_classes - 1
+        if first <= label <= last:
+            return None
+        return f'image/class/label has {label}; expected {first} to {last}'
+
+    def list_classes(self, serialized: bytes) -> Collection[int]:
+        """Return the classes of an image."""
+        labels = self._labels(tf.train.Example.FromString(serialized).features.feature)
+        names = self._label_map
+        return {
+            names.id_of_name(label.decode()) if isinstance(label, bytes) else label
+            for label in labels
+        }
 
     def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""

@@ -53,6 +53,8 @@ from model_fns.classification.deployable import (
     PROBABILITIES,
     ClassificationDeployable,
 )
+from model_fns.datasets.meaning import record_reports
+from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.layers import quantization
 from model_fns.structures import channels, images, label_map_files
 from model_fns.structures import label_map as label_maps
@@ -414,25 +416,44 @@ class ClassificationTask(Task):
     def _labeling(self) -> Tuple[int, int, Optional[LabelMap]]:
         return self._num_classes, self._labels_offset, self._label_map
 
-    def examine(self, serialized: bytes) -> class_report.Counts:
-        """Count one image for its class."""
-        return {inputs.class_id(serialized, self._label_map): 1}
+    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
+        """Check what the labels of the first training examples mean, unknown ones too."""
+        annotated = [image for image in map(inputs.annotate, records) if image is not None]
+        return record_reports.require(
+            self._check_meaning({record_reports.TRAINING: annotated}), are_all
+        )
+
+    def examine(self, serialized: bytes) -> class_report.Record:
+        """Count one image for each of its classes."""
+        annotated = inputs.annotate(serialized)
+        return class_report.Record(dict.fromkeys(self.list_classes(serialized), 1), annotated)
 
     def list_classes(self, serialized: bytes) -> Collection[int]:
         """Return the class of an image."""
-        return self.examine(serialized)
+        return [inputs.class_id(serialized, self._label_map)]
 
-    def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
-        """Report the number of images of each class."""
+    def _check_meaning(self, readers: Mapping[str, Sequence[Annotated]]) -> DataReport:
+        return record_reports.report(
+            readers,
+            lambda images: inputs.find_issues(images, self._num_classes, self._labels_offset),
+        )
+
+    def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
+        """Report the number of images of each class, and what the labels mean."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
-        return class_report.class_report(examined, names, 'images')
+        counts = class_report.counts_by_reader(examined)
+        annotated = {name: [each.annotated for each in examined[name]] for name in examined}
+        return record_reports.add(
+            class_report.class_report(counts, names, 'images'), self._check_meaning(annotated)
+        )
 
     def label_figures(
-        self, examined: Mapping[str, Sequence[class_report.Counts]]
+        self, examined: Mapping[str, Sequence[class_report.Record]]
     ) -> Sequence[parts.Figure]:
         """Return the number of images of each class."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
-        return class_analysis.class_figures(examined, names, 'images')
+        counts = class_report.counts_by_reader(examined)
+        return class_analysis.class_figures(counts, names, 'images')
 
     def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""

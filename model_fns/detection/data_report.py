@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import List, Mapping, Sequence
+from typing import Mapping, Sequence
 
-from estimator_lib import errors
 from estimator_lib.task import DataReport
 from model_fns import class_report
-from model_fns.datasets.meaning import checks
-from model_fns.datasets.meaning.issues import Severity
+from model_fns.datasets.meaning import checks, record_reports
+from model_fns.datasets.meaning.record_reports import TRAINING
 from model_fns.detection import box_report
 from model_fns.detection.data import annotated_records, first_examples
 from model_fns.detection.data.inputs import Reader
 from model_fns.detection.detector import Detector
 from model_fns.structures.label_map import FIRST_ID
 
-_TRAINING = 'train_input_reader'
 _ADVICE = '--mode=check --propose_anchors proposes others'
 _FATE = 'are trained as background'
 
@@ -47,15 +45,15 @@ def report(
     counts = {name: [record.counts() for record in records] for name, records in examined.items()}
     classes = class_report.class_report(counts, reader.class_names(), 'objects')
     boxes = box_report.box_report(model, examined)
-    room = {name: reader.room(name == _TRAINING) for name in examined}
+    room = {name: reader.room(name == TRAINING) for name in examined}
     left_out = box_report.list_warnings(examined, room)
     meaning = check_meaning(examined, reader.num_classes)
-    return DataReport(
-        lines=[*classes.lines, *boxes.lines],
-        warnings=[*left_out, *classes.warnings, *boxes.warnings, *meaning.warnings],
-        problems=[*classes.problems, *meaning.problems],
-        certain=meaning.certain,
+    classes = DataReport(
+        [*classes.lines, *boxes.lines],
+        [*left_out, *classes.warnings, *boxes.warnings],
+        classes.problems,
     )
+    return record_reports.add(classes, meaning)
 
 
 def check_meaning(
@@ -68,16 +66,11 @@ def check_meaning(
         num_classes: number of classes of the model.
     """
     labels = range(FIRST_ID, FIRST_ID + num_classes)
-    warnings: List[str] = []
-    problems: List[str] = []
-    certain: List[str] = []
-    for name, records in examined.items():
-        images = [record.annotated for record in records if record.annotated is not None]
-        for issue in checks.find(images, labels=labels, fate=_FATE):
-            wrong = certain if issue.is_certain else problems
-            is_error = issue.severity is Severity.ERROR
-            (wrong if is_error else warnings).append(f'{name}: {issue}')
-    return DataReport((), warnings, problems, certain)
+    images = {
+        name: [record.annotated for record in records if record.annotated is not None]
+        for name, records in examined.items()
+    }
+    return record_reports.report(images, lambda each: checks.find(each, labels=labels, fate=_FATE))
 
 
 def check_first(
@@ -100,10 +93,7 @@ def check_first(
     warnings = first_examples.check(records, are_all, reader)
     valid = [record for record in records if reader.find_problem(record) is None]
     examined = [examine(record, reader) for record in valid]
-    meaning = check_meaning({_TRAINING: examined}, reader.num_classes)
-    anchors = box_report.box_report(model, {_TRAINING: examined}).warnings
-    wrong = [*meaning.certain, *(meaning.problems if are_all else ())]
-    if wrong:
-        raise errors.DataError('\n'.join(f'{line}.' for line in wrong))
-    unfit = [f'{_TRAINING}: {warning}; {_ADVICE}' for warning in anchors]
-    return [*warnings, *meaning.problems, *meaning.warnings, *unfit]
+    meaning = check_meaning({TRAINING: examined}, reader.num_classes)
+    anchors = box_report.box_report(model, {TRAINING: examined}).warnings
+    warnings = [*warnings, *record_reports.require(meaning, are_all)]
+    return [*warnings, *(f'{TRAINING}: {warning}; {_ADVICE}' for warning in anchors)]

@@ -416,6 +416,10 @@ class DetectionTask(Task):
         """Find the first problem of a record; None if there is none."""
         return self._reader.find_problem(serialized)
 
+    def repair_example(self, serialized: bytes) -> Optional[Tuple[bytes, str]]:
+        """Clip or remove the malformed objects of a record."""
+        return self._reader.repair(serialized)
+
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
         """Check the boxes of the first training examples, and what they mean."""
         return data_report.check_first(self._model, self._reader, records, are_all)

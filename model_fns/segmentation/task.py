@@ -46,6 +46,7 @@ from model_fns.segmentation import (
 from model_fns.segmentation.analysis import analyzer, resampling
 from model_fns.segmentation.data import (
     class_weights,
+    data_report,
     evaluation_sizes,
     inputs,
     preprocessing,
@@ -427,24 +428,30 @@ class SegmentationTask(Task):
         """Describe the first problem of a record's keys and headers; None: it has none."""
         return inputs.find_problem(serialized, self._reads_instances, self._network.channels)
 
-    def examine(self, serialized: bytes) -> class_report.Counts:
-        """Count the pixels of each class."""
-        return inputs.count_pixels(serialized)
+    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
+        """Check what the values of the first training masks mean."""
+        return data_report.check_first(records, are_all, self._dataset, self._data.label_map)
+
+    def examine(self, serialized: bytes) -> class_report.Record:
+        """Count the pixels of each value."""
+        return data_report.examine(serialized)
 
     def list_classes(self, serialized: bytes) -> Collection[int]:
         """Return the classes of the pixels of an image."""
         classes = self._dataset.num_classes, self._dataset.ignore_label
         return inputs.list_classes(serialized, *classes, self._data.max_pixels)
 
-    def data_report(self, examined: Mapping[str, Sequence[class_report.Counts]]) -> DataReport:
-        """Report the pixels and images of each class."""
-        return class_report.class_report(examined, self._names_by_class(), 'pixels')
+    def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
+        """Report the pixels and images of each class, and what the values of masks mean."""
+        return data_report.report(examined, self._dataset, self._data.label_map)
 
     def label_figures(
-        self, examined: Mapping[str, Sequence[class_report.Counts]]
+        self, examined: Mapping[str, Sequence[class_report.Record]]
     ) -> Sequence[parts.Figure]:
         """Return the number of pixels of each class."""
-        return class_analysis.class_figures(examined, self._names_by_class(), 'pixels')
+        counts = class_report.counts_by_reader(examined)
+        names = dict(enumerate(self._dataset.class_names))
+        return class_analysis.class_figures(counts, names, 'pixels')
 
     def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
         """Create an analyzer of one evaluation."""
@@ -453,9 +460,6 @@ class SegmentationTask(Task):
     def create_resampler(self, examples: Arrays) -> Resampler:
         """Create a function from a sample of images to scores of classes."""
         return resampling.create_resampler(examples, self._metrics)
-
-    def _names_by_class(self) -> Mapping[int, str]:
-        return dict(enumerate(self._dataset.class_names))
 
     @property
     def _reads_instances(self) -> bool:

@@ -55,10 +55,14 @@ class Labels:
 
     Args:
         expected: the numbers of the known classes.
+        subject: name of what has a label, in messages.
+        hint: what to write for labels that begin with another number.
     """
 
-    def __init__(self, expected: range):
+    def __init__(self, expected: range, subject: str = 'objects', hint: str = ''):
         self._expected = expected
+        self._subject = subject
+        self._hint = hint
         self._counts: Counter[int] = collections.Counter()
         self._first: Dict[int, str] = {}
 
@@ -82,11 +86,12 @@ class Labels:
             return []
         total = sum(self._counts.values())
         text = (
-            f'have the label {wrong}: labels start at {start}, it seems; expected {first} to {last}'
+            f'have the label {wrong}: labels start at {start}, it seems; expected {first} to '
+            f'{last}{self._hint}'
         )
         count = self._counts[wrong]
         example = self._first[wrong]
-        return [Issue(Severity.ERROR, count, total, 'objects', text, example, wrong < first)]
+        return [Issue(Severity.ERROR, count, total, self._subject, text, example, wrong < first)]
 
 
 class Classes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Sequence, Tuple
+import math
+from typing import Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -101,6 +102,21 @@ def find_problem(box: Sequence[float], overhang: float) -> str:
     if ymin > ymax or xmin > xmax:
         return 'is inverted; expected ymin < ymax and xmin < xmax'
     return ''
+
+
+def clip_numbers(box: Sequence[float]) -> Optional[Sequence[float]]:
+    """Return the normalized box of a record, clipped at the border of its image.
+
+    `clip_numbers([0.5, 0.5, 0.75, 1.5])` is `[0.5, 0.5, 0.75, 1.0]`.
+
+    Args:
+        box: in the order of `RECORD_KEYS`.
+
+    Returns:
+        None: nothing is left, or a side is no number.
+    """
+    clipped = [min(max(side, 0.0), 1.0) for side in box]
+    return clipped if has_sides(clipped) and all(map(math.isfinite, box)) else None
 
 
 def has_sides(box: Sequence[float]) -> bool:

@@ -9,7 +9,7 @@ which only has the functions that models need).
 
 from __future__ import annotations
 
-from typing import Protocol, Sequence, Tuple
+from typing import Optional, Protocol, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -112,6 +112,9 @@ class BoxFamily(Boxes, Protocol):
 
     def find_problem(self, box: Sequence[float], overhang: float) -> str:
         """Describe why the normalized box of a record is implausible; empty if plausible."""
+
+    def clip_numbers(self, box: Sequence[float]) -> Optional[Sequence[float]]:
+        """Return the box of a record, clipped at the border of its image; None: nothing is left."""
 
     def has_sides(self, box: Sequence[float]) -> bool:
         """Check whether the box of a record has an area."""

@@ -20,6 +20,7 @@ from model_fns.detection.data import (
     instance_checks,
     keypoints,
     record_checks,
+    record_repair,
 )
 from model_fns.detection.data.examples import fill_missing, keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
@@ -252,6 +253,11 @@ class Reader:
             self.num_classes if self.class_scores else 0,
             self.channels,
         )
+
+    def repair(self, serialized: bytes) -> Optional[Tuple[bytes, str]]:
+        """Return a malformed record without its malformed objects; see `record_repair`."""
+        has_pngs = self.mask_type == input_reader_pb2.PNG_MASKS
+        return record_repair.repair(serialized, self.family, has_pngs, self.find_problem)
 
     def class_names(self) -> Dict[int, str]:
         """Return the names of the classes by their ids."""

@@ -8,6 +8,7 @@ from estimator_lib import errors
 from model_fns.structures import images
 from protos import input_reader_pb2
 
+IMAGE = 'image/encoded'
 MASK = 'image/object/mask'
 MASK_WEIGHT = 'image/object/mask/weight'
 Y, X = 'image/object/keypoint/y', 'image/object/keypoint/x'
@@ -87,7 +88,7 @@ def find_mask_problem(values: Values, count: int, mask_type: Optional[int]) -> O
         return f'{count} boxes and {len(weights)} {MASK_WEIGHT}; expected none, or 1 for each box'
     if mask_type == input_reader_pb2.PNG_MASKS:
         return _find_png_problem(values, masks, count)
-    header = _header(values)
+    header = image_header(values.get(IMAGE, ()))
     if header is not None and len(masks) != count * header.height * header.width:
         return (
             f'{count} boxes in {_size(header)} and {len(masks)} {MASK}; expected a number for each '
@@ -99,26 +100,42 @@ def find_mask_problem(values: Values, count: int, mask_type: Optional[int]) -> O
 def _find_png_problem(values: Values, masks: Sequence[bytes], count: int) -> Optional[str]:
     if len(masks) != count:
         return f'{count} boxes and {len(masks)} {MASK}; expected 1 for each box'
-    header = _header(values)
+    header = image_header(values.get(IMAGE, ()))
     for place, mask in enumerate(masks, 1):
-        try:
-            mask_header = images.image_header(mask)
-        except errors.DataError:
-            mask_header = None
-        if mask_header is None or mask_header.format != 'png':
-            return f'{MASK} {place} of {count} is no PNG'
-        if header is not None and mask_header[1:] != header[1:]:
-            return (
-                f'{MASK} {place} of {count} has {_size(mask_header)}, its image {_size(header)}; '
-                'expected the size of the image'
-            )
+        problem = find_png_problem(mask, header)
+        if problem is not None:
+            return f'{MASK} {place} of {count} {problem}'
     return None
 
 
-def _header(values: Values) -> Optional[images.ImageHeader]:
-    """Return the header of the image; None for a corrupt image, which decoding reports."""
+def find_png_problem(mask: bytes, header: Optional[images.ImageHeader]) -> Optional[str]:
+    """Return what is wrong with the mask of an object; None if it is a PNG of the image's size.
+
+    Args:
+        mask: the content of the PNG.
+        header: of the image; None: its size is not known.
+    """
     try:
-        return images.image_header(values['image/encoded'][0])
+        mask_header = images.image_header(mask)
+    except errors.DataError:
+        mask_header = None
+    if mask_header is None or mask_header.format != 'png':
+        return 'is no PNG'
+    if header is not None and mask_header[1:] != header[1:]:
+        return (
+            f'has {_size(mask_header)}, its image {_size(header)}; expected the size of the image'
+        )
+    return None
+
+
+def image_header(encoded: Sequence[bytes]) -> Optional[images.ImageHeader]:
+    """Return the header of the image; None for a corrupt image, which decoding reports.
+
+    Args:
+        encoded: the values of `image/encoded`.
+    """
+    try:
+        return images.image_header(b''.join(encoded[:1]))
     except errors.DataError:
         return None
 

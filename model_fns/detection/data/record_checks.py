@@ -191,11 +191,16 @@ def _uneven_scores(
 def _impossible_box(numbers: Mapping[str, Sequence[float]], family: BoxFamily) -> Optional[str]:
     boxes = list(zip(*numbers.values()))
     for place, box in enumerate(boxes, 1):
-        problem = family.find_problem(box, MOST_OVERHANG + _SLACK)
+        problem = find_box_problem(box, family)
         if problem:
             named = ', '.join(f'{_last(key)} {number:g}' for key, number in zip(numbers, box))
             return f'box {place} of {len(boxes)} ({named}) {problem}'
     return None
+
+
+def find_box_problem(box: Sequence[float], family: BoxFamily) -> str:
+    """Describe why a box, the numbers of a record, is implausible; '' if it is plausible."""
+    return family.find_problem(box, MOST_OVERHANG + _SLACK)
 
 
 def _last(key: str) -> str:

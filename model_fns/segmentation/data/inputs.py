@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
+from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.segmentation import fields
 from model_fns.segmentation.data import targets
 from model_fns.structures import id_images, images
@@ -84,11 +85,18 @@ def decode(
     }
 
 
-def count_pixels(serialized: bytes) -> Dict[int, int]:
-    """Count the pixels of each value in a valid record."""
-    features = tf.train.Example.FromString(serialized).features.feature
-    ids = id_images.read(features[CLASSES_KEY].bytes_list.value[0])
-    return {int(value): int(count) for value, count in zip(*np.unique(ids, return_counts=True))}
+def annotate(serialized: bytes) -> Optional[Annotated]:
+    """Count the pixels of each value in a record; None: it has no mask that can be read."""
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+        ids = id_images.read(b''.join(features[CLASSES_KEY].bytes_list.value[:1]))
+    except Exception:  # each protobuf runtime has its own DecodeError; decoding reports both
+        return None
+    source = b''.join(features['image/source_id'].bytes_list.value[:1]).decode(errors='replace')
+    counts = np.bincount(ids.ravel())
+    pixels = {int(value): int(counts[value]) for value in np.flatnonzero(counts)}
+    height, width = ids.shape
+    return Annotated(source, (height, width), pixels=pixels, source_id=source)
 
 
 def list_classes(

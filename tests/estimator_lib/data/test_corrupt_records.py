@@ -53,6 +53,45 @@ def test_each_is_named_once_and_counted_in_every_epoch(invalid, caplog):
     assert 9 <= found.skipped[-1] <= 12
 
 
+class RepairingTask(cases.IdTask):
+    """Reads 500 in the place of `cases.BAD_LABEL`."""
+
+    def repair_example(self, serialized):
+        is_bad = serialized == cases.example(cases.BAD_LABEL)
+        return (cases.example(500), 'id is 999 (replaced)') if is_bad else None
+
+
+def test_a_malformed_object_does_not_cost_its_record(invalid, caplog):
+    pattern, (first, second) = invalid
+    reader = cases.reader_of(pattern, corrupt_record_policy=SKIP)
+    found = cases.run(reader, cases.EVAL, batch_size=5, task=RepairingTask())
+    assert found.all_ids == [0, 1, 2, 3, 500, 5, 6, 7, 9, 11]
+    assert found.skipped == [0, 2]
+    assert f'left out of its record: {first}, record 4: id is 999 (replaced)' in caplog.text
+    assert f'skipped {second}, record 2: ' in caplog.text
+    caplog.clear()
+    cases.run(
+        cases.reader_of(pattern, corrupt_record_policy=SKIP, num_epochs=3),
+        batch_size=5,
+        task=RepairingTask(),
+    )
+    assert caplog.text.count('left out of its record') == 1
+
+
+def test_a_check_examines_what_the_policy_repairs(invalid):
+    pattern, _ = invalid
+    for policy, kept in ((SKIP, [500]), (input_reader_pb2.FAIL, [])):
+        examined = []
+        problems = inputs.inspect_records(
+            RepairingTask(),
+            cases.reader_of(pattern, corrupt_record_policy=policy),
+            examine=lambda record, examined=examined: examined.append(record),
+        )
+        assert len(problems) == 3
+        assert (cases.example(500) in examined) == bool(kept)
+        assert len(examined) == 9 + len(kept)
+
+
 def test_a_resumed_run_skips_and_counts_the_same(invalid):
     pattern, _ = invalid
     reader = cases.reader_of(pattern, corrupt_record_policy=SKIP)

@@ -127,3 +127,28 @@ def test_a_class_name_of_other_bytes_than_text_is_unknown():
     content = record(text='name').replace(b'name', b'n\xff\xfee')
     label_map = LabelMap.from_names(['red', 'green', 'blue'])
     assert inputs.find_problem(content, 3, 1, label_map) == "unknown class 'n\ufffd\ufffde'"
+
+
+def issues_of(*records, num_classes=3, offset=1):
+    annotated = [inputs.annotate(each) for each in records]
+    return [str(issue) for issue in inputs.find_issues(annotated, num_classes, offset)]
+
+
+def test_labels_that_begin_elsewhere_name_the_field():
+    records = [record(label, source_id=f'{label}.png') for label in (0, 1, 2, 1)]
+    assert issues_of(*records[:3]) == [
+        '1 of 3 labels have the label 0: labels start at 0, it seems; expected 1 to 3. Set '
+        'model.classification.labels_offset: 0 (first: 0.png)'
+    ]
+    assert issues_of(*records[:3], offset=0) == []
+    (issue,) = issues_of(record(1), record(2), record(3), offset=0)
+    assert 'labels start at 1, it seems; expected 0 to 2. Set' in issue
+    assert issues_of(record(-1, text='red'), record(0), offset=0) == []
+    assert inputs.annotate(b'no example') is None
+
+
+def test_repeated_source_ids_of_classified_images():
+    records = [record(1, source_id='a'), record(2, source_id='a'), record(2), record(1)]
+    assert issues_of(*records) == [
+        '1 of 4 images have the source id of an image before them (first: a)'
+    ]

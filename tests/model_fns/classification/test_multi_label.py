@@ -90,7 +90,9 @@ def test_labels_of_records(data, serialized, expected):
         session.run(tf1.tables_initializer())
         np.testing.assert_array_equal(session.run(decoded), expected)
     assert task.check_example(serialized) is None
-    assert task.examine(serialized) == {i + 1: 1 for i, value in enumerate(expected) if value}
+    assert task.examine(serialized).counts == {
+        i + 1: 1 for i, value in enumerate(expected) if value
+    }
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,17 @@ def test_bad_records_are_described(data, serialized, said):
         session.run(tf1.tables_initializer())
         with pytest.raises(corrupt_records.SESSION_ERRORS):
             session.run(decoded)
+
+
+def test_an_unknown_label_does_not_cost_the_others(data):
+    task = model_fns.make_task(data[1])
+    repaired, problem = task.repair_example(record(1, 4, 3))
+    assert problem == 'image/class/label has 4; expected 1 to 3 (1 of 3 labels removed)'
+    assert task.examine(repaired).counts == {1: 1, 3: 1}
+    repaired, _ = task.repair_example(record(texts=['pink', 'red']))
+    assert task.examine(repaired).counts == {1: 1}
+    for hopeless in (record(4), b'\xff', b'', record(texts=['pink'])):
+        assert task.repair_example(hopeless) is None
 
 
 def test_a_run_learns_and_its_export_answers(data, tmp_path, capfd):

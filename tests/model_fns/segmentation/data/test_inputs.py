@@ -146,7 +146,7 @@ def test_what_has_too_many_pixels_is_not_decoded(most, content, problem):
 
 
 def test_pixels_of_each_value():
-    assert inputs.count_pixels(record()) == {0: 6, 1: 2, 2: 3, 255: 1}
+    assert inputs.annotate(record()).pixels == {0: 6, 1: 2, 2: 3, 255: 1}
 
 
 @pytest.mark.parametrize(

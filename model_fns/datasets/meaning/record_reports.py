@@ -1,0 +1,58 @@
+"""Reports of records by what they mean together, for `--mode=check` and the start of a run."""
+
+from __future__ import annotations
+
+from typing import Callable, List, Mapping, Sequence
+
+from estimator_lib import errors
+from estimator_lib.task_interfaces.data_checks import DataReport
+from model_fns.datasets.meaning.annotated import Annotated
+from model_fns.datasets.meaning.issues import Issue, Severity
+
+TRAINING = 'train_input_reader'
+
+
+def report(
+    readers: Mapping[str, Sequence[Annotated]], find: Callable[[Sequence[Annotated]], List[Issue]]
+) -> DataReport:
+    """Return the issues of the records of each reader.
+
+    Args:
+        readers: what the records say, by reader.
+        find: returns the issues of the records of a reader, as `checks.find` does.
+    """
+    warnings: List[str] = []
+    problems: List[str] = []
+    certain: List[str] = []
+    for name, images in readers.items():
+        for issue in find(images):
+            wrong = certain if issue.is_certain else problems
+            is_error = issue.severity is Severity.ERROR
+            (wrong if is_error else warnings).append(f'{name}: {issue}')
+    return DataReport((), warnings, problems, certain)
+
+
+def require(first: DataReport, are_all: bool) -> List[str]:
+    """Return the warnings about the first training examples, a sentence each.
+
+    Args:
+        first: the report of these examples.
+        are_all: whether there are no others; a problem of a sample is a warning.
+
+    Raises:
+        errors.DataError: the model cannot learn from them.
+    """
+    wrong = [*first.certain, *(first.problems if are_all else ())]
+    if wrong:
+        raise errors.DataError('\n'.join(f'{line.rstrip(".")}.' for line in wrong))
+    return [*first.problems, *first.warnings]
+
+
+def add(classes: DataReport, meaning: DataReport) -> DataReport:
+    """Return a report of classes with the issues of `report`."""
+    return DataReport(
+        classes.lines,
+        [*classes.warnings, *meaning.warnings],
+        [*classes.problems, *meaning.problems],
+        [*classes.certain, *meaning.certain],
+    )
