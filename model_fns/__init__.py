@@ -112,6 +112,29 @@ def rules_of_task(config: PipelineConfig) -> ConfigRules:
     return kind.config_rules(config)
 
 
+def durations_in_steps(config: PipelineConfig) -> PipelineConfig:
+    """Return a config with all durations in steps, as training needs it.
+
+    Epochs need the number of training examples. It is `train_input_reader.num_examples`; else the
+    examples are counted.
+
+    Args:
+        config: from `estimator_lib.config.load_pipeline_config`; it stays as it is.
+
+    Raises:
+        errors.UserError: a duration is out of range, or the number of examples is not known.
+    """
+    from estimator_lib.config import durations
+
+    def count() -> int:
+        from estimator_lib.data import epochs
+
+        _write_label_maps(config)
+        return epochs.count_examples(config.train_input_reader)
+
+    return durations.resolve(config, count)
+
+
 def build_task(config: PipelineConfig, mode: Optional[str] = None) -> Task:
     """Build the task that a pipeline config describes.
 
@@ -136,17 +159,22 @@ def make_task(config: PipelineConfig) -> Task:
     Raises:
         errors.ConfigError: the task cannot be built.
     """
-    from protos import reader_paths
-
     kind = task_class(config)
     if kind is None:
         validate(config, None)
+    _write_label_maps(config)
+    return kind.from_config(config)
+
+
+def _write_label_maps(config: PipelineConfig) -> None:
+    """Write missing label maps of readers of files, and register these readers."""
+    from protos import reader_paths
+
     all_readers = (config.train_input_reader, *config.eval_input_reader)
     if any(map(reader_paths.files_kind, all_readers)):
         from model_fns.datasets import readers  # imports TensorFlow
 
         readers.write_label_maps(config)
-    return kind.from_config(config)
 
 
 def create_model_fn(

@@ -1,3 +1,4 @@
+from protos import duration_pb2 as _duration_pb2
 from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -127,13 +128,15 @@ class KeypointEdge(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class EvaluationSchedule(_message.Message):
-    __slots__ = ("enabled", "start_delay_seconds", "throttle_seconds", "throttle_steps")
+    __slots__ = ("enabled", "start_delay_seconds", "throttle_seconds", "throttle_steps", "throttle")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     START_DELAY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     THROTTLE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     THROTTLE_STEPS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     start_delay_seconds: int
     throttle_seconds: int
     throttle_steps: int
-    def __init__(self, enabled: bool = ..., start_delay_seconds: _Optional[int] = ..., throttle_seconds: _Optional[int] = ..., throttle_steps: _Optional[int] = ...) -> None: ...
+    throttle: _duration_pb2.Duration
+    def __init__(self, enabled: bool = ..., start_delay_seconds: _Optional[int] = ..., throttle_seconds: _Optional[int] = ..., throttle_steps: _Optional[int] = ..., throttle: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...

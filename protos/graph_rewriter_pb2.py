@@ -12,10 +12,11 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from protos import duration_pb2 as protos_dot_duration__pb2
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/graph_rewriter.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"W\n\rGraphRewriter\x12;\n\x0cquantization\x18\x01 \x01(\x0b\x32%.vision_model_fns.protos.Quantization*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\x95\x02\n\x0cQuantization\x12 \n\x05\x64\x65lay\x18\x01 \x01(\x05:\x06\x35\x30\x30\x30\x30\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12O\n\x0bweight_bits\x18\x02 \x01(\x05:\x01\x38\x42\x37\x92\xf6\x18\x33J.ranges have 8 bits, as in the published systemR\x01\x38\x12S\n\x0f\x61\x63tivation_bits\x18\x03 \x01(\x05:\x01\x38\x42\x37\x92\xf6\x18\x33J.ranges have 8 bits, as in the published systemR\x01\x38\x12\x18\n\tsymmetric\x18\x04 \x01(\x08:\x05\x66\x61lse\x12#\n\x0f\x66reeze_bn_delay\x18\xe8\x07 \x01(\x05\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/graph_rewriter.proto\x12\x17vision_model_fns.protos\x1a\x15protos/duration.proto\x1a\x12protos/rules.proto\"W\n\rGraphRewriter\x12;\n\x0cquantization\x18\x01 \x01(\x0b\x32%.vision_model_fns.protos.Quantization*\t\x08\xe8\x07\x10\x80\x80\x80\x80\x02\"\xf9\x03\n\x0cQuantization\x12\"\n\x05\x64\x65lay\x18\x01 \x01(\x05:\x06\x35\x30\x30\x30\x30\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00H\x00\x12G\n\x0c\x64\x65lay_length\x18\xe9\x07 \x01(\x0b\x32!.vision_model_fns.protos.DurationB\x0b\x92\xf6\x18\x07j\x05\x64\x65layH\x00\x12O\n\x0bweight_bits\x18\x02 \x01(\x05:\x01\x38\x42\x37\x92\xf6\x18\x33J.ranges have 8 bits, as in the published systemR\x01\x38\x12S\n\x0f\x61\x63tivation_bits\x18\x03 \x01(\x05:\x01\x38\x42\x37\x92\xf6\x18\x33J.ranges have 8 bits, as in the published systemR\x01\x38\x12\x18\n\tsymmetric\x18\x04 \x01(\x08:\x05\x66\x61lse\x12%\n\x0f\x66reeze_bn_delay\x18\xe8\x07 \x01(\x05\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00H\x01\x12U\n\x10\x66reeze_bn_length\x18\xea\x07 \x01(\x0b\x32!.vision_model_fns.protos.DurationB\x15\x92\xf6\x18\x11j\x0f\x66reeze_bn_delayH\x01\x42\x17\n\x15\x64\x65lay_or_delay_lengthB%\n#freeze_bn_delay_or_freeze_bn_length')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -24,14 +25,18 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _globals['_QUANTIZATION'].fields_by_name['delay']._options = None
   _globals['_QUANTIZATION'].fields_by_name['delay']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_QUANTIZATION'].fields_by_name['delay_length']._options = None
+  _globals['_QUANTIZATION'].fields_by_name['delay_length']._serialized_options = b'\222\366\030\007j\005delay'
   _globals['_QUANTIZATION'].fields_by_name['weight_bits']._options = None
   _globals['_QUANTIZATION'].fields_by_name['weight_bits']._serialized_options = b'\222\366\0303J.ranges have 8 bits, as in the published systemR\0018'
   _globals['_QUANTIZATION'].fields_by_name['activation_bits']._options = None
   _globals['_QUANTIZATION'].fields_by_name['activation_bits']._serialized_options = b'\222\366\0303J.ranges have 8 bits, as in the published systemR\0018'
   _globals['_QUANTIZATION'].fields_by_name['freeze_bn_delay']._options = None
   _globals['_QUANTIZATION'].fields_by_name['freeze_bn_delay']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
-  _globals['_GRAPHREWRITER']._serialized_start=76
-  _globals['_GRAPHREWRITER']._serialized_end=163
-  _globals['_QUANTIZATION']._serialized_start=166
-  _globals['_QUANTIZATION']._serialized_end=443
+  _globals['_QUANTIZATION'].fields_by_name['freeze_bn_length']._options = None
+  _globals['_QUANTIZATION'].fields_by_name['freeze_bn_length']._serialized_options = b'\222\366\030\021j\017freeze_bn_delay'
+  _globals['_GRAPHREWRITER']._serialized_start=99
+  _globals['_GRAPHREWRITER']._serialized_end=186
+  _globals['_QUANTIZATION']._serialized_start=189
+  _globals['_QUANTIZATION']._serialized_end=694
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from protos import duration_pb2 as _duration_pb2
 from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -118,32 +119,38 @@ class ConstantLearningRate(_message.Message):
     def __init__(self, learning_rate: _Optional[float] = ...) -> None: ...
 
 class ExponentialDecayLearningRate(_message.Message):
-    __slots__ = ("initial_learning_rate", "decay_steps", "decay_factor", "staircase", "burnin_learning_rate", "burnin_steps", "min_learning_rate")
+    __slots__ = ("initial_learning_rate", "decay_steps", "decay", "decay_factor", "staircase", "burnin_learning_rate", "burnin_steps", "burnin", "min_learning_rate")
     INITIAL_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     DECAY_STEPS_FIELD_NUMBER: _ClassVar[int]
+    DECAY_FIELD_NUMBER: _ClassVar[int]
     DECAY_FACTOR_FIELD_NUMBER: _ClassVar[int]
     STAIRCASE_FIELD_NUMBER: _ClassVar[int]
     BURNIN_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     BURNIN_STEPS_FIELD_NUMBER: _ClassVar[int]
+    BURNIN_FIELD_NUMBER: _ClassVar[int]
     MIN_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     initial_learning_rate: float
     decay_steps: int
+    decay: _duration_pb2.Duration
     decay_factor: float
     staircase: bool
     burnin_learning_rate: float
     burnin_steps: int
+    burnin: _duration_pb2.Duration
     min_learning_rate: float
-    def __init__(self, initial_learning_rate: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay_factor: _Optional[float] = ..., staircase: bool = ..., burnin_learning_rate: _Optional[float] = ..., burnin_steps: _Optional[int] = ..., min_learning_rate: _Optional[float] = ...) -> None: ...
+    def __init__(self, initial_learning_rate: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., decay_factor: _Optional[float] = ..., staircase: bool = ..., burnin_learning_rate: _Optional[float] = ..., burnin_steps: _Optional[int] = ..., burnin: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., min_learning_rate: _Optional[float] = ...) -> None: ...
 
 class ManualStepLearningRate(_message.Message):
     __slots__ = ("initial_learning_rate", "schedule", "warmup")
     class LearningRateSchedule(_message.Message):
-        __slots__ = ("step", "learning_rate")
+        __slots__ = ("step", "at", "learning_rate")
         STEP_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
         LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
         step: int
+        at: _duration_pb2.Duration
         learning_rate: float
-        def __init__(self, step: _Optional[int] = ..., learning_rate: _Optional[float] = ...) -> None: ...
+        def __init__(self, step: _Optional[int] = ..., at: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., learning_rate: _Optional[float] = ...) -> None: ...
     INITIAL_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     WARMUP_FIELD_NUMBER: _ClassVar[int]
@@ -153,18 +160,24 @@ class ManualStepLearningRate(_message.Message):
     def __init__(self, initial_learning_rate: _Optional[float] = ..., schedule: _Optional[_Iterable[_Union[ManualStepLearningRate.LearningRateSchedule, _Mapping]]] = ..., warmup: bool = ...) -> None: ...
 
 class CosineDecayLearningRate(_message.Message):
-    __slots__ = ("learning_rate_base", "total_steps", "warmup_learning_rate", "warmup_steps", "hold_base_rate_steps")
+    __slots__ = ("learning_rate_base", "total_steps", "total", "warmup_learning_rate", "warmup_steps", "warmup", "hold_base_rate_steps", "hold_base_rate")
     LEARNING_RATE_BASE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
     WARMUP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     WARMUP_STEPS_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_FIELD_NUMBER: _ClassVar[int]
     HOLD_BASE_RATE_STEPS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_BASE_RATE_FIELD_NUMBER: _ClassVar[int]
     learning_rate_base: float
     total_steps: int
+    total: _duration_pb2.Duration
     warmup_learning_rate: float
     warmup_steps: int
+    warmup: _duration_pb2.Duration
     hold_base_rate_steps: int
-    def __init__(self, learning_rate_base: _Optional[float] = ..., total_steps: _Optional[int] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., hold_base_rate_steps: _Optional[int] = ...) -> None: ...
+    hold_base_rate: _duration_pb2.Duration
+    def __init__(self, learning_rate_base: _Optional[float] = ..., total_steps: _Optional[int] = ..., total: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., warmup: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., hold_base_rate_steps: _Optional[int] = ..., hold_base_rate: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SgdOptimizer(_message.Message):
     __slots__ = ("learning_rate",)
@@ -205,37 +218,43 @@ class FtrlOptimizer(_message.Message):
     def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., learning_rate_power: _Optional[float] = ..., initial_accumulator_value: _Optional[float] = ..., l1: _Optional[float] = ..., l2: _Optional[float] = ...) -> None: ...
 
 class PolynomialDecayLearningRate(_message.Message):
-    __slots__ = ("initial_learning_rate", "end_learning_rate", "decay_steps", "power")
+    __slots__ = ("initial_learning_rate", "end_learning_rate", "decay_steps", "decay", "power")
     INITIAL_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     END_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     DECAY_STEPS_FIELD_NUMBER: _ClassVar[int]
+    DECAY_FIELD_NUMBER: _ClassVar[int]
     POWER_FIELD_NUMBER: _ClassVar[int]
     initial_learning_rate: float
     end_learning_rate: float
     decay_steps: int
+    decay: _duration_pb2.Duration
     power: float
-    def __init__(self, initial_learning_rate: _Optional[float] = ..., end_learning_rate: _Optional[float] = ..., decay_steps: _Optional[int] = ..., power: _Optional[float] = ...) -> None: ...
+    def __init__(self, initial_learning_rate: _Optional[float] = ..., end_learning_rate: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., power: _Optional[float] = ...) -> None: ...
 
 class ExponentialDecayWithWarmupLearningRate(_message.Message):
-    __slots__ = ("learning_rate_base", "decay_steps", "decay_factor", "staircase", "warmup_learning_rate", "warmup_steps", "min_learning_rate")
+    __slots__ = ("learning_rate_base", "decay_steps", "decay", "decay_factor", "staircase", "warmup_learning_rate", "warmup_steps", "warmup", "min_learning_rate")
     LEARNING_RATE_BASE_FIELD_NUMBER: _ClassVar[int]
     DECAY_STEPS_FIELD_NUMBER: _ClassVar[int]
+    DECAY_FIELD_NUMBER: _ClassVar[int]
     DECAY_FACTOR_FIELD_NUMBER: _ClassVar[int]
     STAIRCASE_FIELD_NUMBER: _ClassVar[int]
     WARMUP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     WARMUP_STEPS_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_FIELD_NUMBER: _ClassVar[int]
     MIN_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     learning_rate_base: float
     decay_steps: int
+    decay: _duration_pb2.Duration
     decay_factor: float
     staircase: bool
     warmup_learning_rate: float
     warmup_steps: int
+    warmup: _duration_pb2.Duration
     min_learning_rate: float
-    def __init__(self, learning_rate_base: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay_factor: _Optional[float] = ..., staircase: bool = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., min_learning_rate: _Optional[float] = ...) -> None: ...
+    def __init__(self, learning_rate_base: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., decay_factor: _Optional[float] = ..., staircase: bool = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., warmup: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., min_learning_rate: _Optional[float] = ...) -> None: ...
 
 class DeepLabLearningRate(_message.Message):
-    __slots__ = ("policy", "base_learning_rate", "training_number_of_steps", "learning_power", "decay_steps", "end_learning_rate", "learning_rate_decay_factor", "learning_rate_decay_step", "boundaries", "learning_rates", "slow_start_step", "slow_start_learning_rate", "slow_start")
+    __slots__ = ("policy", "base_learning_rate", "training_number_of_steps", "training_length", "learning_power", "decay_steps", "decay", "end_learning_rate", "learning_rate_decay_factor", "learning_rate_decay_step", "learning_rate_decay", "boundaries", "boundaries_at", "learning_rates", "slow_start_step", "slow_start_length", "slow_start_learning_rate", "slow_start")
     class Policy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         POLY: _ClassVar[DeepLabLearningRate.Policy]
@@ -255,27 +274,37 @@ class DeepLabLearningRate(_message.Message):
     POLICY_FIELD_NUMBER: _ClassVar[int]
     BASE_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     TRAINING_NUMBER_OF_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_LENGTH_FIELD_NUMBER: _ClassVar[int]
     LEARNING_POWER_FIELD_NUMBER: _ClassVar[int]
     DECAY_STEPS_FIELD_NUMBER: _ClassVar[int]
+    DECAY_FIELD_NUMBER: _ClassVar[int]
     END_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATE_DECAY_FACTOR_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATE_DECAY_STEP_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_RATE_DECAY_FIELD_NUMBER: _ClassVar[int]
     BOUNDARIES_FIELD_NUMBER: _ClassVar[int]
+    BOUNDARIES_AT_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATES_FIELD_NUMBER: _ClassVar[int]
     SLOW_START_STEP_FIELD_NUMBER: _ClassVar[int]
+    SLOW_START_LENGTH_FIELD_NUMBER: _ClassVar[int]
     SLOW_START_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     SLOW_START_FIELD_NUMBER: _ClassVar[int]
     policy: DeepLabLearningRate.Policy
     base_learning_rate: float
     training_number_of_steps: int
+    training_length: _duration_pb2.Duration
     learning_power: float
     decay_steps: int
+    decay: _duration_pb2.Duration
     end_learning_rate: float
     learning_rate_decay_factor: float
     learning_rate_decay_step: int
+    learning_rate_decay: _duration_pb2.Duration
     boundaries: _containers.RepeatedScalarFieldContainer[int]
+    boundaries_at: _containers.RepeatedCompositeFieldContainer[_duration_pb2.Duration]
     learning_rates: _containers.RepeatedScalarFieldContainer[float]
     slow_start_step: int
+    slow_start_length: _duration_pb2.Duration
     slow_start_learning_rate: float
     slow_start: DeepLabLearningRate.SlowStart
-    def __init__(self, policy: _Optional[_Union[DeepLabLearningRate.Policy, str]] = ..., base_learning_rate: _Optional[float] = ..., training_number_of_steps: _Optional[int] = ..., learning_power: _Optional[float] = ..., decay_steps: _Optional[int] = ..., end_learning_rate: _Optional[float] = ..., learning_rate_decay_factor: _Optional[float] = ..., learning_rate_decay_step: _Optional[int] = ..., boundaries: _Optional[_Iterable[int]] = ..., learning_rates: _Optional[_Iterable[float]] = ..., slow_start_step: _Optional[int] = ..., slow_start_learning_rate: _Optional[float] = ..., slow_start: _Optional[_Union[DeepLabLearningRate.SlowStart, str]] = ...) -> None: ...
+    def __init__(self, policy: _Optional[_Union[DeepLabLearningRate.Policy, str]] = ..., base_learning_rate: _Optional[float] = ..., training_number_of_steps: _Optional[int] = ..., training_length: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., learning_power: _Optional[float] = ..., decay_steps: _Optional[int] = ..., decay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., end_learning_rate: _Optional[float] = ..., learning_rate_decay_factor: _Optional[float] = ..., learning_rate_decay_step: _Optional[int] = ..., learning_rate_decay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., boundaries: _Optional[_Iterable[int]] = ..., boundaries_at: _Optional[_Iterable[_Union[_duration_pb2.Duration, _Mapping]]] = ..., learning_rates: _Optional[_Iterable[float]] = ..., slow_start_step: _Optional[int] = ..., slow_start_length: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., slow_start_learning_rate: _Optional[float] = ..., slow_start: _Optional[_Union[DeepLabLearningRate.SlowStart, str]] = ...) -> None: ...

@@ -39,7 +39,7 @@ NEEDED_FIELD_NUMBER: _ClassVar[int]
 needed: _descriptor.FieldDescriptor
 
 class Rule(_message.Message):
-    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for", "shared")
+    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for", "shared", "in_steps")
     MIN_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
     MORE_THAN_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class Rule(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     ONLY_FOR_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
+    IN_STEPS_FIELD_NUMBER: _ClassVar[int]
     min: float
     max: float
     more_than: float
@@ -64,4 +65,5 @@ class Rule(_message.Message):
     values: _containers.RepeatedScalarFieldContainer[str]
     only_for: str
     shared: SharedRule
-    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ..., shared: _Optional[_Union[SharedRule, str]] = ...) -> None: ...
+    in_steps: str
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ..., shared: _Optional[_Union[SharedRule, str]] = ..., in_steps: _Optional[str] = ...) -> None: ...

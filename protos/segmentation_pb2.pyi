@@ -1,4 +1,5 @@
 from protos import backbone_pb2 as _backbone_pb2
+from protos import duration_pb2 as _duration_pb2
 from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -187,7 +188,7 @@ class SegmentationPreprocessing(_message.Message):
     def __init__(self, min_resize_value: _Optional[int] = ..., max_resize_value: _Optional[int] = ..., resize_factor: _Optional[int] = ..., keep_aspect_ratio: bool = ..., min_scale_factor: _Optional[float] = ..., max_scale_factor: _Optional[float] = ..., scale_factor_step_size: _Optional[float] = ..., flip_probability: _Optional[float] = ..., max_rotation_degrees: _Optional[float] = ..., max_brightness_change: _Optional[float] = ..., max_motion_blur_length: _Optional[int] = ..., motion_blur_probability: _Optional[float] = ..., max_contrast_factor: _Optional[float] = ..., max_saturation_factor: _Optional[float] = ...) -> None: ...
 
 class SegmentationLoss(_message.Message):
-    __slots__ = ("weight", "class_weights", "class_weighting", "class_weighting_examples", "top_k_percent_pixels", "hard_example_mining_step", "upsample_logits", "dice_weight")
+    __slots__ = ("weight", "class_weights", "class_weighting", "class_weighting_examples", "top_k_percent_pixels", "hard_example_mining_step", "hard_example_mining_length", "upsample_logits", "dice_weight")
     class ClassWeighting(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         GIVEN: _ClassVar[SegmentationLoss.ClassWeighting]
@@ -202,6 +203,7 @@ class SegmentationLoss(_message.Message):
     CLASS_WEIGHTING_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     TOP_K_PERCENT_PIXELS_FIELD_NUMBER: _ClassVar[int]
     HARD_EXAMPLE_MINING_STEP_FIELD_NUMBER: _ClassVar[int]
+    HARD_EXAMPLE_MINING_LENGTH_FIELD_NUMBER: _ClassVar[int]
     UPSAMPLE_LOGITS_FIELD_NUMBER: _ClassVar[int]
     DICE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     weight: float
@@ -210,9 +212,10 @@ class SegmentationLoss(_message.Message):
     class_weighting_examples: int
     top_k_percent_pixels: float
     hard_example_mining_step: int
+    hard_example_mining_length: _duration_pb2.Duration
     upsample_logits: bool
     dice_weight: float
-    def __init__(self, weight: _Optional[float] = ..., class_weights: _Optional[_Iterable[float]] = ..., class_weighting: _Optional[_Union[SegmentationLoss.ClassWeighting, str]] = ..., class_weighting_examples: _Optional[int] = ..., top_k_percent_pixels: _Optional[float] = ..., hard_example_mining_step: _Optional[int] = ..., upsample_logits: bool = ..., dice_weight: _Optional[float] = ...) -> None: ...
+    def __init__(self, weight: _Optional[float] = ..., class_weights: _Optional[_Iterable[float]] = ..., class_weighting: _Optional[_Union[SegmentationLoss.ClassWeighting, str]] = ..., class_weighting_examples: _Optional[int] = ..., top_k_percent_pixels: _Optional[float] = ..., hard_example_mining_step: _Optional[int] = ..., hard_example_mining_length: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., upsample_logits: bool = ..., dice_weight: _Optional[float] = ...) -> None: ...
 
 class InstanceCenterHead(_message.Message):
     __slots__ = ("weight", "sigma", "num_filters")

@@ -8,6 +8,7 @@
 Nothing in this package builds a graph.
 """
 
+from estimator_lib.config.durations import resolve as resolve_durations
 from estimator_lib.config.loading import (
     PIPELINE_CONFIG_NAME,
     PipelineConfig,
@@ -31,6 +32,7 @@ __all__ = [
     'load_pipeline_config',
     'merge_pipeline_configs',
     'parse_pipeline_config',
+    'resolve_durations',
     'save_pipeline_config',
     'saved_pipeline_config',
     'validate',

@@ -9,7 +9,7 @@ import logging
 from typing import Iterator, List, Mapping, Optional, Sequence
 
 from estimator_lib import errors
-from estimator_lib.config import metric_choices, requirements, schedule_checks, support
+from estimator_lib.config import durations, metric_choices, requirements, schedule_checks, support
 from estimator_lib.config.message_checks import find_problems
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
@@ -110,6 +110,10 @@ def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Itera
             yield Problem('train_config', 'is missing; training needs it.')
         return
     train_config = config.train_config
+    for found in durations.find(config):
+        yield Problem(
+            found.path, 'a duration that is not in steps yet; see model_fns.durations_in_steps.'
+        )
     if needed or train_config.HasField('optimizer'):
         yield from schedule_checks.check_optimizer(train_config.optimizer, train_config.num_steps)
     if config.HasField('train_input_reader'):

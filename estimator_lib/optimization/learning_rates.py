@@ -264,8 +264,9 @@ def _create_polynomial_decay(config, step, num_steps):
 
 
 def _all_fields(config) -> Dict[str, float]:
-    """Return a message's fields by name, defaults included."""
-    return {field.name: getattr(config, field.name) for field in config.DESCRIPTOR.fields}
+    """Return a message's numbers and flags by name, defaults included."""
+    fields = config.DESCRIPTOR.fields
+    return {field.name: getattr(config, field.name) for field in fields if not field.message_type}
 
 
 _SCHEDULES: Mapping[str, Callable[..., tf.Tensor]] = {

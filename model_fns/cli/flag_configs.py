@@ -12,6 +12,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.processes import path_names
+from model_fns import durations_in_steps
 from model_fns.cli import builtin_configs, platforms
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import demo
@@ -53,7 +54,7 @@ def load_config(options: RunOptions) -> pipeline_pb2.TrainEvalPipelineConfig:
     config = config_lib.parse_pipeline_config(
         demo.demo_pipeline_text(), 'the embedded demo', options.config_override, settings
     )
-    return _sample_evaluations(options, config)
+    return _complete(options, config)
 
 
 def _is_trained(options: RunOptions) -> bool:
@@ -124,14 +125,23 @@ def load_file(
         )
     config = config_lib.apply_overrides(config, options.config_override)
     config = config_lib.apply_settings(config, settings or options.set)
-    return _sample_evaluations(options, config)
+    return _complete(options, config)
 
 
-def _sample_evaluations(
+def _complete(
     options: RunOptions, config: pipeline_pb2.TrainEvalPipelineConfig
 ) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """Set the sampling of evaluation examples that the options ask for."""
+    """Set the sampling of evaluation examples of the options, and convert durations to steps.
+
+    A trained model does not need the training examples, which epochs are counted in.
+    """
     if options.sample_1_of_n_eval_examples > 1:
         for reader in config.eval_input_reader:
             reader.sample_1_of_n_examples = options.sample_1_of_n_eval_examples
-    return config
+    try:
+        return durations_in_steps(config)
+    except errors.DataError as error:
+        if not _is_trained(options):
+            raise
+        log.warning('durations in epochs are not known here: %s', error)
+        return config

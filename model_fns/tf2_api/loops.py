@@ -24,7 +24,7 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
-from model_fns import build_task
+from model_fns import build_task, durations_in_steps
 from model_fns.tf2_api import overrides
 from protos import input_reader_pb2, pipeline_pb2, train_pb2
 
@@ -204,7 +204,8 @@ def _load(
     if isinstance(override, Config):
         config = config_lib.merge_pipeline_configs(config, override)
     config = overrides.apply(config, options)
-    return overrides.apply(config, {'train_steps': train_steps})
+    config = overrides.apply(config, {'train_steps': train_steps})
+    return durations_in_steps(config)
 
 
 def _select_reader(config: Config, index: int) -> input_reader_pb2.InputReader:

@@ -12,6 +12,7 @@ from google.protobuf import descriptor_pool, message_factory, text_format
 
 from estimator_lib.config import schema
 from protos import (
+    field_rules,
     generate,
     label_map_pb2,
     pipeline_pb2,
@@ -68,9 +69,15 @@ def as_recorded(field):
         recorded['default'] = default_of(field)
     if field.GetOptions().deprecated:
         recorded['deprecated'] = True
-    if field.containing_oneof is not None:
+    if field.containing_oneof is not None and not in_other_units(field):
         recorded['oneof'] = field.containing_oneof.name
     return recorded
+
+
+def in_other_units(field):
+    """Return whether a field's only alternatives are durations of ours: texts stay as they are."""
+    others = [member for member in field.containing_oneof.fields if member is not field]
+    return bool(others) and all(field_rules.get_rule(member).in_steps for member in others)
 
 
 def default_of(field):

@@ -1,5 +1,7 @@
 """The configs that flags describe: files, overrides, single fields."""
 
+import dataclasses
+
 import pytest
 import tensorflow as tf
 
@@ -170,3 +172,25 @@ def test_other_configs_generate_no_data(path, small_demo):
     config = flag_configs.load_config(RunOptions(mode='check', pipeline_config_path=path))
     assert config.train_input_reader.label_map_path.startswith('data/')
     assert not small_demo.exists()
+
+
+def test_epochs_are_counted_for_training_and_not_needed_afterwards(path, tmp_path, caplog):
+    records = tmp_path / 'train.tfrecord'
+    with tf.io.TFRecordWriter(str(records)) as writer:
+        for _ in range(6):
+            writer.write(b'')
+    reader = f'train_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}'
+    options = RunOptions(
+        pipeline_config_path=path,
+        config_override=(f'train_config {{ length {{ epochs: 10 }} }} {reader}',),
+        set=('train_config.checkpoints.save_every.percent=20',),
+    )
+    train_config = flag_configs.load_config(options).train_config
+    assert train_config.num_steps == 15
+    assert train_config.checkpoints.save_every_n_steps == 3
+    records.unlink()
+    with pytest.raises(errors.DataError, match='no file matches'):
+        flag_configs.load_config(options)
+    config = flag_configs.load_config(dataclasses.replace(options, mode='export'))
+    assert config.train_config.length.epochs == 10
+    assert 'durations in epochs are not known here' in caplog.text
