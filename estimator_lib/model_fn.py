@@ -22,7 +22,7 @@ from estimator_lib.checkpoints import (
     ready_ops,
     savers,
 )
-from estimator_lib.data import batches, inputs
+from estimator_lib.data import batches, epochs, inputs
 from estimator_lib.distribution import (
     mixed_precision,
     replica_values,
@@ -392,6 +392,7 @@ def _training_hooks(
             wait_seconds=None if reader_state is None else reader_state.wait_seconds,
             skipped=None if reader_state is None else reader_state.skipped,
             metrics=training.metric_values,
+            epoch_size=epochs.known_examples(training.config.train_input_reader),
         ),
     ]
     if not training.run_config.cluster_spec:

@@ -160,8 +160,11 @@ def count_records(files: Sequence[RecordFile]) -> int:
 
 
 def known_count(files: Sequence[RecordFile]) -> Optional[int]:
-    """Return the number of records if this process has counted the files; else None."""
-    counts = [_counts.get(file) for file in files]
+    """Return the number of records if this process has counted the files; else None.
+
+    Data sets in another format than TFRecord know their number.
+    """
+    counts = [_counts.get(file) if file.examples is None else len(file.examples) for file in files]
     return None if None in counts else sum(counts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
 import sys
 import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional
@@ -20,8 +21,9 @@ log = logging.getLogger('estimator_lib')
 # The name of the sum among the losses; the other losses are its parts.
 TOTAL_LOSS = 'total_loss'
 
-_BAR = '{percentage:3.0f} %|{bar}| {n_fmt}/{total_fmt}{postfix}'
-_ENDLESS_BAR = 'step {n_fmt}{postfix}'
+_BAR = '{percentage:3.0f} %|{bar}| {n_fmt}/{total_fmt}  {desc}'
+_BAR_OF_EPOCHS = '{percentage:3.0f} %|{bar}| {desc}'
+_ENDLESS_BAR = 'step {n_fmt}  {desc}'
 
 
 class _Pauses:
@@ -84,6 +86,7 @@ class Progress:
         skipped: number of corrupt records skipped since training began; None: not known.
         remaining: estimated seconds to the end; None: not known yet.
         metrics: further metrics of the steps by name.
+        epoch_size: number of examples of an epoch; 0: not known.
     """
 
     step: int
@@ -97,6 +100,7 @@ class Progress:
     skipped: Optional[int] = None
     remaining: Optional[float] = None
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    epoch_size: int = 0
 
     def line(self) -> str:
         """Format the line: `step 120/1200  loss 1.2 (...)  lr 0.01  14.2 steps/s  ...  ETA 16s`."""
@@ -119,7 +123,15 @@ class Progress:
     def bar_figures(self) -> List[str]:
         """Format what the bar shows: with the bar itself it fits into 80 columns."""
         total = _total(self.losses)
-        return [f'loss {total:.4g}', *self._speed(), *self._time_left()]
+        return [*self._epoch(), f'loss {total:.4g}', *self._speed(), *self._time_left()]
+
+    def _epoch(self) -> List[str]:
+        """Format the passes over the data up to now, and those of the run: `epoch 2.4/50`."""
+        if not self.epoch_size:
+            return []
+        steps = [self.step, self.num_steps] if self.num_steps else [self.step]
+        passes = [step * self.batch_size / self.epoch_size for step in steps]
+        return ['epoch ' + '/'.join(f'{each:.1f}'.removesuffix('.0') for each in passes)]
 
     def _speed(self) -> List[str]:
         if self.steps == 1:
@@ -175,6 +187,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         wait_seconds: float32 scalar: seconds that the step waited for its input.
         skipped: int64 scalar: number of corrupt records skipped so far.
         metrics: further float32 scalars by name.
+        epoch_size: number of training examples, to show epochs in the bar; 0: not known.
     """
 
     def __init__(
@@ -188,7 +201,9 @@ class ProgressHook(global_steps.GlobalStepHook):
         wait_seconds: Optional[tf.Tensor] = None,
         skipped: Optional[tf.Tensor] = None,
         metrics: Optional[Mapping[str, tf.Tensor]] = None,
+        epoch_size: int = 0,
     ):
+        self._epoch_size = epoch_size
         self._batch_size = batch_size
         self._num_steps = num_steps
         self._every_n_steps = max(1, every_n_steps)
@@ -210,7 +225,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         self._interval = Interval(self.step)
         self._num_steps = _last_step_of_session() or self._num_steps
         if self._bar is None and sys.stderr.isatty():
-            self._bar = _Bar(self._num_steps)
+            self._bar = _Bar(self._num_steps, self._epoch_size)
 
     def fetches(self) -> Dict[str, Any]:
         """Return all scalars, and note whether this step reports them."""
@@ -249,6 +264,7 @@ class ProgressHook(global_steps.GlobalStepHook):
             skipped=int(results['skipped']) if 'skipped' in results else None,
             remaining=self._remaining(now),
             metrics={name: float(value) for name, value in results['metrics'].items()},
+            epoch_size=self._epoch_size,
         )
         if self._first_step is None:
             self._first_step, self._first_time = self.step, now
@@ -279,7 +295,7 @@ class _Bar:
 
     shown: Optional[_Bar] = None
 
-    def __init__(self, num_steps: int):
+    def __init__(self, num_steps: int, epoch_size: int = 0):
         import tqdm
         from tqdm.contrib import logging as tqdm_logging
 
@@ -290,10 +306,12 @@ class _Bar:
             if any(_is_console(handler) for handler in logger.handlers)
         ]
         self._exit.enter_context(tqdm_logging.logging_redirect_tqdm(loggers))
+        with_steps = _BAR_OF_EPOCHS if epoch_size else _BAR
         self._bar = self._exit.enter_context(
             tqdm.tqdm(
                 total=num_steps or None,
-                bar_format=_BAR if num_steps else _ENDLESS_BAR,
+                bar_format=with_steps if num_steps else _ENDLESS_BAR,
+                colour='green' if _has_colors() else None,
                 file=sys.stderr,
                 dynamic_ncols=True,
                 leave=False,
@@ -306,11 +324,20 @@ class _Bar:
 
     def show(self, progress: Progress) -> None:
         self._bar.n = progress.step
-        self._bar.set_postfix_str('  '.join(progress.bar_figures()))
+        self._bar.set_description_str('  '.join(progress.bar_figures()))
 
     def close(self) -> None:
         self._exit.close()
         _Bar.shown = None
+
+
+def _has_colors() -> bool:
+    """Return whether standard error shows colors, and the user has not refused them.
+
+    Source: https://no-color.org, by which any value that is not empty refuses.
+    """
+    dumb = os.environ.get('TERM', '') in ('', 'dumb') and os.name != 'nt'
+    return sys.stderr.isatty() and not dumb and not os.environ.get('NO_COLOR')
 
 
 def _is_console(handler: logging.Handler) -> bool:

@@ -31,3 +31,11 @@ def test_what_cannot_be_counted_is_said(pattern):
         epochs.count_examples(sequences)
     with pytest.raises(errors.DataError, match='no file matches'):
         epochs.count_examples(cases.reader_of(f'{pattern}-missing'))
+
+
+def test_the_number_is_known_after_a_count(tmp_path):
+    reader = cases.reader_of(cases.write_shards(tmp_path, [3, 4]))
+    assert epochs.known_examples(reader) == 0
+    epochs.count_examples(reader)
+    assert epochs.known_examples(reader) == 7
+    assert epochs.known_examples(input_reader_pb2.InputReader()) == 0

@@ -237,23 +237,51 @@ def test_a_terminal_gets_a_bar_and_lines_above_it(clock, monkeypatch):
     monkeypatch.setattr(logger, 'handlers', [handler])
     run(clock, 10, num_steps=10, every_n_steps=5)
     text = terminal.getvalue()
-    assert '100 %|' in text and '10/10, loss 9  2 steps/s' in text
+    assert '100 %|' in text and '10/10  loss 9  2 steps/s' in text
     assert '\rstep 5/10  loss 4' in text
     assert logger.handlers == [handler]
 
 
-@pytest.mark.parametrize('steps', [300_000, 0])
-def test_the_bar_fits_into_80_columns(clock, monkeypatch, steps):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, 'stderr', terminal)
-    bar = progress._Bar(steps)
+@pytest.mark.parametrize(('steps', 'epoch_size'), [(300_000, 0), (0, 0), (300_000, 823), (0, 823)])
+def test_the_bar_fits_into_80_columns(clock, monkeypatch, steps, epoch_size):
+    monkeypatch.setattr(sys, 'stderr', Terminal())
+    monkeypatch.setenv('NO_COLOR', '1')
+    bar = progress._Bar(steps, epoch_size)
     losses = {f'Loss/RPNLoss/objectness_{index}': 0.123456 for index in range(6)}
-    bar.show(progress.Progress(123456, steps, losses, 1e-4, 10, 0.7, 8, remaining=7400.0))
+    bar.show(
+        progress.Progress(
+            123456, steps, losses, 1e-4, 10, 0.7, 8, remaining=7400.0, epoch_size=epoch_size
+        )
+    )
     shown = bar._bar.format_meter(**{**bar._bar.format_dict, 'ncols': 80})
     bar.close()
     assert len(shown) <= 80 and 'loss 0.7407  14.3 steps/s  ETA 2h03m' in shown
+    # 123456 steps of 8 examples are 1200.06 passes over 823 examples.
+    assert not epoch_size or f'epoch 1200.1{"/2916.2" if steps else ""}  loss' in shown
     # At least ten columns are left for the bar itself.
     assert not steps or len(shown.split('|')[1]) >= 10
+
+
+@pytest.mark.parametrize(
+    ('environment', 'colored'),
+    [
+        ({'TERM': 'xterm'}, True),
+        ({'TERM': 'xterm', 'NO_COLOR': ''}, True),
+        ({'TERM': 'xterm', 'NO_COLOR': '1'}, False),
+        ({'TERM': 'dumb'}, False),
+    ],
+    ids=str,
+)
+def test_the_bar_has_colors_where_they_are_wanted(monkeypatch, environment, colored):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, 'stderr', terminal)
+    monkeypatch.delenv('NO_COLOR', raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    bar = progress._Bar(10)
+    bar.show(progress.Progress(5, 10, {'total_loss': 1.0}, 0.1, 1, 0.5, 4))
+    bar.close()
+    assert ('\x1b[32m' in terminal.getvalue()) == colored
 
 
 def test_an_error_closes_the_bar(clock, monkeypatch):
