@@ -37,6 +37,11 @@ def counts_by_reader(examined: Mapping[str, Sequence[Record]]) -> Dict[str, List
     return {name: [record.counts for record in records] for name, records in examined.items()}
 
 
+def annotated_by_reader(examined: Mapping[str, Sequence[Record]]) -> Dict[str, List[Annotated]]:
+    """Return what the records of each reader say."""
+    return {name: [record.annotated for record in records] for name, records in examined.items()}
+
+
 def class_report(
     readers: Mapping[str, Sequence[Counts]], names: Mapping[int, str], unit: str
 ) -> DataReport:

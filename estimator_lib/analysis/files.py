@@ -99,15 +99,14 @@ def _write_files(
     with tf.io.gfile.GFile(os.path.join(folder, ERRORS_FILE), 'w') as file:
         _write_rows(file, _COLUMNS, (_error_row(*each) for each in analyzed.errors))
     sections = list(analyzed.sections)
-    tables, drawn = _parts(sections, Table), _parts(sections, Figure)
-    for table in tables:
-        save(f'{table.name}.csv', _to_csv(table).encode())
     drawings = rendering.render_all(sections)
     if labels is not None:
         sections.append(labels.section)
         drawings.update(labels.drawings)
-        drawn += _parts([labels.section], Figure)
         save(LABELS_FILE, _side_by_side([each.png for each in labels.drawings.values()]))
+    tables, drawn = _parts(sections, Table), _parts(sections, Figure)
+    for table in tables:
+        save(f'{table.name}.csv', _to_csv(table).encode())
     for name, drawing in drawings.items():
         save(f'{name}.png', drawing.png)
     pictures = _pictures(analyzed.worst, draw)

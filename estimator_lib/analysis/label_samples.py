@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional
 
 from estimator_lib import errors
 from estimator_lib.analysis import rendering
-from estimator_lib.analysis.parts import Figure, Section
+from estimator_lib.analysis.parts import Part, Section
 from estimator_lib.data import inputs
 from estimator_lib.drawing import figures
 from estimator_lib.task import Task
@@ -50,7 +50,7 @@ def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Opt
     for name, reader in inputs.named_readers(config):
         with contextlib.suppress(errors.UserError):
             examined[name] = inputs.examine_first(task, reader, RECORDS)
-    parts: List[Figure] = []
+    parts: List[Part] = []
     with figures.tolerated('labels of the data'):
         parts = list(task.label_figures(examined))
     section = Section('Labels', parts, f'Of the first {RECORDS} records of each input reader.')

@@ -63,6 +63,9 @@ class Tile:
     hint: str = ''
 
 
+Part = Union[Table, Figure]
+
+
 @dataclasses.dataclass(frozen=True)
 class Section:
     """Section of the report.
@@ -75,7 +78,7 @@ class Section:
     """
 
     title: str
-    parts: Sequence[Union[Table, Figure]]
+    parts: Sequence[Part]
     text: str = ''
     tiles: Sequence[Tile] = ()
 

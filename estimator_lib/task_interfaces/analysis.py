@@ -10,7 +10,7 @@ from estimator_lib.task_interfaces.tensors import Arrays
 
 if TYPE_CHECKING:
     from estimator_lib.analysis.analyzer import Analyzer
-    from estimator_lib.analysis.parts import Figure
+    from estimator_lib.analysis.parts import Part
 
 Resampler = Callable[[np.ndarray], Dict[str, float]]
 
@@ -36,8 +36,8 @@ class Analysis:
         del examples
         return None
 
-    def label_figures(self, examined: Mapping[str, Sequence[Any]]) -> Sequence[Figure]:
-        """Return figures about the labels of the data: classes, sizes.
+    def label_figures(self, examined: Mapping[str, Sequence[Any]]) -> Sequence[Part]:
+        """Return figures and tables about the labels of the data: classes, sizes, issues.
 
         Args:
             examined: from `examine` for each record, by reader, as in `DataChecks.data_report`.

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
 from estimator_lib.task_interfaces.batch_specs import ALWAYS, LEARNING, BatchSpec, BatchTensor
-from model_fns.datasets.meaning import checks, objects
+from model_fns.datasets.meaning import annotated, checks, objects
 from model_fns.datasets.meaning.annotated import Annotated, Object
 from model_fns.datasets.meaning.issues import Issue
 from model_fns.structures.channels import THREE_COLORS, Channels
@@ -126,7 +126,8 @@ def annotate(serialized: bytes) -> Optional[Annotated]:
     texts = () if labels else features['image/class/text'].bytes_list.value
     known = [Object(source, label=label) for label in labels if label != _UNLABELED]
     known += [Object(source, name=text.decode(errors='replace')) for text in texts]
-    return Annotated(source, (0, 0), known, len(known), source_id=source)
+    digest = annotated.digest(b''.join(features['image/encoded'].bytes_list.value[:1]))
+    return Annotated(source, (0, 0), known, len(known), source_id=source, digest=digest)
 
 
 def find_issues(images: Sequence[Annotated], num_classes: int, labels_offset: int) -> List[Issue]:

@@ -442,18 +442,20 @@ class ClassificationTask(Task):
         """Report the number of images of each class, and what the labels mean."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
         counts = class_report.counts_by_reader(examined)
-        annotated = {name: [each.annotated for each in examined[name]] for name in examined}
-        return record_reports.add(
-            class_report.class_report(counts, names, 'images'), self._check_meaning(annotated)
-        )
+        meaning = self._check_meaning(class_report.annotated_by_reader(examined))
+        return record_reports.add(class_report.class_report(counts, names, 'images'), meaning)
 
     def label_figures(
         self, examined: Mapping[str, Sequence[class_report.Record]]
-    ) -> Sequence[parts.Figure]:
-        """Return the number of images of each class."""
+    ) -> Sequence[parts.Part]:
+        """Return the number of images of each class, and what the labels mean."""
         names = dict(enumerate(self._class_names(), self._labels_offset))
         counts = class_report.counts_by_reader(examined)
-        return class_analysis.class_figures(counts, names, 'images')
+        meaning = self._check_meaning(class_report.annotated_by_reader(examined))
+        return [
+            *class_analysis.class_figures(counts, names, 'images'),
+            *record_reports.tables(meaning),
+        ]
 
     def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""

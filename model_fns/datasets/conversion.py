@@ -204,7 +204,7 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
     """
     names = source.class_names(items)
     if names:
-        return LabelMap.from_names(names)
+        return LabelMap.from_names(names, source.first_new_id)
     converter = Converter(source, LabelMap.from_names(['object']), options)
     problems = [
         problem

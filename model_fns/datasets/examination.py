@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from typing import Iterator, List, NamedTuple, Optional, Sequence
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 import tqdm
@@ -14,12 +14,17 @@ from model_fns.datasets.files import folder_files
 from model_fns.datasets.meaning import checks
 from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.datasets.meaning.issues import Issue
+from model_fns.datasets.meaning.readings import LyingPictures
 from model_fns.datasets.sources import Item, Source
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 
 _THREADS = 16  # that wait for the headers of image files
 _AT_ONCE = 4096  # headers in memory
+
+
+# Header of an image, and its size if its EXIF orientation is treated otherwise.
+_Header = Tuple[images.ImageHeader, Optional[Tuple[int, int]]]
 
 
 class _Rules(NamedTuple):
@@ -54,7 +59,8 @@ def examine(
         items = [items[index * len(items) // most] for index in range(most)]
         names = []  # a class without objects in a sample may have some
     annotations = _annotations(source.undrawn(), items, classes, _Rules(clips, apply_exif))
-    return checks.find(annotations, names, source.labels(classes), source.further_checks())
+    more = [LyingPictures(apply_exif), *source.further_checks()]
+    return checks.find(annotations, names, source.labels(classes), more)
 
 
 def _annotations(
@@ -75,8 +81,8 @@ def _annotations(
                     yield annotation
 
 
-def _header(item: Item, rules: _Rules) -> Optional[images.ImageHeader]:
-    """Return the size of an image; None where it is reported when the item is converted."""
+def _header(item: Item, rules: _Rules) -> Optional[_Header]:
+    """Return the sizes of an image; None where it is reported when the item is converted."""
     try:
         with folder_files.open_binary(item.path) as file:
             return image_files.read_header(file, rules.apply_exif)
@@ -85,13 +91,19 @@ def _header(item: Item, rules: _Rules) -> Optional[images.ImageHeader]:
 
 
 def _annotation(
-    source: Source, item: Item, header: images.ImageHeader, classes: LabelMap, rules: _Rules
+    source: Source, item: Item, sizes: _Header, classes: LabelMap, rules: _Rules
 ) -> Optional[Annotated]:
     """Return the annotation of an image; None where it is of no use as a whole."""
     report = sources.Report(rules.clips)
+    header, other_size = sizes
     try:
         features = source.features(item, header, classes, report)
-    except errors.DataError:  # reported when the item is converted
+    except sources.SizeError:  # reported when the item is converted
+        if other_size is None:
+            return None
+        size = (header.height, header.width)
+        return Annotated(item.path, size, other_size=other_size, has_other_size=True)
+    except errors.DataError:
         return None
     num_kept = sources.count_objects(features) or 0
     return Annotated(
@@ -101,4 +113,5 @@ def _annotation(
         num_kept,
         report.pixels,
         item.source_id,
+        other_size=other_size,
     )

@@ -7,7 +7,7 @@ serving neither rotate images nor read WebP and TIFF: this module does both, onc
 from __future__ import annotations
 
 import io
-from typing import BinaryIO, NamedTuple, Optional
+from typing import BinaryIO, NamedTuple, Optional, Tuple
 
 from PIL import Image, ImageOps
 
@@ -83,7 +83,9 @@ def prepare(encoded: bytes, apply_exif: bool = True, max_pixels: Optional[int] =
     return ImageFile(encoded, images.image_header(encoded), orientation)
 
 
-def read_header(file: BinaryIO, apply_exif: bool = True) -> images.ImageHeader:
+def read_header(
+    file: BinaryIO, apply_exif: bool = True
+) -> Tuple[images.ImageHeader, Optional[Tuple[int, int]]]:
     """Read the size that `prepare` gives an image, from the beginning of its file.
 
     EXIF behind the pixels of a PNG is not looked for.
@@ -91,6 +93,10 @@ def read_header(file: BinaryIO, apply_exif: bool = True) -> images.ImageHeader:
     Args:
         file: of one of `FORMATS`, opened for reading.
         apply_exif: the picture is rotated as its EXIF orientation says.
+
+    Returns:
+        The header, and height and width with the opposite of `apply_exif`; None where these are the
+        same.
 
     Raises:
         errors.DataError: it has no header of such a format.
@@ -102,13 +108,14 @@ def read_header(file: BinaryIO, apply_exif: bool = True) -> images.ImageHeader:
             image = Image.open(file, formats=_CONVERTED)
         else:
             image = images.open_file(file, name)
-        height, width = image.height, image.width
-        has_exif = apply_exif and name in ('JPEG', None) and image.format != 'TIFF'
+        size, other = (image.height, image.width), None
+        has_exif = name in ('JPEG', None) and image.format != 'TIFF'
         if has_exif and image.getexif().get(_ORIENTATION) in _TURNED_BY_A_QUARTER:
-            height, width = width, height
+            swapped = (image.width, image.height)
+            size, other = (swapped, size) if apply_exif else (size, swapped)
     except Exception as error:  # Pillow raises many kinds on corrupt files.
         raise errors.DataError(f'the image has no header that can be read: {error}.') from error
-    return images.ImageHeader((name or 'png').lower(), height, width)
+    return images.ImageHeader((name or 'png').lower(), *size), other
 
 
 def is_deep(encoded: bytes) -> bool:

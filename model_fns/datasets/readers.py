@@ -20,7 +20,7 @@ from model_fns.datasets.convert import command
 from model_fns.datasets.files import channel_folders, folder_files
 from model_fns.datasets.formats.reader_fields import FORMATS
 from model_fns.datasets.sources import Item, Problem, Source
-from model_fns.structures.label_map import LabelMap
+from model_fns.structures.label_map import LabelMap, LabelMapItem
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
 
 log = logging.getLogger('model_fns')
@@ -191,10 +191,12 @@ def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
         path, kind = reader.label_map_path, reader_paths.files_kind(reader)
         if kind not in FORMATS or not path or tf.io.gfile.exists(path):
             continue
-        names: List[str] = []
+        items: List[LabelMapItem] = []
         for index in range(len(getattr(reader, kind).image_path)):
-            names += [item.display_name for item in _list_files(reader, index).classes.items]
-        conversion.write_label_map(LabelMap.from_names(dict.fromkeys(names)), path)
+            items += _list_files(reader, index).classes.items
+        names = dict.fromkeys(item.display_name for item in items)
+        classes = LabelMap.from_names(names, min(item.id for item in items))
+        conversion.write_label_map(classes, path)
 
 
 def _list_files(reader: input_reader_pb2.InputReader, index: int) -> _Listing:

@@ -143,11 +143,13 @@ class Source(abc.ABC):
 
     Attributes:
         first_id: least id that a class of its label map may have.
+        first_new_id: id of the first class of a new label map.
         most_checked: number of images that the checks of the whole set read; None: all, as
             annotations are text.
     """
 
     first_id = FIRST_ID
+    first_new_id = FIRST_ID
     most_checked: Optional[int] = None
 
     _include_masks = False

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
-from estimator_lib.analysis.parts import Figure
+from estimator_lib.analysis.parts import Part
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.export.deployable import Deployable, Ops
@@ -32,6 +32,7 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis
+from model_fns.datasets.meaning import record_reports
 from model_fns.detection import (
     batch_spec,
     box_report,
@@ -452,14 +453,14 @@ class DetectionTask(Task):
         """Return the least score of detections that are shown, given the metrics."""
         return self._drawer.showing(self.worth_showing(metrics)).least_score
 
-    def label_figures(
-        self, examined: Mapping[str, Sequence[box_report.Record]]
-    ) -> Sequence[Figure]:
-        """Return figures of the classes, and of the boxes beside the anchors."""
+    def label_figures(self, examined: Mapping[str, Sequence[box_report.Record]]) -> Sequence[Part]:
+        """Return figures of the classes and of the boxes beside the anchors, and issues."""
         names = self._reader.class_names()
         counts = {name: [each.counts() for each in records] for name, records in examined.items()}
         classes = class_analysis.class_figures(counts, names, 'objects')
-        return [*classes, *label_figures.box_figures(self._model, examined)]
+        figures = label_figures.box_figures(self._model, examined)
+        meaning = data_report.check_meaning(examined, self._model.num_classes)
+        return [*classes, *figures, *record_reports.tables(meaning)]
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
         """Return sizes without padding, int32 [B, 3]; None if inputs cannot contain padding."""

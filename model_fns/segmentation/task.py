@@ -31,7 +31,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces.analysis import Resampler
-from model_fns import checkpoint_scopes, class_analysis, class_report
+from model_fns import checkpoint_scopes, class_report
 from model_fns.layers import quantization
 from model_fns.segmentation import (
     batch_spec,
@@ -447,11 +447,9 @@ class SegmentationTask(Task):
 
     def label_figures(
         self, examined: Mapping[str, Sequence[class_report.Record]]
-    ) -> Sequence[parts.Figure]:
-        """Return the number of pixels of each class."""
-        counts = class_report.counts_by_reader(examined)
-        names = dict(enumerate(self._dataset.class_names))
-        return class_analysis.class_figures(counts, names, 'pixels')
+    ) -> Sequence[parts.Part]:
+        """Return the number of pixels of each class, and what the values of masks mean."""
+        return data_report.label_figures(examined, self._dataset, self._data.label_map)
 
     def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
         """Create an analyzer of one evaluation."""

@@ -126,9 +126,10 @@ class LabelMap:
         object.__setattr__(self, '_by_id', by_id)
 
     @classmethod
-    def from_names(cls, names: Iterable[str]) -> LabelMap:
-        """Build a label map from names in the order of their ids; the first id is 1."""
-        return cls(tuple(LabelMapItem(i, name, name) for i, name in enumerate(names, FIRST_ID)))
+    def from_names(cls, names: Iterable[str], first_id: int = FIRST_ID) -> LabelMap:
+        """Build a label map from names in the order of their ids, the first of which is given."""
+        items = tuple(LabelMapItem(i, name, name) for i, name in enumerate(names, first_id))
+        return cls(items, first_id=first_id)
 
     @classmethod
     def read(

@@ -53,6 +53,22 @@ class PixelMask(NamedTuple):
         return codecs.encode_png(self.whole(header))
 
 
+def join(masks: Sequence[PixelMask]) -> PixelMask:
+    """Return the pixels of several masks, at least one, as one mask.
+
+    The masks of pixels 1 to 3 and 5 to 6 of a row have a window of the pixels 1 to 6.
+    """
+    top, left = min(mask.top for mask in masks), min(mask.left for mask in masks)
+    rows = max(mask.window[0].stop for mask in masks) - top
+    columns = max(mask.window[1].stop for mask in masks) - left
+    joined = np.zeros([rows, columns], np.uint8)
+    for mask in masks:
+        height, width = mask.pixels.shape
+        part = joined[mask.top - top :, mask.left - left :][:height, :width]
+        np.maximum(part, mask.pixels, out=part)
+    return PixelMask(top, left, joined)
+
+
 def of_box(box: Sequence[float], header: images.ImageHeader) -> PixelMask:
     """Return the pixels of a box.
 

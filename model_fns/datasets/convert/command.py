@@ -121,7 +121,8 @@ def _add_masks(parser: argparse.ArgumentParser) -> None:
         type=_mask_values,
         metavar='0:background,255:cell',
         help='masks: which class each value means, where values are no class ids; the name '
-        'background is no class, and what is named ignore counts for nothing',
+        'background is no class, and what is named ignore counts for nothing; where 0 has another '
+        'name and no value is background, this class has the id 0',
     )
     parser.add_argument(
         '--mask_colors',

@@ -1,7 +1,8 @@
 """`--from=labelme`: a JSON file of polygons for each image, as the program labelme writes it.
 
 The keys are those of https://github.com/wkentaro/labelme: `shapes` have `label`, `points` in pixels
-and `shape_type`. Shapes of one label and one `group_id` are parts of one object. Its successor
+and `shape_type`. Shapes of one label and one `group_id` are parts of one object. A shape of type
+`mask` has a PNG of its pixels between two points, both included. Its successor
 https://github.com/CVHub520/X-AnyLabeling writes rectangles of four points, and `rotation` for
 rotated ones.
 """
@@ -9,26 +10,56 @@ rotated ones.
 from __future__ import annotations
 
 import argparse
+import base64
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
 from estimator_lib import errors
 from model_fns.datasets import records, sources
-from model_fns.datasets.annotations import class_maps, json_files, paired, polygons
+from model_fns.datasets.annotations import class_maps, json_files, paired, pixel_masks, polygons
 from model_fns.datasets.annotations.pixel_masks import PixelMask
 from model_fns.datasets.meaning import annotated
 from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.sources import Item, Source
-from model_fns.structures import images
+from model_fns.structures import id_images, images
 from model_fns.structures.label_map import LabelMap
 
-_KINDS = ('polygon', 'rectangle', 'rotation', 'quadrilateral', 'circle')
+_MASK = 'mask'
+_KINDS = ('polygon', 'rectangle', 'rotation', 'quadrilateral', 'circle', _MASK)
+# Keys of a shape that are read, or that change nothing about its box, pixels and class.
+_KEYS = frozenset(
+    (
+        'label',
+        'points',
+        'group_id',
+        'shape_type',
+        'mask',
+        'description',
+        'direction',
+        'score',
+        'kie_linking',
+    )
+)
 _CORNERS = 4
 # Labels of labelme for regions that are no objects; the pixels of the second are background.
 _IGNORED, _BACKGROUND = '__ignore__', '_background_'
 _NO_CLASSES = (_IGNORED, _BACKGROUND)
 _REGIONS = 'regions to ignore'
 _CIRCLE_POINTS = 64
+
+
+class _Part(NamedTuple):
+    """A shape of an object.
+
+    Attributes:
+        outline: x, y of each corner in pixels.
+        mask: its pixels; None: those inside of the outline.
+    """
+
+    outline: List[float]
+    mask: Optional[PixelMask] = None
 
 
 class _Object(NamedTuple):
@@ -152,7 +183,8 @@ class Labelme(paired.PairedSource):
         report: sources.Report,
     ) -> List[_Object]:
         """Build the object of a group of shapes; a region to ignore is one of each class."""
-        outlines = [_outline(shape) for shape in shapes]
+        drawn = [_part(shape, header) for shape in shapes]
+        outlines = [part.outline for part in drawn]
         name = shapes[0]['label']
         is_ignored = name in _NO_CLASSES and name not in classes
         parts = [polygons.box_around(outline) for outline in outlines]
@@ -162,6 +194,7 @@ class Labelme(paired.PairedSource):
             name='' if is_ignored else name,
             ignored=_REGIONS if is_ignored else '',
             gap=annotated.largest_gap(parts),
+            unread=_unread_keys(shapes),
         )
         polygons.check(outlines, header)
         points = [number for outline in outlines for number in outline]
@@ -172,7 +205,9 @@ class Labelme(paired.PairedSource):
             rotated = rotated_boxes.smallest_box(points).tolist()
             rotated_boxes.check_box(rotated, header)
         elif self._include_masks or self._draws_classes:
-            mask = polygons.draw(outlines, header)
+            masks = [part.mask for part in drawn if part.mask is not None]
+            edged = [part.outline for part in drawn if part.mask is None]
+            mask = pixel_masks.join([*masks, *([polygons.draw(edged, header)] if edged else [])])
         if not is_ignored:
             return [_Object(ids[0], name, box, mask, rotated, pixel_class=ids[0])]
         # A detection in such a region counts for nothing, whatever its class.
@@ -199,8 +234,66 @@ def _grouped(shapes: Sequence[Any]) -> List[Tuple[List[int], List[Any]]]:
     return list(groups.values())
 
 
+def _unread_keys(shapes: Sequence[Any]) -> List[str]:
+    """Return the keys of shapes that say something and that nobody reads."""
+    keys = [
+        key
+        for shape in shapes
+        for key, value in shape.items()
+        if key not in _KEYS and (any(value.values()) if isinstance(value, dict) else value)
+    ]
+    return list(dict.fromkeys(keys))
+
+
+def _part(shape: Any, header: images.ImageHeader) -> _Part:
+    """Return the outline of a shape, and its pixels where it has a mask.
+
+    Raises:
+        errors.DataError: the shape is malformed, or has no area.
+    """
+    corners = _outline(shape)
+    if shape.get('shape_type') != _MASK:
+        return _Part(corners)
+    left, top, right, bottom = (round(side) for side in corners)
+    try:
+        encoded = base64.b64decode(shape.get('mask') or '', validate=True)
+        pixels = (id_images.read(encoded) > 0).astype(np.uint8)
+    except (errors.DataError, TypeError, ValueError) as error:
+        raise errors.DataError(
+            f'the mask is no PNG in base 64: {str(error).rstrip(".")}.'
+        ) from error
+    if pixels.shape != (bottom - top + 1, right - left + 1):
+        raise errors.DataError(
+            f'the mask has {pixels.shape[0]} x {pixels.shape[1]} pixels; expected '
+            f'{bottom - top + 1} x {right - left + 1}, those from one of its points to the other.'
+        )
+    if not (top >= 0 and left >= 0 and bottom < header.height and right < header.width):
+        raise errors.DataError(
+            f'the mask is between the points {left}, {top} and {right}, {bottom}; the image has '
+            f'{header.height} x {header.width} pixels.'
+        )
+    if not pixels.any():
+        raise errors.DataError('the mask has no pixels.')
+    return _Part(_hull(pixels, left, top), PixelMask(top, left, pixels))
+
+
+def _hull(pixels: np.ndarray, left: int, top: int) -> List[float]:
+    """Return x, y of the outer corners of the first and last pixel of each row of a mask.
+
+    Args:
+        pixels: uint8 [rows, columns], at least one of which is not 0.
+        left: column of the mask in its image.
+        top: row of the mask in its image.
+    """
+    rows = np.flatnonzero(pixels.any(axis=1))
+    first = pixels[rows].argmax(axis=1) + left
+    last = pixels.shape[1] - pixels[rows, ::-1].argmax(axis=1) + left
+    xs, ys = np.stack([first, last, last, first], 1), np.stack([rows, rows, rows + 1, rows + 1], 1)
+    return np.stack([xs, ys + top], -1).astype(float).ravel().tolist()
+
+
 def _outline(shape: Any) -> List[float]:
-    """Return x, y of each corner of a shape, in pixels.
+    """Return x, y of each corner of a shape, in pixels; of a mask those of its two points.
 
     Raises:
         errors.DataError: the shape is malformed, or has no area.
@@ -221,11 +314,14 @@ def _outline(shape: Any) -> List[float]:
     if not numbers or None in numbers:
         raise errors.DataError(f'points are {points!r:.60}; expected a list of x and y.')
     count = len(numbers) // 2
-    if kind == 'polygon' or (kind != 'circle' and count == _CORNERS):
+    if kind == 'polygon' or (kind not in ('circle', _MASK) and count == _CORNERS):
         return numbers
-    if count != 2 or kind not in ('rectangle', 'circle'):
-        expected = {'rectangle': f'2 or {_CORNERS}', 'circle': '2'}.get(kind, str(_CORNERS))
+    if count != 2 or kind not in ('rectangle', 'circle', _MASK):
+        other = str(_CORNERS)
+        expected = {'rectangle': f'2 or {_CORNERS}', 'circle': '2', _MASK: '2'}.get(kind, other)
         raise errors.DataError(f'the {kind} has {count} points; expected {expected}.')
+    if kind == _MASK:
+        return numbers
     left, top, right, bottom = numbers
     if kind == 'rectangle':
         return [left, top, right, top, right, bottom, left, bottom]

@@ -55,6 +55,11 @@ class Masks(id_pngs.IdPngs):
         self._are_colors = are_colors
         self._ignore_label = None if are_colors else ignore_label
         self._values = dict(values or {})
+        name = self._values.get(BACKGROUND, _BACKGROUND_NAME)
+        has_background = are_colors or _BACKGROUND_NAME in self._values.values()
+        if not has_background and name not in _NO_CLASSES:
+            self._values = {BACKGROUND: name, **self._values}  # the first id is that of its class
+            self.first_new_id = BACKGROUND
 
     def _read(self, encoded: bytes) -> np.ndarray:
         if self._are_colors:

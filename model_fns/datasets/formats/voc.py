@@ -31,6 +31,24 @@ _DECLARATION = re.compile(rb'\s*<\?xml[^>]*?encoding\s*=\s*["\']([\w.:-]+)["\'][
 _CHINESE = ('gb2312', 'gbk', 'gb18030')
 _UNSPECIFIED = 'unspecified'  # some files of Pascal VOC have this for 0
 
+# Tags of an object that are read, or that change nothing about its box and class.
+_TAGS = frozenset(
+    (
+        'name',
+        'bndbox',
+        'robndbox',
+        'difficult',
+        'truncated',
+        'attributes',
+        'occluded',
+        'pose',
+        'part',
+        'point',
+        'actions',
+        'type',
+        'id',
+    )
+)
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 _CORNERS = ('left_top', 'right_top', 'right_bottom', 'left_bottom')
 
@@ -106,7 +124,8 @@ def _observe(entry: ElementTree.Element, place: str, report: sources.Report) -> 
         elif entry.find('bndbox') is not None and not _degrees(entry):
             box = _read_sides(entry)
     name = (entry.findtext('name') or '').strip()
-    report.observe_box(place, box, ignored=ignored, name=name)
+    unread = [tag for tag in dict.fromkeys(each.tag for each in entry) if tag not in _TAGS]
+    report.observe_box(place, box, ignored=ignored, name=name, unread=unread)
 
 
 def _object(

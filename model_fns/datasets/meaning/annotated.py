@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -48,6 +49,10 @@ class Annotated(NamedTuple):
         num_kept: number of objects that a record of the image has.
         pixels: number of pixels by value, where the annotation is an image of values.
         source_id: name of the image in results; '': it has none.
+        digest: of the encoded image; '': it is not read.
+        other_size: height and width if the EXIF orientation is treated otherwise; None: it does not
+            swap them.
+        has_other_size: the annotation says that it is of an image of the other size.
     """
 
     place: str
@@ -56,6 +61,14 @@ class Annotated(NamedTuple):
     num_kept: int = 0
     pixels: Optional[Mapping[int, int]] = None
     source_id: str = ''
+    digest: str = ''
+    other_size: Optional[Tuple[int, int]] = None
+    has_other_size: bool = False
+
+
+def digest(encoded: bytes) -> str:
+    """Return the digest of an encoded image; '' for one that is empty."""
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest() if encoded else ''
 
 
 def distance(box: Box, other: Box) -> float:

@@ -119,7 +119,7 @@ class Classes:
 
 
 class Images:
-    """Check for images that lose all of their objects, and for ids that are not unique.
+    """Check for images that lose all of their objects, and for equal ids and equal images.
 
     Args:
         fate: what becomes of an image that loses all of its objects.
@@ -129,6 +129,8 @@ class Images:
         self._fate = fate
         self._total = 0
         self._ids: Set[str] = set()
+        self._digests: Set[str] = set()
+        self._equal: List[str] = []
         self._lost: List[str] = []
         self._duplicates: List[str] = []
 
@@ -141,12 +143,17 @@ class Images:
             self._duplicates.append(image.place)
         if image.source_id:
             self._ids.add(image.source_id)
+        if image.digest in self._digests:
+            self._equal.append(image.place)
+        if image.digest:
+            self._digests.add(image.digest)
 
     def issues(self) -> List[Issue]:
         """Return an issue for each kind of images."""
         kinds = (
             (self._lost, f'lose all of their objects, and {self._fate}'),
             (self._duplicates, 'have the source id of an image before them'),
+            (self._equal, 'are equal to an image before them'),
         )
         return [
             Issue(Severity.WARNING, len(places), self._total, 'images', text, places[0])

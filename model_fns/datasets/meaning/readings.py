@@ -192,6 +192,63 @@ class BoxReadings:
         return issues
 
 
+class LyingPictures:
+    """Check whether annotations are of photographs before or after their EXIF rotation.
+
+    Args:
+        apply_exif: photographs are rotated as their EXIF orientation says.
+    """
+
+    def __init__(self, apply_exif: bool):
+        self._apply_exif = apply_exif
+        self._total = 0
+        self._places: List[str] = []
+
+    def add(self, image: Annotated) -> None:
+        """Add an image; those whose height and width EXIF does not swap do not count."""
+        if image.other_size is None:
+            return
+        self._total += 1
+        fits = image.has_other_size or (
+            not _fits(image.objects, image.size) and _fits(image.objects, image.other_size)
+        )
+        if fits:
+            self._places.append(image.place)
+
+    def issues(self) -> List[Issue]:
+        """Return the photographs whose boxes or sizes are those of the other frame."""
+        if not self._places:
+            return []
+        frame, flag = ('as stored', 'ignore') if self._apply_exif else ('upright', 'apply')
+        text = (
+            f'that EXIF orientations lay on their side have annotations of the picture {frame}; '
+            f'write --exif={flag}'
+        )
+        return [
+            Issue(
+                Severity.WARNING,
+                len(self._places),
+                self._total,
+                'photographs',
+                text,
+                self._places[0],
+            )
+        ]
+
+
+def _fits(objects: Sequence[Object], size: Tuple[int, int]) -> bool:
+    """Return whether all boxes that files have in pixels are inside of an image."""
+    limits = np.array([*size, *size], np.float64)
+    for item in objects:
+        reading = READINGS.get(item.reading)
+        if item.numbers is None or reading is None or reading.unit != _PIXELS:
+            continue
+        box = reading.boxes(np.array([item.numbers], np.float64), size)
+        if not (np.abs(box - limits / 2) <= limits / 2 + 1.0 + _SLACK * limits).all():
+            return False
+    return True
+
+
 def _other_reading(own: str, counts: _Counts) -> Optional[Issue]:
     """Return the issue that another reading explains the boxes; None: none does."""
     total, fitting = counts.total, counts.fitting[own]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable, List, Mapping, Sequence
 
 from estimator_lib import errors
+from estimator_lib.analysis.parts import Table
 from estimator_lib.task_interfaces.data_checks import DataReport
 from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.datasets.meaning.issues import Issue, Severity
@@ -46,6 +47,18 @@ def require(first: DataReport, are_all: bool) -> List[str]:
     if wrong:
         raise errors.DataError('\n'.join(f'{line.rstrip(".")}.' for line in wrong))
     return [*first.problems, *first.warnings]
+
+
+def tables(meaning: DataReport) -> List[Table]:
+    """Return a table with the issues of `report`; no table without issues."""
+    rows = [
+        *([Severity.ERROR.value, text] for text in (*meaning.certain, *meaning.problems)),
+        *([Severity.WARNING.value, text] for text in meaning.warnings),
+    ]
+    if not rows:
+        return []
+    note = 'What the annotations mean together; --mode=check --check_all looks at all records.'
+    return [Table('meaning', 'Issues of the annotations', ('severity', 'issue'), rows, note)]
 
 
 def add(classes: DataReport, meaning: DataReport) -> DataReport:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.datasets.annotations import class_maps
-from model_fns.datasets.meaning import readings
+from model_fns.datasets.meaning import annotated, readings
 from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, UNWEIGHTED, Annotated, Object
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.boxes.family import BoxFamily
@@ -67,7 +67,10 @@ def annotate(
                 label=None if names else labels[index],
             )
         )
-    return Annotated(source, size, objects, num_kept, source_id=source)
+    encoded = b''.join(values('image/encoded', 'bytes_list')[:1])
+    return Annotated(
+        source, size, objects, num_kept, source_id=source, digest=annotated.digest(encoded)
+    )
 
 
 def _outline(mask: bytes) -> Optional[Sequence[float]]:

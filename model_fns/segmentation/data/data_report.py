@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence
 
+from estimator_lib.analysis.parts import Part
 from estimator_lib.task import DataReport
-from model_fns import class_report
+from model_fns import class_analysis, class_report
 from model_fns.datasets.meaning import checks, record_reports
 from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.datasets.meaning.pixels import PixelValues
@@ -37,8 +38,29 @@ def report(
     """
     counts = class_report.counts_by_reader(examined)
     classes = class_report.class_report(counts, dict(enumerate(dataset.class_names)), 'pixels')
-    annotated = {name: [record.annotated for record in examined[name]] for name in examined}
+    annotated = class_report.annotated_by_reader(examined)
     return record_reports.add(classes, _check_meaning(annotated, dataset, label_map))
+
+
+def label_figures(
+    examined: Mapping[str, Sequence[class_report.Record]],
+    dataset: Dataset,
+    label_map: Optional[LabelMap],
+) -> List[Part]:
+    """Return a figure of the classes of each reader, and a table of the issues of masks.
+
+    Args:
+        examined: the records, by reader.
+        dataset: has the classes.
+        label_map: names of the classes; None: there is no label map.
+    """
+    counts = class_report.counts_by_reader(examined)
+    names = dict(enumerate(dataset.class_names))
+    meaning = _check_meaning(class_report.annotated_by_reader(examined), dataset, label_map)
+    return [
+        *class_analysis.class_figures(counts, names, 'pixels'),
+        *record_reports.tables(meaning),
+    ]
 
 
 def check_first(

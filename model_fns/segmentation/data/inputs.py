@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Example
+from model_fns.datasets.meaning import annotated
 from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.segmentation import fields
 from model_fns.segmentation.data import targets
@@ -96,7 +97,8 @@ def annotate(serialized: bytes) -> Optional[Annotated]:
     counts = np.bincount(ids.ravel())
     pixels = {int(value): int(counts[value]) for value in np.flatnonzero(counts)}
     height, width = ids.shape
-    return Annotated(source, (height, width), pixels=pixels, source_id=source)
+    digest = annotated.digest(b''.join(features[IMAGE_KEY].bytes_list.value[:1]))
+    return Annotated(source, (height, width), pixels=pixels, source_id=source, digest=digest)
 
 
 def list_classes(

@@ -130,7 +130,7 @@ def test_a_class_name_of_other_bytes_than_text_is_unknown():
 
 
 def issues_of(*records, num_classes=3, offset=1):
-    annotated = [inputs.annotate(each) for each in records]
+    annotated = [inputs.annotate(each)._replace(digest=str(n)) for n, each in enumerate(records)]
     return [str(issue) for issue in inputs.find_issues(annotated, num_classes, offset)]
 
 

@@ -226,6 +226,41 @@ def test_a_rotation_that_is_no_number_is_a_problem(tmp_path, capsys):
     assert "attributes.rotation is 'left'; expected degrees" in capsys.readouterr().err
 
 
+def test_tags_and_keys_of_files_that_nobody_reads_are_named(tmp_path, capsys):
+    more = '<pose>Left</pose><ignore>1</ignore><ignore>0</ignore>'
+    text = f'<a>{voc_object(CORNERS[0], more)}{voc_object(CORNERS[1])}</a>'
+    write_files(tmp_path / 'voc', 'xml', text)
+    assert convert(tmp_path / 'voc', 'voc') == 0
+    assert "4 of 8 objects have keys that nobody reads: 'ignore'" in capsys.readouterr().err
+    shape = {'label': 'a', 'shape_type': 'rectangle', 'points': [[20, 30], [60, 70]]}
+    shapes = [
+        {**shape, 'flags': {'blurred': True}, 'description': 'a cat'},
+        {**shape, 'flags': {'blurred': False}, 'difficult': False},
+    ]
+    write_files(tmp_path / 'labelme', 'json', json.dumps({'shapes': shapes}))
+    assert convert(tmp_path / 'labelme', 'labelme') == 0
+    assert "4 of 8 objects have keys that nobody reads: 'flags'" in capsys.readouterr().err
+
+
+def test_photographs_with_boxes_of_the_stored_picture_are_counted(tmp_path, capsys):
+    write_csv(tmp_path, CORNERS)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for index in (1, 3):
+        path = tmp_path / 'images' / f'im{index}.png'
+        Image.open(path).save(path.with_suffix('.jpg'), exif=exif.tobytes())
+        path.unlink()
+    table = tmp_path / 'ann'
+    table.write_text(table.read_text().replace('im1.png', 'im1.jpg').replace('im3.png', 'im3.jpg'))
+    convert(tmp_path, 'csv', '--on_error=skip')
+    assert (
+        'all 2 photographs that EXIF orientations lay on their side have annotations of the '
+        'picture as stored; write --exif=ignore (first: '
+    ) in capsys.readouterr().err
+    assert convert(tmp_path, 'csv', '--exif=ignore') == 0
+    assert 'photographs' not in capsys.readouterr().err
+
+
 def test_keys_that_nobody_reads_are_named(tmp_path, capsys):
     write_coco(tmp_path, SIZES, angle=[3, 0], attributes=[{'color': 'red'}, {}])
     assert convert(tmp_path, 'coco') == 0

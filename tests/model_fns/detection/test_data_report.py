@@ -20,7 +20,7 @@ BY_NAME = Reader(num_classes=2, label_map=LabelMap.from_names(['cat', 'dog']))
 
 def numbered(*labels, index=0, **fields):
     boxes = [BOX] * len(labels)
-    image = png(20, 30)
+    image = png(20, 30, index)
     return record(boxes, list(labels), encoded=image, source_id=f'{index}.png', **fields)
 
 
@@ -50,7 +50,8 @@ def test_boxes_that_no_anchor_meets_are_told_at_the_start_of_a_run():
     image = png(20, 30)
     fits = record([half], [1], encoded=image, source_id='a')
     assert first([fits], True) == []
-    (warning,) = first([fits, record([far], [1], encoded=image, source_id='b')], True)
+    unfit = record([far], [1], encoded=png(20, 30, 9), source_id='b')
+    (warning,) = first([fits, unfit], True)
     assert warning == (
         'train_input_reader: 50.0% of 2 boxes overlap no anchor by 0.5, matched_threshold: the '
         'anchors do not fit the boxes; --mode=check --propose_anchors proposes others'
@@ -96,13 +97,14 @@ def test_weights_of_0_and_difficult_objects():
 
 
 def test_images_that_lose_all_objects_and_ids_that_repeat():
-    records = [numbered(1), numbered(9, index=1), numbered(2, index=1)]
+    records = [numbered(1), numbered(9, index=1), numbered(2, index=1), numbered(1)]
     warnings = meaning(records).warnings
     assert warnings == [
-        'train_input_reader: 1 of 3 images lose all of their objects, and are trained as '
+        'train_input_reader: 1 of 4 images lose all of their objects, and are trained as '
         'background (first: 1.png)',
-        'train_input_reader: 1 of 3 images have the source id of an image before them (first: '
+        'train_input_reader: 2 of 4 images have the source id of an image before them (first: '
         '1.png)',
+        'train_input_reader: 2 of 4 images are equal to an image before them (first: 1.png)',
     ]
 
 

@@ -1,5 +1,6 @@
 """`--from=labelme`, through the command."""
 
+import base64
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from model_fns.structures import id_images
 from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
+from tests.model_fns.datasets.id_files import png
 
 POLYGON = {
     'label': 'cat',
@@ -56,6 +58,56 @@ def test_a_file_of_another_stem_belongs_to_the_image_that_it_names(tmp_path):
     found = records_of(tmp_path / 'out' / 'train')
     assert values(found['b.png'], 'image/object/class/text') == [b'dog']
     assert values(found['a.png'], 'image/object/class/text') == [b'cat']
+
+
+def mask_shape(pixels, left, top, **changes):
+    height, width = np.shape(pixels)
+    return {
+        'label': 'cat',
+        'shape_type': 'mask',
+        'points': [[left, top], [left + width - 1, top + height - 1]],
+        'mask': base64.b64encode(png(np.asarray(pixels), 8)).decode(),
+        **changes,
+    }
+
+
+PIXELS = [[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+
+
+def test_masks_are_pixels_between_two_points(tmp_path):
+    grouped = [mask_shape(PIXELS, 3, 5, group_id=1), {**POLYGON, 'group_id': 1}]
+    content = {'shapes': [mask_shape(PIXELS, 12, 2, label='dog'), *grouped]}
+    assert convert(tmp_path / 'a', content) == 0
+    (feature,) = records_of(tmp_path / 'a' / 'out' / 'train').values()
+    expected = [[3, 13, 5, 16], [4, 2, 10, 8]]
+    np.testing.assert_allclose(boxes(feature) * [20, 30, 20, 30], expected, atol=1e-5)
+    first, second = masks(feature)
+    whole = np.zeros([20, 30])
+    whole[2:5, 12:16] = PIXELS
+    np.testing.assert_array_equal(first, whole)
+    assert second.sum() == 36  # its pixels at x 4 to 6, y 6 and 7 are inside of the polygon
+
+    assert convert(tmp_path / 'b', content, '--boxes=rotated') == 0
+    assert convert(tmp_path / 'c', content, '--class_masks') == 0
+    (feature,) = records_of(tmp_path / 'c' / 'out' / 'train').values()
+    (encoded,) = values(feature, 'image/segmentation/class/encoded')
+    np.testing.assert_array_equal(id_images.read(encoded) == 2, whole)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'said'),
+    [
+        ({'mask': 'no base 64!'}, 'the mask is no PNG in base 64'),
+        ({'mask': None}, 'the mask is no PNG in base 64'),
+        ({'points': [[0, 0], [4, 2]]}, 'the mask has 3 x 4 pixels; expected 3 x 5'),
+        ({'points': [[28, 2], [31, 4]]}, 'the image has 20 x 30 pixels'),
+        ({'points': [[0, 0], [3, 0], [3, 2], [0, 2]]}, 'the mask has 4 points; expected 2'),
+        ({'mask': base64.b64encode(png(np.zeros([3, 4], int), 8)).decode()}, 'has no pixels'),
+    ],
+)
+def test_malformed_masks(tmp_path, capsys, changes, said):
+    assert convert(tmp_path, {'shapes': [mask_shape(PIXELS, 3, 5, **changes)]}) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_circle_has_its_area(tmp_path):

@@ -176,6 +176,20 @@ def test_0_and_255_are_told_by_mask_values(tmp_path, capsys):
         np.testing.assert_array_equal(found, IDS == 1)
 
 
+def test_the_class_of_value_0_has_a_name_where_there_is_no_background(tmp_path):
+    write(tmp_path, 'a', png(IDS))
+    assert run(tmp_path, '--mask_values=3:tree,1:car,0:road') == 0
+    path = str(tmp_path / 'map.pbtxt')
+    assert LabelMap.read(path, first_id=0).names == {0: 'road', 1: 'tree', 2: 'car'}
+    expected = np.select([IDS == 3, IDS == 1, IDS == 255], [1, 2, 255], 0)
+    np.testing.assert_array_equal(classes_of(tmp_path)['a.png'], expected)
+    assert run(tmp_path, '--mask_values=3:tree,1:car,0:road') == 0  # with the label map of before
+    np.testing.assert_array_equal(classes_of(tmp_path)['a.png'], expected)
+    (tmp_path / 'map.pbtxt').unlink()
+    assert run(tmp_path, '--mask_values=0:road,1:car,3:background') == 0
+    assert LabelMap.read(path).names == {1: 'road', 2: 'car'}
+
+
 def test_all_of_mask_values(tmp_path, capsys):
     LabelMap.from_names(['cat', 'dog']).write(str(tmp_path / 'map.pbtxt'))
     write(tmp_path, 'a', png(np.select([IDS == 1, IDS == 3], [100, 200], 7)))

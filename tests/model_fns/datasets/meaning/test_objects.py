@@ -101,3 +101,12 @@ def test_keys_that_nobody_reads():
     items = [Object('x', unread=['angle']), Object('y'), Object('z', unread=['angle', 'depth'])]
     (issue,) = found(objects.Unread(), image(*items))
     assert str(issue) == "2 of 3 objects have keys that nobody reads: 'angle', 'depth' (first: x)"
+
+
+def test_equal_images():
+    images = [image(place=name, digest=digest) for name, digest in ('ax', 'by', 'cx', 'dx', 'e ')]
+    images.append(image(place='f', digest=''))
+    images.append(image(place='g', digest=''))
+    (issue,) = found(objects.Images(), *images)
+    assert str(issue) == '2 of 7 images are equal to an image before them (first: c)'
+    assert issue.severity is Severity.WARNING

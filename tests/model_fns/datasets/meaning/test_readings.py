@@ -128,3 +128,28 @@ def test_boxes_that_reach_out_a_little_make_sense():
 def test_numbers_that_are_none_do_not_count_as_any_reading():
     rows = [[float('nan')] * 4, [float('inf'), 0, 1, 1]] * 3
     assert find('corners', rows, [None] * 6) == []
+
+
+def lying(numbers, apply_exif=True, **fields):
+    check = readings.LyingPictures(apply_exif)
+    boxes = [Object('a: box', numbers, readings.CORNERS)] if numbers else []
+    image = Annotated('a', (160, 120), boxes, 1, other_size=(120, 160), **fields)
+    check.add(Annotated('b', (120, 160), boxes, 1))
+    check.add(image)
+    check.add(image._replace(place='c', objects=(), has_other_size=False))
+    return [str(issue) for issue in check.issues()]
+
+
+def test_photographs_whose_boxes_are_of_the_stored_picture():
+    # The picture is 160 high and 120 wide for people, 120 high and 160 wide as stored.
+    said = (
+        '1 of 2 photographs that EXIF orientations lay on their side have annotations of the '
+        'picture as stored; write --exif=ignore (first: a)'
+    )
+    assert lying([90, 20, 150, 110]) == [said]
+    assert lying([], has_other_size=True) == [said]
+    assert lying([90, 20, 110, 110]) == []  # fits both
+    assert lying([90, 20, 110, 150]) == []
+    assert lying([90, 20, 150, 150]) == []  # fits none
+    (reverse,) = lying([90, 20, 150, 110], apply_exif=False)
+    assert 'annotations of the picture upright; write --exif=apply' in reverse
