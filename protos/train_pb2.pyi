@@ -168,7 +168,7 @@ class CheckpointConfig(_message.Message):
     def __init__(self, save_every_n_steps: _Optional[int] = ..., save_every_n_seconds: _Optional[int] = ..., save_every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., keep_max: _Optional[int] = ...) -> None: ...
 
 class ProgressConfig(_message.Message):
-    __slots__ = ("every_n_steps", "every", "summary_every_n_steps", "summary_every", "profile_step", "profile_at", "summarize_variables", "pictures_every_n_steps", "pictures_every", "draw_predictions", "summarize_activations")
+    __slots__ = ("every_n_steps", "every", "summary_every_n_steps", "summary_every", "profile_step", "profile_at", "summarize_variables", "pictures_every_n_steps", "pictures_every", "draw_first_examples", "draw_predictions", "summarize_activations")
     EVERY_N_STEPS_FIELD_NUMBER: _ClassVar[int]
     EVERY_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_EVERY_N_STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -178,6 +178,7 @@ class ProgressConfig(_message.Message):
     SUMMARIZE_VARIABLES_FIELD_NUMBER: _ClassVar[int]
     PICTURES_EVERY_N_STEPS_FIELD_NUMBER: _ClassVar[int]
     PICTURES_EVERY_FIELD_NUMBER: _ClassVar[int]
+    DRAW_FIRST_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     DRAW_PREDICTIONS_FIELD_NUMBER: _ClassVar[int]
     SUMMARIZE_ACTIVATIONS_FIELD_NUMBER: _ClassVar[int]
     every_n_steps: int
@@ -189,9 +190,10 @@ class ProgressConfig(_message.Message):
     summarize_variables: bool
     pictures_every_n_steps: int
     pictures_every: _duration_pb2.Duration
+    draw_first_examples: int
     draw_predictions: bool
     summarize_activations: bool
-    def __init__(self, every_n_steps: _Optional[int] = ..., every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., summary_every_n_steps: _Optional[int] = ..., summary_every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., profile_step: _Optional[int] = ..., profile_at: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., summarize_variables: bool = ..., pictures_every_n_steps: _Optional[int] = ..., pictures_every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., draw_predictions: bool = ..., summarize_activations: bool = ...) -> None: ...
+    def __init__(self, every_n_steps: _Optional[int] = ..., every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., summary_every_n_steps: _Optional[int] = ..., summary_every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., profile_step: _Optional[int] = ..., profile_at: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., summarize_variables: bool = ..., pictures_every_n_steps: _Optional[int] = ..., pictures_every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., draw_first_examples: _Optional[int] = ..., draw_predictions: bool = ..., summarize_activations: bool = ...) -> None: ...
 
 class GradientMultiplier(_message.Message):
     __slots__ = ("variable_pattern", "multiplier")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import List
+from concurrent import futures
+from typing import List, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, training
 from estimator_lib.data import corrupt_records, inputs, record_streams
-from estimator_lib.drawing import visualization
+from estimator_lib.drawing import figures, visualization
 from estimator_lib.hooks.summaries import copy_example
 from estimator_lib.task import SOURCE_ID, Task
-from protos import pipeline_pb2
+from protos import input_reader_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1
 
 FILE_NAME = 'augmented.png'
+
+_RECORDS = 64  # among which the sheet of a run's start draws its examples
 
 
 def write_sheet(
@@ -40,6 +43,42 @@ def write_sheet(
     pictures = draw_examples(task, config, count)
     if not pictures:
         raise errors.UserError(f'--show_augmented: the task {task.name!r} draws no examples.')
+    return _write(folder, pictures)
+
+
+def start_sheet(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str
+) -> futures.Future[None]:
+    """Write the sheet of a run's start in a thread; a failure is a warning.
+
+    A short buffer of records keeps the memory and the time of the thread small. So the examples are
+    not those of the first steps, but they come by the same way.
+
+    Args:
+        task: see `write_sheet`.
+        config: has the number of examples.
+        folder: see `write_sheet`.
+    """
+    own = pipeline_pb2.TrainEvalPipelineConfig()
+    own.CopyFrom(config)
+    reader = own.train_input_reader
+    reader.shuffle_buffer_size = min(reader.shuffle_buffer_size, _RECORDS)
+    reader.cache = input_reader_pb2.InputReader.NONE
+    own.train_config.repeat_factor_threshold = 0  # it reads all examples
+    pool = futures.ThreadPoolExecutor(1, thread_name_prefix='augmented_sheet')
+    started = pool.submit(_try_sheet, task, own, folder)
+    pool.shutdown(wait=False)
+    return started
+
+
+def _try_sheet(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str) -> None:
+    with figures.tolerated(os.path.join(folder, FILE_NAME)):
+        pictures = draw_examples(task, config, config.train_config.progress.draw_first_examples)
+        if pictures:
+            _write(folder, pictures)
+
+
+def _write(folder: str, pictures: Sequence[np.ndarray]) -> str:
     path = os.path.join(folder, FILE_NAME)
     tf.io.gfile.makedirs(folder)
     visualization.write_png(path, visualization.sheet(pictures))

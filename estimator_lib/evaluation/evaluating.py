@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
 import time
 from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -15,8 +16,8 @@ from estimator_lib import environment, tf_estimator
 from estimator_lib.analysis import collecting, label_samples
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.data import corrupt_records, inputs
-from estimator_lib.drawing import figures
+from estimator_lib.data import corrupt_records, epochs, inputs
+from estimator_lib.drawing import figures, sheets
 from estimator_lib.evaluation import early_stopping, evaluation_session
 from estimator_lib.export import export_policies
 from estimator_lib.graphs import evaluation, losses, task_checks
@@ -83,7 +84,11 @@ class Evaluator:
         self._exporters = list(exporters)
         self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
         self._pictures: Dict[str, summaries.ExamplePictures] = {}
-        self._results = results.Results(estimator.model_dir, main_metrics(task, config))
+        self._results = results.Results(
+            estimator.model_dir,
+            main_metrics(task, config),
+            epochs.known_examples(config.train_input_reader) / config.train_config.batch_size,
+        )
         self._collectors: Dict[str, collecting.Collector] = {}
         self._analyze_from = None if task.create_analyzer() is None else analyze_from
         self._analyzed_step: Optional[int] = None
@@ -149,7 +154,9 @@ class Evaluator:
         rate = {name: values[name] for name in [evaluation.LEARNING_RATE] if name in values}
         summaries.write(eval_dir, step, {**metrics, **rate}, draw_metrics(self._task, values))
         if examples.name in self._pictures:
-            self._pictures[examples.name].write(step, self._task.worth_showing(metrics))
+            pictures = self._pictures[examples.name]
+            pictures.write(step, self._task.worth_showing(metrics))
+            sheets.write(os.path.join(eval_dir, sheets.FOLDER), step, pictures.drawn)
         seconds = time.monotonic() - started
         log_metrics(self._task, f'{examples.title}, step {step}', metrics, seconds, first)
         if examples.name in self._collectors:

@@ -321,6 +321,9 @@ class ExamplePictures(tf1.train.SessionRunHook):
         count: number of examples to draw.
         png_folder: a second folder for the pictures, as `<number>_<source>.png`; '' for none.
         files: returns further files of an example for `png_folder`, by the end of their names.
+
+    Attributes:
+        drawn: the pictures of the last `write`, uint8 [height, width, 3] each.
     """
 
     def __init__(
@@ -338,6 +341,7 @@ class ExamplePictures(tf1.train.SessionRunHook):
         self._png_folder = png_folder
         self._fetches: Any = None
         self._examples: List[Tuple[Arrays, Arrays, Optional[Arrays]]] = []
+        self.drawn: List[np.ndarray] = []
 
     def begin(self) -> None:
         """Limit the fetches to the examples that may be drawn."""
@@ -379,7 +383,8 @@ class ExamplePictures(tf1.train.SessionRunHook):
                 picture = self._draw(features, outputs, labels, shown)
                 if picture is not None:
                     drawn[name] = picture
-        named = {f'examples/{index}': picture for index, picture in enumerate(drawn.values())}
+        self.drawn = list(drawn.values())
+        named = {f'examples/{index}': picture for index, picture in enumerate(self.drawn)}
         write(self._folder, step, {}, named)
         if self._png_folder:
             tf.io.gfile.makedirs(self._png_folder)

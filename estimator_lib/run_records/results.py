@@ -16,7 +16,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import state_files
 from estimator_lib.drawing import figures
 from estimator_lib.run_records import curves, results_table
-from estimator_lib.run_records.results_table import EVAL, STEP, TIME, Table, format_cell
+from estimator_lib.run_records.results_table import EPOCH, EVAL, STEP, TIME, Table, format_cell
 from estimator_lib.run_records.training_events import TrainingCurves, TrainingEvents
 
 log = logging.getLogger('estimator_lib')
@@ -36,9 +36,11 @@ class Results:
     Args:
         model_dir: the folder of the evaluations.
         metrics: names of metrics to draw, the main one first.
+        steps_per_epoch: steps of a pass over the training examples; 0: not known.
     """
 
-    def __init__(self, model_dir: str, metrics: Sequence[str] = ()):
+    def __init__(self, model_dir: str, metrics: Sequence[str] = (), steps_per_epoch: float = 0.0):
+        self._steps_per_epoch = steps_per_epoch
         self._model_dir = model_dir
         self._metrics = metrics
         self._path = os.path.join(model_dir, RESULTS_FILE)
@@ -63,7 +65,12 @@ class Results:
         }
         with _locked(self._model_dir):
             table = self._read()
-            values = {**training.summarize(table.last_step_before(step), step), **evaluated}
+            passes = {EPOCH: step / self._steps_per_epoch} if self._steps_per_epoch else {}
+            values = {
+                **passes,
+                **training.summarize(table.last_step_before(step), step),
+                **evaluated,
+            }
             row = {column: format_cell(value) for column, value in values.items()}
             results_table.write(self._path, table.with_row({STEP: str(step), TIME: _now(), **row}))
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 
-STEP, TIME = 'step', 'time'
+STEP, TIME, EPOCH = 'step', 'time', 'epoch'
 EXAMPLES_PER_SECOND, LEARNING_RATE = 'examples_per_second', 'learning_rate'
 # Starts of the names of other columns: of training, and of an evaluation set with its name.
 TRAIN, EVAL = 'train/', 'eval_'

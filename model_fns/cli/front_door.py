@@ -9,15 +9,16 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.benchmarking import benchmark
-from estimator_lib.checkpoints import model_dirs
+from estimator_lib.checkpoints import checkpoint_files, model_dirs
 from estimator_lib.commands import augmented_sheet, check, outline
 from estimator_lib.comparison import compare
 from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
-from estimator_lib.evaluation import evaluators
+from estimator_lib.evaluation import evaluating, evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.export.metadata import triton
 from estimator_lib.replay import counterfactual, past_run, replay
+from estimator_lib.run_records import results
 from model_fns import build_task, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
 from model_fns.cli.run_options import RunOptions
@@ -94,6 +95,9 @@ def _train_and_evaluate(options: RunOptions) -> None:
     if is_chief:
         for line in outline.first_lines(task, config, _network(config)):
             log.info('%s', line)
+        draws = config.train_config.progress.draw_first_examples
+        if draws and checkpoint_files.latest_checkpoint(options.model_dir) is None:
+            augmented_sheet.start_sheet(task, config, options.model_dir)
     metrics = training.train_and_evaluate(
         task,
         config,
@@ -101,6 +105,8 @@ def _train_and_evaluate(options: RunOptions) -> None:
         evaluate=options.mode == 'train_and_evaluate',
         eval_training_data=_training_sample(options),
     )
+    if is_chief and options.mode == 'train':  # else the evaluations draw the curves
+        results.Results(options.model_dir, evaluating.main_metrics(task, config)).draw()
     if is_chief or metrics:
         _print_end(options.model_dir, config, metrics)
 

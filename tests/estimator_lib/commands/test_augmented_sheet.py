@@ -47,3 +47,16 @@ def test_examples_may_end(config):
 def test_a_task_that_draws_nothing(config, tmp_path):
     with pytest.raises(errors.UserError, match="the task 'line' draws no examples"):
         augmented_sheet.write_sheet(Line(), config, str(tmp_path), 3)
+
+
+def test_the_start_of_a_run_draws_and_never_ends_it(config, tmp_path, caplog):
+    config.train_input_reader.shuffle_buffer_size = 9999
+    config.train_config.progress.draw_first_examples = 3
+    augmented_sheet.start_sheet(DrawnLine(), config, str(tmp_path / 'run')).result()
+    assert Image.open(tmp_path / 'run' / 'augmented.png').size[1] == 2 * 320 + 8
+    assert config.train_input_reader.shuffle_buffer_size == 9999
+    augmented_sheet.start_sheet(Line(), config, str(tmp_path / 'nothing')).result()
+    assert not (tmp_path / 'nothing').exists()
+    config.train_input_reader.tf_record_input_reader.input_path[:] = ['missing']
+    augmented_sheet.start_sheet(DrawnLine(), config, str(tmp_path / 'other')).result()
+    assert 'augmented.png: it cannot be drawn: DataError' in caplog.text

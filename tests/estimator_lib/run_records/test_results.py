@@ -160,3 +160,8 @@ def test_curves_are_drawn_once_a_minute(tmp_path, monkeypatch):
         of_run.draw_if_due()
     of_run.draw()
     assert drawn == [60.0, 121.0, 121.0]
+
+
+def test_epochs_where_the_examples_are_counted(tmp_path):
+    Results(str(tmp_path), steps_per_epoch=2.5).add(str(tmp_path / 'model.ckpt-4'), 4, {})
+    assert lines(tmp_path, 'step', 'epoch') == [('4', '1.6')]
