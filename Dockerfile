@@ -14,6 +14,7 @@ COPY configs ./configs
 COPY protos ./protos
 COPY estimator_lib ./estimator_lib
 COPY model_fns ./model_fns
+COPY vision_extras ./vision_extras
 RUN pip wheel --no-deps --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim

@@ -42,8 +42,9 @@ DEVICE ?= cpu
 REFERENCE_PYTHONS := 3.11 3.10 3.9
 NEWEST_PYTHONS := 3.13 3.12
 LANE_TESTS := tests/test_*.py tests/system tests/estimator_lib tests/protos \
-  tests/model_fns/structures tests/model_fns/datasets/beam \
-  $$(grep -rlE 'golden|recorded|eployable' tests/model_fns --include='test_*.py')
+  tests/model_fns/structures \
+  $(addprefix tests/vision_extras/,beam benchmark compare jobset replay recover/artifacts) \
+  $$(grep -rlE 'golden|recorded|eployable' tests/model_fns tests/vision_extras/recover/detection --include='test_*.py')
 # What no kernel changes is left out: names and shapes, boxes, refusals, and what surrounds a run.
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/tf2_api \
   tests/model_fns/detection/architectures tests/model_fns/detection/networks \

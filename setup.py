@@ -84,12 +84,13 @@ setup(
         'Topic :: Scientific/Engineering :: Image Recognition',
     ],
     python_requires='>=3.9,<3.14',
-    packages=find_packages(include=['estimator_lib*', 'model_fns*', 'protos*']),
+    packages=find_packages(include=['vision_extras*', 'model_fns*', 'estimator_lib*', 'protos*']),
     py_modules=['run_train_eval'],
     # model_fns/configs is a link to the folder of the root, where people see it.
     package_data={
         'estimator_lib': ['py.typed'],
         'model_fns': ['py.typed', 'configs/*.config'],
+        'vision_extras': ['py.typed'],
         'protos': ['py.typed', '*.proto', '*.pyi'],
     },
     install_requires=[
@@ -115,10 +116,10 @@ setup(
         'console_scripts': [
             'run-train-eval=run_train_eval:main',
             'convert-checkpoint=model_fns.convert_checkpoint:main',
-            'recover-config=model_fns.recover_config:main',
+            'recover-config=vision_extras.recover.recover_config:main',
             'convert-records=model_fns.datasets.convert:main',
             'launch-local=estimator_lib.launch_local:main',
-            'launch-jobset=estimator_lib.commands.launch_jobset:main',
+            'launch-jobset=vision_extras.jobset.command:main',
         ]
     },
 )

@@ -44,10 +44,48 @@ def test_imports_go_down_only():
 
 
 def packages():
-    """Every folder of modules, in both libraries."""
-    for package in PACKAGES[1:3]:
+    """Every folder of modules, in the libraries."""
+    for package in architecture.DRAWN:
         for path in sorted((ROOT / package).rglob('__init__.py')):
             yield path.parent
+
+
+def test_no_core_test_needs_an_extra():
+    folders = [ROOT / 'tests' / 'vision_extras', ROOT / 'tests' / 'system' / 'vision_extras']
+    for path in (ROOT / 'tests').rglob('*.py'):
+        if not any(folder in path.parents for folder in folders):
+            imported = [module.split('.')[:2] for module in imported_modules(path)]
+            needed = [parts for parts in imported if 'vision_extras' in parts]
+            assert not needed, path
+
+
+# Imports every module of the core, and asks for help and for a mode, without the extras.
+WITHOUT_EXTRAS = """
+import importlib, sys
+sys.modules['vision_extras'] = None
+import run_train_eval
+run_train_eval.run(['run_train_eval.py', '--help'])
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+run_train_eval.main(['run_train_eval.py', '--mode=replay'])
+"""
+
+
+def test_the_core_works_without_the_extras():
+    core = [name for name in architecture.source_files() if name.split('.')[0] in PACKAGES[2:]]
+    assert len(core) > 400
+    run = subprocess.run(
+        [sys.executable, '-c', WITHOUT_EXTRAS, *(name for name in core if '__main__' not in name)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 2, run.stderr
+    assert '[replay]' in run.stdout
+    assert run.stderr.splitlines()[-1] == (
+        'error: --mode=replay: vision_extras.replay.mode is not installed; expected the folder '
+        'vision_extras of this project beside model_fns, or: pip install vision-model-fns'
+    )
 
 
 def test_floors_by_hand():
@@ -172,7 +210,8 @@ def test_no_text_is_wider_than_its_box():
         assert len(name) * widest < int(width) and int(middle) == int(left) + int(width) // 2
     arrows = drawing.count('<line')
     graphs = [architecture.direct_imports(rooms(ROOT / package)) for package in architecture.DRAWN]
-    assert arrows == 2 + sum(len(others) for graph in graphs for others in graph.values())
+    between = len(architecture.DRAWN)
+    assert arrows == between + sum(len(others) for graph in graphs for others in graph.values())
 
 
 def test_plan_as_built_names_every_room():

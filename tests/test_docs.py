@@ -26,12 +26,15 @@ FOREIGN = {
     'python3.13', 'saved_model_cli', 'sed', 'tensorboard', 'tensorflow_model_server',
     'tritonserver',
 }  # fmt: skip
+EXTRAS = {
+    'recover-config': 'vision_extras.recover.recover_config',
+    'launch-jobset': 'vision_extras.jobset.command',
+}
 MODULES = {
     'convert-records': 'model_fns.datasets.convert',
     'convert-checkpoint': 'model_fns.convert_checkpoint',
-    'recover-config': 'model_fns.recover_config',
     'launch-local': 'estimator_lib.launch_local',
-    'launch-jobset': 'estimator_lib.commands.launch_jobset',
+    **EXTRAS,
 }
 # Programs of pages, and the tests that run them.
 RUN_BY = {
@@ -87,6 +90,8 @@ def check_front_door(arguments):
 
 def check_module(name, arguments, monkeypatch):
     """Parse the arguments of a module's command."""
+    if name in EXTRAS.values() and importlib.util.find_spec('vision_extras') is None:
+        return
     assert importlib.util.find_spec(name), name
     if name in ('pytest', 'tools.architecture', 'protos.generate'):
         return

@@ -23,15 +23,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DRAWING = ROOT / 'docs' / 'architecture.svg'
 
 # The front door and the packages, from the top down.
-PACKAGES = ('run_train_eval', 'model_fns', 'estimator_lib', 'protos')
+PACKAGES = ('run_train_eval', 'vision_extras', 'model_fns', 'estimator_lib', 'protos')
 # Folders that are drawn, the top one first.
-DRAWN = ('model_fns', 'estimator_lib')
+DRAWN = ('vision_extras', 'model_fns', 'estimator_lib')
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP, _MARGIN = 168, 34, 16, 24
 _ROW_GAP = 44  # between two rows, for the arrows
 _FLOOR_WIDTH = 24  # of the number of a floor, left of the boxes
 _PER_ROW = 7
-_COLORS = {'model_fns': '#fff3e0', 'estimator_lib': '#e8f0fe', 'protos': '#e6f4ea'}
+_COLORS = {
+    'vision_extras': '#f3e8fd',
+    'model_fns': '#fff3e0',
+    'estimator_lib': '#e8f0fe',
+    'protos': '#e6f4ea',
+}
 
 Graph = Mapping[str, Set[str]]
 

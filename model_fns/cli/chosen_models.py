@@ -9,7 +9,7 @@ from typing import Mapping, NamedTuple, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.checkpoints import checkpoint_files, evaluated, model_dirs
 from estimator_lib.export import (
     artifacts,
     export_policies,
@@ -203,3 +203,18 @@ def _refuse_others(name: str, others: Mapping[str, Optional[str]]) -> None:
     for other, value in others.items():
         if value and other != name:
             raise errors.UserError(f'--{name} and --{other}: expected one of them.')
+
+
+def results_dir(options: RunOptions) -> Optional[str]:
+    """Return the folder for results, which has been written to before the work; None: no folder.
+
+    Raises:
+        errors.UserError: it cannot be written to.
+    """
+    if options.output_dir:
+        model_dirs.ensure_writable(options.output_dir, '--output_dir')
+    elif options.model_dir:
+        model_dirs.ensure_writable(
+            options.model_dir, '--model_dir', 'expected --output_dir=DIR for the results'
+        )
+    return options.output_dir or options.model_dir

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Mapping
 
 from estimator_lib import distribution, errors, training
-from estimator_lib.benchmarking import benchmark
-from estimator_lib.checkpoints import checkpoint_files, model_dirs
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import augmented_sheet, check, outline
-from estimator_lib.comparison import compare
-from estimator_lib.comparison import runs as compare_runs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluating, evaluators
 from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.export.metadata import triton
-from estimator_lib.replay import counterfactual, past_run, replay
 from estimator_lib.run_records import results
-from model_fns import build_task, make_task, validate
+from model_fns import build_task, extras, make_task, validate
 from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
@@ -76,14 +71,14 @@ def run(options: RunOptions) -> None:
         'export': _export,
         'predict': prediction.predict_files,
         'check': _check,
-        'benchmark': _benchmark,
-        'compare': _compare,
-        'replay': _replay,
     }
     if options.mode in ('train_and_evaluate', 'train', 'evaluate'):
         for warning in gpu_code.warnings():
             log.warning('%s', warning)
-    modes[options.mode](options)
+    if options.mode in extras.MODES:
+        extras.load(extras.MODES[options.mode], f'--mode={options.mode}').run(options)
+    else:
+        modes[options.mode](options)
 
 
 def _train_and_evaluate(options: RunOptions) -> None:
@@ -131,7 +126,7 @@ def _evaluate(options: RunOptions) -> None:
     metrics = training.evaluate(
         build_task(config, options.mode),
         config,
-        _results_dir(options),
+        chosen_models.results_dir(options),
         checkpoint,
         _training_sample(options),
         analyze=options.analyze,
@@ -148,7 +143,7 @@ def _evaluate_file(options: RunOptions, path: str) -> None:
         build_task(config, options.mode),
         config,
         path,
-        _results_dir(options),
+        chosen_models.results_dir(options),
         _training_sample(options),
         options.analyze,
     )
@@ -215,107 +210,6 @@ def _check(options: RunOptions) -> None:
         from model_fns.detection import anchor_proposal  # imports a task
 
         print('\n'.join(anchor_proposal.propose(make_task(config), config, options.check_all)))
-
-
-def _benchmark(options: RunOptions) -> None:
-    options.require('model_dir')
-    config = flag_configs.load_config(options)
-    task = build_task(config, options.mode)
-    checkpoint = chosen_models.chosen_checkpoint(options)
-    folder = _results_dir(options)
-    lines = benchmark.benchmark(task, config, checkpoint, folder)
-    print('\n'.join(lines))
-    print(f'{benchmark.CSV_FILE} and {benchmark.PNG_FILE}: {folder}')
-
-
-def _compare(options: RunOptions) -> None:
-    if options.reference:
-        _compare_with_reference(options)
-        return
-    paths = options.model_dirs
-    for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
-        if not options.has_default(name):
-            raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
-    distinct = set(map(os.path.realpath, paths))
-    if len(distinct) < 2 or len(distinct) < len(paths):
-        raise errors.UserError(
-            f'--mode=compare needs --model_dir of two or more different runs; got '
-            f'{errors.shortened(paths) or "none"}.'
-        )
-    configs = [
-        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in paths
-    ]
-    tasks = [build_task(config, options.mode) for config in configs]
-    compared = compare_runs.read_runs(paths, configs, tasks)
-    print('\n'.join(compare.compare(compared, options.output_dir or os.curdir)))
-
-
-def _compare_with_reference(options: RunOptions) -> None:
-    from model_fns.detection.reference import migration  # imports a task
-
-    for name in ('model_dir', 'config_override', 'set'):
-        if not options.has_default(name):
-            raise errors.UserError(
-                f'--{name} is not read with --reference, whose program reads the file of '
-                '--pipeline_config_path itself; leave it out.'
-            )
-    options.require('pipeline_config_path')
-    path = options.pipeline_config_path
-    if path.startswith(builtin_configs.PREFIX):
-        raise errors.UserError(
-            f'--pipeline_config_path={path}: --reference compares a config of yours, with the '
-            'paths of its records; expected a file.'
-        )
-    # The steps are those of this comparison: the schedules stay those of the config.
-    run_of_config = dataclasses.replace(options, mode='train_and_evaluate', num_train_steps=None)
-    config = flag_configs.load_config(run_of_config)
-    migration.prepare(config)
-    lines = migration.compare(
-        build_task(config, run_of_config.mode),
-        config,
-        path,
-        options.reference,
-        options.output_dir or os.curdir,
-        options.num_train_steps or migration.DEFAULT_STEPS,
-    )
-    print('\n'.join(lines))
-
-
-def _replay(options: RunOptions) -> None:
-    options.require('model_dir')
-    if options.find_spike:
-        for name in ('step', 'without'):
-            if not options.has_default(name):
-                raise errors.UserError(f'--find_spike chooses the steps; leave out --{name}.')
-    else:
-        options.require('step')
-    if options.until is not None and not options.without:
-        raise errors.UserError('--until has no effect without --without; expected that flag too.')
-    config = flag_configs.load_config(options)
-    task = build_task(config, options.mode)
-    run = past_run.read(task, config, options.model_dir, options.find_spike, _results_dir(options))
-    if options.find_spike:
-        lines = replay.replay_spikes(run)
-    elif options.without:
-        lines = counterfactual.continue_without(run, options.step, options.without, options.until)
-    else:
-        lines = replay.replay(run, options.step)
-    print('\n'.join(lines))
-
-
-def _results_dir(options: RunOptions) -> Optional[str]:
-    """Return the folder for results, which has been written to before the work; None: no folder.
-
-    Raises:
-        errors.UserError: it cannot be written to.
-    """
-    if options.output_dir:
-        model_dirs.ensure_writable(options.output_dir, '--output_dir')
-    elif options.model_dir:
-        model_dirs.ensure_writable(
-            options.model_dir, '--model_dir', 'expected --output_dir=DIR for the results'
-        )
-    return options.output_dir or options.model_dir
 
 
 def _training_sample(options: RunOptions) -> int:

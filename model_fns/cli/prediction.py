@@ -15,10 +15,10 @@ from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import journals
 from estimator_lib.task import AS_CONFIGURED, Shown
 from estimator_lib.task_interfaces.image_format import COLOR
+from model_fns import extras
 from model_fns.cli import chosen_models, video_prediction
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
-from model_fns.datasets.beam import runs
 from model_fns.structures import images
 
 log = logging.getLogger('estimator_lib')
@@ -31,7 +31,10 @@ def predict_files(options: RunOptions) -> None:
         errors.UserError: an option is missing or not usable, or nothing can be predicted.
     """
     _refuse_unusable(options)
-    runner = runs.parse_runner(options.runner, options.runner_options) if options.runner else None
+    runner = None
+    if options.runner:
+        beam_runs = extras.load('beam.runs', '--runner')
+        runner = beam_runs.parse_runner(options.runner, options.runner_options)
     tiling = _tiling(options)
     predictor, task, source = chosen_models.chosen_model(options)
     max_pixels = (
@@ -80,9 +83,7 @@ def predict_files(options: RunOptions) -> None:
             _identity(options, source),
         )
     else:
-        from model_fns.datasets.beam import prediction
-
-        skipped = prediction.predict_images(
+        skipped = extras.load('beam.prediction', '--runner').predict_images(
             functools.partial(chosen_models.open_model, source),
             sources,
             functools.partial(image_sources.Decoder, *decoding, *of_channels),

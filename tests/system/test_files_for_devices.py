@@ -13,9 +13,6 @@ import pytest
 from PIL import Image
 
 from estimator_lib import config as config_lib
-from estimator_lib.benchmarking import benchmark
-from estimator_lib.benchmarking import timing as timing_module
-from estimator_lib.export import formats
 from model_fns import build_task
 from tests import tiny_data, tiny_deployed, tiny_detection
 from tests.test_run_train_eval import front_door, latest
@@ -152,30 +149,6 @@ def test_an_onnx_export_is_a_model_of_triton(classifier, tmp_path, capsys):
         )
 
 
-def test_a_benchmark_has_a_row_for_each_format(classifier, monkeypatch, capsys):
-    """The formats of a classifier with its metrics; the exports of the run stay."""
-    before = sorted(classifier.rglob('*'))
-    evaluated_before = (classifier / 'metrics.json').read_text()
-    timing = timing_module.Timing(timing_module.Latency(1.0, 2.0), None, 0)
-    monkeypatch.setattr(timing_module, 'time_apart', lambda *_: timing)
-    writers = {
-        name: formats.create_writer(name, options)
-        for name, options in (('saved_model', {}), ('tflite', {'quantize': 'float16'}))
-    }
-    monkeypatch.setattr(benchmark, 'list_writers', lambda: writers)
-    assert front_door('--mode=benchmark', f'--model_dir={classifier}') == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0][:2] == ['export', 'accuracy']
-    assert [line[0] for line in lines[1:4]] == ['checkpoint', 'saved_model', 'tflite']
-    expected = json.loads(evaluated_before)['0']['accuracy']
-    assert [float(line[1].rstrip('*')) for line in lines[1:4]] == pytest.approx(
-        [expected] * 3, abs=1e-4
-    )
-    assert (classifier / 'metrics.json').read_text() == evaluated_before
-    new = {path.name for path in classifier.rglob('*')} - {path.name for path in before}
-    assert new == {'benchmark.csv', 'benchmark.png'}
-
-
 def programs(ending):
     """The programs of the page that open a file."""
     blocks = re.findall(r'```python\n(.*?)```', PAGE, re.DOTALL)
@@ -202,8 +175,6 @@ def test_the_program_of_the_page_names_the_class(file, images, tmp_path, monkeyp
     ('flags', 'said'),
     [
         (['--mode=evaluate', '--model_file=none.onnx'], 'none.onnx is not there (in '),
-        (['--mode=benchmark'], '--mode=benchmark needs --model_dir.'),
-        (['--mode=benchmark', '--model_dir=none'], 'there is no pipeline.config in none'),
         (
             ['--mode=evaluate', '--model_file=a.onnx', '--analyze'],
             '--mode=evaluate needs --model_dir.',

@@ -18,7 +18,6 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import local_processes
-from estimator_lib.replay import past_run, replay, report
 from model_fns import build_task
 from tests import tiny_data, tiny_detection, tiny_segmentation, tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
@@ -70,7 +69,7 @@ class Runs:
             path.write_text(tiny_data.LENET_CONFIG.format(folder=folder))
         self._config = config_lib.load_pipeline_config(str(path), overrides=[OVERRIDE])
         self._folder = folder
-        self.whole = {loop: self.run(loop, (loop, self.steps)) for loop in LOOPS}
+        self.whole = functools.cache(lambda loop: self.run(loop, (loop, self.steps)))
 
     def run(self, name, *parts):
         """Train by one loop after the other to the given steps; return the model_dir."""
@@ -103,38 +102,18 @@ def check_same_checkpoint(model_dir, expected_dir, tolerance=1e-4):
 @pytest.mark.parametrize('name', sorted(CASES))
 def test_both_loops_have_the_same_losses_and_checkpoints(runs_of, name):
     runs = runs_of(name)
-    expected, found = (losses(runs.whole[loop]) for loop in LOOPS)
+    expected, found = (losses(runs.whole(loop)) for loop in LOOPS)
     assert len(expected) == runs.steps and np.ptp(expected) > 0.01
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    check_same_checkpoint(*(runs.whole[loop] for loop in LOOPS))
-
-
-@pytest.mark.parametrize('name', sorted(CASES))
-def test_a_replayed_step_equals_the_run_bit_for_bit(runs_of, name):
-    runs = runs_of(name)
-    for loop in LOOPS if name == 'classification' else LOOPS[:1]:
-        model_dir = runs.whole[loop]
-        config = config_lib.load_pipeline_config(f'{model_dir}/pipeline.config')
-        run = past_run.read(build_task(config, 'replay'), config, model_dir, training)
-        replayed, folder = replay.replay_step(run, 2)
-        assert replayed.compared() == [1, 2] and replayed.differences() == []
-        losses_alone = [report.total_loss(each) for each in replayed.ranked()]
-        assert len(losses_alone) == 4 and min(losses_alone) > 0
-        found = replayed.diagnosis.losses
-        loss = replayed.repeated[2][report.TOTAL]
-        assert found['total_loss'] == pytest.approx(loss, rel=1e-4)
-        if name == 'classification':  # a mean over the examples
-            total = sum(found[key] for key in run.task.loss_names() if key in found)
-            assert np.mean(losses_alone) == pytest.approx(total, rel=1e-4)
-        assert pathlib.Path(folder, report.SHEET_FILE).exists()
+    check_same_checkpoint(*(runs.whole(loop) for loop in LOOPS))
 
 
 @pytest.mark.parametrize('first, other', [LOOPS, LOOPS[::-1]])
 def test_a_run_of_one_loop_goes_on_with_the_other(runs_of, first, other):
     runs = runs_of('classification')
     model_dir = runs.run(f'first_{first}', (first, 17), (other, runs.steps))
-    np.testing.assert_allclose(losses(model_dir), losses(runs.whole['ESTIMATOR']), rtol=1e-4)
-    check_same_checkpoint(model_dir, runs.whole['ESTIMATOR'])
+    np.testing.assert_allclose(losses(model_dir), losses(runs.whole('ESTIMATOR')), rtol=1e-4)
+    check_same_checkpoint(model_dir, runs.whole('ESTIMATOR'))
 
 
 @pytest.fixture(scope='module')

@@ -373,7 +373,6 @@ def test_videos_are_cut_into_tiles(detector, tmp_path):
 BAD_VIDEOS = {
     'a format': (['--output_format=csv'], 'videos have a line of JSON for each frame; expected'),
     'yolo': (['--output_format=yolo'], '--output_format=yolo: videos have a line of JSON'),
-    'a runner': (['--runner=DirectRunner'], '--runner: videos are predicted without one'),
     'their own folder': (['--output_dir={tmp}'], 'clip.mp4 would overwrite a video; expected'),
     'a remote folder': (['--output_dir=gs://a/b'], 'expected local paths with videos'),
     'images too': (['--images={tmp}/*.*'], 'is a video, and there are images too; expected one'),
@@ -397,8 +396,6 @@ BAD_VIDEOS = {
 @pytest.mark.parametrize('case', sorted(BAD_VIDEOS))
 def test_bad_input_of_videos_gets_one_sentence(case, classifier, tmp_path, capsys):
     pytest.importorskip('cv2', reason='the extra [video] is not installed')
-    if case == 'a runner':
-        pytest.importorskip('apache_beam', reason='the extra [beam] is not installed')
     flags, expected = BAD_VIDEOS[case]
     flags = [flag.replace('{tmp}', str(tmp_path)) for flag in flags]
     clip = test_videos.write_video(tmp_path / 'clip.mp4', 2)

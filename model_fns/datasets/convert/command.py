@@ -13,9 +13,9 @@ from estimator_lib import errors, logs
 from estimator_lib.commands import command_line
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import child_processes, journals
+from model_fns import extras
 from model_fns.datasets import conversion, records, sources
 from model_fns.datasets.annotations import id_pngs
-from model_fns.datasets.beam import runs
 from model_fns.datasets.files import channel_folders, image_lists
 from model_fns.datasets.formats import (  # noqa: F401  (they register themselves)
     coco,
@@ -342,9 +342,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     options, source = read_options(flags), open_source(flags)
     paths = flags.label_map, flags.output_prefix
     if flags.runner:
-        runner = runs.parse_runner(flags.runner, flags.runner_options)
-        from model_fns.datasets.beam import conversion as beam_conversion
-
+        beam_runs = extras.load('beam.runs', '--runner')
+        runner = beam_runs.parse_runner(flags.runner, flags.runner_options)
+        beam_conversion = extras.load('beam.conversion', '--runner')
         counts = beam_conversion.convert(source, *paths, options, runner)
     else:
         with child_processes.outside_working_folder():

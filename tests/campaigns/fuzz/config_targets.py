@@ -1,4 +1,4 @@
-"""Targets that read configs, settings, `TF_CONFIG` and options of runners."""
+"""Targets that read configs, settings and `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import distribution
 from estimator_lib.commands import check
-from model_fns.datasets.beam import runs
 from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.mutations import mutate_json, mutate_message, mutate_text
 from tests.campaigns.fuzz.workspace import Workspace
@@ -22,7 +21,7 @@ _GRAPHS = 0.04  # share of the accepted configs that a training graph is built o
 
 def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
     """Return the targets by name."""
-    functions = (config, setting, tf_config, runner)
+    functions = (config, setting, tf_config)
     return {one.__name__: functools.partial(one, workspace) for one in functions}
 
 
@@ -64,14 +63,3 @@ def tf_config(workspace: Workspace, generator: random.Random) -> None:
     text = mutate_json(generator, valid_inputs.CLUSTER).decode(errors='replace')
     cluster = distribution.read_tf_config({'TF_CONFIG': text})
     distribution.create_plan(workspace.configs['classification'], cluster)
-
-
-def runner(workspace: Workspace, generator: random.Random) -> None:
-    """Choose a runner by `--runner` and `--runner_options`."""
-    del workspace
-    name = generator.choice(('DirectRunner', 'os.system', 'FlinkRunner'))
-    if generator.random() < 0.5:
-        name = mutate_text(generator, name).decode(errors='replace')
-    valid = '--direct_num_workers=2 --region="a b"' + generator.choice(('', ' --help'))
-    options = mutate_text(generator, valid)
-    runs.parse_runner(name, options.decode(errors='replace'))

@@ -9,22 +9,16 @@ from typing import Callable, Dict
 from unittest import mock
 
 from estimator_lib import distribution
-from estimator_lib.artifacts import reading, running
 from estimator_lib.checkpoints import evaluated
 from estimator_lib.cluster import heartbeats, job_state, run_lock
 from estimator_lib.evaluation import early_stopping, scheduling
 from estimator_lib.export import export_policies
-from estimator_lib.replay import shapes
 from estimator_lib.run_records import results, results_table, run_file
 from model_fns.cli import chosen_models
-from model_fns.recovery import recovering
-from model_fns.recovery.kernels import Kernels
 from protos import eval_pb2, train_pb2
 from tests.campaigns.fuzz import valid_inputs
 from tests.campaigns.fuzz.mutations import (
-    mutate_bytes,
     mutate_json,
-    mutate_message,
     mutate_text,
 )
 from tests.campaigns.fuzz.workspace import CHECKPOINT, Workspace
@@ -32,7 +26,7 @@ from tests.campaigns.fuzz.workspace import CHECKPOINT, Workspace
 
 def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
     """Return the targets by name."""
-    functions = (state, run_files, damaged_graph)
+    functions = (state, run_files)
     return {one.__name__: functools.partial(one, workspace) for one in functions}
 
 
@@ -47,7 +41,6 @@ def run_files(workspace: Workspace, generator: random.Random) -> None:
         (folder / results.RESULTS_FILE).unlink()
     model_dir = str(folder)
     evaluated.first_set(evaluated.read(f'{model_dir}/{CHECKPOINT}'))
-    shapes.one_shape(model_dir, 1, 5)
     config = workspace.configs['classification']
     start = run_file.RunFile(model_dir, config, {}, distribution.alone(config))
     start.begin()
@@ -58,21 +51,6 @@ def run_files(workspace: Workspace, generator: random.Random) -> None:
     read = results_table.read(f'{model_dir}/{results.RESULTS_FILE}')
     for column in read.columns:
         read.curve(column)
-
-
-def damaged_graph(workspace: Workspace, generator: random.Random) -> None:
-    """Read a frozen graph with malformed nodes, as `recover-config` does before it runs one."""
-    graph_def = workspace.frozen_graph
-    if generator.random() < 0.7:
-        content = mutate_message(generator, graph_def).SerializeToString()
-    else:
-        content = mutate_bytes(generator, graph_def.SerializeToString())
-    artifact = reading.read(workspace.file('malformed.pb', content))
-    with recovering._explained(artifact):
-        Kernels(artifact).shapes()
-        for layer in artifact.graph.layers():
-            artifact.graph.rate(layer.name)
-        running.prepares_pixels(artifact.graph, 'image_tensor')
 
 
 def state(workspace: Workspace, generator: random.Random) -> None:

@@ -6,6 +6,8 @@ Whatever else happens is a fault.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import pathlib
 import random
 from typing import Callable, Dict, Sequence
@@ -21,7 +23,9 @@ from tests.campaigns.fuzz.workspace import Workspace, has_onnx
 
 Target = Callable[[random.Random], None]
 
-_GROUPS = (config_targets, record_targets, annotation_targets, model_targets, run_targets)
+_GROUPS = [config_targets, record_targets, annotation_targets, model_targets, run_targets]
+if importlib.util.find_spec('vision_extras'):
+    _GROUPS.append(importlib.import_module('tests.vision_extras.fuzz_targets'))
 
 
 def create(folder: pathlib.Path, names: Sequence[str] = ()) -> Dict[str, Target]:

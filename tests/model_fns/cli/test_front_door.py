@@ -1,11 +1,14 @@
 """What the front door makes of flags, without training: what is missing, and what it prints."""
 
+import types
+
 import pytest
 
 import run_train_eval
 from estimator_lib import environment, errors
 from estimator_lib.distribution import gpu_code
 from estimator_lib.processes import preemption
+from model_fns import extras
 from model_fns.cli import builtin_configs, front_door
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
@@ -27,16 +30,6 @@ from protos import pipeline_pb2
             {'mode': 'predict', 'images': 'a', 'output_dir': 'b', 'saved_model_dir': 'c',
              'model_dir': 'd'},
             '--saved_model_dir and --model_dir: expected one of them.',
-        ),
-        ({'mode': 'replay'}, '--mode=replay needs --model_dir.'),
-        ({'mode': 'replay', 'model_dir': 'a'}, '--mode=replay needs --step.'),
-        (
-            {'mode': 'replay', 'model_dir': 'a', 'find_spike': True, 'step': 3},
-            '--find_spike chooses the steps; leave out --step.',
-        ),
-        (
-            {'mode': 'replay', 'model_dir': 'a', 'step': 3, 'until': 4},
-            '--until has no effect without --without; expected that flag too.',
         ),
         ({'checkpoint_dir': 'a'}, 'needs --model_dir.'),
         ({'run_once': True}, '--run_once has no effect without --checkpoint_dir; expected that'),
@@ -97,11 +90,10 @@ def test_every_mode_has_the_guard_of_training(mode, monkeypatch):
     def note(options):
         seen.append(preemption.owns_process())
 
-    for name in (
-        *('_train_and_evaluate', '_evaluate', '_export'),
-        *('_check', '_benchmark', '_compare', '_replay'),
-    ):
+    for name in ('_train_and_evaluate', '_evaluate', '_export', '_check'):
         monkeypatch.setattr(front_door, name, note)
+    extra = types.SimpleNamespace(run=note)
+    monkeypatch.setattr(extras, 'load', lambda module, subject: extra)
     run_train_eval.main(['run_train_eval.py', f'--mode={mode}'])
     assert seen == [True] and not preemption.owns_process()
 
@@ -116,42 +108,31 @@ def test_gpus_without_code_are_named_in_the_log(mode, warns, monkeypatch, caplog
     assert [record.message for record in caplog.records] == ['no code'] * warns
 
 
-RESULTS = {'evaluate': {}, 'benchmark': {}, 'replay': {'step': 3}}
-
-
 @pytest.fixture
 def results_of(monkeypatch):
-    """The folders that the modes of `RESULTS` are given for their results, as they run."""
+    """The folders that evaluations are given for their results, as they run."""
     folders = []
     monkeypatch.setattr(front_door.flag_configs, 'load_config', lambda options: None)
     monkeypatch.setattr(front_door, 'build_task', lambda config, mode: None)
     monkeypatch.setattr(front_door.chosen_models, 'chosen_checkpoint', lambda options: 'a-1')
     monkeypatch.setattr(front_door, '_print_metrics', lambda *arguments: None)
-    monkeypatch.setattr(front_door.replay, 'replay', lambda run, step: [])
-    for module, name, place in (
-        (front_door.training, 'evaluate', 2),
-        (front_door.benchmark, 'benchmark', 3),
-        (front_door.past_run, 'read', 4),
-    ):
-        note = lambda *arguments, place=place, **others: folders.append(arguments[place]) or []  # noqa: E731
-        monkeypatch.setattr(module, name, note)
+    note = lambda *arguments, **others: folders.append(arguments[2]) or {}  # noqa: E731
+    monkeypatch.setattr(front_door.training, 'evaluate', note)
     return folders
 
 
-@pytest.mark.parametrize('mode', RESULTS)
-def test_a_run_that_one_may_only_read_is_noticed_before_the_work(mode, results_of, tmp_path):
+def test_a_run_that_one_may_only_read_is_noticed_before_the_work(results_of, tmp_path):
     (tmp_path / 'file').write_text('')
-    options = RunOptions(mode=mode, model_dir=str(tmp_path / 'file' / 'run'), **RESULTS[mode])
+    options = RunOptions(mode='evaluate', model_dir=str(tmp_path / 'file' / 'run'))
     expected = r'--model_dir .*/file/run cannot be written to: .*; expected --output_dir=DIR'
     with pytest.raises(errors.UserError, match=expected):
         front_door.run(options)
     assert results_of == []
 
 
-@pytest.mark.parametrize('mode', RESULTS)
-def test_results_are_written_elsewhere_on_demand(mode, results_of, tmp_path):
+def test_results_are_written_elsewhere_on_demand(results_of, tmp_path):
     (tmp_path / 'file').write_text('')
     other = str(tmp_path / 'results')
     run = str(tmp_path / 'file' / 'run')
-    front_door.run(RunOptions(mode=mode, model_dir=run, output_dir=other, **RESULTS[mode]))
+    front_door.run(RunOptions(mode='evaluate', model_dir=run, output_dir=other))
     assert results_of == [other]

@@ -1,0 +1,60 @@
+"""Files of a recovery."""
+
+import pathlib
+
+import numpy as np
+
+from protos import pipeline_pb2
+from tests.vision_extras.recover import recovered
+from vision_extras.recover import files
+from vision_extras.recover.artifacts import reading
+from vision_extras.recover.facts import Proposal
+from vision_extras.recover.verification import Difference
+
+ARTIFACT = reading.Artifact('folder/a.pb', reading.FROZEN_GRAPH, {})
+
+
+def proposal():
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.model.classification.num_classes = 3
+    config.train_config.batch_size = 32
+    result = Proposal(config, 'tiny net')
+    result.learn('model.classification.num_classes', 3, 'kernel | top')
+    return result
+
+
+def test_checkpoint_has_the_values(tmp_path):
+    prefix = files.write_checkpoint({'net/weights': np.full([2], 5.0, np.float32)}, str(tmp_path))
+    values = recovered.read_checkpoint(prefix)
+    assert prefix.endswith('model.ckpt-0')
+    assert values['net/weights'].tolist() == [5, 5] and values['global_step'] == 0
+
+
+def test_comments_are_only_on_lines_without_a_fact(tmp_path):
+    path = files.write_config(proposal(), ARTIFACT, str(tmp_path))
+    text = pathlib.Path(path).read_text(encoding='utf-8')
+    assert '    num_classes: 3\n' in text
+    assert '  batch_size: 32  # published default\n' in text
+    assert recovered.parse(text) == proposal().config
+
+
+def test_report_names_evidence_difference_and_gaps(tmp_path):
+    found = proposal()
+    found.unknown.append('Nobody knows.')
+    path = files.write_report(found, ARTIFACT, [Difference('logits', 2e-6, 'x')], str(tmp_path))
+    text = pathlib.Path(path).read_text(encoding='utf-8')
+    assert '| `model.classification.num_classes` | 3 | kernel / top |' in text
+    assert '* logits: 2e-06 (x)' in text
+    assert '* Nobody knows.' in text
+
+
+def test_further_files_are_beside_the_config(tmp_path):
+    found = proposal()
+    found.config.train_input_reader.label_map_path = 'labels.pbtxt'
+    found.files['labels.pbtxt'] = 'item { id: 1 }'
+    files.write_others(found, str(tmp_path))
+    assert (tmp_path / 'labels.pbtxt').read_text() == 'item { id: 1 }'
+    path = files.write_config(found, ARTIFACT, str(tmp_path), '/elsewhere')
+    config = recovered.parse(pathlib.Path(path).read_text(encoding='utf-8'))
+    assert config.train_input_reader.label_map_path == '/elsewhere/labels.pbtxt'
+    assert found.config.train_input_reader.label_map_path == 'labels.pbtxt'

@@ -1,0 +1,188 @@
+"""The mode `benchmark`: every export format of a checkpoint, measured and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import logging
+import os
+import tempfile
+from typing import Any, Dict, List, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors, training
+from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.drawing import figures
+from estimator_lib.evaluation import evaluating
+from estimator_lib.export import (
+    agreement,
+    artifacts,
+    exported_model,
+    exporting,
+    formats,
+    inference_graph,
+    samples,
+)
+from estimator_lib.export.device_files import DeviceWriter
+from estimator_lib.export.writers import Source, Writer
+from estimator_lib.graphs import losses
+from estimator_lib.task import Task
+from protos import export_pb2, pipeline_pb2
+from vision_extras.benchmark import results, timing
+
+log = logging.getLogger('estimator_lib')
+
+CSV_FILE, PNG_FILE = 'benchmark.csv', 'benchmark.png'
+_CHECKPOINT = 'checkpoint'
+_IMAGES = 8  # of the evaluation, for latency and for the agreement of SavedModels
+
+
+def list_writers() -> Dict[str, Writer[Any]]:
+    """Return the writer of each format and arithmetic by name: `tflite int8`."""
+    writers: Dict[str, Writer[Any]] = {}
+    for name, kind in formats.WRITERS.items():
+        if issubclass(kind, DeviceWriter) and len(kind.quantizes) > 1:
+            writers.update({f'{name} {each}': kind(quantize=each) for each in kind.quantizes})
+        else:
+            writers[name] = kind()
+    return writers
+
+
+Metrics = Mapping[str, Mapping[str, float]]  # by evaluation set
+
+
+@dataclasses.dataclass(frozen=True)
+class _Benchmark:
+    """Benchmark of one checkpoint.
+
+    Attributes:
+        source: the model.
+        metrics: of the checkpoint, by name.
+        images: of the evaluation, uint8 [height, width, 3] each.
+        folder: of exports and results; deleted after the benchmark.
+    """
+
+    source: Source
+    metrics: Mapping[str, float]
+    images: Sequence[np.ndarray]
+    folder: str
+
+    def row(self, name: str, writer: Writer[Any]) -> results.Row:
+        """Export, evaluate and time the model in one format."""
+        log.info('benchmark of %s', name)
+        folder = os.path.join(self.folder, name.replace(' ', '_'))
+        try:
+            exported = exporting.export(
+                self.source.task, self.source.config, self.source.checkpoint, folder, writer
+            )
+            return self._measure(name, writer, exported)
+        except errors.UserError as error:
+            reason = ' '.join(str(error).replace(folder, '.').split())
+            log.warning('%s is refused: %s', name, reason)
+            return results.Row(name, refused=reason)
+
+    def _measure(self, name: str, writer: Writer[Any], exported: str) -> results.Row:
+        task, config = self.source.task, self.source.config
+        file = os.path.join(exported, writer.file_name)
+        path = exported if writer.artifacts_folder else file
+        inputs = [image[np.newaxis] for image in self.images]
+        metrics, measured_on = self.metrics, results.CHECKPOINT
+        if isinstance(writer, DeviceWriter):
+            inputs = samples.pixels(task, task.deployable(writer.ops, {}), self.images)
+            metrics = flatten(task, training.evaluate_file(task, config, file))
+            measured_on = results.FILE
+        return results.Row(
+            name,
+            metrics=metrics,
+            measured_on=measured_on,
+            agreement=self._agreement(path),
+            size=os.path.getsize(file),
+            timing=timing.time_apart(path, inputs, self.folder),
+        )
+
+    def _agreement(self, path: str) -> float:
+        """Return the least matching part of an output of an export.
+
+        Exports of all formats but SavedModels are compared when they are written.
+        """
+        about = artifacts.read_about(path)
+        if 'agreement' in about:
+            return min(about['agreement']['outputs'].values())
+        expected = inference_graph.build(self.source, export_pb2.IMAGE_TENSOR, self.images).expected
+        predictor = exported_model.Predictor(path)
+        computed = [predictor.predict(image[np.newaxis]) for image in self.images]
+        return min(agreement.compare(expected, computed).values())
+
+
+def benchmark(
+    task: Task,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    checkpoint: str,
+    output_dir: str,
+) -> List[str]:
+    """Measure every export of a checkpoint; write `benchmark.csv` and `benchmark.png`.
+
+    Exports are written to a temporary folder, so those of a run do not change.
+
+    Args:
+        task: of the model.
+        config: has the evaluation sets and metrics.
+        checkpoint: its prefix.
+        output_dir: folder of the two files.
+
+    Returns:
+        Lines of a table.
+
+    Raises:
+        errors.UserError: the checkpoint cannot be evaluated.
+    """
+    quiet = type(config)()
+    quiet.CopyFrom(config)
+    quiet.eval_config.num_visualizations = 0
+    with tempfile.TemporaryDirectory() as folder:
+        evaluation_dir = os.path.join(folder, 'evaluation')
+        metrics = flatten(task, training.evaluate(task, quiet, evaluation_dir, checkpoint))
+        images = samples.evaluation_images(task, quiet, _IMAGES).images
+        source = Source(task.as_exported(), quiet, checkpoint)
+        parts = _Benchmark(source, metrics, images, folder)
+        rows = [results.Row(_CHECKPOINT, metrics, results.CHECKPOINT)]
+        rows += [parts.row(name, writer) for name, writer in list_writers().items()]
+    metric = main_metric(task, config, metrics)
+    tf.io.gfile.makedirs(output_dir)
+    checkpoint_files.write_atomically(os.path.join(output_dir, CSV_FILE), results.to_csv(rows))
+    path = os.path.join(output_dir, PNG_FILE)
+    with figures.tolerated(path):
+        checkpoint_files.write_atomically(path, _png(rows, metric))
+    return results.format_table(rows, metric)
+
+
+def flatten(task: Task, metrics: Metrics) -> Dict[str, float]:
+    """Return metrics by name without losses; those of further sets begin with the set's name."""
+    first = next(iter(metrics), '')
+    loss_names = losses.loss_metric_names(task)
+    return {
+        name if each == first else f'{each}: {name}': value
+        for each, values in metrics.items()
+        for name, value in values.items()
+        if name not in loss_names
+    }
+
+
+def main_metric(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, metrics: Mapping[str, float]
+) -> str:
+    """Return the metric to show: that of the best export or early stopping, else the first."""
+    return next((name for name in evaluating.main_metrics(task, config) if name in metrics), '')
+
+
+def _png(rows: Sequence[results.Row], metric: str) -> bytes:
+    from matplotlib.figure import Figure
+
+    file = io.BytesIO()
+    with figures.literal_text():
+        figure = Figure(figsize=(13.0, 1.5 + 0.4 * len(rows)), layout='constrained')
+        results.draw(figure, rows, metric)
+        figure.savefig(file, format='png', dpi=100)
+    return file.getvalue()

@@ -1,0 +1,70 @@
+"""`--mode=compare`, as a function of the options of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Sequence
+
+from estimator_lib import errors
+from model_fns import build_task
+from model_fns.cli import builtin_configs, flag_configs
+from model_fns.cli.run_options import RunOptions
+from vision_extras.compare import compare, runs
+from vision_extras.compare.reference import migration
+
+
+def run(options: RunOptions) -> None:
+    """Compare runs, or a config with the user's own program, and print the differences.
+
+    Raises:
+        errors.UserError: an option is missing or not usable, or nothing can be compared.
+    """
+    lines = _compare_with_reference(options) if options.reference else _compare_runs(options)
+    print('\n'.join(lines))
+
+
+def _compare_runs(options: RunOptions) -> Sequence[str]:
+    paths = options.model_dirs
+    for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
+        if not options.has_default(name):
+            raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
+    distinct = set(map(os.path.realpath, paths))
+    if len(distinct) < 2 or len(distinct) < len(paths):
+        raise errors.UserError(
+            f'--mode=compare needs --model_dir of two or more different runs; got '
+            f'{errors.shortened(paths) or "none"}.'
+        )
+    configs = [
+        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in paths
+    ]
+    tasks = [build_task(config, options.mode) for config in configs]
+    return compare.compare(runs.read_runs(paths, configs, tasks), options.output_dir or os.curdir)
+
+
+def _compare_with_reference(options: RunOptions) -> Sequence[str]:
+    for name in ('model_dir', 'config_override', 'set'):
+        if not options.has_default(name):
+            raise errors.UserError(
+                f'--{name} is not read with --reference, whose program reads the file of '
+                '--pipeline_config_path itself; leave it out.'
+            )
+    options.require('pipeline_config_path')
+    path = options.pipeline_config_path
+    if path.startswith(builtin_configs.PREFIX):
+        raise errors.UserError(
+            f'--pipeline_config_path={path}: --reference compares a config of yours, with the '
+            'paths of its records; expected a file.'
+        )
+    # The steps are those of this comparison: the schedules stay those of the config.
+    run_of_config = dataclasses.replace(options, mode='train_and_evaluate', num_train_steps=None)
+    config = flag_configs.load_config(run_of_config)
+    migration.prepare(config)
+    return migration.compare(
+        build_task(config, run_of_config.mode),
+        config,
+        path,
+        options.reference,
+        options.output_dir or os.curdir,
+        options.num_train_steps or migration.DEFAULT_STEPS,
+    )

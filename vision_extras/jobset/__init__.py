@@ -1,0 +1,1 @@
+"""Cluster of the front door on Kubernetes: the command `launch-jobset`, which prints a JobSet."""

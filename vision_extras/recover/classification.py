@@ -1,0 +1,250 @@
+"""Recognition of classifiers in artifacts."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import text_format
+
+from estimator_lib import errors
+from model_fns.backbones import registry
+from model_fns.classification import deployable, preprocessing
+from protos import pipeline_pb2
+from vision_extras.recover import kernels as kernels_lib
+from vision_extras.recover import multipliers
+from vision_extras.recover.artifacts import reading, running
+from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
+from vision_extras.recover.artifacts.reading import Artifact
+from vision_extras.recover.facts import Proposal, Refusal
+from vision_extras.recover.kernels import Kernels
+
+_WHERE = 'model.classification'
+_AUXILIARY = '/AuxLogits/'
+_TOLERANCE = 1e-3  # of the network's input, which is at most some hundreds
+# The values of TF-Slim's training script; 80072 steps are two epochs of ImageNet.
+_DEFAULTS = """
+model { classification { } }
+train_config {
+  batch_size: 32
+  num_steps: 200000
+  optimizer {
+    rms_prop_optimizer {
+      learning_rate {
+        exponential_decay_learning_rate {
+          initial_learning_rate: 0.01 decay_steps: 80072 decay_factor: 0.94
+        }
+      }
+      momentum_optimizer_value: 0.9
+      decay: 0.9
+      epsilon: 1.0
+    }
+    use_moving_average: false
+  }
+}
+train_input_reader {
+  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/train.record" }
+}
+eval_input_reader {
+  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/val.record" }
+}
+"""
+
+
+def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
+    """Describe the classifier of an artifact; None where it is none.
+
+    Raises:
+        Refusal: it has the scope of a known network, and other kernels.
+    """
+    found = {name: shape for name, shape in kernels.shapes().items() if _AUXILIARY not in name}
+    candidates = [
+        network
+        for network in map(registry.get_network, registry.network_names())
+        if network.scope and any(name.startswith(f'{network.scope}/') for name in found)
+    ]
+    if not candidates:
+        return None
+    tried: Dict[str, multipliers.Match] = {}
+    counts: Dict[str, int] = {}
+    for network in candidates:
+        inside = {
+            name: value for name, value in found.items() if name.startswith(f'{network.scope}/')
+        }
+        counts[network.name] = _num_classes(network, inside)
+        match = _match(network, inside, counts[network.name])
+        if match is not None:
+            tried[network.name] = match
+        if match is not None and not match.differences:
+            break
+    best = min(tried, key=lambda name: len(tried[name].differences), default=None)
+    if best is None or tried[best].differences:
+        raise Refusal(
+            'its kernels are of no known classifier',
+            {name: match.differences for name, match in tried.items()},
+        )
+    proposal = _describe(registry.get_network(best), tried[best].factor, counts[best])
+    if artifact.graph is not None:
+        _read_graph(artifact, artifact.graph, registry.get_network(best), proposal)
+    else:
+        proposal.unknown.append(
+            'A checkpoint tells neither the size of images nor how they are normalized: they are '
+            'the published ones.'
+        )
+    return proposal
+
+
+def _num_classes(network: registry.Network, found: Dict[str, Tuple[int, ...]]) -> int:
+    widths = [
+        shape[-1]
+        for name, shape in found.items()
+        if any(scope in name for scope in network.logits_scopes)
+    ]
+    return widths[-1] if widths else 2
+
+
+def _match(
+    network: registry.Network, found: Dict[str, Tuple[int, ...]], num_classes: int
+) -> Optional[multipliers.Match]:
+    def build(factor: float) -> Optional[kernels_lib.NetworkKernels]:
+        if factor != 1.0 and 'depth_multiplier' not in network.honors:
+            return None
+        options = registry.Options(depth_multiplier=factor)
+        size = [1, network.image_size, network.image_size, network.image_channels]
+        try:
+            return kernels_lib.build_kernels(
+                lambda: [
+                    network.build(  # type: ignore[misc]  # classifiers have it
+                        tf.zeros(size), num_classes, network.style(False, options), options
+                    )[registry.LOGITS]
+                ]
+            )
+        except (errors.ConfigError, ValueError):
+            return None
+
+    return multipliers.search(
+        found,
+        build,
+        lambda name: not any(scope in name for scope in network.logits_scopes),
+    )
+
+
+def _describe(network: registry.Network, factor: float, num_classes: int) -> Proposal:
+    config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
+    proposal = Proposal(config, network.name)
+    model, evidence = config.model.classification, 'names and shapes of all kernels'
+    model.num_classes = proposal.learn(f'{_WHERE}.num_classes', num_classes, evidence)
+    model.backbone.name = proposal.learn(f'{_WHERE}.backbone.name', network.name, evidence)
+    if 'depth_multiplier' in network.honors:
+        where = f'{_WHERE}.backbone.depth_multiplier'
+        model.backbone.depth_multiplier = proposal.learn(where, factor, evidence)
+    model.image_height = model.image_width = network.image_size
+    model.preprocessing = network.preprocessing
+    return proposal
+
+
+def _read_graph(
+    artifact: Artifact, graph: Graph, network: registry.Network, proposal: Proposal
+) -> None:
+    model = proposal.config.model.classification
+    proposal.outputs.update(_outputs(artifact, graph))
+    if not proposal.outputs:
+        raise Refusal('its graph has no logits that could be compared')
+    with running.open_runner(artifact) as runner:
+        if runner.takes_pixels:
+            _read_preprocessing(artifact, graph, runner, network, proposal)
+        else:
+            shape = (runner.input_shape or [])[-3:]
+            if len(shape) == 3 and shape[0] and shape[1]:
+                evidence = f'shape of {runner.input_name}'
+                model.image_height = proposal.learn(f'{_WHERE}.image_height', shape[0], evidence)
+                model.image_width = proposal.learn(f'{_WHERE}.image_width', shape[1], evidence)
+            proposal.unknown.append(
+                'Its input is the one of the network, so it does not tell how pixels are '
+                'normalized.'
+            )
+    offset = _labels_offset(graph)
+    if offset is not None:
+        model.labels_offset = offset
+        evidence = 'added to the index of the largest logit'
+        proposal.learn(f'{_WHERE}.labels_offset', offset, evidence)
+
+
+def _outputs(artifact: Artifact, graph: Graph) -> Dict[str, str]:
+    """Return the tensors of logits or probabilities."""
+    known = dict(artifact.outputs) or {
+        name: f'{name}:0'
+        for name in (deployable.LOGITS, deployable.PROBABILITIES)
+        if name in graph.nodes
+    }
+    outputs = {
+        name: known[name] for name in (deployable.LOGITS, deployable.PROBABILITIES) if name in known
+    }
+    if outputs:
+        return outputs
+    softmax = graph.find_ops('Softmax')
+    if softmax:
+        return {deployable.PROBABILITIES: f'{softmax[-1]}:0'}
+    layers = graph.layers()
+    last = layers[-1].name
+    users: List[str] = [last]
+    while users and graph.nodes[users[0]].op not in ('ArgMax', 'TopKV2'):
+        last, users = users[0], graph.consumers(users[0])
+    return {deployable.LOGITS: f'{last}:0'}
+
+
+def _read_preprocessing(
+    artifact: Artifact,
+    graph: Graph,
+    runner: running.Runner,
+    network: registry.Network,
+    proposal: Proposal,
+) -> None:
+    """Compare the network's input with that of each known family of preprocessing."""
+    tensor = first_layer_input(graph, runner.input_name)
+    if tensor is None:
+        raise Refusal('its network has no input of images that could be computed')
+    image = runner.test_image((90, 130))
+    value = runner.run({'input': tensor}, image)['input']
+    model = proposal.config.model.classification
+    sizes = [f'{each.shape[-3]}x{each.shape[-2]}' for each in (image, value)]
+    evidence = f'an image of {sizes[0]} becomes {sizes[1]}'
+    model.image_height = proposal.learn(f'{_WHERE}.image_height', value.shape[1], evidence)
+    model.image_width = proposal.learn(f'{_WHERE}.image_width', value.shape[2], evidence)
+    gray = value.shape[-1] == 1
+    resizes, tolerance = artifact.kind != reading.TFLITE_FILE, _TOLERANCE
+    if not resizes:
+        # Its constants may have been rounded to float16.
+        tolerance *= max(1.0, float(np.abs(value).max()))
+        proposal.shared_input = tensor
+        proposal.unknown.append('Its input has one size, so it does not tell how images become it.')
+    if gray and network.image_channels == 3:
+        model.use_grayscale = proposal.learn(f'{_WHERE}.use_grayscale', True, 'one channel')
+    for name in (network.preprocessing, *preprocessing.FAMILIES):
+        family = preprocessing.get_family(name, use_grayscale=gray)
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            pixels = tf.constant(image)
+            if resizes:
+                inputs = family.evaluate(pixels, *value.shape[1:3])
+            else:
+                inputs = family.normalize(tf.cast(pixels, tf.float32))
+            computed = session.run(inputs)
+        if np.abs(computed - value[0]).max() < tolerance:
+            evidence = 'the network gets the same input for an image'
+            model.preprocessing = proposal.learn(f'{_WHERE}.preprocessing', name, evidence)
+            return
+    raise Refusal('it prepares images as no known preprocessing does')
+
+
+def _labels_offset(graph: Graph) -> Optional[int]:
+    """Return what is added to the index of the largest logit; None: no index is computed."""
+    for name in graph.find_ops('ArgMax'):
+        for user in graph.consumers(name):
+            if graph.nodes[user].op in ('Add', 'AddV2'):
+                values = [graph.constant(each) for each in graph.inputs(user)]
+                added = next((value for value in values if value is not None), None)
+                if added is not None:
+                    return int(added)
+        return 0
+    return None

@@ -1,0 +1,93 @@
+"""Outputs of detectors in artifacts, and their suppression."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional
+
+import tensorflow as tf
+
+from model_fns.detection import fields
+from protos import post_processing_pb2
+from vision_extras.recover.artifacts import running
+from vision_extras.recover.artifacts.reading import Artifact
+from vision_extras.recover.detection.decoding import Suppression
+from vision_extras.recover.facts import Proposal
+
+_Processing = post_processing_pb2.PostProcessing
+CONVERTERS = {
+    'IDENTITY': _Processing.IDENTITY,
+    'SIGMOID': _Processing.SIGMOID,
+    'SOFTMAX': _Processing.SOFTMAX,
+}
+_IMAGE = (64, 96)
+_NAMES = (
+    fields.DETECTION_BOXES,
+    fields.DETECTION_SCORES,
+    fields.DETECTION_CLASSES,
+    fields.RAW_DETECTION_SCORES,
+    fields.RAW_DETECTION_BOXES,
+    fields.DETECTION_MASKS,
+    fields.DETECTION_KEYPOINT_SCORES,
+)
+
+
+def find(artifact: Artifact) -> Dict[str, str]:
+    """Return the tensors of outputs by the key of the signature."""
+    if artifact.outputs or artifact.graph is None:
+        return dict(artifact.outputs)
+    return {name: f'{name}:0' for name in _NAMES if name in artifact.graph.nodes}
+
+
+def ends(known: Mapping[str, str]) -> List[str]:
+    """Return the nodes of outputs that depend on scores."""
+    keys = (fields.DETECTION_SCORES, fields.DETECTION_BOXES)
+    return [known[key].partition(':')[0] for key in keys if key in known]
+
+
+def read_suppression(
+    suppression: Optional[Suppression],
+    runner: running.Runner,
+    known: Mapping[str, str],
+    config: post_processing_pb2.BatchNonMaxSuppression,
+    where: str,
+    proposal: Proposal,
+) -> None:
+    """Set the config of suppression.
+
+    Args:
+        suppression: constants of the graph; None: it suppresses nothing.
+        runner: of the artifact.
+        known: see `find`.
+        config: changed in place.
+        where: its path.
+        proposal: learns what is read.
+    """
+    if suppression is None:
+        proposal.unknown.append('Its graph suppresses no overlapping boxes.')
+        return
+    evidence = f'input of {suppression.where}'
+    numbers = {
+        'iou_threshold': suppression.iou_threshold,
+        'score_threshold': suppression.score_threshold,
+        'soft_nms_sigma': suppression.soft_sigma or None,
+    }
+    for name, number in numbers.items():
+        if number is not None:
+            value = float(f'{max(number, 0.0):.6g}')
+            setattr(config, name, value)
+            proposal.learn(f'{where}.{name}', value, evidence)
+    boxes = known.get(fields.DETECTION_BOXES)
+    if boxes is not None:
+        try:
+            image = runner.test_image(_IMAGE)
+            rows = runner.run({'boxes': boxes}, image)['boxes'].shape[1]
+        except tf.errors.OpError:
+            return
+        config.max_total_detections = rows
+        found = f'{fields.DETECTION_BOXES} has {rows} rows'
+        proposal.learn(f'{where}.max_total_detections', rows, found)
+    most = suppression.max_per_class
+    if most is not None:
+        config.max_detections_per_class = min(most, config.max_total_detections)
+        where = f'{where}.max_detections_per_class'
+        proposal.learn(where, config.max_detections_per_class, evidence)

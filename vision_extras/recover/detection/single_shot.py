@@ -1,0 +1,339 @@
+"""Recognition of single-shot detectors."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Optional, Sequence, Tuple
+
+import numpy as np
+
+from model_fns.detection import fields
+from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
+from protos import hyperparams_pb2, pipeline_pb2, ssd_pb2
+from vision_extras.recover.artifacts import graphs, running
+from vision_extras.recover.artifacts.graphs import Graph
+from vision_extras.recover.artifacts.reading import Artifact
+from vision_extras.recover.detection import (
+    anchor_fitting,
+    decoding,
+    defaults,
+    device_op,
+    extractors,
+    heads,
+    necks,
+    outputs,
+    published_objects,
+    resizing,
+    rotated_boxes,
+)
+from vision_extras.recover.facts import Proposal, Refusal
+from vision_extras.recover.kernels import Kernels
+
+_WHERE = 'model.ssd'
+_ACTIVATIONS = {
+    'Relu6': hyperparams_pb2.Hyperparams.RELU_6,
+    'Relu': hyperparams_pb2.Hyperparams.RELU,
+    graphs.SWISH: hyperparams_pb2.Hyperparams.SWISH,
+}
+_IMAGE = (64, 96)
+_SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
+# Layers after the backbone, which have the hyperparameters of the config.
+_ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
+# The layers of the neck of an EfficientDet, whose activation is before them.
+_NECK_LAYERS = r'FeatureExtractor/bifpn/.*/post/'
+
+
+def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
+    """Describe the single-shot detector of an artifact; None where it is none.
+
+    Raises:
+        Refusal: it has the head of one, and a network that is not known.
+    """
+    shapes = kernels.shapes()
+    proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
+    turned = None if artifact.graph is None else rotated_boxes.find(artifact.graph)
+    code_size = heads.CODE_SIZE if turned is None else rotated_boxes.CODE_SIZE
+    head = heads.recognize(shapes, proposal, code_size)
+    if head is None or not any(
+        name.startswith(f'{scope}/') for name in shapes for scope in extractors.scopes()
+    ):
+        return None
+    num_maps = len(head.anchors) or _count_shared_maps(artifact, kernels)
+    matches = extractors.recognize(shapes, num_maps)
+    if not matches or matches[0].differences:
+        raise Refusal(
+            'the feature extractor is of no known network',
+            {str(match.settings['type']): match.differences for match in matches[:3]},
+        )
+    match = matches[0]
+    kind = str(match.settings['type'])
+    head_field = head.config.WhichOneof('box_predictor_oneof') or ''
+    if match.neck is None:
+        config = defaults.build(kind, head_field)
+    else:
+        config = published_objects.efficient_detector(kind)
+    config.model.ssd.box_predictor.MergeFrom(head.config)
+    proposal.config, proposal.network = config, kind
+    _set_extractor(config.model.ssd, match, num_maps, proposal)
+    if match.neck is not None:
+        _set_neck(config.model.ssd.feature_extractor, match.neck, kind, kernels, proposal)
+    _set_hyperparams(config.model.ssd, head, head_field, kernels, proposal)
+    ssd = config.model.ssd
+    if artifact.graph is None:
+        _guess_anchors(ssd, head, match, proposal)
+    else:
+        with running.open_runner(artifact) as runner:
+            _read_graph(ssd, artifact, artifact.graph, runner, head, turned, proposal)
+    ssd.num_classes = head.class_columns - int(ssd.add_background_class)
+    proposal.learn(
+        f'{_WHERE}.num_classes', ssd.num_classes, f'{head.class_columns} class logits an anchor'
+    )
+    return proposal
+
+
+def _set_extractor(
+    ssd: ssd_pb2.Ssd, match: extractors.Match, num_maps: int, proposal: Proposal
+) -> None:
+    where, extractor = f'{_WHERE}.feature_extractor', ssd.feature_extractor
+    evidence = 'names and shapes of all kernels'
+    for name, value in match.settings.items():
+        setattr(extractor, name, value)
+        proposal.learn(f'{where}.{name}', value, evidence)
+    if match.min_level:
+        extractor.fpn.min_level, extractor.fpn.max_level = match.min_level, match.max_level
+        extractor.fpn.additional_layer_depth = match.depth
+        proposal.learn(f'{where}.fpn', f'levels {match.min_level} to {match.max_level}', evidence)
+    elif match.neck is None and num_maps != extractor.num_layers:
+        extractor.num_layers = num_maps
+        proposal.learn(f'{where}.num_layers', num_maps, evidence)
+
+
+def _set_neck(
+    extractor: ssd_pb2.SsdFeatureExtractor,
+    neck: BidirectionalPyramid,
+    kind: str,
+    kernels: Kernels,
+    proposal: Proposal,
+) -> None:
+    config, where = extractor.bifpn, f'{_WHERE}.feature_extractor.bifpn'
+    config.min_level, config.max_level = neck.min_level, neck.max_level
+    config.num_iterations, config.num_filters = neck.iterations, neck.depth
+    for name in ('min_level', 'max_level', 'num_iterations', 'num_filters'):
+        evidence = 'names and shapes of its kernels'
+        proposal.learn(f'{where}.{name}', getattr(config, name), evidence)
+    config.combine_method, evidence = necks.find_combination(kind, kernels)
+    if evidence:
+        proposal.learn(f'{where}.combine_method', config.combine_method, evidence)
+
+
+def _set_hyperparams(
+    ssd: ssd_pb2.Ssd, head: heads.Head, head_field: str, kernels: Kernels, proposal: Proposal
+) -> None:
+    parts = (
+        (f'{_WHERE}.feature_extractor', ssd.feature_extractor, _ADDED_LAYERS),
+        (
+            f'{_WHERE}.box_predictor.{head_field}',
+            getattr(ssd.box_predictor, head_field),
+            head.layers,
+        ),
+    )
+    for where, message, layers in parts:
+        where, hyperparams = f'{where}.conv_hyperparams', message.conv_hyperparams
+        activation = kernels.activation(layers)
+        if activation is None and message is ssd.feature_extractor:
+            activation = kernels.activation_before(_NECK_LAYERS)
+        if activation in _ACTIVATIONS:
+            hyperparams.activation = _ACTIVATIONS[activation]
+            proposal.learn(f'{where}.activation', activation, f'node type {activation}')
+        epsilon = kernels.epsilon(layers)
+        if epsilon is not None:
+            hyperparams.batch_norm.epsilon = float(f'{epsilon:.6g}')
+            evidence = 'attribute epsilon of batch norms'
+            proposal.learn(f'{where}.batch_norm.epsilon', f'{epsilon:.6g}', evidence)
+            has_biases = _has_biases(kernels, layers)
+            if has_biases or hyperparams.HasField('force_use_bias'):
+                evidence = 'biases before batch norms' if has_biases else 'no biases'
+                where = f'{where}.force_use_bias'
+                hyperparams.force_use_bias = proposal.learn(where, has_biases, evidence)
+
+
+def _has_biases(kernels: Kernels, layers: str) -> bool:
+    """Check whether a layer with a part in its name has biases and a batch norm."""
+    return any(
+        layer.has_batch_norm and layer.bias is not None and re.search(layers, layer.name)
+        for layer in kernels.layers
+    )
+
+
+def _count_shared_maps(artifact: Artifact, kernels: Kernels) -> int:
+    """Return the number of maps that a shared head is applied to."""
+    maps = {
+        name.rpartition('/feature_')[2].partition('/')[0]
+        for name in artifact.arrays
+        if '/feature_' in name
+    }
+    if maps:
+        return len(maps)
+    layers = [layer for layer in kernels.layers if '/BoxPredictor/' in layer.name]
+    return max(1, len([layer for layer in layers if not layer.name.endswith('depthwise')]))
+
+
+def _read_graph(
+    ssd: ssd_pb2.Ssd,
+    artifact: Artifact,
+    graph: Graph,
+    runner: running.Runner,
+    head: heads.Head,
+    turned: Optional[rotated_boxes.Decoding],
+    proposal: Proposal,
+) -> None:
+    tensor = graphs.first_layer_input(graph, runner.input_name)
+    if tensor is None:
+        raise Refusal('its network has no input of images that could be computed')
+    _read_resizer(ssd, graph, runner, tensor, proposal)
+    size = runner.run({'input': tensor}, runner.test_image(_IMAGE))['input'].shape[1:3]
+    device = device_op.find(graph)
+    known = outputs.find(artifact)
+    pixels = (int(size[0]), int(size[1]))
+    if device is not None:
+        boxes = device_op.read(ssd, graph, device, head.class_columns, proposal)
+        known = {fields.DETECTION_SCORES: device_op.scores(graph, device)}
+        _read_anchors(ssd, boxes, pixels, head, proposal)
+    elif turned is not None:
+        counts = head.anchors or [head.anchors_of_all]
+        rotated_boxes.read(proposal.config, turned, runner, counts, pixels, proposal)
+    else:
+        _read_anchors(ssd, _read_boxes(ssd, graph, runner, proposal), pixels, head, proposal)
+    _read_scores(ssd, graph, known, device is None, proposal)
+    if device is None:
+        outputs.read_suppression(
+            decoding.find_suppression(graph),
+            runner,
+            known,
+            ssd.post_processing.batch_non_max_suppression,
+            _SUPPRESSION,
+            proposal,
+        )
+
+
+def _read_resizer(
+    ssd: ssd_pb2.Ssd, graph: Graph, runner: running.Runner, tensor: str, proposal: Proposal
+) -> None:
+    where = f'{_WHERE}.image_resizer'
+    if runner.takes_pixels:
+        resizer = resizing.recognize(runner, graph, tensor, where, proposal)
+        if resizer is None:
+            raise Refusal('its network has no input of images that could be computed')
+        ssd.image_resizer.CopyFrom(resizer)
+        return
+    size = runner.accepted_size((0, 0))
+    if not size[0]:
+        raise Refusal('its input is that of the network, of any size')
+    fixed = ssd.image_resizer.fixed_shape_resizer
+    fixed.height, fixed.width = size
+    proposal.learn(where, f'fixed_shape_resizer {size}', f'shape of {runner.input_name}')
+    proposal.network_input = fields.PREPROCESSED
+    proposal.unknown.append(
+        'Its input is that of the network, so it does not tell how images of other sizes are '
+        'resized, nor how pixels are normalized.'
+    )
+
+
+def _read_boxes(
+    ssd: ssd_pb2.Ssd, graph: Graph, runner: running.Runner, proposal: Proposal
+) -> np.ndarray:
+    """Return the anchors [A, 4] of the graph: center y, center x, height, width."""
+    found = decoding.find_decodings(graph)
+    if not found:
+        raise Refusal('its graph decodes no boxes, so its anchors are not known')
+    decoded = found[0]
+    coder = ssd.box_coder.faster_rcnn_box_coder
+    names = ('y_scale', 'x_scale', 'height_scale', 'width_scale')
+    for name, scale in zip(names, decoded.scales):
+        setattr(coder, name, float(f'{scale:.6g}'))
+    evidence = f'constants before {decoded.where}'
+    proposal.learn(f'{_WHERE}.box_coder', decoded.scales, evidence)
+    image = runner.test_image(_IMAGE)
+    values = runner.run(dict(zip(('y', 'x', 'h', 'w'), decoded.anchors)), image)
+    return np.stack([np.ravel(values[key]) for key in ('y', 'x', 'h', 'w')], axis=1)
+
+
+def _read_anchors(
+    ssd: ssd_pb2.Ssd, boxes: np.ndarray, size: Tuple[int, int], head: heads.Head, proposal: Proposal
+) -> None:
+    counts: Sequence[int] = head.anchors or [head.anchors_of_all]
+    fitted = anchor_fitting.fit(boxes.astype(np.float64), counts, size)
+    if fitted is None:
+        raise Refusal(f'its {len(boxes)} anchors are of no known generator')
+    ssd.anchor_generator.CopyFrom(fitted)
+    evidence = f'{len(boxes)} anchors that its graph computes'
+    kind = fitted.WhichOneof('anchor_generator_oneof')
+    proposal.learn(f'{_WHERE}.anchor_generator', kind, evidence)
+
+
+def _read_scores(
+    ssd: ssd_pb2.Ssd,
+    graph: Graph,
+    known: Dict[str, str],
+    slices_background: bool,
+    proposal: Proposal,
+) -> None:
+    scores = decoding.find_scores(graph, outputs.ends(known))
+    where = f'{_WHERE}.post_processing'
+    ssd.post_processing.score_converter = outputs.CONVERTERS[scores.converter]
+    proposal.learn(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
+    if scores.logit_scale != 1.0:
+        ssd.post_processing.logit_scale = scores.logit_scale
+    proposal.learn(f'{where}.logit_scale', scores.logit_scale, 'divisor before the conversion')
+    if slices_background:
+        ssd.add_background_class = scores.background_column
+        evidence = 'a slice leaves out the first column of scores'
+        proposal.learn(f'{_WHERE}.add_background_class', scores.background_column, evidence)
+    if fields.RAW_DETECTION_SCORES in known:
+        for name in (fields.RAW_DETECTION_SCORES, fields.RAW_DETECTION_BOXES):
+            if name in known:
+                proposal.outputs[name] = known[name]
+    elif scores.tensor is not None:
+        proposal.outputs.setdefault(fields.RAW_DETECTION_SCORES, scores.tensor)
+
+
+def _guess_anchors(
+    ssd: ssd_pb2.Ssd, head: heads.Head, match: extractors.Match, proposal: Proposal
+) -> None:
+    """Set the published anchors and size of images, which a checkpoint does not hold."""
+    ssd.add_background_class = match.neck is None
+    levels = match if match.neck is None else match.neck
+    if levels.min_level:
+        octaves = 2 if match.neck is None else 3
+        multiscale = ssd.anchor_generator.multiscale_anchor_generator
+        multiscale.min_level, multiscale.max_level = levels.min_level, levels.max_level
+        multiscale.anchor_scale, multiscale.scales_per_octave = 4.0, octaves
+        multiscale.aspect_ratios.extend(published_objects.RATIOS)
+        side, published = 640, octaves * len(published_objects.RATIOS)
+    else:
+        generator = ssd.anchor_generator.ssd_anchor_generator
+        generator.num_layers, generator.min_scale, generator.max_scale = (
+            len(head.anchors),
+            0.2,
+            0.95,
+        )
+        generator.aspect_ratios.extend([1.0, 2.0, 0.5, 3.0, 0.3333])
+        side, published = 300, 6
+    count = head.anchors_of_all or head.anchors[-1]
+    if count != published:
+        raise Refusal(
+            f'a checkpoint tells no anchors, and its {count} anchors of a cell are not the '
+            f'published {published}'
+        )
+    if match.neck is None:
+        ssd.image_resizer.fixed_shape_resizer.height = side
+        ssd.image_resizer.fixed_shape_resizer.width = side
+    else:
+        keeping = ssd.image_resizer.keep_aspect_ratio_resizer
+        side = published_objects.efficient_side(ssd.feature_extractor.type)
+        keeping.min_dimension = keeping.max_dimension = side
+    published_objects.set_suppression(ssd)
+    proposal.unknown.append(
+        'A checkpoint tells neither the size of images, nor anchors, nor suppression: they are the '
+        'published ones.'
+    )

@@ -1,0 +1,252 @@
+"""Recovery of a config and a checkpoint from an artifact."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import tempfile
+from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files, model_dirs
+from estimator_lib.export import inference_graph, serving, static_graph
+from model_fns import build_task
+from protos import export_pb2
+from vision_extras.recover import files, verification
+from vision_extras.recover.artifacts import reading, running
+from vision_extras.recover.artifacts.reading import Artifact
+from vision_extras.recover.facts import Proposal, Refusal
+from vision_extras.recover.kernels import Kernels
+
+tf1 = tf.compat.v1
+log = logging.getLogger('estimator_lib')
+
+# Modules whose `propose(artifact, kernels)` describes the model of an artifact, or returns None.
+_RECOGNIZERS = (
+    'vision_extras.recover.detection.object_checkpoints',
+    'vision_extras.recover.detection.center_nets',
+    'vision_extras.recover.detection.single_shot',
+    'vision_extras.recover.detection.two_stage',
+    'vision_extras.recover.segmentation',
+    'vision_extras.recover.classification',
+)
+_QUANTIZED = (
+    'FakeQuantWithMinMaxVars',
+    'FakeQuantWithMinMaxArgs',
+    'Dequantize',
+    'QuantizedConv2D',
+)
+_STATE = 'checkpoint'  # the file that names the checkpoint of a folder
+# Scopes that names of published networks begin with.
+_SCOPES = (
+    'FeatureExtractor',
+    'KerasFeatureExtractor',
+    'FirstStageFeatureExtractor',
+    'BoxPredictor_0',
+    'WeightSharedConvolutionalBoxPredictor',
+)
+
+
+class _Recognizer(Protocol):
+    """Module of `_RECOGNIZERS`."""
+
+    def propose(self, artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
+        """Describe the model of an artifact; None where it is none of the task."""
+
+
+class Recovered(NamedTuple):
+    """Files of a recovery.
+
+    Attributes:
+        config: path of the config.
+        checkpoint: prefix of the checkpoint.
+        report: path of the report.
+        network: name of the network.
+    """
+
+    config: str
+    checkpoint: str
+    report: str
+    network: str
+
+
+def recover(source: str, output_dir: str) -> Recovered:
+    """Write the config and the checkpoint of an artifact's model.
+
+    Args:
+        source: see `reading.read`.
+        output_dir: created if it does not exist; it must not hold what is written.
+
+    Raises:
+        errors.UserError: the artifact cannot be read; its model is not known; or the recovered
+            model computes something else. Nothing is written then. Or `output_dir` cannot be
+            written.
+    """
+    written = (files.CONFIG, files.REPORT)
+    held = [name for name in written if tf.io.gfile.exists(os.path.join(output_dir, name))]
+    if checkpoint_files.latest_checkpoint(output_dir) is not None:
+        held.insert(0, 'a checkpoint')
+    if held:
+        raise errors.UserError(
+            f'--output_dir: {output_dir} holds {held[0]} already; expected another folder.'
+        )
+    artifact = reading.read(source, _scopes())
+    with _explained(artifact):
+        kernels = Kernels(artifact)
+        proposal = _propose(artifact, kernels)
+    model_dirs.ensure_writable(output_dir)
+    with tempfile.TemporaryDirectory() as folder:
+        with _explained(artifact):
+            differences = _build(artifact, kernels, proposal, folder)
+        files.write_config(proposal, artifact, folder, os.path.abspath(output_dir))
+        files.write_report(proposal, artifact, differences, folder)
+        _copy_files(folder, output_dir)
+    prefix = checkpoint_files.resolve_checkpoint(output_dir)
+    paths = (os.path.join(output_dir, name) for name in (files.CONFIG, files.REPORT))
+    config, report = paths
+    return Recovered(config, prefix, report, proposal.network)
+
+
+def _copy_files(folder: str, output_dir: str) -> None:
+    """Copy all files, the one that names the checkpoint last."""
+    for name in sorted(os.listdir(folder), key=lambda name: (name == _STATE, name)):
+        target = os.path.join(output_dir, name)
+        try:
+            tf.io.gfile.copy(os.path.join(folder, name), target)
+        except tf.errors.OpError as error:
+            raise errors.UserError(
+                f'--output_dir: {target} cannot be written: {errors.plain_message(error)}.'
+            ) from error
+
+
+@contextlib.contextmanager
+def _explained(artifact: Artifact) -> Iterator[None]:
+    """Turn an error about a graph of an unexpected form into a sentence."""
+    try:
+        yield
+    except errors.UserError:
+        raise
+    except (
+        *(LookupError, MemoryError, RuntimeError, TypeError, ValueError),
+        tf.errors.OpError,
+    ) as error:
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: its graph has a form that is not supported '
+            f'({type(error).__name__}: {errors.first_line(error)[:200]}).'
+        ) from error
+
+
+def _scopes() -> Sequence[str]:
+    from model_fns.backbones import registry
+
+    names = registry.network_names('detection')
+    scopes = {registry.get_network(name, task='detection').scope for name in names}
+    return (*_SCOPES, *sorted(scopes - {''}))
+
+
+def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
+    """Ask each task for a description of an artifact."""
+    if artifact.graph is not None and artifact.graph.find_ops(*_QUANTIZED):
+        raise errors.UserError(
+            f'--from: {artifact.path} is quantized, or trained for it; expected a graph with '
+            'weights and activations of floating point only.'
+        )
+    if artifact.objects is None and not kernels.shapes():
+        raise errors.UserError(
+            f'--from: {artifact.path} is no vision model: it has no layers with weights; expected '
+            'a classifier, a detector or a segmentation network.'
+        )
+    if _has_merged_normalization(artifact):
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: its converter has merged the normalization '
+            'of pixels into the first layer; expected the frozen graph or the SavedModel of the '
+            'network.'
+        )
+    for module in _RECOGNIZERS:
+        recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]
+        try:
+            proposal = recognizer.propose(artifact, kernels)
+        except Refusal as refusal:
+            raise errors.UserError(_refused(artifact, refusal)) from refusal
+        if proposal is not None:
+            log.info('%s: %s', artifact.path, proposal.network)
+            return proposal
+    raise errors.UserError(_unknown(artifact, kernels))
+
+
+def _has_merged_normalization(artifact: Artifact) -> bool:
+    """Check whether a TFLite file of the export takes pixels without normalizing them.
+
+    The converter does so where the first layer has no padding, as in Inception V3.
+    """
+    if artifact.kind != reading.TFLITE_FILE or static_graph.INPUT not in artifact.graph.nodes:
+        return False
+    return not running.prepares_pixels(artifact.graph, static_graph.INPUT)
+
+
+def _refused(artifact: Artifact, refusal: Refusal) -> str:
+    lines = [f'--from: {artifact.path} is not recovered: {refusal}.']
+    for name, differences in refusal.differences.items():
+        lines.append(
+            f'  {name}: {len(differences)} differences: {errors.shortened(differences, 4)}'
+        )
+    return '\n'.join(lines)
+
+
+def _unknown(artifact: Artifact, kernels: Kernels) -> str:
+    names = sorted(kernels.shapes())
+    nearest = errors.nearest_first(names[0].partition('/')[0], _scopes())[:3]
+    return (
+        f'--from: {artifact.path} is of no known network; its kernels are '
+        f'{errors.shortened(names, 4)}. Expected a published network, or one of this package; the '
+        f'scopes of the nearest are {", ".join(nearest)}.'
+    )
+
+
+def _build(
+    artifact: Artifact, kernels: Kernels, proposal: Proposal, folder: str
+) -> List[verification.Difference]:
+    """Write the checkpoint of a proposal, and compare its model with the artifact."""
+    files.write_others(proposal, folder)
+    try:
+        task = build_task(files.placed(proposal, folder), 'export')
+    except errors.ConfigError as error:
+        raise errors.UserError(
+            f'--from: {artifact.path}: the recovered config is not valid: {error}'
+        ) from error
+    with tf.Graph().as_default() as graph:
+        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+        outputs = inference_graph.build_outputs(task, receiver.features)
+        values = kernels.values(graph, list(outputs.values()))
+        if values.missing:
+            raise errors.UserError(
+                f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but '
+                f'{len(values.missing)} variables differ: {errors.shortened(values.missing, 4)}.'
+            )
+        if values.unused:
+            proposal.unknown.append(
+                f'{len(values.unused)} variables that the outputs do not depend on are not in it; '
+                'they have initial values.'
+            )
+            with tf1.Session() as session:
+                session.run([variable.initializer for variable in values.unused])
+                initial = session.run({each.op.name: each for each in values.unused})
+            values.known.update(initial)
+    prefix = files.write_checkpoint(values.known, folder)
+    if artifact.graph is None or not proposal.outputs:
+        return []
+    differences = verification.compare(artifact, task, prefix, proposal)
+    if not verification.agrees(differences):
+        described = ', '.join(
+            f'{one.output} by {one.largest:.3g} {one.meaning}' for one in differences
+        )
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but on '
+            f'test images the recovered model differs in {described}; expected at most '
+            f'{verification.TOLERANCE:g}.'
+        )
+    return differences
