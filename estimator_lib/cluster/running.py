@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Sequ
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.checkpoints import checkpoint_files, run_folder
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, run_folder
 from estimator_lib.cluster import (
     cluster_session,
     coordinated_stop,
@@ -180,6 +180,8 @@ class _Worker:
     def run(self) -> Metrics:
         """Train, and end the job where this is the chief."""
         reason = 'num_steps'
+        if self._is_chief:  # with the warning that nothing is trained
+            model_dirs.is_trained(self._job.model_dir, self._job.train_config.num_steps)
         if self._job.state.finished() is None:
             train = self._train_all_reduce if self._job.is_all_reduce else self._train
             reason = self._ended_before() or train() or reason

@@ -65,6 +65,8 @@ def _describe(
         return predict.describe(task, options, pixels, outputs)
     except MemoryError:
         raise inference.too_large(image) from None
+    except errors.DataError as error:
+        raise inference.named_problem(image, error) from error
 
 
 def _name_frames(frames: Iterable[np.ndarray], name: str) -> Iterator[inference.Loaded]:

@@ -127,6 +127,11 @@ def _problem(image: Image, error: Exception) -> errors.DataError:
     return errors.DataError(f'{image.name}: the model fails on it: {errors.failure_reason(error)}')
 
 
+def named_problem(image: Image, problem: errors.DataError) -> errors.DataError:
+    """Return a problem with the name of its image."""
+    return errors.DataError(f'{image.name}: {problem}')
+
+
 def too_large(image: Image) -> errors.DataError:
     """Return the problem of an image for which there is too little memory."""
     return errors.DataError(

@@ -193,6 +193,7 @@ def describe(
         outputs: of the model.
 
     Raises:
+        errors.DataError: the outputs of this image cannot be described or drawn.
         errors.UserError: the model lacks an output of the task.
     """
     if task is None:
@@ -207,6 +208,11 @@ def describe(
             f'the model has no output {error.args[0]!r}, which {task.name} of the config has; it '
             f'has: {", ".join(sorted(outputs))}. Expected the pipeline.config of the model.'
         ) from error
+    except (errors.UserError, MemoryError):
+        raise
+    except Exception as error:  # a picture is never worth the predictions of the other images
+        reason = f'{type(error).__name__}: {errors.first_line(error)}'
+        raise errors.DataError(f'its outputs cannot be described: {reason}') from error
     raw = {'raw': outputs} if options.raw else {}
     return described._replace(values={**described.values, **raw})
 
@@ -237,7 +243,11 @@ class _Describer:
 
     def _write(self, image: Image, pixels: np.ndarray, outputs: Arrays) -> None:
         entry = prediction_files.Entry(image.name, image.id, pixels.shape[:2])
-        described = describe(self._task, self._options, pixels, outputs)
+        try:
+            described = describe(self._task, self._options, pixels, outputs)
+        except errors.DataError as error:
+            self._report(inference.named_problem(image, error))
+            return
         entry = entry._replace(values=described.values, rows=described.rows)
         if self._task is None:
             self._files.add(entry)

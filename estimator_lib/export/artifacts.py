@@ -163,6 +163,41 @@ def check_classes(export: str, names: Sequence[str]) -> None:
         )
 
 
+def check_outputs(
+    export: str,
+    expected: Mapping[str, Sequence[Optional[int]]],
+    actual: Mapping[str, Optional[Sequence[Optional[int]]]],
+) -> None:
+    """Compare the outputs of a model with those of the config that it is run with.
+
+    Args:
+        export: path of the model.
+        expected: shapes of the outputs of the config by name, without the batch; None for a side
+            that may be any.
+        actual: likewise, those of the model; it may have others. None: the shape is not known.
+
+    Raises:
+        errors.UserError: the model lacks an output, or a shape differs.
+    """
+    for name, sides in expected.items():
+        if name not in actual:
+            raise errors.UserError(
+                f'{export} has no output {name!r}, which the network of the config has; it has: '
+                f'{", ".join(sorted(actual))}. Expected the {CONFIG_FILE} that was exported with '
+                'it, and a model that ends as its network does.'
+            )
+        shape = actual[name]
+        if shape is None:
+            continue
+        both = zip(shape, sides) if len(shape) == len(sides) else [(len(shape), len(sides))]
+        if any(side != other for side, other in both if None not in (side, other)):
+            raise errors.UserError(
+                f'{export}: the output {name!r} of an image has the shape {list(shape)}, and that '
+                f'of the config {list(sides)}; expected the {CONFIG_FILE} that was exported with '
+                'it.'
+            )
+
+
 def find_folder(export: str) -> str:
     """Return the folder of the artifacts of an export.
 

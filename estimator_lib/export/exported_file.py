@@ -75,22 +75,10 @@ class ExportedFile:
                 f'one of {[1, *shape]}; expected the {artifacts.CONFIG_FILE} that was exported '
                 'with it.'
             )
-        missing = sorted(set(self._deployable.meanings) - set(self._outputs))
-        if missing:
-            raise errors.UserError(
-                f'{self.path} has no output {missing[0]!r}, which the network of the config has; '
-                f'expected the {artifacts.CONFIG_FILE} that was exported with it, and a file that '
-                'ends as its network does.'
-            )
-        for name, sides in self._deployable.sizes.items():
-            shape = _known(self._outputs[name]['shape'])[1:]
-            both = zip(shape, sides) if len(shape) == len(sides) else [(len(shape), len(sides))]
-            if any(side != other for side, other in both if None not in (side, other)):
-                raise errors.UserError(
-                    f'{self.path}: the output {name!r} of an image has the shape {shape}, and that '
-                    f'of the config {list(sides)}; expected the {artifacts.CONFIG_FILE} that was '
-                    'exported with it.'
-                )
+        # `sizes` has the shapes of some outputs, `meanings` the names of all.
+        actual = {name: _known(about['shape'])[1:] for name, about in self._outputs.items()}
+        named = {name: actual.get(name, ()) for name in sorted(self._deployable.meanings)}
+        artifacts.check_outputs(self.path, {**named, **self._deployable.sizes}, actual)
 
 
 class FilePredictor(exported_model.Predictor):

@@ -29,6 +29,7 @@ class Predictor:
     Attributes:
         path: the path of the SavedModel.
         max_batch_size: the largest batch of images; None: any number.
+        output_shapes: shapes of the outputs by name, without the batch; None for an unknown one.
 
     Raises:
         errors.UserError: there is no SavedModel, it has changed since its export, or it has no
@@ -48,6 +49,10 @@ class Predictor:
             signature = load(self._session)
         self._input, self._kind = _image_input(signature, self.path)
         self._outputs = {key: output.name for key, output in signature.outputs.items()}
+        self.output_shapes = {
+            key: _sides_of_example(graph.get_tensor_by_name(name).shape)
+            for key, name in self._outputs.items()
+        }
         shape = graph.get_tensor_by_name(self._input).shape
         self.max_batch_size = shape[0] if shape.rank else None
 
@@ -136,6 +141,10 @@ def _import(model: InferenceGraph) -> Any:
     """Add a graph to the current one and return its `SignatureDef`."""
     tf1.import_graph_def(model.frozen.to_graph_def(), name='')
     return model.signature()
+
+
+def _sides_of_example(shape: tf.TensorShape) -> Optional[List[Optional[int]]]:
+    return None if shape.rank is None else shape.as_list()[1:]
 
 
 def _image_input(signature: Any, path: str) -> Tuple[str, str]:

@@ -96,6 +96,14 @@ class Presentation:
         """
         return ()
 
+    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
+        """Return the shapes of the outputs that `describe` needs, of one example, by name.
+
+        A side is None where examples or models differ. A model without these outputs is refused
+        before the first image.
+        """
+        return {}
+
     def metric_title(self, name: str) -> str:
         """Return the title of a metric for people: its name, with the name of its class."""
         return name

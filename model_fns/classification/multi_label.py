@@ -104,6 +104,10 @@ class MultiLabelTask(ClassificationTask):
             CLASSES: tf.cast(logits >= 0, tf.int64),
         }
 
+    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
+        """Return the probabilities of the classes, and 1 or 0 for each class."""
+        return dict.fromkeys((PROBABILITIES, CLASSES), (self._num_classes,))
+
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """Build the accumulator of scores, see `multi_label_metrics`."""
         return multi_label_metrics.create_metrics(outputs[LOGITS], labels[inputs.LABEL])

@@ -369,6 +369,10 @@ class ClassificationTask(Task):
         exported._views = None
         return exported
 
+    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
+        """Return the probabilities of the classes, and the class."""
+        return {PROBABILITIES: (self._num_classes,), CLASSES: ()}
+
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Return the outputs of an export, of those of `postprocess`."""
         return {name: outputs[name] for name in (LOGITS, PROBABILITIES, CLASSES)}

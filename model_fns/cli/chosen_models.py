@@ -86,6 +86,7 @@ def chosen_model(options: RunOptions) -> Model:
         return Model(predictor, None, ModelSource(predictor.path, signature_name, None))
     source = ModelSource(predictor.path, signature_name, flag_configs.load_file(options, path))
     task = build_task(source.config, options.mode)
+    artifacts.check_outputs(predictor.path, task.described_outputs(), predictor.output_shapes)
     artifacts.check_classes(predictor.path, task.class_names())
     return Model(predictor, task, source)
 

@@ -317,7 +317,9 @@ def _matches(pattern: str) -> List[str]:
         return [pattern]
     found = path_names.match(pattern)
     if not found:
-        raise errors.DataError(f'--images: no file matches {pattern!r}.')
+        raise errors.DataError(
+            f'--images: no file matches {pattern!r}{errors.relative_to(pattern)}.'
+        )
     return found
 
 

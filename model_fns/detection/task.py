@@ -260,6 +260,10 @@ class DetectionTask(Task):
         """Draw detections, next to the groundtruth if it is known."""
         return self._drawer.showing(shown).draw(features, outputs, labels)
 
+    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
+        """Return the detections, and the masks and keypoints that the model has."""
+        return descriptions.needed_outputs(self._model.family, self._model.outputs)
+
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:

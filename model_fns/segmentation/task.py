@@ -323,6 +323,10 @@ class SegmentationTask(Task):
             return {}
         return {'_raw.png': self._drawer.raw_png(features, outputs)}
 
+    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
+        """Return the classes of pixels."""
+        return {fields.SEMANTIC_PREDICTIONS: (None, None)}
+
     def describe(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Description:
@@ -331,12 +335,10 @@ class SegmentationTask(Task):
         The outputs themselves would be a hundred megabytes of text for an image.
         """
         pictures.refuse_threshold(shown)
-        return Description(
-            self._drawer.numbers(outputs, shown.top_k),
-            self._drawer.rows(outputs, shown.top_k),
-            self.draw(features, outputs),
-            self._drawer.id_pngs(features, outputs),
-        )
+        drawer, most = self._drawer, shown.top_k
+        numbers, rows = drawer.numbers(outputs, most), drawer.rows(outputs, most)
+        files = drawer.id_pngs(features, outputs)
+        return Description(numbers, rows, self.draw(features, outputs), files)
 
     def regions(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
@@ -412,8 +414,7 @@ class SegmentationTask(Task):
 
     def check_evaluation(self) -> None:
         """Check, once, that no image exceeds the size of evaluations in the config."""
-        evaluation = self._model.evaluation
-        asked = (evaluation.crop_height, evaluation.crop_width)
+        asked = self._model.evaluation.crop_height, self._model.evaluation.crop_width
         if any(asked) and not self._sizes_are_checked:
             evaluation_sizes.check_sizes(
                 self._data.evaluation, self._preprocessor, self._network.output_stride, asked

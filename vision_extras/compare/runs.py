@@ -106,7 +106,9 @@ def _last_evaluation(path: str, table: results_table.Table) -> Tuple[int, Metric
         metrics = _table_metrics(table, step)
         if metrics:
             return step, metrics
-    missing = '' if tf.io.gfile.isdir(path) else ': there is no such folder'
+    missing = ''
+    if not tf.io.gfile.isdir(path):
+        missing = f': there is no such folder{errors.relative_to(path)}'
     raise errors.UserError(
         f'{path} has no evaluation{missing}; expected {evaluated.METRICS_FILE} or '
         f'{results.RESULTS_FILE} in it, which --mode=evaluate --model_dir={path} writes.'

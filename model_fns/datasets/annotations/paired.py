@@ -42,7 +42,7 @@ class PairedSource(Source):
         """Return the images; an item's annotation is the path of its file, '' without one."""
         paths = self._image_paths()
         if not tf.io.gfile.isdir(self._annotation_folder):
-            raise errors.DataError(f'--annotations: there is no folder {self._annotation_folder}.')
+            raise folder_files.missing('--annotations', 'folder', self._annotation_folder)
         annotations = self._annotation_paths()
         if not paths.keys() & annotations.keys():
             raise errors.DataError(

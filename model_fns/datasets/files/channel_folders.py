@@ -88,7 +88,9 @@ def check_folders(folders: Sequence[str]) -> None:
     """
     for folder in folders:
         if not tf.io.gfile.isdir(folder):
-            raise errors.DataError(f'{FLAG}: {folder}: there is no such folder.')
+            raise errors.DataError(
+                f'{FLAG}: {folder}: there is no such folder{errors.relative_to(folder)}.'
+            )
 
 
 def cut(features: Any, window: Window) -> Dict[str, List[bytes]]:

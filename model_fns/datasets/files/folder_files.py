@@ -93,6 +93,17 @@ def read_bytes(path: str) -> bytes:
         raise errors.DataError(f'{printable(path)}: it cannot be read: {reason}.') from None
 
 
+def missing(flag: str, kind: str, path: str) -> errors.DataError:
+    """Return the error of a flag whose path is not there.
+
+    Args:
+        flag: of the converter.
+        kind: `file` or `folder`.
+        path: of what is not there.
+    """
+    return errors.DataError(f'{flag}: there is no {kind} {path}{errors.relative_to(path)}.')
+
+
 def open_binary(path: str) -> BinaryIO:
     """Open a file for reading; errors are those of Python or TensorFlow."""
     if not is_remote(path):  # also a name that is not UTF-8, which TensorFlow does not take

@@ -28,7 +28,7 @@ def read(path: str) -> List[str]:
         errors.DataError: it is not there, cannot be read, or is not UTF-8.
     """
     if not tf.io.gfile.exists(path):
-        raise errors.DataError(f'--list: there is no file {path}{errors.relative_to(path)}.')
+        raise folder_files.missing('--list', 'file', path)
     lines = [line.strip() for line in folder_files.read_text(path).splitlines()]
     return [line for line in lines if line]
 

@@ -56,7 +56,7 @@ class VideoReader:
         self._path = path
         self._max_pixels = max_pixels
         if not os.path.isfile(path):
-            raise errors.DataError(f'{path}: there is no such file.')
+            raise errors.DataError(f'{path}: there is no such file{errors.relative_to(path)}.')
         if not os.path.getsize(path):
             raise errors.DataError(f'{path}: the file is empty; expected a video.')
         self._capture = self._cv2.VideoCapture(path)

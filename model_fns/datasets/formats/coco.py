@@ -26,7 +26,7 @@ from estimator_lib import errors
 from model_fns.datasets import records, sources
 from model_fns.datasets.annotations import class_maps, json_files, keypoints, polygons
 from model_fns.datasets.annotations.pixel_masks import PixelMask
-from model_fns.datasets.files import named_images
+from model_fns.datasets.files import folder_files, named_images
 from model_fns.datasets.meaning import readings
 from model_fns.datasets.meaning.annotated import CROWD
 from model_fns.datasets.rotated import boxes as rotated_boxes
@@ -183,7 +183,7 @@ class Coco(Source):
 
     def _read(self) -> Dict[str, Any]:
         if not tf.io.gfile.exists(self._annotations):
-            raise errors.DataError(f'--annotations: there is no file {self._annotations}.')
+            raise folder_files.missing('--annotations', 'file', self._annotations)
         expected = 'an instances file of COCO, with lists of images, annotations and categories'
         content = json_files.read(
             self._annotations, ['images', 'annotations', 'categories'], expected

@@ -196,7 +196,7 @@ class CsvTable(Source):
     def _rows(self) -> List[_Row]:
         """Read the table, and remember the meanings of its columns."""
         if not tf.io.gfile.exists(self._annotations):
-            raise errors.DataError(f'--annotations: there is no file {self._annotations}.')
+            raise folder_files.missing('--annotations', 'file', self._annotations)
         columns: List[str] = []
         rows: List[_Row] = []
         for number, cells in self._lines():

@@ -57,7 +57,7 @@ class Folders(Source):
 
     def _names(self) -> List[str]:
         if not tf.io.gfile.isdir(self._folder):
-            raise errors.DataError(f'--images: there is no folder {self._folder}.')
+            raise folder_files.missing('--images', 'folder', self._folder)
         names = [
             name
             for name in folder_files.list_names(self._folder)

@@ -65,11 +65,11 @@ class Panoptic(coco.Coco):
 
     def _read(self) -> Dict[str, Any]:
         if not tf.io.gfile.exists(self._annotations):
-            raise errors.DataError(f'--annotations: there is no file {self._annotations}.')
+            raise folder_files.missing('--annotations', 'file', self._annotations)
         if not tf.io.gfile.isdir(self._png_folder):
             raise errors.DataError(
                 f'--annotations: there is no folder {self._png_folder} with the PNGs of '
-                f'{self._annotations}.'
+                f'{self._annotations}{errors.relative_to(self._png_folder)}.'
             )
         expected = 'a panoptic file of COCO, with lists of images, annotations and categories'
         return json_files.read(self._annotations, ['images', 'annotations', 'categories'], expected)

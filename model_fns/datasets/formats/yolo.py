@@ -299,7 +299,7 @@ def read_names(path: str) -> Dict[int, str]:
         errors.DataError: there are no names, or they are malformed.
     """
     if not tf.io.gfile.exists(path):
-        raise errors.DataError(f'--names: there is no file {path}.')
+        raise folder_files.missing('--names', 'file', path)
     names = _yaml_names(path) if path.endswith(_YAML_ENDINGS) else _lines(path)
     if not names:
         raise errors.DataError(f'{path} holds no class names; expected one for each class.')

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from estimator_lib.task import Arrays, Region, Shown
 from model_fns.detection import fields
+from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.detections.masks import binary_windows
 from model_fns.structures import run_lengths
 from model_fns.structures.label_map import to_index
@@ -37,6 +38,28 @@ class Found(NamedTuple):
     masks: Optional[Sequence[Tuple[int, int, np.ndarray]]] = None
     keypoints: Optional[np.ndarray] = None
     corners: Optional[np.ndarray] = None
+
+
+def needed_outputs(
+    family: BoxFamily, further: Collection[str]
+) -> Dict[str, Sequence[Optional[int]]]:
+    """Return the shapes of the outputs that a description needs, of one image, by name.
+
+    Args:
+        family: of the boxes.
+        further: outputs of the model beside boxes: masks, keypoints.
+    """
+    per_box = {
+        fields.DETECTION_BOXES: (None, len(family.RECORD_KEYS)),
+        fields.DETECTION_SCORES: (None,),
+        fields.DETECTION_CLASSES: (None,),
+        fields.NUM_DETECTIONS: (),
+    }
+    shapes = {
+        fields.DETECTION_MASKS: (None, None, None),
+        fields.DETECTION_KEYPOINTS: (None, None, 2),
+    }
+    return {**per_box, **{name: shapes[name] for name in shapes if name in further}}
 
 
 def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown) -> Found:

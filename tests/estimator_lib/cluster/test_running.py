@@ -99,6 +99,15 @@ def test_a_chief_trains_finishes_the_job_and_evaluates(tmp_path, addresses):
     assert len(estimator.trained) == 1
 
 
+def test_a_chief_beyond_the_last_step_says_that_nothing_is_trained(tmp_path, addresses, caplog):
+    finish_checkpoint(tmp_path, 12)
+    run(tmp_path, alone(addresses), 'chief', Estimator(tmp_path))
+    assert 'is of step 12, and num_steps is 10' in caplog.text
+    assert [each.levelname for each in caplog.records if 'nothing is trained' in each.message] == [
+        'WARNING'
+    ]
+
+
 def test_hooks_join_every_worker_and_listeners_the_chief(tmp_path, addresses, monkeypatch):
     chief, worker = Estimator(tmp_path), Estimator(tmp_path)
     run(tmp_path / 'of_chief', alone(addresses), 'chief', chief)

@@ -421,6 +421,28 @@ def test_an_image_that_memory_does_not_hold_is_a_bad_one(tmp_path):
     assert list(read_json(tmp_path)) == ['0']
 
 
+def test_an_image_whose_picture_fails_is_a_bad_one(tmp_path):
+    class Fails(Drawing):
+        def describe(self, features, outputs, shown=None):
+            if (features['image'] == 1).all():
+                raise ZeroDivisionError('a line of no width')
+            return super().describe(features, outputs, shown)
+
+    class Classes(Recording):
+        def predict(self, images):
+            return {'classes': images.mean(axis=(1, 2, 3))}
+
+    images = [image(str(n), np.full([4, 4, 3], n, np.uint8)) for n in range(3)]
+    said = '1: its outputs cannot be described: ZeroDivisionError: a line of no width'
+    skipped = predict.predict_images(Classes(), Fails(), images, str(tmp_path / 'a'))
+    assert skipped == [said]
+    assert list(read_json(tmp_path / 'a')) == ['0', '2']
+    with pytest.raises(errors.DataError, match='ZeroDivisionError'):
+        predict.predict_images(
+            Classes(), Fails(), images, str(tmp_path / 'b'), predict.Options(skips=False)
+        )
+
+
 def test_a_model_without_an_output_of_its_config_is_refused():
     with pytest.raises(errors.UserError, match="no output 'classes', which tiny of the config has"):
         predict.describe(Drawing(), predict.Options(), pixels(0), {'mean': np.zeros(1)})

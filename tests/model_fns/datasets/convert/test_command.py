@@ -76,3 +76,20 @@ def test_help_names_every_flag(capsys):
     said = capsys.readouterr().out
     for flag in ('from', 'split', 'seed', 'num_workers', 'mask_values', 'ignore_label', 'exif'):
         assert f'--{flag}' in said
+
+
+@pytest.mark.parametrize('name', ['voc', 'coco', 'yolo', 'masks', 'panoptic', 'csv', 'labelme'])
+def test_a_relative_path_that_is_not_there_names_the_working_folder(
+    photos, tmp_path, capsys, monkeypatch, name
+):
+    monkeypatch.chdir(tmp_path)
+    status = run(
+        f'--from={name}',
+        f'--images={photos}',
+        '--annotations=nowhere',
+        '--label_map=map.pbtxt',
+        '--output_prefix=out/train',
+    )
+    said = capsys.readouterr().err
+    assert status == 2
+    assert f'nowhere (in the working folder {tmp_path})' in said
