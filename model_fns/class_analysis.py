@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from typing import Counter, List, Mapping, Sequence, Tuple
+import re
+from typing import Counter, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from model_fns.class_report import Counts
 from model_fns.structures.confusion import Confusion
 
 _MOST_DRAWN = 39  # classes of a confusion matrix; with one for all others, names are legible
+_MOST_WEAK = 3  # classes of a suggestion
+_LEAST_MEAN = 0.1  # below it, no class is learned yet
+_OF_CLASS = re.compile(r'(.+)_class_([0-9]+)')
 _MOST_LISTED = 200  # pairs of classes in the table of errors
 
 
@@ -107,3 +111,35 @@ def _error_table(confusion: Confusion, names: Sequence[str], unit: str) -> Table
             for label, prediction, count in confusion.largest_errors(_MOST_LISTED)
         ],
     )
+
+
+def values_by_class(metrics: Mapping[str, float], names: Sequence[str]) -> Dict[str, float]:
+    """Return the values of the first metric of classes, by class.
+
+    Args:
+        metrics: by name; those of classes end with `_class_` and an index.
+        names: names of the classes by index.
+    """
+    matches = {name: _OF_CLASS.fullmatch(name) for name in sorted(metrics)}
+    measured = [match for match in matches.values() if match and int(match[2]) < len(names)]
+    first = [match for match in measured if match[1] == measured[0][1]]
+    return {names[int(match[2])]: metrics[match[0]] for match in first}
+
+
+def advise_on_classes(by_class: Mapping[str, float]) -> List[str]:
+    """Return a suggestion about classes with less than half of the mean.
+
+    With cat 0.9, dog 0.8 and fox 0.1 the mean is 0.6, and fox is below 0.3.
+
+    Args:
+        by_class: a metric from 0 to 1 by class. NaN and negative values are classes without
+            examples.
+    """
+    known = {name: value for name, value in by_class.items() if value >= 0}
+    mean = sum(known.values()) / max(1, len(known))
+    weak = sorted((value, name) for name, value in known.items() if value < mean / 2)
+    if mean < _LEAST_MEAN or not weak:
+        return []
+    listed = ', '.join(f'{name} ({value:.2f})' for value, name in weak[:_MOST_WEAK])
+    further = f' and {len(weak) - _MOST_WEAK} others' if len(weak) > _MOST_WEAK else ''
+    return [f'more images of class {listed}{further}: the mean of the classes is {mean:.2f}']

@@ -69,6 +69,20 @@ class Analyzer(abc.ABC):
         """
         return {}
 
+    def advise(self, metrics: Mapping[str, float]) -> Sequence[str]:
+        """Return suggestions for a better model, the most important first.
+
+        It takes no examples.
+
+        Args:
+            metrics: the reported metrics of an evaluation by name.
+
+        Returns:
+            Phrases that begin with what to change: `more images of class cat: ...`.
+        """
+        del metrics
+        return ()
+
     def late_errors(self, number: int) -> Sequence[ExampleError]:
         """Return the errors of an example that depend on all examples; called after `finish`.
 

@@ -96,6 +96,12 @@ class ClassificationAnalyzer(Analyzer):
         # Above 0 for a confidence of 0, of a model that diverged.
         return Finding(confidence + 1e-9, [error])
 
+    def advise(self, metrics: Mapping[str, float]) -> Sequence[str]:
+        """Suggest more images of weak classes."""
+        return class_analysis.advise_on_classes(
+            class_analysis.values_by_class(metrics, self._names)
+        )
+
     def finish(self, metrics: Mapping[str, float]) -> Sequence[Section]:
         """Return sections on classes, their confusion, the worst mistakes, and calibration."""
         del metrics

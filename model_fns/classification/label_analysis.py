@@ -88,6 +88,12 @@ class MultiLabelAnalyzer(Analyzer):
                 heapq.heappop(self._mistakes)
         return Finding(float(distances[wrong].sum()), errors)
 
+    def advise(self, metrics: Mapping[str, float]) -> Sequence[str]:
+        """Suggest more images of weak classes."""
+        return class_analysis.advise_on_classes(
+            class_analysis.values_by_class(metrics, self._names)
+        )
+
     def finish(self, metrics: Mapping[str, float]) -> Sequence[Section]:
         """Return sections on classes and on the worst mistakes."""
         if not self._num_images:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping
 
 from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.commands import augmented_sheet, check, outline
+from estimator_lib.commands import advice, augmented_sheet, check, outline
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluating, evaluators
 from estimator_lib.export import artifacts, exporting, formats
@@ -104,6 +104,8 @@ def _train_and_evaluate(options: RunOptions) -> None:
         results.Results(options.model_dir, evaluating.main_metrics(task, config)).draw()
     if is_chief or metrics:
         _print_end(options.model_dir, config, metrics)
+        for line in advice.find_advice(task, config, options.model_dir, metrics):
+            print(f'to improve: {line}')
 
 
 def _network(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:

@@ -6,6 +6,8 @@ from matplotlib import figure as figures
 
 from estimator_lib.analysis.parts import Figure, Table
 from model_fns import class_analysis
+from model_fns.classification import analysis, label_analysis
+from model_fns.segmentation.analysis import analyzer
 from model_fns.structures.confusion import Confusion
 
 NAMES = ['cat', 'dog', 'cow']
@@ -68,3 +70,38 @@ def test_figures_of_the_classes_in_the_data():
 def test_an_evaluation_without_errors(unit):
     confusion = Confusion.from_matrix(np.diag([2, 0, 1]))
     assert class_analysis.confusion_section(confusion, NAMES, unit).parts[-1].rows == []
+
+
+def test_weak_classes_have_less_than_half_of_the_mean():
+    nan = float('nan')
+    assert class_analysis.advise_on_classes({'cat': 0.9, 'dog': 0.8, 'fox': 0.1, 'no': nan}) == [
+        'more images of class fox (0.10): the mean of the classes is 0.60'
+    ]
+    assert class_analysis.advise_on_classes({'cat': 0.9, 'dog': 0.5}) == []
+    assert class_analysis.advise_on_classes({'cat': 0.09, 'dog': 0.0}) == []  # nothing is learned
+    assert class_analysis.advise_on_classes({}) == []
+    many = {'a': 1.0, **dict.fromkeys('bcdef', 0.01)}
+    assert 'class b (0.01), c (0.01), d (0.01) and 2 others' in ''.join(
+        class_analysis.advise_on_classes(many)
+    )
+
+
+def test_values_of_the_first_metric_of_classes():
+    metrics = {'F1_class_0': 0.1, 'AP_class_1': 0.5, 'AP_class_0': 0.4, 'AP_class_9': 0.3, 'AP': 1}
+    assert class_analysis.values_by_class(metrics, ['x', 'y']) == {'x': 0.4, 'y': 0.5}
+    assert class_analysis.values_by_class({'miou_1.0_class_0': 0.2}, ['x']) == {'x': 0.2}
+    assert class_analysis.values_by_class({}, ['x']) == {}
+
+
+@pytest.mark.parametrize(
+    ('create', 'metric'),
+    [
+        (lambda names: analysis.ClassificationAnalyzer(names, 0, None), 'accuracy'),
+        (lambda names: label_analysis.MultiLabelAnalyzer(names, None), 'AP'),
+        (lambda names: analyzer.SegmentationAnalyzer(names, 255), 'miou_1.0'),
+    ],
+)
+def test_each_task_without_boxes_names_its_weak_classes(create, metric):
+    metrics = {f'{metric}_class_0': 0.9, f'{metric}_class_1': 0.1, 'other': 0.0}
+    (text,) = create(['cat', 'fox']).advise(metrics)
+    assert text.startswith('more images of class fox (0.10)')

@@ -12,7 +12,7 @@ from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Finding, Section
 from estimator_lib.task import IMAGE, Arrays, Features, Labels, Tensors
 from model_fns.detection import fields
-from model_fns.detection.analysis import confusions, error_types, resampling, sections
+from model_fns.detection.analysis import advice, confusions, error_types, resampling, sections
 from model_fns.detection.analysis.error_types import Detected, ImageErrors, Kind
 from model_fns.detection.metrics import coco_matching, image_arrays
 from model_fns.detection.metrics.coco import CocoEvaluator
@@ -114,6 +114,10 @@ class DetectionAnalyzer(Analyzer):
         scores[errors.objects[found]] = matches.scores[found]
         false = matches.scores[errors.kinds != Kind.NONE]
         return Finding(float(np.sum(false**2) + np.sum((1 - scores[counted]) ** 2)))
+
+    def advise(self, metrics: Mapping[str, float]) -> Sequence[str]:
+        """Suggest a larger input for small objects, and more images of weak classes."""
+        return advice.advise(metrics)
 
     def finish(self, metrics: Mapping[str, float]) -> Sequence[Section]:
         """Return sections on classes, types of errors, confusions and curves."""

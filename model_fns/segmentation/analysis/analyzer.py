@@ -93,6 +93,12 @@ class SegmentationAnalyzer(Analyzer):
         wrong = int(matrix.sum() - np.trace(matrix))
         return Finding(wrong / len(cells) if wrong else 0.0, self._errors(matrix))
 
+    def advise(self, metrics: Mapping[str, float]) -> Sequence[str]:
+        """Suggest more images of weak classes."""
+        return class_analysis.advise_on_classes(
+            class_analysis.values_by_class(metrics, self._names)
+        )
+
     def finish(self, metrics: Mapping[str, float]) -> Sequence[Section]:
         """Return sections on the classes and on their confusion."""
         del metrics
