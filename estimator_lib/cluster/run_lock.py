@@ -25,7 +25,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files, run_folder
 from estimator_lib.checkpoints.run_folder import LOCK_FILE
 from estimator_lib.cluster import heartbeats, job_state, waiting
-from estimator_lib.processes import preemption
+from estimator_lib.processes import preemption, process_identity
 
 log = logging.getLogger('estimator_lib')
 
@@ -107,8 +107,8 @@ class _Lock:
         self._content: Dict[str, Any] = {
             'host': socket.gethostname(),
             'pid': os.getpid(),
-            'started': _process_start(os.getpid()),
-            'machine': _machine(),
+            'started': process_identity.start_of(os.getpid()),
+            'machine': process_identity.machine(),
             'since': time.strftime('%Y-%m-%d %H:%M:%S'),
             'token': uuid.uuid4().hex,
         }
@@ -189,7 +189,7 @@ class _Lock:
     def _is_alive(self, owner: Dict[str, Any], text: str) -> bool:
         """Return whether the owner runs; wait for a change of the lock of another machine."""
         if owner.get('machine') == self._content['machine']:
-            return _runs(owner)
+            return process_identity.is_running(owner['pid'], owner.get('started'))
         log.info(
             '%s: the lock of process %s on host %s; waiting up to %g s for a sign of life',
             self._path,
@@ -254,34 +254,3 @@ def _parse_owner(text: str) -> Dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return owner if isinstance(owner, dict) and isinstance(owner.get('pid'), int) else {}
-
-
-def _machine() -> str:
-    """Return an id that two processes share if and only if they see each other's process ids."""
-    try:
-        with open('/proc/sys/kernel/random/boot_id') as file:
-            boot = file.read().strip()
-        return f'{socket.gethostname()} {boot} {os.readlink("/proc/self/ns/pid")}'
-    except OSError:
-        return uuid.uuid4().hex  # not Linux: no other process is known to be on this machine
-
-
-def _runs(owner: Dict[str, Any]) -> bool:
-    """Return whether the owner's process runs, and its id is not that of a later process."""
-    try:
-        os.kill(owner['pid'], 0)
-    except PermissionError:  # a process of another user, which /proc may hide
-        return _process_start(owner['pid']) in (owner.get('started'), None)
-    except (ProcessLookupError, OverflowError):
-        return False
-    return _process_start(owner['pid']) == owner.get('started')
-
-
-def _process_start(pid: int) -> Optional[str]:
-    """Return the start of a process in clock ticks since boot; None if it does not run."""
-    try:
-        with open(f'/proc/{pid}/stat') as file:
-            fields = file.read().rpartition(')')[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in ('Z', 'X') else fields[19]

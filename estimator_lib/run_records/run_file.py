@@ -19,6 +19,7 @@ from estimator_lib import distribution, environment, errors
 from estimator_lib.checkpoints import checkpoint_files, evaluated, state_files
 from estimator_lib.config import loading
 from estimator_lib.data import inputs
+from estimator_lib.processes import process_identity
 from protos import input_reader_pb2, pipeline_pb2
 
 RUN_FILE = 'run.json'
@@ -38,6 +39,7 @@ _STARTS, _STATUS = 'starts', 'status'
 # The types of the values of an entry that this program reads; each may be null.
 _KINDS = {
     **dict.fromkeys(('started', 'ended', _STATUS, 'command', 'host'), str),
+    **dict.fromkeys(('process_start', 'process_machine'), str),
     **dict.fromkeys((NUMBER, 'first_step', 'last_step', 'process_id', 'peak_memory_bytes'), int),
     **dict.fromkeys((DISTRIBUTION, 'config', 'data', 'versions', 'machine'), dict),
 }
@@ -99,6 +101,8 @@ class RunFile:
             'command': shlex.join(sys.argv),
             'host': socket.gethostname(),
             'process_id': os.getpid(),
+            'process_start': process_identity.start_of(os.getpid()),
+            'process_machine': process_identity.machine(),
             'versions': environment.version_numbers(),
             'git': _read_git(),
             'machine': _describe_machine(),
@@ -168,12 +172,40 @@ class RunFile:
 
 
 def read_starts(path: str) -> List[Dict[str, Any]]:
-    """Read the valid entries of a file, the oldest first; none if it is missing or corrupt."""
+    """Read the valid entries of a file, the oldest first; none if it is missing or corrupt.
+
+    An entry that is still `running` and whose process of this machine is gone becomes `killed`: a
+    process that gets SIGKILL cannot write that itself.
+    """
     starts = state_files.read_state(path).get(_STARTS)
     entries = starts if isinstance(starts, list) else []
     entries = [entry for entry in entries if not _find_problem([entry])]
     # Those of earlier versions have no number, and stand in the order in which they began.
-    return [{NUMBER: number, **entry} for number, entry in enumerate(entries, 1)]
+    return [
+        {NUMBER: number, **entry, **({_STATUS: KILLED} if _is_gone(entry) else {})}
+        for number, entry in enumerate(entries, 1)
+    ]
+
+
+def describe_last_start(model_dir: str) -> str:
+    """Return the end of the last start of a run in a few words; '' for one that has finished."""
+    starts = read_starts(os.path.join(model_dir, RUN_FILE))
+    status = starts[-1].get(_STATUS) if starts else None
+    if status in (None, FINISHED):
+        return ''
+    texts = {RUNNING: 'is still running', KILLED: 'was killed, or its machine has failed'}
+    text = texts.get(status, f'has ended as {status}')
+    place = f'process {starts[-1].get("process_id")} on host {starts[-1].get("host")}'
+    return f'its last start ({place}, since {starts[-1].get("started")}) {text}'
+
+
+def _is_gone(entry: Mapping[str, Any]) -> bool:
+    """Return True where the process of a running start is known not to run any more."""
+    pid, started = entry.get('process_id'), entry.get('process_start')
+    is_here = entry.get('process_machine') == process_identity.machine()
+    if entry.get(_STATUS) != RUNNING or not is_here or pid is None or started is None:
+        return False
+    return not process_identity.is_running(pid, started)
 
 
 def _find_problem(starts: Any) -> str:

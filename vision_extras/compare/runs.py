@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -11,11 +12,13 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.analysis import example_files, files
 from estimator_lib.checkpoints import evaluated
-from estimator_lib.run_records import curves, results, results_table
+from estimator_lib.run_records import curves, results, results_table, run_file
 from estimator_lib.run_records.results_table import Curve
 from estimator_lib.run_records.training_events import TrainingCurves
 from estimator_lib.task import Task
 from protos import pipeline_pb2
+
+log = logging.getLogger('estimator_lib')
 
 _STEP = 'global_step'
 
@@ -78,6 +81,9 @@ def read_runs(
         step, metrics = _last_evaluation(path, table)
         training = TrainingCurves(path, curves.OF_TRAINING).read()
         runs.append(Run(path, name, config, task, step, metrics, table, training))
+        unfinished = run_file.describe_last_start(path)
+        if unfinished:
+            log.warning('%s: %s', path, unfinished)
     for run in runs[1:]:
         _require_comparable(runs[0], run)
     return runs

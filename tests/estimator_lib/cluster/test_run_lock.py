@@ -14,6 +14,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.cluster import heartbeats, run_lock
+from estimator_lib.processes import process_identity
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
@@ -151,7 +152,7 @@ def test_what_is_no_lock_is_taken_over_when_it_does_not_change(tmp_path, leftove
 def test_a_run_of_another_machine_is_alive_when_its_lock_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(heartbeats, 'LEAST_SILENT_SECONDS', FOR_EVER)
     with run_lock.held(str(tmp_path)):  # replaces it every 0.2 s
-        monkeypatch.setattr(run_lock, '_machine', lambda: 'another')
+        monkeypatch.setattr(process_identity, 'machine', lambda: 'another')
         started = time.monotonic()
         assert f'process {os.getpid()} on host' in refused(tmp_path)
         assert time.monotonic() - started < FOR_EVER

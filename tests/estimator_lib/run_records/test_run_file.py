@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from estimator_lib import distribution
 from estimator_lib.data import inputs
+from estimator_lib.processes import process_identity
 from estimator_lib.run_records import run_file
 from estimator_lib.run_records.run_file import FAILED, FINISHED, RunFile
 from tests.estimator_lib import line_task
@@ -90,6 +91,31 @@ def test_a_start_after_a_kill_adds_an_entry(config, tmp_path):
     assert [entry['status'] for entry in starts(tmp_path)] == ['killed', 'failed', 'running']
     second.end(FINISHED)
     assert [entry['status'] for entry in starts(tmp_path)] == ['killed', 'failed', 'finished']
+
+
+def test_a_killed_process_is_told_before_the_next_start(config, tmp_path):
+    """Leave an entry that says running, of a process that has ended without a word."""
+    path = str(tmp_path / 'run.json')
+    start(tmp_path, config)
+    assert run_file.read_starts(path)[0]['status'] == 'running'
+    assert 'is still running' in run_file.describe_last_start(str(tmp_path))
+    with subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) as process:
+        (entry,) = starts(tmp_path)
+        entry['process_id'] = process.pid
+        entry['process_start'] = process_identity.start_of(process.pid)
+        (tmp_path / 'run.json').write_text(json.dumps({'starts': [entry]}))
+        assert run_file.read_starts(path)[0]['status'] == 'running'
+        process.kill()
+        process.wait()
+        assert run_file.read_starts(path)[0]['status'] == 'killed'
+    said = run_file.describe_last_start(str(tmp_path))
+    assert said.startswith(f'its last start (process {process.pid} on host ')
+    assert said.endswith(') was killed, or its machine has failed')
+    for changes in ({'process_machine': 'another'}, {'process_start': None}):
+        (tmp_path / 'run.json').write_text(json.dumps({'starts': [{**entry, **changes}]}))
+        assert run_file.read_starts(path)[0]['status'] == 'running'  # nothing is known of it
+    start(tmp_path, config).end(FINISHED)
+    assert run_file.describe_last_start(str(tmp_path)) == ''
 
 
 def test_a_run_that_has_lost_its_folder_leaves_the_entry_of_the_other_run(

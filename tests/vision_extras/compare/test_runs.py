@@ -40,6 +40,18 @@ def test_curves_have_all_reported_steps_of_training(first, tmp_path):
     assert two.curve('train/loss') == ([], [])
 
 
+def test_a_run_that_has_not_finished_is_compared_with_a_warning(first, tmp_path, caplog):
+    fake_runs.write_metrics(tmp_path / 'b', 0.5)
+    entry = '{"number": 1, "status": "%s", "process_id": 7, "host": "a", "started": "2026"}'
+    for folder, status in ((first, 'finished'), (tmp_path / 'b', 'killed')):
+        (folder / 'run.json').write_text(f'{{"starts": [{entry % status}]}}')
+    read(first, tmp_path / 'b')
+    assert caplog.messages == [
+        f'{tmp_path / "b"}: its last start (process 7 on host a, since 2026) was killed, or its '
+        'machine has failed'
+    ]
+
+
 def test_names_are_as_long_as_needed():
     assert runs.short_names(['runs/a', 'runs/b/']) == ['a', 'b']
     assert runs.short_names(['x/1/run', 'x/2/run', 'y/1/other']) == ['1/run', '2/run', '1/other']
