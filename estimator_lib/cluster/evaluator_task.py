@@ -16,7 +16,8 @@ from estimator_lib.cluster import heartbeats
 from estimator_lib.cluster.job import Job
 from estimator_lib.cluster.supervision import Supervisor
 from estimator_lib.evaluation import evaluating, scheduling, watching
-from protos import eval_pb2
+from estimator_lib.run_records import run_file
+from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -28,7 +29,7 @@ def evaluate_until_finished(
     job: Job,
     supervisor: Supervisor,
     evaluator: evaluating.Evaluator,
-    schedule: eval_pb2.EvaluationSchedule,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
 ) -> Dict[str, Dict[str, float]]:
     """Evaluate until the job is finished, its last checkpoint included.
 
@@ -44,7 +45,7 @@ def evaluate_until_finished(
         errors.ClusterError: the job has failed, or its chief is silent for too long.
     """
     supervisor.heart.tell(heartbeats.EVALUATING)
-    pending = scheduling.Schedule(schedule, job.model_dir)
+    pending = scheduling.Schedule(config.eval_config.schedule, job.model_dir)
     overdue = _interrupted(job, pending)
     if overdue is not None:
         _evaluate(job, evaluator, pending, overdue)
@@ -54,7 +55,7 @@ def evaluate_until_finished(
         finished = job.state.finished() is not None
         checkpoint = watching.latest(job.model_dir)
         step = 0 if checkpoint is None else checkpoint_files.checkpoint_step(checkpoint)
-        finished = finished or _has_ended_alone(job, supervisor, evaluator, step)
+        finished = finished or _has_ended_alone(job, supervisor, config, step)
         if finished and checkpoint is not None:
             return _evaluate_last(evaluator, pending, checkpoint)
         if checkpoint is not None and pending.is_due(step):
@@ -64,7 +65,10 @@ def evaluate_until_finished(
 
 
 def _has_ended_alone(
-    job: Job, supervisor: Supervisor, evaluator: evaluating.Evaluator, step: int
+    job: Job,
+    supervisor: Supervisor,
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+    step: int,
 ) -> bool:
     """Return whether the folder has the last checkpoint of a run on one machine.
 
@@ -74,15 +78,16 @@ def _has_ended_alone(
     Args:
         job: the job of this evaluator.
         supervisor: has the heartbeats of the chief, if it has ever run.
-        evaluator: has the early stopping.
+        config: the config of the job. A run of another config may be continued with this one.
         step: the step of the latest checkpoint.
     """
-    if supervisor.watch.last(job.chief):
+    if not step or supervisor.watch.last(job.chief):
         return False
-    last_step, stopping = job.train_config.num_steps, evaluator.stopping
+    last_step = config.train_config.num_steps
     if last_step and step >= last_step:
         return True
-    return stopping is not None and step > 0 and stopping.another_says_stop(step)
+    # Early stopping, or the end of the records, ends a run before its last step.
+    return run_file.has_finished(job.model_dir, config)
 
 
 def _interrupted(job: Job, schedule: scheduling.Schedule) -> Optional[str]:

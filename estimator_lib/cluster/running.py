@@ -129,7 +129,7 @@ def run_task(
             return _Worker(job, supervisor, session_config, parts).run()
         elif parts.create_evaluator is not None:
             return evaluator_task.evaluate_until_finished(
-                job, supervisor, parts.create_evaluator(), config.eval_config.schedule
+                job, supervisor, parts.create_evaluator(), config
             )
         else:
             log.info('the config asks for no evaluation: the evaluator ends')

@@ -59,7 +59,6 @@ class Evaluator:
             analyzed, see `estimator_lib.analysis`; None: none is.
 
     Attributes:
-        stopping: the early stopping, or None.
         last_step: step of the checkpoint evaluated last; None before the first evaluation.
         last_metrics: its metrics by evaluation set.
     """
@@ -93,7 +92,7 @@ class Evaluator:
         self._analyze_from = None if task.create_analyzer() is None else analyze_from
         self._analyzed_step: Optional[int] = None
         self._labels: Optional[futures.Future[Optional[label_samples.DrawnLabels]]] = None
-        self.stopping = stopping
+        self._stopping = stopping
         self.last_step: Optional[int] = None
         self.last_metrics: Dict[str, Dict[str, float]] = {}
 
@@ -126,7 +125,7 @@ class Evaluator:
         else:
             self._results.draw_if_due()
         metrics = self.last_metrics[self._sets[0].name]
-        should_stop = self.stopping is not None and self.stopping.update(step, metrics)
+        should_stop = self._stopping is not None and self._stopping.update(step, metrics)
         for exporter in self._exporters:
             exporter.export(step, checkpoint_path, metrics, is_final)
         environment.release_free_memory()
@@ -135,7 +134,7 @@ class Evaluator:
     def has_stopped(self) -> bool:
         """Return whether early stopping has ended the run, in an earlier start too."""
         step = checkpoint_files.latest_step(self._estimator.model_dir)
-        if self.stopping is None or not self.stopping.should_stop(step):
+        if self._stopping is None or not self._stopping.should_stop(step):
             return False
         log.info('early stopping has ended this run, at step %d', step)
         return True

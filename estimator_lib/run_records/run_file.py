@@ -208,6 +208,20 @@ def _is_gone(entry: Mapping[str, Any]) -> bool:
     return not process_identity.is_running(pid, started)
 
 
+def has_finished(model_dir: str, config: pipeline_pb2.TrainEvalPipelineConfig) -> bool:
+    """Return True if the last start of a run had this config and has finished.
+
+    Args:
+        model_dir: the folder of the run.
+        config: the config of the run, after overrides.
+    """
+    starts = read_starts(os.path.join(model_dir, RUN_FILE))
+    if not starts or starts[-1].get(_STATUS) != FINISHED:
+        return False
+    recorded = starts[-1].get('config') or {}
+    return recorded.get('sha256') == loading.hash_config(config).hexdigest()
+
+
 def _find_problem(starts: Any) -> str:
     """Return a sentence about values of the wrong type in the entries; '' where there is none."""
     if not isinstance(starts, list) or not all(isinstance(entry, dict) for entry in starts):

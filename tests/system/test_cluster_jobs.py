@@ -214,6 +214,25 @@ def test_a_task_that_waits_says_for_whom_and_gives_up(few_layers, tmp_path):
     assert 'Traceback' not in done.stderr
 
 
+@pytest.mark.parametrize(
+    'setting, last_step',
+    [('train_config.num_steps=2', 2), ('train_input_reader.num_epochs=1', 4)],
+)
+def test_an_evaluator_beside_a_finished_run_of_one_machine_ends(
+    few_layers, tmp_path, setting, last_step
+):
+    flags = [f'--set={setting}', '--set=eval_config.num_visualizations=0']
+    assert trained_here(few_layers, tmp_path, *flags, '--mode=train') == 0
+    (tmp_path / 'metrics.json').unlink(missing_ok=True)
+    addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
+    for what in (f'step {last_step}', f'step {last_step}, has been evaluated before'):
+        started = environment(addresses, 'evaluator', 0)
+        done = front_door(few_layers, tmp_path, *flags, env=started)
+        assert done.returncode == 0, done.stderr
+        assert what in done.stderr
+    assert json.loads((tmp_path / 'metrics.json').read_text())['global_step'] == last_step
+
+
 def test_a_port_that_is_taken_is_named(few_layers, tmp_path):
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     address = addresses['ps'][0]

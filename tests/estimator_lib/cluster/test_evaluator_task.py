@@ -1,5 +1,8 @@
 """Evaluating the checkpoints of another process, which also deletes them."""
 
+import hashlib
+import json
+
 import pytest
 import tensorflow as tf
 
@@ -7,8 +10,7 @@ from estimator_lib import errors
 from estimator_lib.cluster import evaluator_task, heartbeats, job_state, supervision
 from estimator_lib.cluster.job import Job
 from estimator_lib.distribution.tf_config import Cluster
-from estimator_lib.evaluation import early_stopping
-from protos import eval_pb2, train_pb2
+from protos import pipeline_pb2, train_pb2
 
 tf1 = tf.compat.v1
 
@@ -28,9 +30,8 @@ def save(folder, step, keep=0):
 class Evaluator:
     """Reads checkpoints; what happens while it does is the test's."""
 
-    def __init__(self, meanwhile=None, stopping=None):
+    def __init__(self, meanwhile=None):
         self.seen = []
-        self.stopping = stopping
         self.last_metrics = {'0': {'a': 1.0}}
         self._meanwhile = meanwhile
 
@@ -50,9 +51,15 @@ def job(tmp_path, monkeypatch):
     return Job(cluster, config, str(tmp_path), job_state.JobState(str(tmp_path), config))
 
 
+def config_of(job, **schedule):
+    return pipeline_pb2.TrainEvalPipelineConfig(
+        train_config=job.train_config, eval_config={'schedule': schedule}
+    )
+
+
 def run(job, reader, **schedule):
     return evaluator_task.evaluate_until_finished(
-        job, supervision.Supervisor(job), reader, eval_pb2.EvaluationSchedule(**schedule)
+        job, supervision.Supervisor(job), reader, config_of(job, **schedule)
     )
 
 
@@ -141,17 +148,42 @@ def test_a_finished_run_of_one_machine_ends_the_evaluator(job, tmp_path, impatie
     assert run(job, Evaluator()) == {}  # it has been evaluated
 
 
-def test_a_run_of_one_machine_that_has_stopped_early_ends_the_evaluator(job, tmp_path, impatient):
-    early = train_pb2.EarlyStopping(metric='a', patience_evaluations=1)
-    stopping = early_stopping.EarlyStopping.from_config(early, str(tmp_path / 'eval_0'))
-    save(tmp_path, 20)
-    # The other run writes its decision to the same file.
-    other = early_stopping.EarlyStopping.from_config(early, str(tmp_path / 'eval_0'))
-    reader = Evaluator(
-        lambda count: [other.update(step, {'a': 0.5}) for step in (10, 20)], stopping
-    )
+def write_start(folder, status, config):
+    """Write the `run.json` of a run with one start."""
+    digest = hashlib.sha256(config.SerializeToString(deterministic=True)).hexdigest()
+    start = {'status': status, 'config': {'sha256': digest}}
+    (folder / 'run.json').write_text(json.dumps({'starts': [start]}))
+
+
+def test_a_run_of_one_machine_that_ended_before_its_last_step_ends_the_evaluator(
+    job, tmp_path, impatient
+):
+    save(tmp_path, 10)
+    write_start(tmp_path, 'running', config_of(job))
+
+    def train(count):
+        if count == 0:
+            save(tmp_path, 20)
+            write_start(tmp_path, 'finished', config_of(job))
+
+    reader = Evaluator(train)
     run(job, reader)
-    assert reader.seen == [(20.0, False), (20.0, True)]
+    assert reader.seen == [(10.0, False), (20.0, True)]
+
+
+@pytest.mark.parametrize(
+    'status, batch_size', [('killed', 0), ('preempted', 0), ('failed', 0), ('finished', 1)]
+)
+def test_the_evaluator_of_a_run_that_may_continue_waits(
+    job, tmp_path, impatient, status, batch_size
+):
+    config = config_of(job)
+    if batch_size:
+        config.train_config.batch_size = batch_size
+    save(tmp_path, 20)
+    write_start(tmp_path, status, config)
+    with pytest.raises(AssertionError, match='waits for ever'):
+        run(job, Evaluator())
 
 
 def test_a_job_is_finished_when_its_chief_says_so(job, tmp_path, impatient):
@@ -200,6 +232,4 @@ def test_a_job_that_fails_ends_the_evaluator(job, tmp_path):
     supervisor = supervision.Supervisor(job)
     supervisor._find(2, 'the job has failed: chief:0: no records', 0.0)
     with pytest.raises(errors.ClusterError, match='chief:0: no records'):
-        evaluator_task.evaluate_until_finished(
-            job, supervisor, Evaluator(), eval_pb2.EvaluationSchedule()
-        )
+        evaluator_task.evaluate_until_finished(job, supervisor, Evaluator(), config_of(job))
