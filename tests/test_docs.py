@@ -43,6 +43,7 @@ RUN_BY = {
     'docs/external_task.md': 'tests/system/test_external_task.py',
     'docs/prediction.md': 'tests/system/test_prediction_page.py',
     'docs/python.md': 'tests/system/test_estimator_api.py',
+    'docs/tuning.md': 'tests/test_tuning_page.py',
     'docs/versions.md': 'tests/test_docs.py',
 }
 MAKEFILE = (documents.ROOT / 'Makefile').read_text()

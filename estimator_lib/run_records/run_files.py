@@ -12,7 +12,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import distribution, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.processes import preemption
-from estimator_lib.run_records import hparams
+from estimator_lib.run_records import hparams, listeners
 from estimator_lib.run_records.run_file import FAILED, FINISHED, PREEMPTED, Readers, RunFile
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -33,6 +33,9 @@ class RunFiles:
         model_dir: the folder of the run.
         readers: the input readers by name, for `run.json`.
         plan: the plan of the run, for `run.json`.
+
+    Attributes:
+        listeners: the listeners of the run, see `listeners`; none before the start.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class RunFiles:
         self._config = config
         self._model_dir = model_dir
         self._run_file = RunFile(model_dir, config, readers, plan)
+        self.listeners = listeners.Listeners(model_dir, ())
 
     def write_start(self) -> None:
         """Write the files of the start.
@@ -58,6 +62,8 @@ class RunFiles:
             checkpoint_files.write_atomically(os.path.join(self._model_dir, name), text)
         if not self._run_file.has_begun:
             self._run_file.begin()
+            self.listeners = listeners.Listeners(self._model_dir, listeners.find_listeners())
+            self.listeners.start(hparams.changed_fields(self._config))
             hparams.write_start(self._model_dir, self._config)
 
     def note_step(self, step: int) -> None:
@@ -87,10 +93,12 @@ class RunFiles:
             self._run_file.end(status)
             if status != PREEMPTED:  # else the run continues later
                 hparams.write_end(self._model_dir, status == FINISHED)
+        self.listeners.end(status)
 
     def _write_sudden_end(self, exit_status: int) -> None:
         if self._run_file.has_begun:
             self._run_file.end(_status(exit_status))
+            self.listeners.end(_status(exit_status), polls=False)
 
 
 def _status(exit_status: int) -> str:
@@ -123,3 +131,8 @@ class RunFilesHook(tf_estimator.SessionRunHook):
         """Note the step, which parameter servers may have brought further than a checkpoint."""
         del coord
         self._files.note_step(int(session.run(self._step)))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Tell listeners of what is new, every few seconds."""
+        del run_context, run_values
+        self._files.listeners.poll_if_due()
