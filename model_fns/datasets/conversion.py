@@ -159,7 +159,7 @@ def convert(
         check_outcome(problems, counts, options)
         if plan.is_new:
             write_label_map(plan.classes, label_map_path)  # before the records get their names
-    log_outcome(plan, problems)
+    log_outcome(plan.notes, problems)
     log.info('%s', summary)
     return counts
 
@@ -238,9 +238,9 @@ def write_label_map(classes: LabelMap, path: str) -> None:
     log.info('wrote %s: %s', path, errors.counted(len(classes.names), 'class', 'classes'))
 
 
-def log_outcome(plan: Plan, problems: Sequence[Problem]) -> None:
+def log_outcome(notes: Sequence[str], problems: Sequence[Problem]) -> None:
     """Log a warning for each note and problem."""
-    for note in plan.notes:
+    for note in notes:
         log.warning('%s', note)
     if problems:
         log.warning('left out: %s', sources.describe(problems))
@@ -360,6 +360,7 @@ class Converter:
 
     Attributes:
         channel_folders: of the channels beside the colors.
+        applies_exif: images are rotated as their EXIF orientation says.
     """
 
     def __init__(self, source: Source, classes: LabelMap, options: Options, decodes: bool = True):
@@ -367,6 +368,7 @@ class Converter:
         self._classes = classes
         self._options = options
         self.channel_folders = channel_folders.ChannelFolders(options.additional_channels)
+        self.applies_exif = options.apply_exif
         self._decodes = decodes
         self._tiled = codecs.DecodedImages(self._to_cut)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
-from model_fns.datasets import image_files, sources
+from model_fns.datasets import image_files, records, sources
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.meaning import checks
 from model_fns.datasets.meaning.annotated import Annotated
@@ -37,6 +37,24 @@ class _Rules(NamedTuple):
 
     clips: bool
     apply_exif: bool
+
+
+class Annotation(NamedTuple):
+    """What the annotation of an image says.
+
+    Attributes:
+        item: the image.
+        header: its format and size.
+        features: of a record, without those of the image; None: it is of an image of another size.
+        report: the objects as the file has them, and those that are left out.
+        other_size: of the image if its EXIF orientation is treated otherwise.
+    """
+
+    item: Item
+    header: images.ImageHeader
+    features: Optional[records.Features]
+    report: sources.Report
+    other_size: Optional[Tuple[int, int]] = None
 
 
 def examine(
@@ -67,17 +85,46 @@ def _annotations(
     source: Source, items: Sequence[Item], classes: LabelMap, rules: _Rules
 ) -> Iterator[Annotated]:
     """Yield the annotations that can be read, in the order of the items."""
+    for item, header, features, report, other_size in read(source, items, classes, *rules):
+        size = (header.height, header.width)
+        if features is None:
+            if other_size is not None:
+                yield Annotated(item.path, size, other_size=other_size, has_other_size=True)
+            continue
+        num_kept = sources.count_objects(features) or 0
+        yield Annotated(
+            item.path,
+            size,
+            report.objects,
+            num_kept,
+            report.pixels,
+            item.source_id,
+            other_size=other_size,
+        )
+
+
+def read(
+    source: Source, items: Sequence[Item], classes: LabelMap, clips: bool, apply_exif: bool
+) -> Iterator[Annotation]:
+    """Yield the annotations that can be read, in the order of the items; images are not decoded.
+
+    Args:
+        source: the data set, see `Source.undrawn`.
+        items: its images.
+        classes: the label map.
+        clips: boxes that reach outside of the image are clipped; else they are left out.
+        apply_exif: images are rotated as their EXIF orientation says.
+    """
+    rules = _Rules(clips, apply_exif)
     bar = tqdm.tqdm(total=len(items), desc='annotations', unit='image', disable=None)
     with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(items), _AT_ONCE):
             part = items[start : start + _AT_ONCE]
             headers = pool.map(lambda item: _header(item, rules), part)
-            for item, header in zip(part, headers):
+            for item, sizes in zip(part, headers):
                 bar.update()
-                annotation = None
-                if header is not None:
-                    annotation = _annotation(source, item, header, classes, rules)
-                if annotation is not None:
+                annotation = sizes and _annotation(source, item, sizes, classes, clips)
+                if annotation:
                     yield annotation
 
 
@@ -91,27 +138,15 @@ def _header(item: Item, rules: _Rules) -> Optional[_Header]:
 
 
 def _annotation(
-    source: Source, item: Item, sizes: _Header, classes: LabelMap, rules: _Rules
-) -> Optional[Annotated]:
+    source: Source, item: Item, sizes: _Header, classes: LabelMap, clips: bool
+) -> Optional[Annotation]:
     """Return the annotation of an image; None where it is of no use as a whole."""
-    report = sources.Report(rules.clips)
+    report = sources.Report(clips)
     header, other_size = sizes
     try:
         features = source.features(item, header, classes, report)
-    except sources.SizeError:  # reported when the item is converted
-        if other_size is None:
-            return None
-        size = (header.height, header.width)
-        return Annotated(item.path, size, other_size=other_size, has_other_size=True)
+    except sources.SizeError:  # reported when the item is converted, as other errors are
+        return Annotation(item, header, None, report, other_size)
     except errors.DataError:
         return None
-    num_kept = sources.count_objects(features) or 0
-    return Annotated(
-        item.path,
-        (header.height, header.width),
-        report.objects,
-        num_kept,
-        report.pixels,
-        item.source_id,
-        other_size=other_size,
-    )
+    return Annotation(item, header, features, report, other_size)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data.file_examples import FileExamples, UnusableFileError
-from model_fns.datasets import conversion, sources
+from model_fns.datasets import conversion, examination, sources
 from model_fns.datasets.convert import command
 from model_fns.datasets.files import channel_folders, folder_files
 from model_fns.datasets.formats.reader_fields import FORMATS
@@ -75,6 +75,7 @@ class _Listing(NamedTuple):
 
     Attributes:
         name: of the data set in messages.
+        source: of the items.
         items: in the order of the converter's records.
         converter: of the items.
         classes: the label map.
@@ -83,6 +84,7 @@ class _Listing(NamedTuple):
     """
 
     name: str
+    source: Source
     items: Sequence[Item]
     converter: conversion.Converter
     classes: LabelMap
@@ -172,9 +174,39 @@ def open_files(reader: input_reader_pb2.InputReader, index: int) -> ConvertedFil
     return ConvertedFiles(listing, is_strict)
 
 
+def list_classes(*all_readers: input_reader_pb2.InputReader) -> LabelMap:
+    """Return the classes of all data sets of readers of files, in the order of their ids."""
+    items: List[LabelMapItem] = []
+    for reader in all_readers:
+        for index in range(len(reader_paths.reader_paths(reader)[1])):
+            items += _list_files(reader, index).classes.items
+    names = dict.fromkeys(item.display_name for item in items)
+    return LabelMap.from_names(names, min(item.id for item in items))
+
+
+def list_items(reader: input_reader_pb2.InputReader) -> List[List[Tuple[Item, str]]]:
+    """Return the images of each data set of a reader of files, and the class that each is of.
+
+    The class is '' where images have none.
+    """
+    count = len(reader_paths.reader_paths(reader)[1])
+    listings = [_list_files(reader, index) for index in range(count)]
+    return [[(item, each.source.stratum(item)) for item in each.items] for each in listings]
+
+
+def read_annotations(reader: input_reader_pb2.InputReader) -> Iterator[examination.Annotation]:
+    """Yield all annotations of a reader of files that can be read; masks are not drawn."""
+    for index in range(len(reader_paths.reader_paths(reader)[1])):
+        listing = _list_files(reader, index)
+        source, apply_exif = listing.source.undrawn(), listing.converter.applies_exif
+        found = examination.read(source, listing.items, listing.classes, True, apply_exif)
+        yield from (annotation for annotation in found if annotation.features is not None)
+
+
 def forget_listings() -> None:
     """List data sets again when they are opened; a process else lists each once."""
     _list_once.cache_clear()
+    _log_once.cache_clear()
 
 
 def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
@@ -191,12 +223,7 @@ def write_label_maps(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
         path, kind = reader.label_map_path, reader_paths.files_kind(reader)
         if kind not in FORMATS or not path or tf.io.gfile.exists(path):
             continue
-        items: List[LabelMapItem] = []
-        for index in range(len(getattr(reader, kind).image_path)):
-            items += _list_files(reader, index).classes.items
-        names = dict.fromkeys(item.display_name for item in items)
-        classes = LabelMap.from_names(names, min(item.id for item in items))
-        conversion.write_label_map(classes, path)
+        conversion.write_label_map(list_classes(reader), path)
 
 
 def _list_files(reader: input_reader_pb2.InputReader, index: int) -> _Listing:
@@ -277,17 +304,22 @@ def _list_once(
         items = [item for item, own in zip(items, plan.parts) if names[own] == part]
         if not items:
             raise errors.DataError(f'options.split gives no image to the part {part!r}.')
-    conversion.log_outcome(plan, plan.problems)
+    _log_once(tuple(plan.notes), tuple(plan.problems))
     named = (arguments.images, arguments.annotations, arguments.list, part)
     converter = conversion.Converter(source, plan.classes, options, decodes=False)
     return _Listing(
         name=', '.join(filter(None, named)),
+        source=source,
         items=items,
         converter=converter,
         classes=plan.classes,
         problems=plan.problems,
         contents=_contents(source, items, arguments.annotations, converter.channel_folders),
     )
+
+
+# A label map that is written makes another listing of the same files.
+_log_once = functools.lru_cache(maxsize=_MOST_LISTINGS)(conversion.log_outcome)
 
 
 def _contents(

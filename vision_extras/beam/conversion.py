@@ -92,7 +92,7 @@ def convert(
     finally:
         for staged in (files, left):
             staged.clear()
-    conversion.log_outcome(plan, problems)
+    conversion.log_outcome(plan.notes, problems)
     return counts
 
 

@@ -323,7 +323,7 @@ def _yaml_names(path: str) -> Dict[int, Any]:
     Raises:
         errors.DataError: the names are neither.
     """
-    names = _read_yaml(path).get('names') or {}
+    names = read_data_file(path).get('names') or {}
     if isinstance(names, list):
         return dict(enumerate(names))
     numbers = [_whole(key) for key in names] if isinstance(names, dict) else [None]
@@ -340,7 +340,7 @@ def read_keypoint_shape(path: str) -> Optional[KeypointShape]:
     Raises:
         errors.DataError: it is not a number of keypoints and 2 or 3.
     """
-    shape = _read_yaml(path).get('kpt_shape')
+    shape = read_data_file(path).get('kpt_shape')
     if shape is None:
         return None
     numbers = [_whole(value) for value in map(str, shape)] if isinstance(shape, list) else []
@@ -370,7 +370,7 @@ def _refuse_endless(path: str, events: Iterable[yaml.Event]) -> None:
             )
 
 
-def _read_yaml(path: str) -> Dict[str, Any]:
+def read_data_file(path: str) -> Dict[str, Any]:
     """Read a YAML file with all values as text, so that `no` is a name."""
     text = folder_files.read_text(path)
     try:
