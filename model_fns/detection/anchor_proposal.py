@@ -9,7 +9,7 @@ checkpoints still fit. Rotated anchors keep their angles.
 from __future__ import annotations
 
 import math
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -70,6 +70,20 @@ class Level(NamedTuple):
     offsets: Tuple[float, float]
 
 
+class Fitted(NamedTuple):
+    """Anchors that are fitted to boxes.
+
+    Attributes:
+        before: the fit of the present anchors.
+        after: the fit of the proposed ones; None where they are of no use.
+        generator: of the proposed ones.
+    """
+
+    before: box_report.Fit
+    after: Optional[box_report.Fit]
+    generator: anchors_pb2.AnchorGenerator
+
+
 def propose(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, check_all: bool = False
 ) -> List[str]:
@@ -96,29 +110,48 @@ def propose(
         check_all=check_all,
         examine=lambda record: records.append(task.examine(record)),
     )
+    fitted = fit(config, records)
+    if isinstance(fitted, str):
+        raise errors.UserError(f'--propose_anchors: there are {fitted} to fit anchors to.')
+    field = _KINDS[name].field
+    proposal = pipeline_pb2.TrainEvalPipelineConfig()
+    getattr(getattr(proposal.model, name), field).CopyFrom(fitted.generator)
+    fragment = text_format.MessageToString(proposal).splitlines()
+    return _describe(fitted.before, fitted.after, field, fragment)
+
+
+def fit(
+    config: pipeline_pb2.TrainEvalPipelineConfig, records: Sequence[box_report.Record]
+) -> Union[Fitted, str]:
+    """Fit the anchors of a model to boxes.
+
+    Args:
+        config: of a detector with anchors on a pyramid.
+        records: sizes of images and their boxes.
+
+    Returns:
+        The fitted anchors; or what is missing for them, in words.
+    """
+    name = config.model.WhichOneof('model')
     kind, model = _KINDS[name], detector.build_detector(config.model)
-    boxes, fit = box_report.fit_anchors(model, records)
-    if fit is None:
-        missing = 'no boxes' if boxes is None else 'no threshold of matches'
-        raise errors.UserError(f'--propose_anchors: there are {missing} to fit anchors to.')
+    boxes, before = box_report.fit_anchors(model, records)
+    if boxes is None or before is None:
+        return 'no boxes' if boxes is None else 'no threshold of matches'
     present = getattr(getattr(config.model, name), kind.field)
     angles = _angles(present)
     # Without the angles: the sizes of rotated anchors before they are rotated.
     generator = anchors_lib.build_anchor_generator(present, f'model.{name}.{kind.field}')
     sizes = _sizes(boxes[:: -(-len(boxes) // _MOST_BOXES)], model.family, angles or [0.0])
-    levels = fit_levels(find_levels(generator, fit.grids, fit.size), sizes, kind.strides)
-    proposal = pipeline_pb2.TrainEvalPipelineConfig()
-    fitted = getattr(getattr(proposal.model, name), kind.field)
-    fitted.CopyFrom(_to_config(levels, angles, kind.in_pixels))
+    levels = fit_levels(find_levels(generator, before.grids, before.size), sizes, kind.strides)
+    fitted = _to_config(levels, angles, kind.in_pixels)
     changed = pipeline_pb2.TrainEvalPipelineConfig()
     changed.CopyFrom(config)
     getattr(getattr(changed.model, name), kind.field).CopyFrom(fitted)
     try:
-        _, new_fit = box_report.fit_anchors(detector.build_detector(changed.model), records)
+        _, after = box_report.fit_anchors(detector.build_detector(changed.model), records)
     except errors.ConfigError:  # none is inside of the input of a two-stage detector
-        new_fit = None
-    fragment = text_format.MessageToString(proposal).splitlines()
-    return _describe(fit, new_fit, kind.field, fragment)
+        after = None
+    return Fitted(before, after, fitted)
 
 
 def _describe(
@@ -268,3 +301,8 @@ def _to_config(
 
 def _rounded(values: np.ndarray) -> List[float]:
     return [float(f'{value:.{_DIGITS}g}') for value in values]
+
+
+def anchor_field(name: str) -> str:
+    """Return the field of the anchors of a kind of model: `ssd` or `faster_rcnn`."""
+    return _KINDS[name].field

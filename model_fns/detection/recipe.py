@@ -1,0 +1,259 @@
+"""Decisions on the config of a detector, from the facts of a data set and a user's wishes.
+
+The defaults are what was measured to gain on data that no config here was tuned on: an input whose
+area is that of 256 x 256 with the shape of the images, no vertical flips, a learning rate of 0.005.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+from google.protobuf import text_format
+
+from estimator_lib.distribution import half_types
+from model_fns.detection import anchor_proposal, box_report
+from model_fns.recipes import decisions
+from model_fns.recipes.decisions import Wishes
+from model_fns.recipes.facts import Facts
+from model_fns.recipes.writing import Decision, Recipe
+
+_LARGEST = 640  # pixels of a side that is not asked for: memory and time of a first run
+_USUAL_SIDE = 256.0
+_MULTIPLE, _LEAST_SIDE = 32, 64
+_FAR_LARGER = 2.0  # times the input, of images that are cut into tiles for small objects
+_MOST_WITHOUT_ANCHOR = 0.02  # share of the boxes
+_ROOM = 2  # times the objects of the fullest image
+_LEAST_DETECTIONS, _MOST_DETECTIONS = 100, 1000
+_RATE = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
+_STEPS = 'train_config.data_augmentation_options'
+
+
+class _Family(NamedTuple):
+    """Config that a task of detection begins with.
+
+    Attributes:
+        base: name of a config of the package.
+        usual_side: root of the area of its input in pixels.
+        metric: of the best export.
+    """
+
+    base: str
+    usual_side: float
+    metric: str
+
+
+FAMILIES = {
+    'detection': _Family('bccd_ssd', _USUAL_SIDE, 'DetectionBoxes_Precision/mAP@.50IOU'),
+    'rotated': _Family('demo_rotated', _USUAL_SIDE, 'RotatedBoxes_Precision/mAP@0.5IOU'),
+    'instances': _Family(
+        'nuclei_mask_rcnn_fpn', _USUAL_SIDE, 'DetectionMasks_Precision/mAP@.50IOU'
+    ),
+    'keypoints': _Family('demo_keypoint_rcnn', _USUAL_SIDE, 'DetectionBoxes_Precision/mAP@.50IOU'),
+}
+SCHEDULED_RATE = _RATE
+
+
+def base_config(task: str) -> str:
+    """Return the name of the package's config that a task begins with."""
+    return FAMILIES[task].base
+
+
+def decide(
+    recipe: Recipe, task: str, facts: Facts, wishes: Wishes, mirrored: Sequence[int] = ()
+) -> None:
+    """Make all decisions but those on the length of the run.
+
+    Args:
+        recipe: of the base config, with the readers.
+        task: one of `FAMILIES`.
+        facts: of the data.
+        wishes: of the user.
+        mirrored: number of the keypoint that each becomes in a mirrored image.
+    """
+    family = FAMILIES[task]
+    name = recipe.config.model.WhichOneof('model')
+    model = f'model.{name}'
+    classes = len(facts.class_names)
+    recipe.decide(Decision(f'{model}.num_classes', classes))
+    recipe.decide(*_size_decisions(model, task, facts, wishes, family.usual_side))
+    recipe.decide(*_room_decisions(recipe, name, facts))
+    recipe.decide(*_augmentation(recipe, task, facts, mirrored))
+    recipe.decide(*_optimization(recipe, task))
+    recipe.decide(*decisions.repeat_decisions(facts))
+    recipe.decide(*decisions.weight_decisions(wishes.weights))
+    recipe.decide(Decision('export_config.best.metric', f'"{family.metric}"'))
+    if task != 'rotated':  # facts have axis-aligned boxes only
+        recipe.decide(*_anchor_decisions(recipe, facts))
+    recipe.warnings += list_warnings(recipe, facts)
+
+
+def input_side(
+    sides: np.ndarray, usual: float, minutes: float, typical: Tuple[int, int]
+) -> Tuple[float, str]:
+    """Decide the root of the input's area, with its reason.
+
+    Args:
+        sides: of all objects, as shares of the images: [n].
+        usual: side for few minutes.
+        minutes: of training.
+        typical: height and width of an image in pixels.
+    """
+    side = usual * decisions.growth(minutes)
+    reason = f'{minutes:g} minutes of training pay for about {side:.0f} x {side:.0f} pixels'
+    needed = decisions.side_for_objects(sides) if len(sides) else 0.0
+    if needed <= side:
+        own = decisions.LEAST_PIXELS * side / needed if needed else 0.0
+        more = f'; 95 % of the objects have more than {own:.0f} pixels there' if own else ''
+        return side, reason + more
+    reason = f'{needed:.0f} pixels give 95 % of the objects {decisions.LEAST_PIXELS} or more'
+    largest = max(side, min(_LARGEST, 2.0 * max(typical)))
+    if needed > largest:
+        return largest, f'{reason}; {largest:.0f} is the most that is not asked for (--size)'
+    return needed, reason
+
+
+def _size_decisions(
+    model: str, task: str, facts: Facts, wishes: Wishes, usual: float
+) -> Iterator[Decision]:
+    """Decide the size of the network's input."""
+    minutes = decisions.DEFAULT_MINUTES if wishes.minutes is None else wishes.minutes
+    side, reason = input_side(facts.sides(), usual, minutes, facts.typical_size())
+    if wishes.size is not None:
+        reason = f'--size={wishes.size}'
+    shape = decisions.shape_of_input(side, facts.aspect(), _MULTIPLE, wishes.size)
+    height, width = (max(each, _LEAST_SIDE) for each in shape)
+    reason += f'. The shape is that of the images, {facts.aspect():.2f}:1'
+    if task == 'instances':
+        resizer = 'keep_aspect_ratio_resizer'
+        sides = f'min_dimension: {min(height, width)} max_dimension: {max(height, width)}'
+    else:
+        resizer, sides = 'fixed_shape_resizer', f'height: {height} width: {width}'
+    yield Decision(f'{model}.image_resizer', f'{{ {resizer} {{ {sides} }} }}', reason)
+    if task == 'rotated':  # the base is for inputs of 128 pixels
+        yield Decision(f'{model}.feature_extractor.fpn.max_level', 6)
+        yield Decision(f'{model}.anchor_generator.multiscale_anchor_generator.max_level', 6)
+
+
+def _room_decisions(recipe: Recipe, name: str, facts: Facts) -> Iterator[Decision]:
+    """Decide how many objects of an image training keeps, and detections a model has."""
+    most = facts.most_objects()
+    room = min(max(_ROOM * most, _LEAST_DETECTIONS), _MOST_DETECTIONS)
+    processing = 'post_processing' if name == 'ssd' else 'second_stage_post_processing'
+    suppression = f'model.{name}.{processing}.batch_non_max_suppression'
+    reason = f'The fullest image has {most} objects'
+    yield Decision(f'{suppression}.max_detections_per_class', room, reason)
+    yield Decision(f'{suppression}.max_total_detections', room)
+    if name == 'faster_rcnn':
+        yield Decision('model.faster_rcnn.first_stage_max_proposals', max(room, 150))
+    if recipe.config.train_input_reader.num_keypoints:
+        head = 'second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head.num_keypoints'
+        count = recipe.config.train_input_reader.num_keypoints
+        yield Decision(f'model.faster_rcnn.{head}', count)
+        # Those of the base are of its own classes and points.
+        recipe.config.eval_config.ClearField('parameterized_metric')
+        recipe.config.eval_config.ClearField('keypoint_edge')
+    for reader in ('train_input_reader', 'eval_input_reader.0'):
+        yield Decision(f'{reader}.max_number_of_boxes', max(most, _LEAST_DETECTIONS))
+
+
+def _augmentation(
+    recipe: Recipe, task: str, facts: Facts, mirrored: Sequence[int]
+) -> Iterator[Decision]:
+    """Decide how images are varied: mirrored only where that makes another image of the class."""
+    steps: List[str] = []
+    sided = decisions.find_sided(facts.class_names)
+    reason = decisions.mirror_reason(sided)
+    if task == 'keypoints' and not sided:
+        if mirrored:
+            steps.append(
+                f'random_horizontal_flip {{ keypoint_flip_permutation: {list(mirrored)} }}'
+            )
+        else:
+            reason = 'No mirrored images: nothing says which keypoint is the mirror image of which'
+    elif not sided:
+        steps.append('random_horizontal_flip { }')
+    if task == 'detection':
+        steps += [
+            'random_adjust_brightness { max_delta: 0.1 }',
+            'random_adjust_contrast { }',
+            'random_crop_image { min_object_covered: 0.0 min_aspect_ratio: 0.75 '
+            'max_aspect_ratio: 1.33 min_area: 0.3 overlap_thresh: 0.3 random_coef: 0.5 }',
+        ]
+        reason += '. Half of the images are cut: parts of 0.3 or more of their area'
+    recipe.config.train_config.ClearField('data_augmentation_options')
+    for number, step in enumerate(steps):
+        yield Decision(f'{_STEPS}.{number}', f'{{ {step} }}')
+    recipe.reasons[_STEPS if steps else 'train_config'] = reason
+
+
+def _optimization(recipe: Recipe, task: str) -> Iterator[Decision]:
+    """Decide batch, learning rate and arithmetic."""
+    config = recipe.config.train_config
+    if task in ('instances', 'keypoints', 'detection'):
+        yield Decision('train_config.batch_size', 4, 'Small batches: many updates in little time')
+    if task == 'detection':
+        reason = 'Measured on other data sets: 0.002 learns less in minutes'
+        yield Decision(f'{_RATE}.learning_rate_base', 0.005, reason)
+        yield Decision(f'{_RATE}.warmup_learning_rate', 0.0005)
+        if half_types.half_type() is None:
+            config.ClearField('use_bfloat16')
+    yield Decision('train_input_reader.cache', 'MEMORY')
+    yield Decision('eval_config.batch_size', min(max(config.batch_size, 1), 4))
+
+
+def to_records(facts: Facts) -> List[box_report.Record]:
+    """Return what the report of boxes takes."""
+    return [
+        box_report.Record(image.size, image.boxes.astype(np.float32), (1,) * len(image.boxes))
+        for image in facts.train
+    ]
+
+
+def _anchor_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
+    """Decide the anchors: those of the base, or fitted ones where many boxes meet none."""
+    fitted = anchor_proposal.fit(recipe.config, to_records(facts))
+    if isinstance(fitted, str):
+        return
+    name = recipe.config.model.WhichOneof('model')
+    field = f'model.{name}.{anchor_proposal.anchor_field(name)}'
+    before, after = fitted.before, fitted.after
+    without = float(np.mean(before.similarity < before.threshold))
+    kept = f'{without:.1%} of the boxes meet no anchor by an overlap of {before.threshold:g}'
+    if without <= _MOST_WITHOUT_ANCHOR or after is None:
+        recipe.reasons[field] = kept
+        return
+    rest = float(np.mean(after.similarity < after.threshold))
+    if rest >= without:
+        recipe.reasons[field] = f'{kept}; k-means finds none that fit better'
+        return
+    reason = f'Fitted to the boxes by k-means: {rest:.1%} meet none, {without:.1%} before'
+    text = text_format.MessageToString(fitted.generator, as_one_line=True)
+    yield Decision(field, f'{{ {text} }}', reason)
+
+
+def list_warnings(recipe: Recipe, facts: Facts) -> List[str]:
+    """Return a sentence for each thing that hurts and that no decision removes."""
+    height, width = network_size(recipe)
+    sides = facts.sides() * np.sqrt(height * width)
+    small = decisions.small_objects(sides)
+    if not small:
+        return []
+    largest = max(max(image.size) for image in facts.train)
+    side = max(height, width)
+    if largest > _FAR_LARGER * side:
+        return [
+            f'{small}, and images have up to {largest}: convert-records --tile={side} makes tiles '
+            'to train on, and --mode=predict --tile merges what is found in them'
+        ]
+    return [f'{small}; a larger --size shows more of them']
+
+
+def network_size(recipe: Recipe) -> Tuple[int, int]:
+    """Return height and width of the network's input, the largest where it varies."""
+    model = getattr(recipe.config.model, recipe.config.model.WhichOneof('model'))
+    resizer = model.image_resizer
+    if resizer.HasField('fixed_shape_resizer'):
+        return resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width
+    kept = resizer.keep_aspect_ratio_resizer
+    return kept.min_dimension, kept.max_dimension

@@ -1,0 +1,1 @@
+"""Facts of data sets, and the decisions on configs that several tasks share."""

@@ -1,0 +1,217 @@
+"""Decisions that several tasks share, each a function of facts with its reason."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from model_fns.recipes.facts import Facts
+from model_fns.recipes.writing import Decision
+
+DEFAULT_MINUTES = 10.0
+LEAST_PIXELS = 8  # side of an object at the network's input: the stride of the finest map
+FEW_PIXELS = 10
+_TOO_SMALL = 0.05  # share of the objects that may be smaller
+_USUAL_MINUTES = 10.0  # of the size that a task begins with
+_MOST_GROWTH = 2.0
+_WARM_UP = 100
+_WARM_UP_SHARE = 0.1  # of the steps
+_RARE, _REPEAT = 0.02, 0.05  # shares of the images, of a class
+_LEAST_OF_RARE = 100  # images: below, the shares are noise
+_OTHER_ASPECT = 1.15  # ratio of two aspects that show
+_SIDED_WORDS = re.compile(
+    r'(?<![a-z])(left|right|digits?|numbers?|letters?|texts?|words?|characters?|clockwise)(?![a-z])',
+    re.IGNORECASE,
+)
+
+
+class Wishes(NamedTuple):
+    """Options of a user.
+
+    Attributes:
+        minutes: of training; None: see `epochs`.
+        epochs: passes over the training images; None: as many as the minutes hold.
+        size: longer side of the network's input in pixels; None: decided.
+        weights: path or name of initial weights; '': none.
+    """
+
+    minutes: Optional[float] = DEFAULT_MINUTES
+    epochs: Optional[float] = None
+    size: Optional[int] = None
+    weights: str = ''
+
+
+class Schedule(NamedTuple):
+    """Length of a run.
+
+    Attributes:
+        steps: of training.
+        reason: of their number.
+    """
+
+    steps: int
+    reason: str
+
+
+def schedule(wishes: Wishes, num_images: int, batch_size: int, seconds: float) -> Schedule:
+    """Return the number of steps, at least 1.
+
+    Args:
+        wishes: minutes or epochs.
+        num_images: of an epoch.
+        batch_size: images of a step.
+        seconds: that a step takes on this machine; only for minutes.
+    """
+    if wishes.epochs is not None:
+        steps = max(1, math.ceil(wishes.epochs * num_images / batch_size))
+        return Schedule(steps, f'{wishes.epochs:g} epochs of {num_images:,} images')
+    minutes = DEFAULT_MINUTES if wishes.minutes is None else wishes.minutes
+    steps = max(1, int(60 * minutes / seconds))
+    epochs = steps * batch_size / num_images
+    return Schedule(
+        steps,
+        f'{minutes:g} minutes of training at {seconds:.3g} s a step, measured on this machine: '
+        f'{epochs:.1f} epochs. Evaluations and exports come on top',
+    )
+
+
+def schedule_decisions(plan: Schedule, minutes: Optional[float], rate: str) -> List[Decision]:
+    """Decide what follows from the number of steps.
+
+    Args:
+        plan: the steps.
+        minutes: of the run, where they are known.
+        rate: path of the field of the learning rate's schedule with `warmup_steps`; '' without one.
+    """
+    count = 4 if minutes is None or minutes > 20 else 2
+    every = math.ceil(plan.steps / count)
+    warm_up = max(1, min(_WARM_UP, int(_WARM_UP_SHARE * plan.steps)))
+    decisions = [
+        Decision('train_config.num_steps', plan.steps, plan.reason),
+        Decision(
+            'train_config.checkpoints.save_every_n_steps',
+            every,
+            f'{count} evaluations; the best of them is exported',
+        ),
+        Decision('train_config.progress.every_n_steps', max(1, min(50, plan.steps // 20))),
+    ]
+    if rate:
+        decisions.append(Decision(f'{rate}.warmup_steps', warm_up))
+    return decisions
+
+
+def growth(minutes: Optional[float]) -> float:
+    """Return the factor on the side of a task's usual input: more pixels pay with more time.
+
+    It is 1 up to 10 minutes, and grows as the root of the minutes to 2 at 40.
+    """
+    if minutes is None:
+        return 1.0
+    return min(max(math.sqrt(minutes / _USUAL_MINUTES), 1.0), _MOST_GROWTH)
+
+
+def side_for_objects(sides: np.ndarray) -> float:
+    """Return the side of an input at which at most 5 % of the objects are below 8 pixels.
+
+    With objects of 0.02, 0.1 and 0.1 of the image it is 8 / 0.028 = 286.
+
+    Args:
+        sides: roots of areas, as shares of those of the images: [n]; n at least 1.
+    """
+    return LEAST_PIXELS / max(float(np.percentile(sides, 100 * _TOO_SMALL)), 1e-4)
+
+
+def shape_of_input(
+    side: float, aspect: float, multiple: int, longest: Optional[int]
+) -> Tuple[int, int]:
+    """Return height and width of an input.
+
+    A side of 256 and an aspect of 4 / 3 give 224 x 288 with multiples of 32.
+
+    Args:
+        side: root of the area.
+        aspect: width by height; extreme ones are cut to 1 / 2 and 2.
+        multiple: of both.
+        longest: the longer one, in place of the area; None: the area counts.
+    """
+    aspect = min(max(aspect, 0.5), 2.0)
+    height, width = side / math.sqrt(aspect), side * math.sqrt(aspect)
+    if longest is not None:
+        height, width = (each * longest / max(height, width) for each in (height, width))
+    rounded = [max(1, math.floor(each / multiple + 0.5)) * multiple for each in (height, width)]
+    return rounded[0], rounded[1]
+
+
+def find_sided(names: Iterable[str]) -> str:
+    """Return a name of a class or keypoint that a mirror changes; '' without one.
+
+    Digits, single letters, and words like left, right and text are such names.
+    """
+    names = list(names)
+    spaced = [re.sub(r'(?<=[a-z])(?=[A-Z])|[_\d]', ' ', name) for name in names]
+    named = (name for name, words in zip(names, spaced) if _SIDED_WORDS.search(words))
+    letters = [name for name in names if name.isdigit() or (len(name) == 1 and name.isalpha())]
+    return next(named, letters[0] if len(letters) > 1 else '')
+
+
+def mirror_reason(sided: str) -> str:
+    """Return the reason for mirroring images, or for not doing so.
+
+    Args:
+        sided: a name that a mirror changes; '' without one.
+    """
+    if sided:
+        return f'No mirrored images: {sided!r:.40} may become another class in a mirror'
+    return 'Mirrored left to right; never upside down, which few photographs are'
+
+
+def repeat_decisions(facts: Facts) -> List[Decision]:
+    """Decide on repeating images of rare classes."""
+    counts = facts.images_of_classes()
+    total = len(facts.train)
+    if total < _LEAST_OF_RARE or not counts:
+        return []
+    name, count = min(counts.items(), key=lambda each: (each[1], each[0]))
+    if count >= _RARE * total:
+        return []
+    reason = f'{name!r:.40} is in {count} of {total} images: images of rare classes come more often'
+    return [Decision('train_config.repeat_factor_threshold', _REPEAT, reason)]
+
+
+def weight_decisions(weights: str) -> List[Decision]:
+    """Decide on the initial weights."""
+    if not weights:
+        return []
+    return [Decision('train_config.fine_tune_checkpoint', f'"{weights}"', 'As --weights asks for')]
+
+
+def odd_aspect(aspects: Sequence[float], own: float) -> str:
+    """Describe images that an input squeezes; '' where they nearly have its shape.
+
+    Args:
+        aspects: width by height of each image; at least one.
+        own: of the network's input.
+    """
+    ratios = np.maximum(np.array(aspects) / own, own / np.array(aspects))
+    share = float(np.mean(ratios > _OTHER_ASPECT))
+    if share <= 0.5:
+        return ''
+    which = 'all' if share == 1 else f'{share:.0%} of the'
+    middle = float(np.median(aspects))
+    images = f'{which} {len(aspects):,} images are about {middle:.2f}:1'
+    return f"{images}, and the network's input is {own:.2f}:1"
+
+
+def small_objects(sides: np.ndarray) -> str:
+    """Describe objects that are too small at the input; '' where they are exceptions.
+
+    Args:
+        sides: of the objects at the input in pixels: [n].
+    """
+    share = float(np.mean(np.asarray(sides) < FEW_PIXELS)) if len(sides) else 0.0
+    if share <= 0.2:
+        return ''
+    return f'{share:.0%} of the boxes have less than {FEW_PIXELS} pixels at the input'

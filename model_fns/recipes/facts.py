@@ -1,0 +1,154 @@
+"""Facts of a data set that decisions are made from: sizes of images, boxes and classes of all."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Counter, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from model_fns.datasets import examination, readers
+from model_fns.structures import images
+from model_fns.structures.label_map import LabelMap
+from protos import input_reader_pb2, reader_paths
+
+tf1 = tf.compat.v1
+
+_SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
+_BOX_KEYS = [f'image/object/bbox/{side}' for side in _SIDES]
+
+
+class ImageFacts(NamedTuple):
+    """Facts of an image.
+
+    Attributes:
+        size: height and width in pixels.
+        boxes: float [n, 4], ymin, xmin, ymax, xmax, normalized; those with an area.
+        labels: class names of the objects, or of the image.
+    """
+
+    size: Tuple[int, int]
+    boxes: np.ndarray
+    labels: Sequence[str] = ()
+
+
+class Facts(NamedTuple):
+    """Facts of a data set.
+
+    Attributes:
+        train: of the training images.
+        evaluation: of the others.
+        class_names: in the order of their ids.
+        num_left_out: objects that cannot be used.
+    """
+
+    train: Sequence[ImageFacts]
+    evaluation: Sequence[ImageFacts]
+    class_names: Sequence[str]
+    num_left_out: int = 0
+
+    def all(self) -> List[ImageFacts]:
+        """Return the facts of all images."""
+        return [*self.train, *self.evaluation]
+
+    def num_objects(self) -> int:
+        """Return the number of boxes of all images."""
+        return sum(len(image.boxes) for image in self.all())
+
+    def most_objects(self) -> int:
+        """Return the largest number of boxes of an image."""
+        return max((len(image.boxes) for image in self.all()), default=0)
+
+    def aspect(self) -> float:
+        """Return the median of width by height."""
+        return float(np.median([image.size[1] / image.size[0] for image in self.all()]))
+
+    def typical_size(self) -> Tuple[int, int]:
+        """Return the median height and width."""
+        height, width = np.median([image.size for image in self.all()], axis=0)
+        return int(height), int(width)
+
+    def sides(self) -> np.ndarray:
+        """Return the roots of the areas of all boxes as shares of those of their images: [n]."""
+        boxes = [image.boxes for image in self.all() if len(image.boxes)]
+        stacked = np.concatenate([*boxes, np.zeros([0, 4])])
+        return np.sqrt(np.prod(stacked[:, 2:] - stacked[:, :2], axis=1))
+
+    def images_of_classes(self) -> Counter[str]:
+        """Return the number of training images that have each class."""
+        return collections.Counter(name for image in self.train for name in set(image.labels))
+
+
+def collect(train: input_reader_pb2.InputReader, evaluation: input_reader_pb2.InputReader) -> Facts:
+    """Collect the facts of all examples of two readers; images are not decoded.
+
+    Raises:
+        errors.DataError: there is no training image that can be read.
+    """
+    classes = LabelMap.read(train.label_map_path)
+    left_out = 0
+    parts: List[List[ImageFacts]] = []
+    for reader in (train, evaluation):
+        parts.append([])
+        for image, count in _read(reader, classes):
+            parts[-1].append(image)
+            left_out += count
+    if not parts[0]:
+        raise errors.DataError('no training image and its annotation can be read.')
+    return Facts(parts[0], parts[1], list(classes.names.values()), left_out)
+
+
+def _read(
+    reader: input_reader_pb2.InputReader, classes: LabelMap
+) -> Iterator[Tuple[ImageFacts, int]]:
+    """Yield the facts of each example, and the number of its objects that are left out."""
+    if reader_paths.files_kind(reader):
+        for annotation in readers.read_annotations(reader):
+            yield of_annotation(annotation), len(annotation.report.problems)
+        return
+    from estimator_lib.data import records
+
+    for file in records.find_files(reader.tf_record_input_reader.input_path, 'input_path'):
+        kind = 'GZIP' if file.compression else ''
+        for record in tf1.io.tf_record_iterator(file.path, tf1.io.TFRecordOptions(kind)):
+            yield of_record(record, classes), 0
+
+
+def of_annotation(annotation: examination.Annotation) -> ImageFacts:
+    """Return the facts of an image from its annotation."""
+    features, header = annotation.features, annotation.header
+    columns = [np.asarray(features.get(key, ()), np.float64) for key in _BOX_KEYS]
+    texts: Any = features.get('image/object/class/text', features.get('image/class/text', ()))
+    names = [texts] if isinstance(texts, str) else list(texts)
+    return _facts((header.height, header.width), columns, names)
+
+
+def of_record(record: bytes, classes: LabelMap) -> ImageFacts:
+    """Return the facts of an image from its `tf.train.Example`.
+
+    Args:
+        record: the serialized example.
+        classes: names the classes of records that have ids only.
+    """
+    feature = tf.train.Example.FromString(record).features.feature
+    header = images.image_header(feature['image/encoded'].bytes_list.value[0])
+    columns = [np.array(feature[key].float_list.value, np.float64) for key in _BOX_KEYS]
+    names: List[str] = []
+    for prefix in ('image/object/class', 'image/class'):
+        texts = feature[f'{prefix}/text'].bytes_list.value
+        ids = feature[f'{prefix}/label'].int64_list.value
+        names = names or [text.decode('utf-8', 'replace') for text in texts]
+        names = names or [classes.names.get(label, str(label)) for label in ids]
+    return _facts((header.height, header.width), columns, names)
+
+
+def _facts(
+    size: Tuple[int, int], columns: Sequence[np.ndarray], names: Sequence[str]
+) -> ImageFacts:
+    boxes = np.stack(columns, axis=1) if len(columns[0]) else np.zeros([0, 4])
+    has_area = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+    if len(names) == len(boxes):
+        names = [name for name, kept in zip(names, has_area) if kept]
+    return ImageFacts(size, boxes[has_area], tuple(names))

@@ -1,0 +1,28 @@
+"""Facts of data sets, by hand."""
+
+import numpy as np
+
+from model_fns.recipes import facts as facts_lib
+from model_fns.recipes.facts import Facts, ImageFacts
+from model_fns.structures.label_map import LabelMap
+from tests.model_fns.datasets.recognition import public_layouts
+
+
+def test_facts_by_hand():
+    boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.25, 0.0, 0.5, 1.0]])
+    facts = Facts(
+        [ImageFacts((10, 20), boxes, ('cat', 'cat')), ImageFacts((10, 10), np.zeros([0, 4]))],
+        [ImageFacts((30, 60), boxes[:1], ('dog',))],
+        ['cat', 'dog'],
+    )
+    assert (facts.num_objects(), facts.most_objects(), facts.aspect()) == (3, 2, 2.0)
+    assert facts.typical_size() == (10, 20)
+    np.testing.assert_allclose(facts.sides(), [0.5, 0.5, 0.5])
+    assert facts.images_of_classes() == {'cat': 1}
+
+
+def test_facts_of_a_record_with_ids_only():
+    record = public_layouts.record('a').replace(b'object/class/text', b'object/class/TEXT')
+    facts = facts_lib.of_record(record, LabelMap.from_names(['cat']))
+    assert facts.size == (public_layouts.HEIGHT, public_layouts.WIDTH) and facts.labels == ('cat',)
+    np.testing.assert_allclose(facts.boxes, [[0.2, 0.1, 0.6, 0.3]], rtol=1e-6)
