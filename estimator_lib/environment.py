@@ -35,6 +35,7 @@ MODES = (
     'benchmark',
     'compare',
     'replay',
+    'create_config',
 )
 # The usual names of TensorFlow's distribution, which are looked up first because that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')

@@ -10,6 +10,7 @@ Nothing in this module builds a graph.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -122,6 +123,8 @@ def saved_pipeline_config(model_dir: str) -> str:
 def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
     """Write a config to `model_dir/pipeline.config`, whole or not at all.
 
+    A file that says the same stays as it is, with its comments.
+
     Args:
         config: the config after overrides.
         model_dir: created if it does not exist; anywhere that `tf.io.gfile` writes.
@@ -133,6 +136,10 @@ def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
         errors.ConfigError: it cannot be written there.
     """
     path = os.path.join(model_dir, PIPELINE_CONFIG_NAME)
+    if saved_pipeline_config(model_dir):
+        with contextlib.suppress(errors.ConfigError):
+            if load_pipeline_config(path) == config:
+                return path
     text = text_format.MessageToString(config, as_utf8=True)
     _config_files().write_text(text, path)
     return path

@@ -19,6 +19,14 @@ BATCHES = ('dynamic',)
 SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
 WHICH = ('best', 'latest')
 REPOSITORIES = ('triton',)
+TASKS = (
+    'classification',
+    'detection',
+    'rotated',
+    'instances',
+    'keypoints',
+    'segmentation',
+)
 INPUT_TYPES = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
 
 # The help lists the flags under the name of the program, not of this module.
@@ -40,6 +48,7 @@ _FLAGS_OF_MODES = (
         'checkpoint_dir run_once eval_training_data sample_1_of_n_eval_on_train_examples',
     ),
     (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
+    (('train_and_evaluate', 'create_config'), 'data minutes epochs task size weights'),
     (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
     (('evaluate', 'predict'), 'model_file'),
     (('evaluate',), 'analyze'),
@@ -74,6 +83,7 @@ def define_flags() -> flags.FlagValues:
     """Define the flags of the front door, separate from those of other libraries."""
     values = flags.FlagValues()
     _define_config_flags(values)
+    _define_data_flags(values)
     _define_model_flags(values)
     _define_evaluation_flags(values)
     _define_export_flags(values)
@@ -146,6 +156,30 @@ def _define_config_flags(values: flags.FlagValues) -> None:
         flag_values=values,
     )
     _integer(values, 'num_train_steps', 'Overrides train_config.num_steps.', None, 1)
+
+
+def _define_data_flags(values: flags.FlagValues) -> None:
+    """Define the flags of a run that begins with a data set."""
+    _string(
+        values,
+        'data',
+        'A data set: data.yaml, a folder, a table, COCO JSON or a zip. Decides a config for '
+        'it, with the reasons in model_dir/pipeline.config, and runs it; given again, continues.',
+    )
+    for name, text in (
+        ('minutes', 'With data: of training, by the time of a step on this machine; left out: 10.'),
+        ('epochs', 'With data, in place of minutes: passes over the training images.'),
+    ):
+        flags.DEFINE_float(name, None, text, lower_bound=0.01, flag_values=values)
+    text = 'With data: what to train, where its annotations are for several tasks.'
+    _choice(values, 'task', text, TASKS, None)
+    text = "With data: longer side of the network's input in pixels; left out: by the objects."
+    _integer(values, 'size', text, None, 32)
+    _string(
+        values,
+        'weights',
+        'With data: initial weights, a checkpoint or the name of a hub; left out: from scratch.',
+    )
 
 
 def _define_model_flags(values: flags.FlagValues) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 from typing import Any, Callable, Dict, Iterable, Mapping
 
+from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import advice, augmented_sheet, check, outline
@@ -15,7 +16,14 @@ from estimator_lib.export import artifacts, exporting, formats
 from estimator_lib.export.metadata import triton
 from estimator_lib.run_records import results
 from model_fns import build_task, extras, make_task, validate
-from model_fns.cli import builtin_configs, chosen_models, flag_configs, platforms, prediction
+from model_fns.cli import (
+    builtin_configs,
+    chosen_models,
+    data_command,
+    flag_configs,
+    platforms,
+    prediction,
+)
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
 
@@ -32,6 +40,7 @@ _PATHS = (
     'model_file',
     'images',
     'output_dir',
+    'data',
 )
 # Options that name a model in place of a checkpoint of `model_dir`.
 _MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
@@ -51,6 +60,7 @@ def run(options: RunOptions) -> None:
     options = platforms.with_defaults(options, os.environ)
     for name in _PATHS:
         errors.refuse_placeholder(f'--{name}', getattr(options, name))
+    data_command.check_options(options)
     for name in ('run_once', 'max_eval_retries', 'eval_timeout'):
         if not options.has_default(name) and not options.checkpoint_dir:
             raise errors.UserError(
@@ -71,6 +81,7 @@ def run(options: RunOptions) -> None:
         'export': _export,
         'predict': prediction.predict_files,
         'check': _check,
+        'create_config': _create_config,
     }
     if options.mode in ('train_and_evaluate', 'train', 'evaluate'):
         for warning in gpu_code.warnings():
@@ -81,8 +92,17 @@ def run(options: RunOptions) -> None:
         modes[options.mode](options)
 
 
+def _create_config(options: RunOptions) -> None:
+    data_command.prepare(options)
+    print(config_lib.saved_pipeline_config(options.model_dir))
+
+
 def _train_and_evaluate(options: RunOptions) -> None:
     options.require('model_dir')
+    if options.data:
+        if data_command.prepare(options):
+            return
+        data_command.check_config(options)
     config = flag_configs.load_config(options)
     task = build_task(config, options.mode)
     task_of_cluster = distribution.read_tf_config()

@@ -28,6 +28,14 @@ class RunOptions:
     set: Tuple[str, ...] = ()
     num_train_steps: Optional[int] = None
 
+    # A config of a data set.
+    data: Optional[str] = None
+    minutes: Optional[float] = None
+    epochs: Optional[float] = None
+    task: Optional[str] = None
+    size: Optional[int] = None
+    weights: Optional[str] = None
+
     # The model; by default the latest checkpoint of `model_dir`.
     checkpoint_path: Optional[str] = None
     which: Optional[str] = None

@@ -16,6 +16,7 @@ from protos import input_reader_pb2, reader_paths
 
 tf1 = tf.compat.v1
 
+BACKGROUND_ID = 0  # of a label map of masks
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 _BOX_KEYS = [f'image/object/bbox/{side}' for side in _SIDES]
 
@@ -97,7 +98,8 @@ def collect(train: input_reader_pb2.InputReader, evaluation: input_reader_pb2.In
             left_out += count
     if not parts[0]:
         raise errors.DataError('no training image and its annotation can be read.')
-    return Facts(parts[0], parts[1], list(classes.names.values()), left_out)
+    names = [name for number, name in classes.names.items() if number != BACKGROUND_ID]
+    return Facts(parts[0], parts[1], names, left_out)
 
 
 def _read(
@@ -118,7 +120,7 @@ def _read(
 
 def of_annotation(annotation: examination.Annotation) -> ImageFacts:
     """Return the facts of an image from its annotation."""
-    features, header = annotation.features, annotation.header
+    features, header = annotation.features or {}, annotation.header
     columns = [np.asarray(features.get(key, ()), np.float64) for key in _BOX_KEYS]
     texts: Any = features.get('image/object/class/text', features.get('image/class/text', ()))
     names = [texts] if isinstance(texts, str) else list(texts)

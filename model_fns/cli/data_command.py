@@ -1,0 +1,256 @@
+"""`--data`: from a data set to a config with reasons, and to the run of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import shlex
+import types
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import config as config_lib
+from estimator_lib import distribution, environment, errors
+from estimator_lib.checkpoints import checkpoint_files, model_dirs
+from estimator_lib.commands import check, outline, step_times
+from estimator_lib.config import config_files
+from estimator_lib.run_records import run_file
+from model_fns import build_task, make_task, validate
+from model_fns.cli import builtin_configs
+from model_fns.cli.run_options import RunOptions
+from model_fns.datasets import readers
+from model_fns.datasets.recognition import archives, reading, recognizers
+from model_fns.datasets.recognition.layouts import DataSet
+from model_fns.recipes import decisions
+from model_fns.recipes import facts as facts_lib
+from model_fns.recipes.decisions import Wishes
+from model_fns.recipes.facts import Facts
+from model_fns.recipes.writing import Recipe
+
+log = logging.getLogger('estimator_lib')
+
+# The modules of the decisions of each task, see `flag_definitions.TASKS`. They are imported on use.
+_RECIPES = {
+    'classification': 'model_fns.classification.recipe',
+    'detection': 'model_fns.detection.recipe',
+    'rotated': 'model_fns.detection.recipe',
+    'instances': 'model_fns.detection.recipe',
+    'keypoints': 'model_fns.detection.recipe',
+    'segmentation': 'model_fns.segmentation.recipe',
+}
+OPTIONS = ('data', 'minutes', 'epochs', 'task', 'size', 'weights')
+_FOLDER = 'data'  # of the run: lists, label map, the files of an archive
+_COMMAND_FILE = 'command.json'
+_MOST_NAMED = 6
+
+
+def check_options(options: RunOptions) -> None:
+    """Check the options of a run that begins with data.
+
+    Raises:
+        errors.UserError: one is missing, or two exclude each other.
+    """
+    set_ones = [name for name in OPTIONS if not options.has_default(name)]
+    if not options.data:
+        if options.mode == 'create_config' or set_ones:
+            name = f'--{set_ones[0]}' if set_ones else f'--mode={options.mode}'
+            raise errors.UserError(f'{name} needs --data, the path of a data set.')
+        return
+    options.require('model_dir')
+    for name in ('pipeline_config_path', 'checkpoint_dir'):
+        if getattr(options, name):
+            raise errors.UserError(f'--data makes a config; leave out --{name}.')
+    if options.minutes is not None and options.epochs is not None:
+        raise errors.UserError('--minutes and --epochs: expected one of them.')
+    if distribution.read_tf_config() is not None:
+        raise errors.UserError(
+            '--data times the steps of one machine; in a cluster, expected --pipeline_config_path '
+            'with a config of --mode=create_config.'
+        )
+
+
+def prepare(options: RunOptions) -> bool:
+    """Write the config of a run, unless an earlier call has; return whether the run is finished.
+
+    Raises:
+        errors.UserError: the folder has another run, or the data set cannot be used.
+    """
+    folder = options.model_dir
+    command = {name: getattr(options, name) for name in OPTIONS if not options.has_default(name)}
+    command['data'] = os.path.abspath(options.data)
+    saved = config_lib.saved_pipeline_config(folder)
+    if saved:
+        _check_command(folder, command)
+        return options.mode != 'create_config' and _is_finished(folder, saved)
+    model_dirs.ensure_writable(folder)
+    recipe, lines = create_recipe(options, os.path.join(folder, _FOLDER))
+    command_text = json.dumps(command, indent=1, sort_keys=True) + '\n'
+    config_files.write_text(command_text, os.path.join(folder, _FOLDER, _COMMAND_FILE))
+    flags = ' '.join(f'--{name}={shlex.quote(str(value))}' for name, value in command.items())
+    heading = [f'Written by {environment.FRONT_DOOR} {flags}.', *lines, _USE]
+    path = os.path.join(folder, config_lib.PIPELINE_CONFIG_NAME)
+    config_files.write_text(recipe.text(heading), path)
+    log.info('config, with the reasons: %s', path)
+    return False
+
+
+_USE = (
+    'Each field may be changed, before the run or for another one; docs/config.md has them all. '
+    '--mode=check says what a changed config does.'
+)
+
+
+def check_config(options: RunOptions) -> None:
+    """Run `--mode=check` on the written config, before the first step of its run.
+
+    Raises:
+        errors.UserError: there are problems.
+    """
+    folder = options.model_dir
+    if checkpoint_files.latest_step(folder):
+        log.info('continuing the run in %s', folder)
+        return
+    config = config_lib.load_pipeline_config(config_lib.saved_pipeline_config(folder))
+    check.check(make_task, config, folder, validate=validate)
+
+
+def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
+    """Decide the config of a data set.
+
+    Args:
+        options: of the run.
+        folder: for lists, the label map and the files of an archive.
+
+    Returns:
+        The recipe, and the lines on what was understood.
+
+    Raises:
+        errors.UserError: the data set cannot be used, or not for the task.
+    """
+    wishes = _wishes(options)
+    data = recognizers.recognize(_extracted(options.data, folder))
+    task = _choose_task(data, options.task)
+    _forget(folder)
+    sources = reading.create(data, task, folder)
+    facts = facts_lib.collect(sources.train, sources.evaluation)
+    lines = describe(data, facts, task, sources.notes)
+    for line in lines:
+        log.info('%s', line)
+    module = importlib.import_module(_RECIPES[task])
+    path = builtin_configs.resolve(f'{builtin_configs.PREFIX}{module.base_config(task)}')
+    config = config_lib.load_pipeline_config(path)
+    config.train_input_reader.CopyFrom(sources.train)
+    del config.eval_input_reader[:]
+    config.eval_input_reader.add().CopyFrom(sources.evaluation)
+    recipe = Recipe(config)
+    module.decide(recipe, task, facts, wishes, data.mirrored_keypoints)
+    _decide_length(recipe, module, facts, wishes)
+    for warning in recipe.warnings:
+        log.warning('%s', warning)
+    return recipe, [*lines, *(f'Warning: {warning}.' for warning in recipe.warnings)]
+
+
+def _wishes(options: RunOptions) -> Wishes:
+    weights = options.weights or ''
+    if weights and ':' not in weights[:4]:  # names of hubs have a prefix
+        weights = os.path.abspath(weights)
+    minutes = options.minutes
+    if minutes is None and options.epochs is None:
+        minutes = decisions.DEFAULT_MINUTES
+    return Wishes(minutes, options.epochs, options.size, weights)
+
+
+def _extracted(path: str, folder: str) -> str:
+    """Return the path of a data set; that of an archive is extracted below the folder."""
+    if not path.lower().endswith('.zip') or not os.path.isfile(path):
+        return path
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return archives.extract(path, os.path.join(os.path.abspath(folder), f'files-{stem}'))
+
+
+def _choose_task(data: DataSet, wanted: Optional[str]) -> str:
+    """Return the task that is asked for, or the usual one of a data set.
+
+    Raises:
+        errors.UserError: the annotations do not suffice for it.
+    """
+    if wanted and wanted not in data.tasks:
+        raise errors.UserError(
+            f'--task={wanted}: the data ({data.description}) is for {" or ".join(data.tasks)}.'
+        )
+    return wanted or data.tasks[0]
+
+
+def _forget(folder: str) -> None:
+    """Remove the label map of an interrupted call: the data may have changed since."""
+    path = os.path.join(folder, 'label_map.pbtxt')
+    if tf.io.gfile.exists(path):
+        tf.io.gfile.remove(path)
+    readers.forget_listings()
+
+
+def describe(data: DataSet, facts: Facts, task: str, notes: Sequence[str]) -> List[str]:
+    """Return three lines on what was understood: the data, the classes and the task."""
+    images = f'{len(facts.train):,} images for training, {len(facts.evaluation):,} for evaluation'
+    more = ''.join(f'; {note}' for note in notes)
+    objects = f'; {facts.num_objects():,} objects' if facts.num_objects() else ''
+    left_out = f', {facts.num_left_out:,} more cannot be used' if facts.num_left_out else ''
+    height, width = facts.typical_size()
+    others = [f'--task={name}' for name in data.tasks if name != task]
+    other = f'; {", ".join(others)} are possible too' if others else ''
+    return [
+        f'Data: {data.description}: {images}{more}.',
+        f'Classes: {len(facts.class_names)} ({errors.shortened(facts.class_names, _MOST_NAMED)})'
+        f'{objects}{left_out}; images of about {width} x {height} pixels.',
+        f'Task: {task}{other}.',
+    ]
+
+
+def _decide_length(recipe: Recipe, module: types.ModuleType, facts: Facts, wishes: Wishes) -> None:
+    """Decide the number of steps, for minutes by timing the first ones, and what follows."""
+    config = recipe.config
+    seconds = 0.0
+    if wishes.epochs is None:
+        log.info('timing the steps on this machine for %.0f seconds', step_times.SECONDS)
+        seconds = step_times.measure(build_task(config, 'train'), config)
+    batch_size = config.train_config.batch_size
+    plan = decisions.schedule(wishes, len(facts.train), batch_size, seconds)
+    rate = module.SCHEDULED_RATE
+    recipe.decide(*decisions.schedule_decisions(plan, wishes.minutes, rate))
+
+
+def _check_command(folder: str, command: Dict[str, object]) -> None:
+    """Refuse a folder whose run began with other options.
+
+    Raises:
+        errors.UserError: it did, or it is no run of `--data`.
+    """
+    path = os.path.join(folder, _FOLDER, _COMMAND_FILE)
+    known = json.loads(config_files.read_text(path)) if tf.io.gfile.exists(path) else {}
+    if known != command:
+        names = [name for name in OPTIONS if known.get(name) != command.get(name)]
+        given = ', '.join(f'--{name}={known.get(name, "")}' for name in names)
+        began = given if known else 'a config'
+        raise errors.UserError(
+            f'--model_dir={folder} has a run that began with {began}; expected the same, or '
+            'another --model_dir. Its own config is trained on without --data.'
+        )
+
+
+def _is_finished(folder: str, path: str) -> bool:
+    """Return whether a run has ended as planned, and say so."""
+    config = config_lib.load_pipeline_config(path)
+    starts = run_file.read_starts(os.path.join(folder, run_file.RUN_FILE))
+    steps = config.train_config.num_steps
+    is_done = bool(starts) and starts[-1].get('status') == run_file.FINISHED
+    if not is_done or checkpoint_files.latest_step(folder) < steps:
+        return False
+    print(
+        f'the run in {folder} is finished, with all {steps:,} steps; another --model_dir begins '
+        'a new one'
+    )
+    print('\n'.join(outline.last_lines(folder, {})))
+    return True

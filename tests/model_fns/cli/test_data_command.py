@@ -1,0 +1,174 @@
+"""`--data`: the config of a data set, with the reasons of its fields."""
+
+import json
+import zipfile
+
+import pytest
+
+import model_fns
+from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.commands import step_times
+from model_fns.cli import data_command, flag_definitions, front_door
+from model_fns.cli.run_options import RunOptions
+from tests.model_fns.datasets.recognition import public_layouts as public
+
+POLYGON = '0 0.1 0.1 0.9 0.2 0.5 0.9'
+POSE = '0 0.5 0.5 0.2 0.4 0.4 0.4 2 0.6 0.6 2'
+POSE_FILE = 'kpt_shape: [2, 3]\nflip_idx: [1, 0]\n'
+
+# How the data is written, options, and what the text of the config has.
+CASES = {
+    'boxes': (
+        lambda root: public.write_yolo(root),
+        {'minutes': 2.0},
+        [
+            'num_classes: 2',
+            'fixed_shape_resizer { height: 224 width: 320 }',  # 3:2, as the images
+            'random_horizontal_flip { }',
+            'min_aspect_ratio: 0.75 max_aspect_ratio: 1.33',
+            'learning_rate_base: 0.005',
+            '# 2 minutes of training at 0.1 s a step, measured on this machine',
+            'num_steps: 1200',
+            'metric: "DetectionBoxes_Precision/mAP@.50IOU"',
+        ],
+    ),
+    'sided boxes': (
+        lambda root: public.write_yolo(root, more='', line='1 0.5 0.5 0.2 0.4'),
+        {'epochs': 10.0, 'size': 64, 'weights': 'start.ckpt'},
+        [
+            'fixed_shape_resizer { height: 64 width: 64 }',
+            '# 10 epochs of 2 images.\n  num_steps: 5',
+            'start.ckpt"',
+        ],
+    ),
+    'rotated': (
+        lambda root: public.write_yolo(root, POLYGON),
+        {'task': 'rotated'},
+        ['box_type: ROTATED', 'rotated_boxes: true', 'RotatedBoxes_Precision/mAP@0.5IOU'],
+    ),
+    'instances': (
+        lambda root: public.write_yolo(root, POLYGON),
+        {'task': 'instances'},
+        ['load_instance_masks: true', 'DetectionMasks_Precision/mAP@.50IOU'],
+    ),
+    'keypoints': (
+        lambda root: public.write_yolo(root, POSE, POSE_FILE),
+        {},
+        ['num_keypoints: 2', 'keypoint_flip_permutation: [1, 0]'],
+    ),
+    'segmentation': (
+        public.write_masks,
+        {},
+        ['num_classes: 2', 'mask_values: "0:background,255:object"', 'miou_1.0_overall'],
+    ),
+    'drawn segmentation': (
+        lambda root: public.write_yolo(root, POLYGON),
+        {'task': 'segmentation'},
+        ['class_masks: true', 'num_classes: 3'],
+    ),
+    'classification': (
+        public.write_class_folders,
+        {},
+        ['image_height: 64', 'mirror_images: true', 'batch_size: 8', 'metric: "accuracy"'],
+    ),
+    'labels': (public.write_labels_csv, {}, ['multi_label: true', 'metric: "mAP"']),
+}
+
+
+@pytest.fixture(autouse=True)
+def timed(monkeypatch):
+    monkeypatch.setattr(step_times, 'measure', lambda task, config: 0.1)
+
+
+def options_of(tmp_path, **more):
+    return RunOptions(
+        mode='create_config', data=str(tmp_path / 'set'), model_dir=str(tmp_path / 'run'), **more
+    )
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_a_config_is_valid_short_and_has_its_reasons(case, tmp_path):
+    write, more, expected = CASES[case]
+    (tmp_path / 'set').mkdir()
+    write(tmp_path / 'set')
+    front_door.run(options_of(tmp_path, **more))
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    config = config_lib.load_pipeline_config(str(tmp_path / 'run' / 'pipeline.config'))
+    model_fns.validate(config)
+    assert len(text.splitlines()) <= 120
+    assert all(len(line) <= 100 or '/' in line for line in text.splitlines())
+    for part in expected:
+        assert part in text, part
+    assert 'random_vertical_flip' not in text and 'rotation90' not in text
+    assert text.startswith('# Written by run-train-eval --data=')
+    assert '\n# Task: ' in text and text.count('#') > 8
+
+
+def test_names_with_sides_are_not_mirrored(tmp_path):
+    public.write_yolo(tmp_path / 'set')
+    data_file = tmp_path / 'set' / 'data.yaml'
+    data_file.write_text(data_file.read_text().replace('[cat, dog]', '[left_cat, dog]'))
+    front_door.run(options_of(tmp_path))
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    assert 'flip' not in text and "No mirrored images: 'left_cat' may become" in text
+
+
+def test_the_same_call_continues_and_another_one_is_refused(tmp_path, monkeypatch):
+    public.write_yolo(tmp_path / 'set')
+    front_door.run(options_of(tmp_path, minutes=1.0))
+    path = tmp_path / 'run' / 'pipeline.config'
+    changed = path.read_text().replace('batch_size: 4', 'batch_size: 2', 1)
+    path.write_text(changed)
+    monkeypatch.setattr(step_times, 'measure', None)  # nothing is decided again
+    front_door.run(options_of(tmp_path, minutes=1.0))
+    assert path.read_text() == changed
+    with pytest.raises(errors.UserError, match='a run that began with --minutes=1.0; expected the'):
+        front_door.run(options_of(tmp_path, minutes=2.0))
+    (tmp_path / 'run' / 'data' / 'command.json').unlink()
+    with pytest.raises(errors.UserError, match='a run that began with a config'):
+        front_door.run(options_of(tmp_path, minutes=1.0))
+
+
+def test_a_call_that_was_interrupted_reads_the_classes_again(tmp_path):
+    public.write_yolo(tmp_path / 'set')
+    (tmp_path / 'run' / 'data').mkdir(parents=True)
+    (tmp_path / 'run' / 'data' / 'label_map.pbtxt').write_text("item { id: 1 name: 'horse' }")
+    front_door.run(options_of(tmp_path))
+    assert 'cat' in (tmp_path / 'run' / 'data' / 'label_map.pbtxt').read_text()
+
+
+def test_an_archive_is_extracted_below_the_run(tmp_path):
+    public.write_class_folders(tmp_path / 'photos')
+    with zipfile.ZipFile(tmp_path / 'photos.zip', 'w') as archive:
+        for file in (tmp_path / 'photos').rglob('*.png'):
+            archive.write(file, file.relative_to(tmp_path))
+    options = options_of(tmp_path)
+    options = RunOptions(**{**vars(options), 'data': str(tmp_path / 'photos.zip')})
+    front_door.run(options)
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    assert f'"{tmp_path}/run/data/files-photos/photos/train"' in text
+    command = json.loads((tmp_path / 'run' / 'data' / 'command.json').read_text())
+    assert command == {'data': str(tmp_path / 'photos.zip')}
+
+
+@pytest.mark.parametrize(
+    ('more', 'message'),
+    [
+        ({'data': None}, '--mode=create_config needs --data'),
+        ({'data': None, 'mode': 'train_and_evaluate', 'size': 64}, '--size needs --data'),
+        ({'model_dir': None}, 'needs --model_dir'),
+        ({'minutes': 1.0, 'epochs': 1.0}, '--minutes and --epochs'),
+        ({'pipeline_config_path': 'x'}, 'leave out --pipeline_config_path'),
+        ({'task': 'keypoints'}, '--task=keypoints: the data .* is for detection'),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(more, message, tmp_path):
+    public.write_yolo(tmp_path / 'set')
+    options = RunOptions(**{**vars(options_of(tmp_path)), **more})
+    with pytest.raises(errors.UserError, match=message):
+        front_door.run(options)
+
+
+def test_each_task_of_the_flag_has_its_decisions():
+    assert set(data_command._RECIPES) == set(flag_definitions.TASKS)
