@@ -77,6 +77,33 @@ class GlobalStepHook(tf_estimator.SessionRunHook):
         """Handle the end of a run; `step` has counted it, and `results` are those of `fetches`."""
 
 
+class Period:
+    """Steps at which a hook acts: the first one of a session, then the multiples of n.
+
+    Example: with n = 10, a session that starts at step 7 acts at 8, 10, 20 and so on. Where a loop
+    runs several steps in a call and passes 10, the hook acts at the end of the call, then at 20.
+
+    Args:
+        every_n_steps: n, from 1.
+    """
+
+    def __init__(self, every_n_steps: int):
+        self._every_n_steps = every_n_steps
+        self._next = 0
+
+    def begin(self, step: int) -> None:
+        """Start a session at a global step: the step after it is due."""
+        self._next = step + 1
+
+    def is_due(self, step: int) -> bool:
+        """Return whether a step is due."""
+        return step >= self._next
+
+    def done(self, step: int) -> None:
+        """Note that the hook has acted at a step."""
+        self._next = step - step % self._every_n_steps + self._every_n_steps
+
+
 def step_after_run(fetched: int, last: int) -> int:
     """Return the global step after a run, given the value that the run fetched.
 

@@ -206,7 +206,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         self._epoch_size = epoch_size
         self._batch_size = batch_size
         self._num_steps = num_steps
-        self._every_n_steps = max(1, every_n_steps)
+        self._period = global_steps.Period(max(1, every_n_steps))
         optional = {'waiting': wait_seconds, 'skipped': skipped}
         self._fetches = {
             'losses': dict(losses),
@@ -218,7 +218,7 @@ class ProgressHook(global_steps.GlobalStepHook):
 
     def session_begun(self) -> None:
         """Start counting: rates are those of this session's steps."""
-        self._next = self.step + 1
+        self._period.begin(self.step)
         self._reporting = False
         self._first_step: Optional[int] = None
         self._first_time = 0.0
@@ -230,7 +230,7 @@ class ProgressHook(global_steps.GlobalStepHook):
     def fetches(self) -> Dict[str, Any]:
         """Return all scalars, and note whether this step reports them."""
         coming = self.step + 1
-        self._reporting = coming >= self._next or coming == self._num_steps
+        self._reporting = self._period.is_due(coming) or coming == self._num_steps
         return self._fetches
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
@@ -268,7 +268,7 @@ class ProgressHook(global_steps.GlobalStepHook):
         )
         if self._first_step is None:
             self._first_step, self._first_time = self.step, now
-        self._next = (self.step // self._every_n_steps + 1) * self._every_n_steps
+        self._period.done(self.step)
         self._interval = Interval(self.step)
         log.info('%s', progress.line())
         if self._bar is not None:

@@ -48,12 +48,12 @@ class TrainingScalars(global_steps.GlobalStepHook):
     ):
         self._fetches = dict(scalars), [] if wait_seconds is None else [wait_seconds]
         self._folder = folder
-        self._every_n_steps = every_n_steps
+        self._period = global_steps.Period(every_n_steps)
         self._batch_size = batch_size
 
     def session_begun(self) -> None:
         """Start counting at the session's first step."""
-        self._next = self.step + 1
+        self._period.begin(self.step)
         self._interval: Optional[progress.Interval] = None
         self._latest: Optional[Tuple[Dict[str, Any], Sequence[Any]]] = None
 
@@ -67,9 +67,9 @@ class TrainingScalars(global_steps.GlobalStepHook):
         self._latest = run_values.results
         if self._interval is not None:
             self._interval.waiting += float(sum(self._latest[1]))
-        if self.step >= self._next:
+        if self._period.is_due(self.step):
             self.write_latest()
-            self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+            self._period.done(self.step)
 
     def write_latest(self) -> None:
         """Write the scalars of the latest step, unless they are written."""
@@ -130,24 +130,24 @@ class TrainingPictures(global_steps.GlobalStepHook):
     ):
         self._draw = draw
         self._folder = folder
-        self._every_n_steps = every_n_steps
+        self._period = global_steps.Period(every_n_steps)
         self._count = count
         self._batch = tf.nest.map_structure(lambda values: values[:count], batch)
 
     def session_begun(self) -> None:
         """Start counting at the session's first step."""
-        self._next = self.step + 1
+        self._period.begin(self.step)
 
     def fetches(self) -> Any:
         """Return the examples to draw if pictures are due."""
-        return self._batch if self.step + 1 >= self._next else []
+        return self._batch if self._period.is_due(self.step + 1) else []
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Draw the examples if pictures are due."""
         del run_context
         if not run_values.results:
             return
-        self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+        self._period.done(self.step)
         features, outputs, labels = run_values.results
         drawn = {
             f'training/{index}': self._draw(
@@ -176,15 +176,15 @@ class TrainingHistograms(global_steps.GlobalStepHook):
     def __init__(self, summary: tf.Tensor, folder: str, every_n_steps: int):
         self._summary = summary
         self._folder = folder
-        self._every_n_steps = every_n_steps
+        self._period = global_steps.Period(every_n_steps)
 
     def session_begun(self) -> None:
         """Start counting at the session's first step."""
-        self._next = self.step + 1
+        self._period.begin(self.step)
 
     def fetches(self) -> Any:
         """Return the summary if it is due."""
-        return [self._summary] if self.step + 1 >= self._next else []
+        return [self._summary] if self._period.is_due(self.step + 1) else []
 
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Write the summary if it was fetched."""
@@ -194,7 +194,7 @@ class TrainingHistograms(global_steps.GlobalStepHook):
         writer = get_writer(self._folder)
         writer.add_summary(run_values.results[0], self.step)
         writer.flush()
-        self._next = self.step - self.step % self._every_n_steps + self._every_n_steps
+        self._period.done(self.step)
 
 
 def training_hooks(

@@ -31,6 +31,17 @@ def test_runs_that_do_not_update():
     assert count([5, 5, 6, 6], start=5) == [6, 6, 7, 7]
 
 
+def test_a_period_has_the_first_step_and_multiples_of_n():
+    period = global_steps.Period(10)
+    period.begin(7)
+    due = []
+    for step in (*range(8, 22), 35, 36, 40):  # a call with the steps 22 to 35
+        if period.is_due(step):
+            due.append(step)
+            period.done(step)
+    assert due == [8, 10, 20, 35, 40]
+
+
 class Recorder(global_steps.GlobalStepHook):
     """Notes what it is told."""
 
