@@ -8,7 +8,7 @@ client that runs the training of all tasks (`experimental_distribute.remote_clus
 from __future__ import annotations
 
 import copy
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_coordinator, distribute_coordinator_context
@@ -91,30 +91,21 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
     )
 
 
-def estimator_train(estimator: Any, train_distributed_fn: Any, hooks: Any) -> None:
-    """Refuse `Estimator.train` in a cluster with a strategy, as TensorFlow 2.15 does.
+def _refusal(method: str) -> Callable[..., None]:
+    """Return a function that refuses a method of an Estimator, as TensorFlow 2.15 does."""
 
-    Raises:
-        ValueError: always.
-    """
-    del estimator, train_distributed_fn, hooks
-    raise ValueError(
-        'Estimator.train does not run as a task of a cluster with a strategy; call '
-        'train_and_evaluate.'
-    )
+    def refuse(estimator: Any, distributed_fn: Any, hooks: Any) -> None:
+        del estimator, distributed_fn, hooks
+        raise ValueError(
+            f'Estimator.{method} does not run as a task of a cluster with a strategy; call '
+            'train_and_evaluate.'
+        )
+
+    return refuse
 
 
-def estimator_evaluate(estimator: Any, evaluate_distributed_fn: Any, hooks: Any) -> None:
-    """Refuse `Estimator.evaluate` in a cluster with a strategy, as TensorFlow 2.15 does.
-
-    Raises:
-        ValueError: always.
-    """
-    del estimator, evaluate_distributed_fn, hooks
-    raise ValueError(
-        'Estimator.evaluate does not run as a task of a cluster with a strategy; call '
-        'train_and_evaluate.'
-    )
+estimator_train = _refusal('train')
+estimator_evaluate = _refusal('evaluate')
 
 
 def _create_local(estimator: Any, mode: str, strategy: Any) -> Any:

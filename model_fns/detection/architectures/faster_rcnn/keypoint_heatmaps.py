@@ -64,55 +64,29 @@ class KeypointHead:
 
 
 @dataclasses.dataclass(frozen=True)
-class KeypointLoss:
-    """Loss of the heat maps: each has one cell to find, like a class.
+class KeypointLoss(third_stage.RowLoss):
+    """Loss of the heat maps [R, K, m, m]: each has one cell to find, like a class."""
 
-    Attributes:
-        weight: factor of the loss.
-        where: path of the config of the head, for error messages.
-    """
-
-    weight: float = 1.0
-    where: str = ''
-
-    def __call__(
+    def weighted_mean(
         self,
         logits: tf.Tensor,
-        rows: tf.Tensor,
-        boxes: tf.Tensor,
+        matched: third_stage.MatchedRows,
         assigned: targets.Targets,
         groundtruth: targets.Groundtruth,
     ) -> tf.Tensor:
-        """Compute the weighted mean over the labeled keypoints inside of boxes, a scalar.
-
-        Args:
-            logits: float32 [R, K, m, m].
-            rows: int32 [R], counted boxes.
-            boxes: float32 [B, N, 4].
-            assigned: the second stage's targets of the boxes.
-            groundtruth: groundtruth with keypoints.
-
-        Raises:
-            errors.UserError: the groundtruth has another number of keypoints, or none.
-        """
+        """Compute the weighted mean over the labeled keypoints inside of boxes, a scalar."""
+        del assigned
         num_keypoints, height, width = logits.shape[1:].as_list()
         self._check(groundtruth, num_keypoints)
-        matches = third_stage.take_rows(assigned.matches, rows)
-        images = rows // tf.shape(boxes)[1]
-        indices = tf.stack([images, tf.maximum(matches, 0)], axis=-1)
-        # The padding is needed for a batch without boxes.
-        padded = tf.pad(groundtruth.keypoints, [[0, 0], [0, 1], [0, 0], [0, 0]])
-        points = tf.gather_nd(padded, indices)
-        cells, inside = locate(points, third_stage.take_rows(boxes, rows), (height, width))
-        weights = third_stage.take_rows(assigned.box_weights, rows) * tf.cast(
-            matches >= 0, tf.float32
-        )
+        points = matched.take_matches(groundtruth.keypoints)
+        cells, inside = locate(points, matched.boxes, (height, width))
+        weights = matched.weights * tf.cast(matched.matches >= 0, tf.float32)
         weights = tf.cast(inside, tf.float32) * weights[:, tf.newaxis]
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=cells, logits=tf.reshape(logits, [-1, num_keypoints, height * width])
         )
         total = tf.maximum(tf.reduce_sum(weights), 1.0)
-        return tf.reduce_sum(losses * weights) / total * self.weight
+        return tf.reduce_sum(losses * weights) / total
 
     def _check(self, groundtruth: targets.Groundtruth, num_keypoints: int) -> None:
         read = 0 if groundtruth.keypoints is None else groundtruth.keypoints.shape[2]

@@ -8,9 +8,10 @@ masks by class. Boxes are in pixels of the padded input.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
-from typing import Callable
+from typing import Callable, NamedTuple
 
 import tensorflow as tf
 
@@ -108,13 +109,42 @@ class MaskHead:
         return layers.conv2d(features, num_outputs, _KERNEL, style, scope)
 
 
+class MatchedRows(NamedTuple):
+    """Boxes of some rows, with the objects that the second stage has matched to them.
+
+    Attributes:
+        rows: int32 [R], see `true_rows`.
+        boxes: float32 [R, 4].
+        images: int32 [R], image of each box.
+        matches: int32 [R], groundtruth row of each box; below 0: none.
+        weights: float32 [R].
+    """
+
+    rows: tf.Tensor
+    boxes: tf.Tensor
+    images: tf.Tensor
+    matches: tf.Tensor
+    weights: tf.Tensor
+
+    def take_matches(self, values: tf.Tensor) -> tf.Tensor:
+        """Return values [R, ...] of the matched objects; of the first object where none is.
+
+        Args:
+            values: [B, M, ...], of the groundtruth.
+        """
+        indices = tf.stack([self.images, tf.maximum(self.matches, 0)], axis=-1)
+        # The padding is needed for a batch without boxes.
+        padding = [[0, 0], [0, 1], *[[0, 0]] * (values.shape.rank - 2)]
+        return tf.gather_nd(tf.pad(values, padding), indices)
+
+
 @dataclasses.dataclass(frozen=True)
-class MaskLoss:
-    """Loss of the third stage: classification of the pixels of a box.
+class RowLoss(abc.ABC):
+    """Loss of a head of the third stage, on boxes with an object.
 
     Attributes:
         weight: factor of the loss.
-        where: path of the config, for error messages.
+        where: path of the config of the head, for error messages.
     """
 
     weight: float = 1.0
@@ -128,35 +158,63 @@ class MaskLoss:
         assigned: targets.Targets,
         groundtruth: targets.Groundtruth,
     ) -> tf.Tensor:
-        """Compute the weighted mean over the pixels of masks of boxes with an object, a scalar.
+        """Compute the loss, a scalar.
 
         Args:
-            logits: float32 [R, q, height, width].
+            logits: float32 [R, ...], outputs of the head.
             rows: int32 [R], counted boxes.
             boxes: float32 [B, N, 4].
             assigned: the second stage's targets of the boxes.
-            groundtruth: groundtruth with masks.
+            groundtruth: groundtruth with what the head learns.
 
         Raises:
-            errors.UserError: the groundtruth has no masks.
+            errors.UserError: the groundtruth lacks it.
         """
+        matched = MatchedRows(
+            rows,
+            take_rows(boxes, rows),
+            rows // tf.shape(boxes)[1],
+            take_rows(assigned.matches, rows),
+            take_rows(assigned.box_weights, rows),
+        )
+        return self.weighted_mean(logits, matched, assigned, groundtruth) * self.weight
+
+    @abc.abstractmethod
+    def weighted_mean(
+        self,
+        logits: tf.Tensor,
+        matched: MatchedRows,
+        assigned: targets.Targets,
+        groundtruth: targets.Groundtruth,
+    ) -> tf.Tensor:
+        """Compute the weighted mean of the losses of rows, a scalar; arguments as of a call."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskLoss(RowLoss):
+    """Loss of masks: classification of the pixels of a box, by logits [R, q, height, width]."""
+
+    def weighted_mean(
+        self,
+        logits: tf.Tensor,
+        matched: MatchedRows,
+        assigned: targets.Targets,
+        groundtruth: targets.Groundtruth,
+    ) -> tf.Tensor:
+        """Compute the weighted mean over the pixels of masks of boxes with an object, a scalar."""
         size = logits.shape[-2:].as_list()
-        matches = take_rows(assigned.matches, rows)
-        images = rows // tf.shape(boxes)[1]
-        wanted = self.targets(groundtruth, take_rows(boxes, rows), images, matches, size)
-        weights = take_rows(assigned.box_weights, rows)
+        _, boxes, images, matches, weights = matched
+        wanted = self.targets(groundtruth, boxes, images, matches, size)
         if groundtruth.mask_weights is not None:
-            indices = tf.stack([images, tf.maximum(matches, 0)], axis=-1)
-            # The padding is needed for a batch without boxes.
-            weights *= tf.gather_nd(tf.pad(groundtruth.mask_weights, [[0, 0], [0, 1]]), indices)
+            weights *= matched.take_matches(groundtruth.mask_weights)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
-        classes = take_rows(classes, rows)
+        classes = take_rows(classes, matched.rows)
         class_logits = suppression.select_by_class(
             logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis]
         )
         losses = tf.nn.sigmoid_cross_entropy_with_logits(logits=class_logits[0], labels=wanted)
         pixels = tf.maximum(tf.reduce_sum(weights) * size[0] * size[1], 1.0)
-        return tf.reduce_sum(losses * weights[:, tf.newaxis, tf.newaxis]) / pixels * self.weight
+        return tf.reduce_sum(losses * weights[:, tf.newaxis, tf.newaxis]) / pixels
 
     def targets(
         self,
