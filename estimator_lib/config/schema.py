@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import textwrap
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, List
 
 from google.protobuf import descriptor as descriptor_lib
 
@@ -64,13 +64,6 @@ def reachable_messages(
                 paths[held] = join(paths[message], field.name)
                 queue.append(held)
     return paths
-
-
-def schema_fields(root: descriptor_lib.Descriptor) -> Iterator[Tuple[str, str]]:
-    """Yield (message, field), by short name, for each field of a message at any depth."""
-    for message in reachable_messages(root):
-        for field in message.fields:
-            yield short_name(message), field.name
 
 
 def fields_elsewhere(name: str, root: descriptor_lib.Descriptor) -> List[str]:

@@ -9,8 +9,9 @@ from google.protobuf import message_factory
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import requirements, schema, support
+from estimator_lib.config import schema, support
 from protos import field_rules, pipeline_pb2
+from tests.estimator_lib.config import condition_names
 
 ROOT = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR
 FIELDS = {
@@ -92,7 +93,7 @@ def test_conditions_of_fields_name_fields_and_values_of_the_schema():
     for name, condition in conditions.items():
         if condition:
             owner = message_factory.GetMessageClass(FIELDS[name].containing_type)()
-            requirements.check_names(condition, owner, config)
+            condition_names.check_names(condition, owner, config)
     assert sum(map(bool, conditions.values())) > 30
 
 

@@ -6,7 +6,7 @@ from google.protobuf import text_format
 from estimator_lib.config import requirements, validation
 from estimator_lib.config.rules import ConfigRules
 from protos import pipeline_pb2
-from tests.estimator_lib.config import ruled_schema
+from tests.estimator_lib.config import condition_names, ruled_schema
 
 NO_TASK = ConfigRules()
 RATE = 'optimizer.sgd_optimizer.learning_rate'
@@ -69,7 +69,7 @@ def test_what_is_no_condition():
 def test_names_that_the_schema_does_not_have(condition, wrong):
     config = pipeline_pb2.TrainEvalPipelineConfig()
     with pytest.raises((ValueError, AttributeError), match=wrong):
-        requirements.check_names(condition, config.train_config, config)
+        condition_names.check_names(condition, config.train_config, config)
 
 
 @pytest.mark.parametrize(
