@@ -10,7 +10,7 @@ import sys
 import warnings
 from typing import Iterator, Sequence
 
-from estimator_lib import errors
+from estimator_lib import texts
 from estimator_lib.processes import preemption
 
 _LOGGERS = ('estimator_lib', 'model_fns')
@@ -20,7 +20,7 @@ class _Formatter(logging.Formatter):
     """Formatter of lines whose names of files and classes a terminal does not obey."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return errors.printable(super().format(record))
+        return texts.printable(super().format(record))
 
 
 @contextlib.contextmanager

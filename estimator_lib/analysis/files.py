@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.analysis import example_files, rendering, report
 from estimator_lib.analysis.collecting import Analyzed, Place, WorstExample
 from estimator_lib.analysis.label_samples import DrawnLabels
@@ -196,7 +196,7 @@ def _to_csv(table: Table) -> str:
 def _write_rows(file: Any, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     writer = csv.writer(file, lineterminator='\n')
     writer.writerow(columns)
-    writer.writerows(map(errors.csv_cell, row) for row in rows)
+    writer.writerows(map(texts.csv_cell, row) for row in rows)
 
 
 def _number(value: Optional[float]) -> Any:

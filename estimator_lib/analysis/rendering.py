@@ -7,7 +7,7 @@ import io
 import re
 from typing import Any, Dict, NamedTuple, Sequence
 
-from estimator_lib import errors
+from estimator_lib import texts
 from estimator_lib.analysis.parts import Figure, Section
 from estimator_lib.drawing import figures
 
@@ -93,4 +93,4 @@ def _page_element(svg: str, title: str) -> str:
     svg = _HEIGHT.sub(r'\1', svg, count=1)
     svg = _IDS.sub('<g>', svg)
     svg = _FONTS.sub('inherit', svg).replace(_INK, 'currentColor')
-    return errors.escaped(svg, kept='\n')  # markup has no control characters
+    return texts.escaped(svg, kept='\n')  # markup has no control characters

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from estimator_lib import errors
+from estimator_lib import texts
 from estimator_lib.drawing import outlines
 from estimator_lib.task import Region
 
@@ -90,7 +90,7 @@ def yolo_shared_files(classes: Sequence[str]) -> Dict[str, bytes]:
     lines = [MARK, 'path: .', 'train: images', 'val: images', 'names:', *names]
     return {
         'data.yaml': ('\n'.join(lines) + '\n').encode(),
-        'classes.txt': ''.join(f'{errors.escaped(name)}\n' for name in classes).encode(),
+        'classes.txt': ''.join(f'{texts.escaped(name)}\n' for name in classes).encode(),
     }
 
 
@@ -146,7 +146,7 @@ def _add_numbers(
 
 def _add(parent: ElementTree.Element, tag: str, text: str) -> None:
     # XML has no place for control characters, not even as numbers.
-    ElementTree.SubElement(parent, tag).text = errors.escaped(text)
+    ElementTree.SubElement(parent, tag).text = texts.escaped(text)
 
 
 def voc_shared_files(classes: Sequence[str]) -> Dict[str, bytes]:
@@ -158,7 +158,7 @@ def voc_shared_files(classes: Sequence[str]) -> Dict[str, bytes]:
     lines = [
         MARK,
         '# label:color_rgb:parts:actions',
-        *(f'{errors.escaped(name)}:::' for name in classes),
+        *(f'{texts.escaped(name)}:::' for name in classes),
     ]
     return {'labelmap.txt': ('\n'.join(lines) + '\n').encode()}
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, environment, errors, tf_estimator, training
+from estimator_lib import distribution, environment, errors, texts, tf_estimator, training
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -70,7 +70,7 @@ class _Problems:
 
     def add_records(self, reader: str, problems: Sequence[RecordProblem]) -> None:
         """Add a line for each kind of problem."""
-        lines = errors.grouped([(each.place, each.problem) for each in problems], 'records')
+        lines = texts.grouped([(each.place, each.problem) for each in problems], 'records')
         self.messages += [f'{reader}: {line}' for line in lines]
 
 
@@ -114,7 +114,7 @@ def check(
             _print_lines(outline.schedule_lines(config))
             _print_lines(_model_lines(task, config, model_dir))
     if problems.messages:
-        count = errors.counted(len(problems.messages), 'problem')
+        count = texts.counted(len(problems.messages), 'problem')
         raise errors.UserError(f'{count} found:\n' + '\n'.join(problems.messages))
     print('no problem found')
 
@@ -145,7 +145,7 @@ def _check_data(
             paths = inputs.input_files(reader)
             count = inputs.count_records(paths)
             looked_at = count if check_all else min(count, _SAMPLE * len(paths))
-            examples, files = errors.counted(count, 'example'), errors.counted(len(paths), 'file')
+            examples, files = texts.counted(count, 'example'), texts.counted(len(paths), 'file')
             print(f'{name}: {examples} in {files}, {looked_at} looked at')
             sampled |= looked_at < count
             record_problems = inputs.inspect_records(
@@ -311,7 +311,7 @@ def _parameters(variables: List[tf.Variable]) -> int:
 
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
-        print(errors.printable(line))
+        print(texts.printable(line))
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import environment, errors
+from estimator_lib import environment, errors, texts
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
@@ -111,9 +111,9 @@ def _data(reader: input_reader_pb2.InputReader) -> str:
     try:
         files = inputs.input_files(reader)
         if any('://' in file.path for file in files):  # opening each would take long
-            return errors.counted(len(files), 'file')
-        examples = errors.counted(inputs.count_records(files), 'example')
-        return f'{examples} in {errors.counted(len(files), "file")}'
+            return texts.counted(len(files), 'file')
+        examples = texts.counted(inputs.count_records(files), 'example')
+        return f'{examples} in {texts.counted(len(files), "file")}'
     except errors.UserError:
         return 'examples that cannot be read'
 

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.commands import annotation_files
 from estimator_lib.processes import journals, path_names
 from estimator_lib.task import Region
@@ -192,7 +192,7 @@ class PredictionFiles:
         for entry in entries:
             rows = ({IMAGE_COLUMN: entry.name, **row} for row in entry.rows)
             writer.writerows(
-                {column: errors.csv_cell(value) for column, value in row.items()} for row in rows
+                {column: texts.csv_cell(value) for column, value in row.items()} for row in rows
             )
         self.write_file(TABLE_FILE, text.getvalue().encode())
 

@@ -33,7 +33,7 @@ from typing import (
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.processes import path_names
 
 if TYPE_CHECKING:
@@ -364,4 +364,4 @@ def _describe_folder(pattern: str) -> str:
 
 
 def _some(paths: Sequence[str]) -> str:
-    return f'{errors.counted(len(paths), "file")} ({errors.shortened(paths, 3)})'
+    return f'{texts.counted(len(paths), "file")} ({errors.shortened(paths, 3)})'

@@ -14,7 +14,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.checkpoints import checkpoint_files, evaluated, state_files
 from estimator_lib.config import loading
 from estimator_lib.task import Task
@@ -65,7 +65,7 @@ def write(
 
 def label_lines(names: Sequence[str]) -> str:
     """Return names with a line each, as many lines as names whatever the names hold."""
-    return ''.join(f'{errors.escaped(name)}\n' for name in names)
+    return ''.join(f'{texts.escaped(name)}\n' for name in names)
 
 
 def model_texts(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:

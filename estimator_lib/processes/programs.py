@@ -17,7 +17,7 @@ import signal
 import sys
 from typing import Iterator, Optional, TextIO
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.processes import preemption
 
 USAGE_STATUS = 2
@@ -74,7 +74,7 @@ def guard() -> Iterator[None]:
 def complain(message: str) -> int:
     """Print one error; return the exit status that goes with it."""
     with contextlib.suppress(OSError):
-        print(f'error: {errors.printable(message)}', file=sys.stderr)
+        print(f'error: {texts.printable(message)}', file=sys.stderr)
     return USAGE_STATUS
 
 

@@ -8,7 +8,7 @@ import logging
 import math
 from typing import List, Optional, Sequence
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.commands import predict
 from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling
@@ -119,7 +119,7 @@ def _identity(options: RunOptions, source: chosen_models.ModelSource) -> List[st
 def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: str) -> None:
     print(f'{kind} predicted: {count - len(skipped)}, skipped: {len(skipped)}; {output_dir}')
     for problem in skipped:
-        print(f'skipped: {errors.printable(problem)}')
+        print(f'skipped: {texts.printable(problem)}')
 
 
 def _tiling(options: RunOptions) -> Optional[Tiling]:

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import journals
 from model_fns.datasets import codecs, examination, image_files, outcomes, records, sources
@@ -235,7 +235,7 @@ def write_label_map(classes: LabelMap, path: str) -> None:
         raise errors.DataError(
             f'{path}: the label map cannot be written there: {reason}.'
         ) from None
-    log.info('wrote %s: %s', path, errors.counted(len(classes.names), 'class', 'classes'))
+    log.info('wrote %s: %s', path, texts.counted(len(classes.names), 'class', 'classes'))
 
 
 def log_outcome(notes: Sequence[str], problems: Sequence[Problem]) -> None:

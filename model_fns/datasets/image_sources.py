@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.commands.inference import Image
 from estimator_lib.data import image_decoding, records
 from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
@@ -68,7 +68,7 @@ class File(NamedTuple):
         """
         if self.record_file is None:
             read = functools.partial(decode.read, self.path)
-            yield Image(folder_files.printable(self.path), self.stem, self.number, read)
+            yield Image(texts.encodable(self.path), self.stem, self.number, read)
             return
         for index, record in enumerate(_read_records(self.record_file)):
             name, stem = f'{self.path}#{index:05d}', f'{self.stem}-{index:05d}'
@@ -219,7 +219,7 @@ class Decoder:
             errors.DataError: as for `__call__`; or a file of a channel is not there, or another
                 size.
         """
-        encoded, name = folder_files.read_bytes(path), folder_files.printable(path)
+        encoded, name = folder_files.read_bytes(path), texts.encodable(path)
         further: Sequence[bytes] = ()
         if len(self._channel_folders):
             try:  # As the converter does, where channels have the size of the rotated image.
@@ -266,7 +266,7 @@ def unique_stems(paths: Sequence[str]) -> List[str]:
     Equal stems keep their endings (`a.jpg`, `a.png`). Names that are equal with their endings get
     their folders as a prefix (`x-a.jpg`, `y-a.jpg`).
     """
-    absolute = [os.path.abspath(folder_files.printable(path)) for path in paths]
+    absolute = [os.path.abspath(texts.encodable(path)) for path in paths]
     root = os.path.commonpath([os.path.dirname(path) for path in absolute]) if paths else ''
     choices = []
     for path in absolute:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.processes import path_names
 from estimator_lib.registry import Registry
@@ -45,8 +45,8 @@ class Problem(NamedTuple):
 
 def describe(problems: Sequence[Problem]) -> str:
     """Describe problems, a line for each kind; equal ones, as of all tiles, count once."""
-    lines = errors.grouped(dict.fromkeys(problems))
-    return '\n'.join([errors.counted(len(lines), 'problem') + ':', *lines])
+    lines = texts.grouped(dict.fromkeys(problems))
+    return '\n'.join([texts.counted(len(lines), 'problem') + ':', *lines])
 
 
 class Report:
@@ -240,7 +240,7 @@ def note_left_out(names: Sequence[str], lacks: str, place: str) -> List[str]:
     """
     if not names:
         return []
-    count = f'{errors.counted(len(names), "image")} {"has" if len(names) == 1 else "have"}'
+    count = f'{texts.counted(len(names), "image")} {"has" if len(names) == 1 else "have"}'
     return [f'left out: {count} no {lacks} in {place}: {errors.shortened(names)}.']
 
 

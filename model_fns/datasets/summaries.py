@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
-from estimator_lib import errors
+from estimator_lib import texts
 from model_fns.datasets import records
 
 _MOST_CLASSES = 50
@@ -93,8 +93,8 @@ class Summary:
     def __str__(self) -> str:
         names = [name for name, _ in self._objects.most_common(_MOST_CLASSES)]
         lines = [
-            f'{name}: {errors.counted(self._objects[name], "object")} in '
-            f'{errors.counted(self._images[name], "image")}'
+            f'{name}: {texts.counted(self._objects[name], "object")} in '
+            f'{texts.counted(self._images[name], "image")}'
             for name in names
         ]
         if len(self._objects) > len(names):
@@ -103,25 +103,25 @@ class Summary:
             'without objects': self._num_empty,
             'equal to another one': sum(self._digests.values()) - len(self._digests),
         }
-        lines += [f'{errors.counted(n, "image")} {text}' for text, n in others.items() if n]
+        lines += [f'{texts.counted(n, "image")} {text}' for text, n in others.items() if n]
         if self._num_clipped:
             lines.append(
-                f'{errors.counted(self._num_clipped, "object")} cut at the border of the image'
+                f'{texts.counted(self._num_clipped, "object")} cut at the border of the image'
             )
         lines += self._tile_lines()
         return '\n'.join(
-            [f'converted {errors.counted(sum(self._digests.values()), "image")}:', *lines]
+            [f'converted {texts.counted(sum(self._digests.values()), "image")}:', *lines]
         )
 
     def _tile_lines(self) -> List[str]:
         """Return a line for each count of tiles; in the counts above a tile is an image."""
         if not self._in_no_tile:
             return []
-        cut = errors.counted(len(self._in_no_tile), 'image')
-        lines = [f'{errors.counted(self._num_tiles, "tile")} of {cut}, each counted as an image']
+        cut = texts.counted(len(self._in_no_tile), 'image')
+        lines = [f'{texts.counted(self._num_tiles, "tile")} of {cut}, each counted as an image']
         if self._num_left_out:
-            lines.append(f'{errors.counted(self._num_left_out, "tile")} without objects left out')
+            lines.append(f'{texts.counted(self._num_left_out, "tile")} without objects left out')
         num_missing = sum(map(len, self._in_no_tile.values()))
         if num_missing:
-            lines.append(f'{errors.counted(num_missing, "object")} in no tile')
+            lines.append(f'{texts.counted(num_missing, "object")} in no tile')
         return lines

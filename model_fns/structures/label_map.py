@@ -17,7 +17,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Typ
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.config import parsing
 from protos import label_map_pb2
@@ -279,7 +279,7 @@ class LabelMap:
     @property
     def names(self) -> Dict[int, str]:
         """Display names by id, for metrics and pictures, with control characters escaped."""
-        return {item.id: errors.escaped(item.display_name) for item in self.items}
+        return {item.id: texts.escaped(item.display_name) for item in self.items}
 
     def __contains__(self, name: object) -> bool:
         """Return whether `id_of_name` finds that name."""

@@ -140,24 +140,6 @@ def test_the_cause_of_an_error_in_a_dataset(passed):
 
 
 @pytest.mark.parametrize(
-    'text, expected',
-    [
-        ('cat (b) Ä 猫', 'cat (b) Ä 猫'),
-        ('a\nb\tc', 'a\\nb\\tc'),
-        ('\x1b[31mred\x07\x9b', '\\x1b[31mred\\x07\\x9b'),
-        ('\u202etxt.exe\u2028', '\\u202etxt.exe\\u2028'),
-        ('\udcff', '\\udcff'),
-    ],
-)
-def test_control_characters_are_escaped(text, expected):
-    assert errors.escaped(text) == expected
-
-
-def test_line_breaks_may_stay():
-    assert errors.escaped('a\nb\x1b', kept='\n') == 'a\nb\\x1b'
-
-
-@pytest.mark.parametrize(
     'message, reason',
     [
         ('too dark\nand more', 'too dark'),
@@ -170,21 +152,3 @@ def test_line_breaks_may_stay():
 )
 def test_the_reason_of_a_graph_that_fails(message, reason):
     assert errors.failure_reason(tf.errors.UnknownError(None, None, message)) == reason
-
-
-@pytest.mark.parametrize(
-    'cell, expected',
-    [
-        ('=HYPERLINK("x")', '\'=HYPERLINK("x")'),
-        ('+a', "'+a"),
-        ('@a', "'@a"),
-        ('-a', "'-a"),
-        ('-1.5', '-1.5'),
-        ('a=b', 'a=b'),
-        ('\t=a', '\\t=a'),
-        (-1.5, -1.5),
-        (None, None),
-    ],
-)
-def test_cells_are_no_formulas(cell, expected):
-    assert errors.csv_cell(cell) == expected

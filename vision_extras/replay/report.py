@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import texts
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.drawing import figures, visualization
 from estimator_lib.run_records.results_table import LEARNING_RATE, LOSS, TRAIN
@@ -152,7 +152,7 @@ def _exactness(replay: Replay) -> str:
     compared = replay.compared()
     if not compared:
         return 'which the events do not have: nothing to compare'
-    count = errors.counted(len(compared), 'recorded step')
+    count = texts.counted(len(compared), 'recorded step')
     if replay.differences():
         return f'not all losses of {count} are those of the events:'
     return f'equal to the events bit for bit ({count} compared)'
@@ -179,7 +179,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator='\n')
     writer.writeheader()
-    writer.writerows({name: errors.csv_cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: texts.csv_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from model_fns.datasets import sources
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.sources import Item, Source
@@ -69,7 +69,7 @@ class PairedSource(Source):
         alone = _missing(self._annotation_paths(), self._image_paths())
         if not alone:
             return ()
-        count = errors.counted(len(alone), self.kind)
+        count = texts.counted(len(alone), self.kind)
         return [
             f'{self._annotation_folder}: no image in {self._image_folder} has the stem of {count}: '
             f'{errors.shortened(alone)}.'

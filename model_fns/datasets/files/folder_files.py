@@ -7,7 +7,7 @@ from typing import BinaryIO, Callable, Iterator, List, Set, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.processes import path_names
 from model_fns.datasets import image_files
 
@@ -29,7 +29,7 @@ def list_names(folder: str) -> List[str]:
     for name in names:
         if not path_names.is_text(name):
             raise errors.DataError(
-                f'{folder}: the file name {printable(name)!r} is not UTF-8; rename the file.'
+                f'{folder}: the file name {texts.encodable(name)!r} is not UTF-8; rename the file.'
             )
     return names
 
@@ -90,7 +90,7 @@ def read_bytes(path: str) -> bytes:
         raise errors.DataError(f'{path}: {missing}.') from None
     except (OSError, ValueError, tf.errors.OpError) as error:
         reason = 'it is a folder' if _is_folder(path) else errors.first_line(error)
-        raise errors.DataError(f'{printable(path)}: it cannot be read: {reason}.') from None
+        raise errors.DataError(f'{texts.encodable(path)}: it cannot be read: {reason}.') from None
 
 
 def missing(flag: str, kind: str, path: str) -> errors.DataError:
@@ -122,11 +122,6 @@ def read_text(path: str) -> str:
         return content.decode('utf-8-sig')
     except UnicodeDecodeError as error:
         raise errors.DataError(f'{path} is not text of UTF-8: {error}.') from None
-
-
-def printable(name: str) -> str:
-    r"""Return a name in printable form: `\udcff` where a file name is not UTF-8."""
-    return name.encode('utf-8', 'backslashreplace').decode()
 
 
 def is_remote(path: str) -> bool:

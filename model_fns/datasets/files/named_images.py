@@ -8,7 +8,7 @@ import os
 import posixpath
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional
 
-from estimator_lib import errors
+from estimator_lib import texts
 from model_fns.datasets.files import folder_files
 
 
@@ -108,7 +108,7 @@ def _note(guessed: Mapping[str, str], folder: str) -> List[str]:
     if not guessed:
         return []
     name, path = next(iter(guessed.items()))
-    count = f'{errors.counted(len(guessed), "image")} {"is" if len(guessed) == 1 else "are"}'
+    count = f'{texts.counted(len(guessed), "image")} {"is" if len(guessed) == 1 else "are"}'
     return [
         f'{count} found by the base name, the first: {name!r:.200} is {os.path.join(folder, path)}.'
     ]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from model_fns.datasets.files import folder_files
 
 
@@ -51,7 +51,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 def test_names_that_are_no_text(tmp_path):
     name = os.fsdecode(b'caf\xe9')
     (tmp_path / name).write_bytes(b'coffee')
-    assert folder_files.printable(name) == r'caf\udce9'
+    assert texts.encodable(name) == r'caf\udce9'
     assert folder_files.read_bytes(str(tmp_path / name)) == b'coffee'
     with pytest.raises(errors.DataError, match='is not UTF-8; rename the file'):
         folder_files.list_names(str(tmp_path))
