@@ -304,7 +304,7 @@ def export_formats():
 
 
 def quantizes():
-    from estimator_lib.export import tflite
+    from estimator_lib.export.devices import tflite
 
     return tflite.TfliteWriter.quantizes
 

@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.checkpoints import model_variables
-from estimator_lib.export import device_files, formats, samples, static_graph
+from estimator_lib.export import formats, samples
+from estimator_lib.export.devices import device_files, static_graph
 from estimator_lib.export.writers import Source
 from tests.model_fns.segmentation import tiny_networks
 

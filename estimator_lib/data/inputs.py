@@ -19,12 +19,12 @@ import tensorflow as tf
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import (
     corrupt_records,
-    example_cache,
     exclusion,
     reader_state,
     record_inspection,
     record_streams,
 )
+from estimator_lib.data.caches import example_cache
 from estimator_lib.data.reader_state import (
     READER,
     READER_SCOPE,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import corrupt_records, mixing, reader_state, record_streams, repeat_factors
-from estimator_lib.data.example_cache import CachePlan, ExampleCache, plan_cache
+from estimator_lib.data.caches.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
 from estimator_lib.data.records import count_records

@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import artifacts, exported_model, formats, serving, static_graph
-from estimator_lib.export.deployable import content
+from estimator_lib.export import artifacts, exported_model, formats, serving
+from estimator_lib.export.devices import static_graph
 from estimator_lib.processes import child_processes
 from estimator_lib.task import Features, Task, Tensors
+from estimator_lib.task_interfaces.deployable import content
 
 tf1 = tf.compat.v1
 

@@ -7,11 +7,11 @@ import os
 from typing import Any, List, Mapping, Type
 
 from estimator_lib import errors
-from estimator_lib.export.device_files import DeviceWriter
+from estimator_lib.export.devices.device_files import DeviceWriter
+from estimator_lib.export.devices.onnx_files import OnnxWriter
+from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.export.frozen_graph import FrozenGraphWriter
-from estimator_lib.export.onnx_files import OnnxWriter
 from estimator_lib.export.saved_model import SavedModelWriter
-from estimator_lib.export.tflite import TfliteWriter
 from estimator_lib.export.writers import Writer
 
 WRITERS: Mapping[str, Type[Writer[Any]]] = {

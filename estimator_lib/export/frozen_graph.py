@@ -18,10 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import environment, errors
-from estimator_lib.export import agreement, artifacts, inference_graph, samples, serving
+from estimator_lib.export import artifacts, inference_graph, samples, serving
 from estimator_lib.export.samples import Sample
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task import Arrays
+from estimator_lib.task_interfaces import agreement
 from protos import export_pb2
 
 tf1 = tf.compat.v1

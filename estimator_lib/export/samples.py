@@ -11,8 +11,8 @@ from estimator_lib import errors
 from estimator_lib.data import record_streams
 from estimator_lib.data.reading import create_sequences
 from estimator_lib.data.record_sources import Source, input_files
-from estimator_lib.export.deployable import Deployable, content
 from estimator_lib.task import IMAGE, Task
+from estimator_lib.task_interfaces.deployable import Deployable, content
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1

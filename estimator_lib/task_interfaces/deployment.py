@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Mapping, Optional, Tuple, TypeVar
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from estimator_lib.task_interfaces.named import Named
 from estimator_lib.task_interfaces.tensors import Features, Tensors
-
-if TYPE_CHECKING:
-    from estimator_lib.export.deployable import Deployable, Ops
 
 DeploymentT = TypeVar('DeploymentT', bound='Deployment')
 

@@ -7,9 +7,9 @@ from typing import Callable, Dict, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.export import agreement
-from estimator_lib.export import deployable as interface
 from estimator_lib.task import IMAGE, Arrays, Features, Tensors
+from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces import deployable as interface
 from model_fns.classification import preprocessing
 
 # Outputs of the task, of which the first two are those of files.

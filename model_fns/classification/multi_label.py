@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.drawing import visualization
-from estimator_lib.export import agreement, deployable
 from estimator_lib.task import (
     AS_CONFIGURED,
     IMAGE,
@@ -23,6 +22,7 @@ from estimator_lib.task import (
     Shown,
     Tensors,
 )
+from estimator_lib.task_interfaces import agreement, deployable
 from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
 from model_fns.classification.deployable import (
     CLASSES,

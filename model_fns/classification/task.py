@@ -14,7 +14,6 @@ from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
-from estimator_lib.export import deployable
 from estimator_lib.task import (
     AS_CONFIGURED,
     IMAGE,
@@ -31,6 +30,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
+from estimator_lib.task_interfaces import deployable
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_analysis, class_report, layers
 from model_fns.augmentation import pipeline

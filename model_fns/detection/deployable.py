@@ -7,9 +7,9 @@ from typing import Any, Dict, FrozenSet, Mapping, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import deployable as interface
-from estimator_lib.export.deployable import Ops
 from estimator_lib.task import Arrays, Features, Tensors
+from estimator_lib.task_interfaces import deployable as interface
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns.detection import detector, fields, file_agreement
 from model_fns.detection.boxes import axis_aligned, box_coders
 from model_fns.detection.detections import device_suppression, post_processing, suppression
@@ -32,7 +32,23 @@ CONTENTS = {
 }
 
 
-class SingleShotDeployable(interface.Deployable):
+class DetectorDeployable(interface.Deployable):
+    """Network of a detector, whose files are compared by their detections."""
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """Compare detections, see `file_agreement`."""
+        return file_agreement.compare(expected, found, exact)
+
+    def largest_differences(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """Compute the largest differences of sorted scores, and of raw predictions."""
+        return file_agreement.largest_differences(expected, found)
+
+
+class SingleShotDeployable(DetectorDeployable):
     """Deployable form of a single-shot detector.
 
     Args:
@@ -131,18 +147,6 @@ class SingleShotDeployable(interface.Deployable):
             fields.DETECTION_SCORES: tf.where(valid, scores, 0.0),
             fields.NUM_DETECTIONS: tf.reduce_sum(tf.cast(valid, tf.float32), axis=1),
         }
-
-    def agreement(
-        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
-    ) -> Dict[str, float]:
-        """Compare detections, see `file_agreement`."""
-        return file_agreement.compare(expected, found, exact)
-
-    def largest_differences(
-        self, expected: Sequence[Arrays], found: Sequence[Arrays]
-    ) -> Dict[str, float]:
-        """Compute the largest differences of sorted scores, and of codes and scores."""
-        return file_agreement.largest_differences(expected, found)
 
     def _padding_pixel(self) -> tf.Tensor:
         """Compute the color that the normalization, which is affine, turns into padding.

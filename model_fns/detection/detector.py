@@ -24,10 +24,10 @@ from typing import (
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
+from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import checkpoint_scopes
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import BoxFamily

@@ -12,9 +12,9 @@ from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from estimator_lib.export import agreement
-from estimator_lib.export.deployable import INTERMEDIATE
 from estimator_lib.task import Arrays
+from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces.deployable import INTERMEDIATE
 from model_fns.detection import fields
 from model_fns.detection.boxes import overlaps
 from model_fns.structures import rotated_overlaps

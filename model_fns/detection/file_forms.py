@@ -13,9 +13,9 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import agreement
-from estimator_lib.export.deployable import Ops, PluginNode
 from estimator_lib.task import Arrays, Features, Tensors
+from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces.deployable import Ops, PluginNode
 from model_fns.detection import detector, fields, file_agreement, whole_deployable
 from model_fns.detection.detections import suppression
 

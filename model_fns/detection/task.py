@@ -12,7 +12,6 @@ from estimator_lib import tf_estimator
 from estimator_lib.analysis.parts import Part
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
-from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
@@ -31,6 +30,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces.analysis import Resampler
+from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import checkpoint_scopes, class_analysis
 from model_fns.datasets.meaning import record_reports
 from model_fns.detection import (

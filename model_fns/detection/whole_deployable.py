@@ -13,9 +13,9 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import deployable as interface
-from estimator_lib.export.deployable import Ops
-from estimator_lib.task import Arrays, Features, Tensors
+from estimator_lib.task import Features, Tensors
+from estimator_lib.task_interfaces import deployable as interface
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns.detection import deployable, detector, fields, file_agreement
 from model_fns.detection.detections import post_processing, suppression
 
@@ -37,7 +37,7 @@ _ALWAYS = (fields.DETECTION_CLASSES, fields.DETECTION_SCORES, fields.NUM_DETECTI
 _OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 
 
-class WholeDeployable(interface.Deployable):
+class WholeDeployable(deployable.DetectorDeployable):
     """Deployable form of a detector with its post-processing.
 
     Args:
@@ -101,18 +101,6 @@ class WholeDeployable(interface.Deployable):
         if self._model.family.IS_ROTATED:
             found = {**found, fields.DETECTION_BOXES: found[fields.DETECTION_CORNERS]}
         return post_processing.to_outputs(found, self._model.family, features)
-
-    def agreement(
-        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
-    ) -> Dict[str, float]:
-        """Compare detections, see `file_agreement`."""
-        return file_agreement.compare(expected, found, exact)
-
-    def largest_differences(
-        self, expected: Sequence[Arrays], found: Sequence[Arrays]
-    ) -> Dict[str, float]:
-        """Compute the largest differences of sorted scores, and of raw predictions."""
-        return file_agreement.largest_differences(expected, found)
 
     def _padded(self, pixels: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
         """Pad images as the resizer does; return them and int32 [B, 3], sizes without padding."""

@@ -6,9 +6,9 @@ from typing import Callable, Dict, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.export import agreement
-from estimator_lib.export import deployable as interface
 from estimator_lib.task import Arrays, Features, Tensors
+from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces import deployable as interface
 from model_fns.segmentation import fields, serving
 from model_fns.segmentation.networks import sizes
 

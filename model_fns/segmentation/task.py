@@ -13,7 +13,6 @@ from estimator_lib.analysis import parts
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
-from estimator_lib.export import deployable
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
@@ -30,6 +29,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
+from estimator_lib.task_interfaces import deployable
 from estimator_lib.task_interfaces.analysis import Resampler
 from model_fns import checkpoint_scopes, class_report
 from model_fns.layers import quantization

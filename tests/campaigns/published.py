@@ -250,7 +250,8 @@ def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
     """Export the checkpoint in a folder as an int8 file, and ask it, as `_export` does."""
     import tensorflow as tf
 
-    from estimator_lib.export import exporting, tflite
+    from estimator_lib.export import exporting
+    from estimator_lib.export.devices import tflite
 
     writer = tflite.TfliteWriter(
         representative_examples=_CALIBRATING, task_options={'max_detections': 10}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.export.deployable import Deployable, refuse_options
 from estimator_lib.task import IMAGE, SOURCE_ID, Task
+from estimator_lib.task_interfaces.deployable import Deployable, refuse_options
 
 tf1 = tf.compat.v1
 

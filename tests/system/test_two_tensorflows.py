@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.data import example_cache
+from estimator_lib.data.caches import example_cache
 from estimator_lib.evaluation import early_stopping
 from tests import moved_between, other_python
 from tests.estimator_lib.distribution import curve_cases

@@ -17,7 +17,6 @@ from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.drawing import figures
 from estimator_lib.evaluation import evaluating
 from estimator_lib.export import (
-    agreement,
     artifacts,
     exported_model,
     exporting,
@@ -25,10 +24,11 @@ from estimator_lib.export import (
     inference_graph,
     samples,
 )
-from estimator_lib.export.device_files import DeviceWriter
+from estimator_lib.export.devices.device_files import DeviceWriter
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.graphs import losses
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces import agreement
 from protos import export_pb2, pipeline_pb2
 from vision_extras.benchmark import results, timing
 

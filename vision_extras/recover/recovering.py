@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, model_dirs
-from estimator_lib.export import inference_graph, serving, static_graph
+from estimator_lib.export import inference_graph, serving
+from estimator_lib.export.devices import static_graph
 from model_fns import build_task
 from protos import export_pb2
 from vision_extras.recover import files, verification

@@ -17,9 +17,9 @@ from typing import Any, Dict, List, Mapping, Sequence
 import numpy as np
 
 from estimator_lib.export import artifacts
-from estimator_lib.export.deployable import Content, Deployable
 from estimator_lib.export.metadata import flatbuffer_tables
 from estimator_lib.export.metadata.flatbuffer_tables import Table
+from estimator_lib.task_interfaces.deployable import Content, Deployable
 
 NAME = 'TFLITE_METADATA'
 IDENTIFIER = b'M001'

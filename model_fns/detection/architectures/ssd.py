@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE
+from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import layers
 from model_fns.detection import (
     deployable,

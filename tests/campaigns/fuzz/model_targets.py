@@ -23,13 +23,8 @@ from estimator_lib.checkpoints import (
     savers,
 )
 from estimator_lib.data import reader_state
-from estimator_lib.export import (
-    artifacts,
-    exported_file,
-    exported_model,
-    formats,
-    static_graph,
-)
+from estimator_lib.export import artifacts, exported_file, exported_model, formats
+from estimator_lib.export.devices import static_graph
 from model_fns.cli import flag_definitions, front_door
 from protos import train_pb2
 from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_message, mutate_text

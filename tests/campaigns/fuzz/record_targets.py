@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import corrupt_records, inputs
-from estimator_lib.data.cache_files import CacheFile
+from estimator_lib.data.caches.cache_files import CacheFile
+from estimator_lib.data.caches.packed_examples import Layout
 from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
-from estimator_lib.data.packed_examples import Layout
 from model_fns.datasets import codecs
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2

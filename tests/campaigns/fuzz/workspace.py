@@ -17,7 +17,8 @@ from estimator_lib import config as config_lib
 from estimator_lib.checkpoints import checkpoint_files, evaluated, object_graphs
 from estimator_lib.data import corrupt_records, inputs
 from estimator_lib.data.record_sources import Source
-from estimator_lib.export import artifacts, exporting, formats, static_graph
+from estimator_lib.export import artifacts, exporting, formats
+from estimator_lib.export.devices import static_graph
 from estimator_lib.task import Task
 from model_fns.datasets import codecs
 from model_fns.structures.label_map import LabelMap

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from estimator_lib import errors, training
 from estimator_lib.export import exporting
-from estimator_lib.export.deployable import Deployable
-from estimator_lib.export.tflite import TfliteWriter
+from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.task import IMAGE
+from estimator_lib.task_interfaces.deployable import Deployable
 from tests.estimator_lib import line_task, tiny_task
 from tests.estimator_lib.analysis.analyzed_line import LineAnalyzer
 

@@ -13,7 +13,7 @@ import pytest
 from estimator_lib import errors
 from estimator_lib.checkpoints import evaluated
 from estimator_lib.export import artifacts, exported_file, exporting
-from estimator_lib.export.tflite import TfliteWriter
+from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.processes import child_processes
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task

@@ -2,9 +2,9 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.export import formats
-from estimator_lib.export.device_files import DeviceWriter
+from estimator_lib.export.devices.device_files import DeviceWriter
+from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.export.saved_model import SavedModelWriter
-from estimator_lib.export.tflite import TfliteWriter
 
 
 def test_writers_by_name_and_by_the_end_of_a_file():

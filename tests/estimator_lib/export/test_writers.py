@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from estimator_lib.export import device_files, formats, saved_model, writers
+from estimator_lib.export import formats, saved_model, writers
+from estimator_lib.export.devices import device_files
 
 
 def test_what_a_format_must_have():

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export.deployable import Ops
+from estimator_lib.task_interfaces.deployable import Ops
 from estimator_lib.task_interfaces.deployment import Deployment
 
 

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.export.deployable import Ops
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns import build_task
 from protos import pipeline_pb2
 from tests import tiny_deployed

@@ -9,7 +9,8 @@ import pytest
 
 import run_train_eval
 from estimator_lib import errors
-from estimator_lib.export import formats, onnx_files, serving
+from estimator_lib.export import formats, serving
+from estimator_lib.export.devices import onnx_files
 from model_fns.cli import flag_definitions
 from model_fns.detection import file_forms
 

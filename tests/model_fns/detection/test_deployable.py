@@ -8,7 +8,7 @@ from google.protobuf import text_format
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.export import formats, samples
-from estimator_lib.export.deployable import Ops
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2

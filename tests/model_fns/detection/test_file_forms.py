@@ -9,8 +9,8 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.export import formats
-from estimator_lib.export.deployable import Ops
 from estimator_lib.export.writers import Source
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns import build_task
 from model_fns.detection import fields, file_forms
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage

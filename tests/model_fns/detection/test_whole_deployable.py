@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import samples
-from estimator_lib.export.deployable import Ops
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns.detection import fields, whole_deployable
 from tests import tiny_center_net, tiny_deployed, tiny_rotated, tiny_two_stage
 from tests.model_fns.detection import test_deployable

@@ -7,7 +7,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.export import samples
-from estimator_lib.export.deployable import Ops
+from estimator_lib.task_interfaces.deployable import Ops
 from model_fns import build_task
 from model_fns.segmentation import fields
 from model_fns.segmentation.deployable import SegmentationDeployable

@@ -8,7 +8,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.export import formats
-from estimator_lib.export.onnx_files import OnnxWriter
+from estimator_lib.export.devices.onnx_files import OnnxWriter
 from tests.estimator_lib import line_task, tiny_task
 from tests.estimator_lib.evaluation.test_file_evaluation import DeployedLine
 from vision_extras.benchmark import benchmark, timing

@@ -7,9 +7,9 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.export import exporting
+from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.export.frozen_graph import FrozenGraphWriter
 from estimator_lib.export.saved_model import SavedModelWriter
-from estimator_lib.export.tflite import TfliteWriter
 from tests.estimator_lib import line_task, tiny_task
 from tests.estimator_lib.evaluation.test_file_evaluation import DeployedLine
 from vision_extras.benchmark import timing

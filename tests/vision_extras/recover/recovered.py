@@ -7,7 +7,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib.config.schema import is_repeated
-from estimator_lib.export import inference_graph, static_graph, tflite
+from estimator_lib.export import inference_graph
+from estimator_lib.export.devices import static_graph, tflite
 from estimator_lib.export.writers import Source
 from model_fns import build_task
 from protos import export_pb2, pipeline_pb2

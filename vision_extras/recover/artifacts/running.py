@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import freezing, tflite_interpreter
+from estimator_lib.export import freezing
+from estimator_lib.export.devices import tflite_interpreter
 from vision_extras.recover.artifacts import reading, tflite_graphs
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import tflite_interpreter
+from estimator_lib.export.devices import tflite_interpreter
 
 IDENTIFIER = b'TFL3'  # from byte 4 of a file
 LEFT_OUT = -1  # the index of an optional input without a tensor

@@ -16,12 +16,10 @@ from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
-from vision_extras.recover.detection import (
-    decoding,
-    outputs,
+from vision_extras.recover.detection import decoding, outputs, resizing
+from vision_extras.recover.detection.two_stages import (
     published_sizes,
     region_pyramids,
-    resizing,
     second_stages,
 )
 from vision_extras.recover.facts import Proposal, Refusal

@@ -8,8 +8,8 @@ from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.export.deployable import Deployable, Ops
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import layers
 from model_fns.detection import detector, fields, file_forms, whole_deployable
 from model_fns.detection.architectures.faster_rcnn import (

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.export import device_files, static_graph, tflite
-from estimator_lib.export.deployable import Content, Ops
+from estimator_lib.export.devices import device_files, static_graph, tflite
 from estimator_lib.export.metadata import tflite_metadata
 from estimator_lib.export.writers import Source
+from estimator_lib.task_interfaces.deployable import Content, Ops
 from protos import pipeline_pb2
 from tests import flatbuffer_reader
 from tests.estimator_lib import tiny_task

@@ -14,10 +14,12 @@ from typing import Any, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 from estimator_lib import errors
-from estimator_lib.export import agreement, artifacts, samples, static_graph
-from estimator_lib.export.deployable import Ops
-from estimator_lib.export.static_graph import StaticGraph
+from estimator_lib.export import artifacts, samples
+from estimator_lib.export.devices import static_graph
+from estimator_lib.export.devices.static_graph import StaticGraph
 from estimator_lib.export.writers import Source, Writer
+from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces.deployable import Ops
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')

@@ -19,10 +19,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import environment, errors, logs
-from estimator_lib.export import onnx_ops, static_graph
-from estimator_lib.export.deployable import INTERMEDIATE, Ops
-from estimator_lib.export.device_files import NONE, DeviceWriter, FileModel
-from estimator_lib.export.static_graph import StaticGraph
+from estimator_lib.export.devices import onnx_ops, static_graph
+from estimator_lib.export.devices.device_files import NONE, DeviceWriter, FileModel
+from estimator_lib.export.devices.static_graph import StaticGraph
+from estimator_lib.task_interfaces.deployable import INTERMEDIATE, Ops
 
 tf1 = tf.compat.v1
 

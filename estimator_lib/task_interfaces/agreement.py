@@ -9,7 +9,7 @@ from typing import Dict, Mapping, Sequence
 import numpy as np
 
 from estimator_lib import errors
-from estimator_lib.task import Arrays
+from estimator_lib.task_interfaces.tensors import Arrays
 
 log = logging.getLogger('estimator_lib')
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.export import tflite_interpreter
+from estimator_lib.export.devices import tflite_interpreter
 
 
 @pytest.mark.parametrize('content', [None, b'no model'])

@@ -5,7 +5,7 @@ import pytest
 
 from protos import faster_rcnn_pb2, pipeline_pb2
 from vision_extras.recover.artifacts import reading
-from vision_extras.recover.detection import second_stages
+from vision_extras.recover.detection.two_stages import second_stages
 from vision_extras.recover.facts import Proposal, Refusal
 from vision_extras.recover.kernels import Kernels
 

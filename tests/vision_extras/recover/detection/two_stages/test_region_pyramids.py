@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from protos import faster_rcnn_pb2, pipeline_pb2
-from vision_extras.recover.detection import region_pyramids
+from vision_extras.recover.detection.two_stages import region_pyramids
 from vision_extras.recover.facts import Proposal, Refusal
 
 SIZE = (32, 48)

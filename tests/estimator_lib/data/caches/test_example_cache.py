@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data import example_cache
+from estimator_lib.data.caches import example_cache
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 

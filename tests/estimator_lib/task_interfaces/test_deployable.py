@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.export import deployable
+from estimator_lib.task_interfaces import deployable
 from tests.estimator_lib import tiny_task
 
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from estimator_lib.export.deployable import PluginNode
+from estimator_lib.task_interfaces.deployable import PluginNode
 
 _Handler = Callable[[Any, Any, str, Any], None]
 

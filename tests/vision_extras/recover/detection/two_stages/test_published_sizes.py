@@ -3,7 +3,7 @@
 import pytest
 
 from protos import faster_rcnn_pb2, pipeline_pb2
-from vision_extras.recover.detection import published_sizes
+from vision_extras.recover.detection.two_stages import published_sizes
 from vision_extras.recover.facts import Proposal, Refusal
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Tuple
 
 from protos import faster_rcnn_pb2, post_processing_pb2
-from vision_extras.recover.detection import second_stages
+from vision_extras.recover.detection.two_stages import second_stages
 from vision_extras.recover.facts import Proposal, Refusal
 
 SCALES = (0.25, 0.5, 1.0, 2.0)

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.data.packed_examples import ALIGNMENT, Layout, aligned_bytes
+from estimator_lib.data.caches.packed_examples import ALIGNMENT, Layout, aligned_bytes
 
 ARRAYS = [
     np.arange(105, dtype=np.uint8).reshape(5, 7, 3),

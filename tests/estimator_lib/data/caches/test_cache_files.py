@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.data import cache_files
-from estimator_lib.data.cache_files import CacheFile
+from estimator_lib.data.caches import cache_files
+from estimator_lib.data.caches.cache_files import CacheFile
 
 ENTRY = 64 + 128  # of 100 bytes
 

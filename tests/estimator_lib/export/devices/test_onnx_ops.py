@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import onnx_files, onnx_ops, static_graph
+from estimator_lib.export.devices import onnx_files, onnx_ops, static_graph
 
 PACKAGES = ('tf2onnx', 'onnx', 'onnxruntime')
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]

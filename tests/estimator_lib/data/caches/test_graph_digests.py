@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data import graph_digests
+from estimator_lib.data.caches import graph_digests
 
 
 def of(factor=3, swapped=False, names=('b', 'a'), before=0):

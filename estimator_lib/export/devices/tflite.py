@@ -15,9 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import static_graph, tflite_interpreter
-from estimator_lib.export.deployable import Ops
-from estimator_lib.export.device_files import (
+from estimator_lib.export.devices import static_graph, tflite_interpreter
+from estimator_lib.export.devices.device_files import (
     DYNAMIC,
     FLOAT16,
     INT8,
@@ -26,9 +25,10 @@ from estimator_lib.export.device_files import (
     DeviceWriter,
     FileModel,
 )
+from estimator_lib.export.devices.static_graph import StaticGraph
 from estimator_lib.export.metadata import tflite_metadata
-from estimator_lib.export.static_graph import StaticGraph
 from estimator_lib.export.writers import Source
+from estimator_lib.task_interfaces.deployable import Ops
 
 tf1 = tf.compat.v1
 

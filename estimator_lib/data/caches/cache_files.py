@@ -22,7 +22,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 import numpy as np
 
 from estimator_lib import errors
-from estimator_lib.data.packed_examples import ALIGNMENT
+from estimator_lib.data.caches.packed_examples import ALIGNMENT
 
 fcntl: Any = None
 with contextlib.suppress(ImportError):  # Windows does not have it

@@ -25,8 +25,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import agreement
-from estimator_lib.task import Arrays, Features, Tensors
+from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces.tensors import Arrays, Features, Tensors
 
 # Before the names of `Deployable.intermediates`, where they are beside outputs.
 INTERMEDIATE = 'intermediate/'

@@ -23,9 +23,9 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import freezing, inference_graph
-from estimator_lib.export.deployable import INTERMEDIATE, Deployable, Ops
 from estimator_lib.export.writers import Source
 from estimator_lib.task import Tensors
+from estimator_lib.task_interfaces.deployable import INTERMEDIATE, Deployable, Ops
 
 tf1 = tf.compat.v1
 

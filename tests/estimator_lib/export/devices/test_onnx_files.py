@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import exporting, onnx_files, static_graph
-from estimator_lib.export.deployable import Deployable
+from estimator_lib.export import exporting
+from estimator_lib.export.devices import onnx_files, static_graph
+from estimator_lib.task_interfaces.deployable import Deployable
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 

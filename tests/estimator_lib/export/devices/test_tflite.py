@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import static_graph, tflite
-from estimator_lib.export.deployable import Ops
+from estimator_lib.export.devices import static_graph, tflite
 from estimator_lib.export.writers import Source
+from estimator_lib.task_interfaces.deployable import Ops
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import device_files, exporting, tflite
+from estimator_lib.export import exporting
+from estimator_lib.export.devices import device_files, tflite
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 

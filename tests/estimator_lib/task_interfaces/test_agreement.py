@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.export import agreement
+from estimator_lib.task_interfaces import agreement
 
 
 def test_exact_agreement_by_hand():

@@ -18,9 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import environment, errors
-from estimator_lib.data import graph_digests
-from estimator_lib.data.cache_files import CacheFile, Key
-from estimator_lib.data.packed_examples import Layout
+from estimator_lib.data.caches import graph_digests
+from estimator_lib.data.caches.cache_files import CacheFile, Key
+from estimator_lib.data.caches.packed_examples import Layout
 from estimator_lib.task_interfaces.tensors import Example
 from protos import input_reader_pb2
 

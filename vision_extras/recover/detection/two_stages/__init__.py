@@ -1,0 +1,1 @@
+"""Parts of two-stage detectors in artifacts."""
