@@ -26,8 +26,7 @@ for number, handler in (
         signal.signal(number, handler)
 sys.path.insert(0, str(ROOT))
 
-# Before TensorFlow, whose kernels the package chooses.
-from estimator_lib.processes import preemption  # noqa: E402
+import estimator_lib  # noqa: E402, F401 - before TensorFlow, whose kernels it chooses
 
 # The same examples in each run, and no deadlines: a test fails for what the code does, not for a
 # draw or a busy machine. New examples are drawn with `--hypothesis-profile=draws`.
@@ -81,11 +80,6 @@ def process_as_before():
     for one in loggers:
         one.propagate = True  # pytest sees each message once: at the root
     yield
-    guard = preemption._Guard.active
-    if (
-        guard is not None
-    ):  # of a program that ended by a signal: its deadline would end this process
-        guard.restore()
     if os.environ != environment:
         os.environ.clear()
         os.environ.update(environment)

@@ -21,10 +21,12 @@ def images(tmp_path):
 
 
 def convert(images, prefix, *flags):
-    return run(
-        '--from=folders', f'--images={images}', f'--label_map={prefix}.pbtxt',
-        f'--output_prefix={prefix}', '--num_shards=2', '--on_error=skip', *flags,
-    )  # fmt: skip
+    # The guard of a program stays after a signal until its process has ended. This one ends here.
+    with preemption.preemption_guard():
+        return run(
+            '--from=folders', f'--images={images}', f'--label_map={prefix}.pbtxt',
+            f'--output_prefix={prefix}', '--num_shards=2', '--on_error=skip', *flags,
+        )  # fmt: skip
 
 
 def stop_after(monkeypatch, count):
