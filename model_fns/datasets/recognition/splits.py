@@ -8,7 +8,7 @@ import os
 import re
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 
 SHARE = 0.2  # of the images, for evaluation
 _COPY = re.compile(r'\.rf\.[0-9a-zA-Z]{6,}$')  # Roboflow's name of an augmented copy
@@ -56,7 +56,7 @@ def split(names: Sequence[str], strata: Sequence[str] = ()) -> Split:
     """
     if len(names) < 2:
         raise errors.DataError(
-            f'{errors.counted(len(names), "image")} cannot be split; expected two or more.'
+            f'{texts.counted(len(names), "image")} cannot be split; expected two or more.'
         )
     evaluation: List[int] = []
     num_groups = 0
