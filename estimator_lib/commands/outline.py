@@ -13,7 +13,7 @@ from estimator_lib import environment, errors, texts
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, plain_paths, savers
 from estimator_lib.config import schedule_checks
-from estimator_lib.data import inputs
+from estimator_lib.data import epochs, inputs
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluators
 from estimator_lib.export import artifacts, export_folders, export_policies
@@ -31,8 +31,8 @@ def schedule_lines(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     steps = train_config.num_steps
     lines = [_steps_line(train_config)]
     with contextlib.suppress(errors.UserError):
-        count = inputs.count_records(inputs.input_files(config.train_input_reader))
-        if steps and count:
+        count = epochs.count_examples(config.train_input_reader)
+        if steps:
             lines.append(f'epochs: {steps * train_config.batch_size / count:.1f}')
     lines.append(f'lr: {describe_rates(train_config)}')
     saves = train_config.checkpoints

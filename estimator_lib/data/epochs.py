@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import record_sources, records
 from protos import input_reader_pb2
-
-log = logging.getLogger('estimator_lib')
 
 
 def count_examples(reader: input_reader_pb2.InputReader) -> int:
@@ -31,7 +27,6 @@ def count_examples(reader: input_reader_pb2.InputReader) -> int:
         )
     sources, _ = record_sources.create_sources(reader, tf_estimator.ModeKeys.TRAIN, 1)
     count = _sampled(reader, records.count_records(sources[0].files))
-    log.info('an epoch has %d examples', count)
     if not count:
         raise errors.DataError('train_input_reader: there are no examples.')
     return count
