@@ -18,7 +18,7 @@ from estimator_lib.checkpoints import checkpoint_files, model_dirs
 from estimator_lib.commands import check, outline, step_times
 from estimator_lib.config import config_files
 from estimator_lib.run_records import run_file
-from model_fns import build_task, make_task, validate
+from model_fns import build_task, durations_in_steps, make_task, validate
 from model_fns.cli import builtin_configs
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import readers
@@ -114,6 +114,7 @@ def check_config(options: RunOptions) -> None:
         log.info('continuing the run in %s', folder)
         return
     config = config_lib.load_pipeline_config(config_lib.saved_pipeline_config(folder))
+    config = durations_in_steps(config)  # the user may have changed it
     check.check(make_task, config, folder, validate=validate)
 
 
