@@ -12,7 +12,7 @@ explains nearly all of them, the file has that other meaning.
 from __future__ import annotations
 
 import collections
-from typing import Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Counter, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -122,6 +122,13 @@ def _overlap(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     return common / np.maximum(areas[0] + areas[1] - common, 1e-9)
 
 
+def _bounded(numbers: Sequence[Any]) -> np.ndarray:
+    """Return numbers as float64, of a size with which one can calculate; `_FAR_AWAY` for NaN."""
+    return np.nan_to_num(
+        np.clip(np.array(numbers, np.float64), -_FAR_AWAY, _FAR_AWAY), nan=_FAR_AWAY
+    )
+
+
 class _Counts:
     """Counts of the boxes of one reading that make sense, with each reading."""
 
@@ -132,10 +139,10 @@ class _Counts:
         self.first: Dict[str, str] = {}  # example of each kind
 
     def add(self, own: str, objects: Sequence[Object], size: Tuple[int, int]) -> None:
-        numbers = np.array([item.numbers for item in objects], np.float64)
-        numbers = np.where(np.isfinite(numbers), numbers, _FAR_AWAY)
+        numbers = _bounded([item.numbers for item in objects])
         no_outline = [np.nan] * 4
         outlines = np.array([item.outline or no_outline for item in objects], np.float64)
+        outlines = np.clip(outlines, -_FAR_AWAY, _FAR_AWAY)
         self.total += len(objects)
         self.num_outlines += int((~np.isnan(outlines[:, 0])).sum())
         for name, reading in READINGS.items():
@@ -243,7 +250,7 @@ def _fits(objects: Sequence[Object], size: Tuple[int, int]) -> bool:
         reading = READINGS.get(item.reading)
         if item.numbers is None or reading is None or reading.unit != _PIXELS:
             continue
-        box = reading.boxes(np.array([item.numbers], np.float64), size)
+        box = reading.boxes(_bounded([item.numbers]), size)
         if not (np.abs(box - limits / 2) <= limits / 2 + 1.0 + _SLACK * limits).all():
             return False
     return True

@@ -38,7 +38,7 @@ def targets(workspace: Workspace) -> Dict[str, Callable[[random.Random], None]]:
 
 
 def record(workspace: Workspace, generator: random.Random) -> None:
-    """Decode a record for training or evaluation, check and count it."""
+    """Decode a record for training or evaluation, check, count and repair it."""
     kind = generator.choice(valid_inputs.KINDS)
     content = valid_inputs.example(kind, generator.randrange(3))
     if generator.random() < 0.3:
@@ -48,8 +48,10 @@ def record(workspace: Workspace, generator: random.Random) -> None:
         _mutate_features(generator, example.features.feature)
         content = example.SerializeToString()
     mode = generator.choice((ModeKeys.TRAIN, ModeKeys.EVAL))
-    _decode(workspace, kind, mode, content)
     task = workspace.tasks[kind]
+    repaired = task.repair_example(content)
+    content = content if repaired is None else repaired[0]
+    _decode(workspace, kind, mode, content)
     found = task.examine(content)
     if kind != 'detection':  # whose report builds a network
         task.data_report({'train_input_reader': [found]})

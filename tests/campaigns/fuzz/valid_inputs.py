@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pathlib
 from typing import Any, Dict, List, Mapping
 
@@ -183,6 +184,14 @@ LABELME: Dict[str, Any] = {
         },
         {'label': 'cat', 'shape_type': 'rectangle', 'group_id': 1, 'points': [[20, 20], [25, 30]]},
         {'label': 'dog', 'shape_type': 'circle', 'points': [[16, 16], [16, 20]]},
+        {
+            'label': 'dog',
+            'shape_type': 'mask',
+            'points': [[4, 6], [6, 7]],
+            'mask': base64.b64encode(
+                codecs.encode_png(np.array([[1, 1, 0], [0, 1, 1]], np.uint8))
+            ).decode(),
+        },
     ],
     'imageHeight': SIZE,
     'imageWidth': SIZE,

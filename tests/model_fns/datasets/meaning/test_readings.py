@@ -153,3 +153,14 @@ def test_photographs_whose_boxes_are_of_the_stored_picture():
     assert lying([90, 20, 150, 150]) == []  # fits none
     (reverse,) = lying([90, 20, 150, 110], apply_exif=False)
     assert 'annotations of the picture upright; write --exif=apply' in reverse
+
+
+@pytest.mark.filterwarnings('error')
+@pytest.mark.parametrize('number', [1e308, -1e308, float('inf'), float('nan')])
+def test_numbers_beyond_any_image_make_no_sense_without_a_warning_of_numpy(number):
+    check, lying_pictures = readings.BoxReadings(), readings.LyingPictures(True)
+    item = Object('a: box', [number, 20, number, 110], readings.SIZES, [0, 0, number, 1e308])
+    for each in (check, lying_pictures):
+        each.add(Annotated('a', SIZE, [item] * 4, 4, other_size=SIZE[::-1]))
+    assert lying_pictures.issues() == []
+    check.issues()
