@@ -29,6 +29,7 @@ from model_fns.recipes import facts as facts_lib
 from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Recipe
+from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -152,6 +153,32 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
     for warning in recipe.warnings:
         log.warning('%s', warning)
     return recipe, [*lines, *(f'Warning: {warning}.' for warning in recipe.warnings)]
+
+
+def write_improved(config: pipeline_pb2.TrainEvalPipelineConfig, path: str) -> None:
+    """Write a detector's config with the remedies of what `--mode=check` warns of.
+
+    Args:
+        config: of the user.
+        path: of the file; one that exists is not overwritten.
+
+    Raises:
+        errors.UserError: there is such a file, or the model is no detector.
+    """
+    model = config.model.WhichOneof('model')
+    if model not in ('ssd', 'faster_rcnn', 'center_net'):
+        raise errors.UserError(f'--write_config: the model is {model}; expected a detector.')
+    if tf.io.gfile.exists(path):
+        raise errors.UserError(f'--write_config: there is a file {path}; expected another name.')
+    recipe = Recipe(config_lib.merge_pipeline_configs(config))
+    evaluation = next(iter(config.eval_input_reader), config.train_input_reader)
+    facts = facts_lib.collect(config.train_input_reader, evaluation)
+    importlib.import_module(_RECIPES['detection']).improve(recipe, facts)
+    heading = [f'Written by {environment.FRONT_DOOR} --mode=check --write_config.']
+    config_files.write_text(recipe.text(heading), path)
+    for reason in recipe.reasons.values():
+        print(f'why: {reason}')
+    print(f'the config that fits the data: {path}')
 
 
 def _wishes(options: RunOptions) -> Wishes:

@@ -64,7 +64,7 @@ _FLAGS_OF_MODES = (
         'saved_model_dir images additional_channels output_format on_error exif runner '
         'runner_options raw score_threshold tile overlap whole_image top_k',
     ),
-    (('check',), 'check_all show_augmented propose_anchors'),
+    (('check',), 'check_all show_augmented propose_anchors write_config'),
     (('compare',), 'reference'),
     (('replay',), 'step find_spike without until'),
 )
@@ -398,6 +398,8 @@ def _define_check_flags(values: flags.FlagValues) -> None:
     _boolean(values, 'check_all', 'Every record, not a sample.')
     _integer(values, 'show_augmented', 'Draws so many training examples, augmented.', None, 1)
     _boolean(values, 'propose_anchors', 'Anchors that fit the boxes, as a config.')
+    text = "A file for a detector's config with input and anchors that fit all boxes."
+    _string(values, 'write_config', text)
 
 
 def _define_replay_flags(values: flags.FlagValues) -> None:

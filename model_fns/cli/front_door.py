@@ -41,6 +41,7 @@ _PATHS = (
     'images',
     'output_dir',
     'data',
+    'write_config',
 )
 # Options that name a model in place of a checkpoint of `model_dir`.
 _MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
@@ -232,6 +233,8 @@ def _check(options: RunOptions) -> None:
         from model_fns.detection import anchor_proposal  # imports a task
 
         print('\n'.join(anchor_proposal.propose(make_task(config), config, options.check_all)))
+    if options.write_config:
+        data_command.write_improved(config, options.write_config)
 
 
 def _training_sample(options: RunOptions) -> int:

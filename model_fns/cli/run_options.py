@@ -86,6 +86,7 @@ class RunOptions:
     check_all: bool = False
     show_augmented: Optional[int] = None
     propose_anchors: bool = False
+    write_config: Optional[str] = None
 
     # Comparison.
     reference: Optional[str] = None

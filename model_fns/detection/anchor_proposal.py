@@ -47,7 +47,7 @@ class _Kind(NamedTuple):
     in_pixels: bool
 
 
-_KINDS = {
+KINDS = {
     # The smallest anchor of an octave of RetinaNet (Lin et al. 2017, section 4, has 4 strides), and
     # the next octave's, in the geometric mean.
     'ssd': _Kind('anchor_generator', 4.0 * math.sqrt(2.0), False),
@@ -98,9 +98,9 @@ def propose(
         errors.UserError: the model has no anchors on a pyramid, or there are no boxes.
     """
     name = config.model.WhichOneof('model')
-    if name not in _KINDS:
+    if name not in KINDS:
         raise errors.UserError(
-            f'--propose_anchors: the model is {name}; expected {" or ".join(_KINDS)}, which have '
+            f'--propose_anchors: the model is {name}; expected {" or ".join(KINDS)}, which have '
             'anchors.'
         )
     records: List[box_report.Record] = []
@@ -113,7 +113,7 @@ def propose(
     fitted = fit(config, records)
     if isinstance(fitted, str):
         raise errors.UserError(f'--propose_anchors: there are {fitted} to fit anchors to.')
-    field = _KINDS[name].field
+    field = KINDS[name].field
     proposal = pipeline_pb2.TrainEvalPipelineConfig()
     getattr(getattr(proposal.model, name), field).CopyFrom(fitted.generator)
     fragment = text_format.MessageToString(proposal).splitlines()
@@ -133,7 +133,7 @@ def fit(
         The fitted anchors; or what is missing for them, in words.
     """
     name = config.model.WhichOneof('model')
-    kind, model = _KINDS[name], detector.build_detector(config.model)
+    kind, model = KINDS[name], detector.build_detector(config.model)
     boxes, before = box_report.fit_anchors(model, records)
     if boxes is None or before is None:
         return 'no boxes' if boxes is None else 'no threshold of matches'
@@ -301,8 +301,3 @@ def _to_config(
 
 def _rounded(values: np.ndarray) -> List[float]:
     return [float(f'{value:.{_DIGITS}g}') for value in values]
-
-
-def anchor_field(name: str) -> str:
-    """Return the field of the anchors of a kind of model: `ssd` or `faster_rcnn`."""
-    return _KINDS[name].field

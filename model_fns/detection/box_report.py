@@ -27,6 +27,7 @@ from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.detector import Detector
+from model_fns.recipes import decisions
 from model_fns.structures import images
 from model_fns.structures.label_map import FIRST_ID, LabelMap
 
@@ -36,6 +37,7 @@ _MOST_BOXES = 2000  # boxes that are compared with anchors
 _AT_ONCE = 4_000_000  # pairs of a box and an anchor in memory at one time
 _TOO_MANY = 0.2  # fraction of boxes without an anchor that causes a warning
 _PERCENTILES = (5, 50, 95)
+_MULTIPLE = 32  # of the sides of a proposed input
 _ROUNDING = 1e-4  # tolerance for boxes beyond the image, because of rounding
 # Reasons why boxes are left out.
 _UNKNOWN = 'are of classes that the model does not have'
@@ -236,6 +238,41 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
     if without <= _TOO_MANY:
         return DataReport(lines)
     return DataReport(lines, [f'{sentence}, {fit.meaning}: the anchors do not fit the boxes'])
+
+
+def input_warnings(model: Detector, records: Sequence[Record]) -> List[str]:
+    """Return a sentence, with its remedy, for each way in which the input hurts images and boxes.
+
+    Args:
+        model: the detector.
+        records: results of `examine`.
+    """
+    if not records:
+        return []
+    sizes = _input_sizes(model.resizer, sorted({record.size for record in records}))
+    warnings = []
+    contents = {content for content, _ in sizes.values()}
+    if len(contents) == 1:  # else the resizer keeps the shapes of images
+        ((height, width),) = contents
+        aspects = [record.size[1] / record.size[0] for record in records]
+        odd = decisions.odd_aspect(aspects, width / height)
+        if odd:
+            side = math.sqrt(height * width)
+            shape = decisions.shape_of_input(side, float(np.median(aspects)), _MULTIPLE, None)
+            warnings.append(
+                f'{odd}: objects are squeezed; fixed_shape_resizer {{ height: {shape[0]} width: '
+                f'{shape[1]} }} has the shape of the images'
+            )
+    with_boxes = [record for record in records if len(record.boxes)]
+    scaled = _scaled(model, with_boxes, [sizes[record.size][0] for record in with_boxes])
+    sides = _roots(model, np.concatenate(scaled)) if scaled else np.zeros([0])
+    small = decisions.small_objects(sides)
+    if small:
+        warnings.append(
+            f'{small}: expected a larger image_resizer, or tiles (convert-records --tile, and '
+            '--mode=predict --tile)'
+        )
+    return warnings
 
 
 def first_records(readers: Mapping[str, Sequence[Record]]) -> Sequence[Record]:

@@ -45,12 +45,13 @@ def report(
     counts = {name: [record.counts() for record in records] for name, records in examined.items()}
     classes = class_report.class_report(counts, reader.class_names(), 'objects')
     boxes = box_report.box_report(model, examined)
+    inputs = box_report.input_warnings(model, box_report.first_records(examined))
     room = {name: reader.room(name == TRAINING) for name in examined}
     left_out = box_report.list_warnings(examined, room)
     meaning = check_meaning(examined, reader.num_classes)
     classes = DataReport(
         [*classes.lines, *boxes.lines],
-        [*left_out, *classes.warnings, *boxes.warnings],
+        [*left_out, *classes.warnings, *boxes.warnings, *inputs],
         classes.problems,
     )
     return record_reports.add(classes, meaning)

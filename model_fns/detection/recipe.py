@@ -202,6 +202,34 @@ def _optimization(recipe: Recipe, task: str) -> Iterator[Decision]:
     yield Decision('eval_config.batch_size', min(max(config.batch_size, 1), 4))
 
 
+def improve(recipe: Recipe, facts: Facts) -> None:
+    """Change what `--mode=check` warns of: the shape of the input, small objects, anchors.
+
+    Args:
+        recipe: of a user's config, with its readers.
+        facts: of the data.
+    """
+    name = recipe.config.model.WhichOneof('model')
+    if getattr(recipe.config.model, name).image_resizer.HasField('fixed_shape_resizer'):
+        height, width = network_size(recipe)
+        side = float(np.sqrt(height * width))
+        aspects = [image.size[1] / image.size[0] for image in facts.train]
+        odd = decisions.odd_aspect(aspects, width / height)
+        small = decisions.small_objects(facts.sides() * side)
+        if small:
+            side = max(side, min(decisions.side_for_objects(facts.sides()), _LARGEST))
+        if odd or small:
+            shape = decisions.shape_of_input(side, facts.aspect(), _MULTIPLE, None)
+            height, width = (max(each, _LEAST_SIDE) for each in shape)
+            fixed = f'model.{name}.image_resizer.fixed_shape_resizer'
+            reason = '; '.join(filter(None, (odd, small)))
+            recipe.decide(Decision(f'{fixed}.height', height, reason))
+            recipe.decide(Decision(f'{fixed}.width', width))
+    if name in anchor_proposal.KINDS:
+        recipe.decide(*_anchor_decisions(recipe, facts))
+    recipe.warnings += list_warnings(recipe, facts)
+
+
 def to_records(facts: Facts) -> List[box_report.Record]:
     """Return what the report of boxes takes."""
     return [
@@ -216,7 +244,7 @@ def _anchor_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
     if isinstance(fitted, str):
         return
     name = recipe.config.model.WhichOneof('model')
-    field = f'model.{name}.{anchor_proposal.anchor_field(name)}'
+    field = f'model.{name}.{anchor_proposal.KINDS[name].field}'
     before, after = fitted.before, fitted.after
     without = float(np.mean(before.similarity < before.threshold))
     kept = f'{without:.1%} of the boxes meet no anchor by an overlap of {before.threshold:g}'

@@ -172,3 +172,26 @@ def test_options_that_do_not_fit_are_refused(more, message, tmp_path):
 
 def test_each_task_of_the_flag_has_its_decisions():
     assert set(data_command._RECIPES) == set(flag_definitions.TASKS)
+
+
+def test_check_writes_a_config_that_fits_the_data(tmp_path, capsys):
+    """A user's input of 2:1 for images of 3:2, whose objects have 4 pixels there."""
+    public.write_yolo(tmp_path / 'set', line='0 0.5 0.5 0.05 0.05')
+    front_door.run(options_of(tmp_path))
+    config = str(tmp_path / 'run' / 'pipeline.config')
+    path = str(tmp_path / 'better.config')
+    setting = 'model.ssd.image_resizer={ fixed_shape_resizer { height: 64 width: 128 } }'
+    options = RunOptions(
+        mode='check', pipeline_config_path=config, set=(setting,), write_config=path
+    )
+    front_door.run(options)
+    said = capsys.readouterr().out
+    assert "warning: all 2 images are about 1.50:1, and the network's input is 2.00:1" in said
+    assert 'warning: 100% of the boxes have less than 10 pixels at the input' in said
+    better = config_lib.load_pipeline_config(path)
+    model_fns.validate(better)
+    # 8 pixels of 0.05 need a side of 160: 131 x 196 in multiples of 32.
+    fixed = better.model.ssd.image_resizer.fixed_shape_resizer
+    assert (fixed.height, fixed.width) == (128, 192)
+    with pytest.raises(errors.UserError, match='there is a file'):
+        front_door.run(options)

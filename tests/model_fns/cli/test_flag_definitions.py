@@ -139,6 +139,7 @@ weights=a                                 x________x
 which=best                                __xxx_x___
 whole_image=true                          ____x_____
 without=a                                 ________x_
+write_config=a                            _____x____
 """
 VALUES_AND_MODES = [line.split() for line in VALUES_AND_MODES.strip().splitlines()]
 

@@ -206,3 +206,20 @@ def test_rotated_boxes_are_in_pixels_of_the_input_too():
         'inputs of 40 x 80',
         'matches: 25.0% of 4 boxes overlap no anchor by 0.5',
     ]
+
+
+def test_inputs_that_squeeze_images_and_small_boxes_have_remedies():
+    """The input is 40 x 80; images are square, and the boxes become 8 x 16 and 40 x 80 pixels."""
+
+    def warn(size, *boxes):
+        found = [box_report.Record(size, np.array([box], np.float32), (1,)) for box in boxes]
+        return box_report.input_warnings(Model(), found)
+
+    small, large = [0, 0, 0.1, 0.1], [0, 0, 1, 1]  # roots of 0.1 * 56.6 = 5.7 and of 56.6 pixels
+    assert warn((60, 60), small, large) == [
+        "all 2 images are about 1.00:1, and the network's input is 2.00:1: objects are squeezed; "
+        'fixed_shape_resizer { height: 64 width: 64 } has the shape of the images',
+        '50% of the boxes have less than 10 pixels at the input: expected a larger image_resizer, '
+        'or tiles (convert-records --tile, and --mode=predict --tile)',
+    ]
+    assert not warn((30, 60), large, large)
