@@ -8,7 +8,8 @@ from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
 
 from estimator_lib import errors
-from estimator_lib.config import parsing, schema, schema_walk
+from estimator_lib.config import schema
+from estimator_lib.config.text import parsing, schema_walk
 
 Field = descriptor_lib.FieldDescriptor
 

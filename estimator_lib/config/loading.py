@@ -20,7 +20,8 @@ from typing import Sequence
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.config import field_settings, parsing, renaming
+from estimator_lib.config import field_settings
+from estimator_lib.config.text import parsing, renaming
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')

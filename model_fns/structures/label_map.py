@@ -19,7 +19,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors, texts
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.config import parsing
+from estimator_lib.config.text import parsing
 from protos import label_map_pb2
 
 log = logging.getLogger(__name__)

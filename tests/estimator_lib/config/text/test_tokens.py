@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimator_lib.config import tokens as tokens_lib
+from estimator_lib.config.text import tokens as tokens_lib
 
 
 def kinds(text):

@@ -3,7 +3,8 @@ import logging
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.config import loading, parsing, renaming, schema
+from estimator_lib.config import loading, schema
+from estimator_lib.config.text import parsing, renaming
 from protos import box_coding_pb2, other_names, pipeline_pb2, ssd_pb2
 
 BRANCH = """

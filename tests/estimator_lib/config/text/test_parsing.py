@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator_lib import errors
-from estimator_lib.config import parsing, schema_walk, tokens
+from estimator_lib.config.text import parsing, schema_walk, tokens
 from protos import label_map_pb2, pipeline_pb2
 
 Config = pipeline_pb2.TrainEvalPipelineConfig

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from estimator_lib import errors
-from estimator_lib.config.tokens import CLOSERS, OPENERS, SYMBOL, WORD, Source, Token, tokenize
+from estimator_lib.config.text.tokens import CLOSERS, OPENERS, SYMBOL, WORD, Source, Token, tokenize
 from protos.other_names import RENAMED, Renamed
 
 

@@ -10,7 +10,15 @@ from google.protobuf import descriptor as descriptor_lib
 
 from estimator_lib import errors
 from estimator_lib.config import schema
-from estimator_lib.config.tokens import CLOSERS, END, OPENERS, STRING, UNCLOSED_STRING, WORD, Token
+from estimator_lib.config.text.tokens import (
+    CLOSERS,
+    END,
+    OPENERS,
+    STRING,
+    UNCLOSED_STRING,
+    WORD,
+    Token,
+)
 
 # Kinds of problems that need their own explanation.
 UNKNOWN_FIELD = 'unknown field'

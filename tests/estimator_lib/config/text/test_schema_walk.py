@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from estimator_lib.config import schema_walk
-from estimator_lib.config.tokens import tokenize
+from estimator_lib.config.text import schema_walk
+from estimator_lib.config.text.tokens import tokenize
 from protos import pipeline_pb2, ssd_pb2
 
 Config = pipeline_pb2.TrainEvalPipelineConfig

@@ -16,8 +16,9 @@ from google.protobuf import message as message_lib
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.config import schema, schema_walk
-from estimator_lib.config.tokens import (
+from estimator_lib.config import schema
+from estimator_lib.config.text import schema_walk
+from estimator_lib.config.text.tokens import (
     STRING,
     UNCLOSED_STRING,
     WORD,

@@ -1,0 +1,1 @@
+"""Text of configs: tokens, places of fields, parsing, names of other systems."""
