@@ -41,9 +41,10 @@ def alone(data, tmp_path_factory):
     return losses, curve_cases.variables(model_dir)
 
 
-def same(alone, model_dir):
+def same(alone, model_dir, atol=1e-5):
+    """Compare a run with another; losses were seen to differ by 2.4e-7 (TensorFlow 2.15, 2.21)."""
     losses, variables = alone
-    np.testing.assert_allclose(curve_cases.losses(model_dir), losses, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(curve_cases.losses(model_dir), losses, rtol=0, atol=atol)
     found = curve_cases.variables(model_dir)
     assert found.keys() == variables.keys()
     for name, value in variables.items():
@@ -168,4 +169,4 @@ def test_quantized_layers_learn_the_same_over_workers_and_over_devices(
     all_reduce(data, workers, FEW_STEPS, 'normed', f'{quantized} {PAIRS % ""}')
     found = losses, curve_cases.variables(devices)
     assert [name for name in found[1] if name.endswith('quant/max')]
-    same(found, workers)
+    same(found, workers, atol=1e-4)  # a last bit may round to the next step of the quantization
