@@ -35,17 +35,14 @@ class _StepTimer(tf_estimator.SessionRunHook):
             run_context.request_stop()
 
 
-def measure(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, seconds: float = SECONDS
-) -> float:
-    """Train for some seconds in a folder of its own, and return the seconds of a step.
+def measure(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> float:
+    """Train for `SECONDS` in a folder of its own, and return the seconds of a step.
 
     It is the median of the steps, so that a moment of other work counts little.
 
     Args:
         task: the task of the config.
         config: a valid pipeline config; its number of steps does not matter.
-        seconds: after the first steps.
     """
     short = pipeline_pb2.TrainEvalPipelineConfig()
     short.CopyFrom(config)
@@ -59,7 +56,7 @@ def measure(
     reader.sample_1_of_n_examples = max(1, count // (_EXAMPLES * train.batch_size))
     if reader.cache == input_reader_pb2.InputReader.NONE:
         reader.cache = input_reader_pb2.InputReader.MEMORY
-    timer = _StepTimer(seconds)
+    timer = _StepTimer(SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         building.create_estimator(task, short, folder).train(
             building.train_input_fn(task, short), hooks=[timer], max_steps=train.num_steps
