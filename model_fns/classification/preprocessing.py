@@ -18,8 +18,9 @@ import tensorflow as tf
 
 from estimator_lib import errors, registry
 from model_fns.backbones.registry import IMAGENET_STANDARDS
+from model_fns.classification import pixel_steps
 from model_fns.structures import images
-from model_fns.structures.channels import THREE_COLORS, Channels, change_colors
+from model_fns.structures.channels import THREE_COLORS, Channels
 
 FAMILIES: registry.Registry[Type[Family]] = registry.Registry('preprocessing family')
 
@@ -136,7 +137,7 @@ class Family(abc.ABC):
         if not self.mirrors:
             return image
         # The list of axes is [1] or empty: no conditional is needed.
-        return tf.reverse(image, tf.range(1, 1 + _integer(uniform, 2)))
+        return tf.reverse(image, tf.range(1, 1 + pixel_steps.integer(uniform, 2)))
 
 
 def get_family(
@@ -185,11 +186,11 @@ class Inception(Family):
     AUGMENTATIONS = ('crops of any size and shape', MIRRORING, 'brightness', 'saturation')
 
     def _distort(self, image, size, seed):
-        flip, brightness, saturation = _uniforms(seed, 3)
-        crop = self._mirror(_random_box(image, seed), flip)
+        flip, brightness, saturation = pixel_steps.uniforms(seed, 3)
+        crop = self._mirror(pixel_steps.random_box(image, seed), flip)
         pixels = images.resize(crop, *size)
-        pixels = _shift_brightness(pixels, brightness)
-        return tf.clip_by_value(_scale_saturation(pixels, saturation), 0, 255)
+        pixels = pixel_steps.shift_brightness(pixels, brightness)
+        return tf.clip_by_value(pixel_steps.scale_saturation(pixels, saturation), 0, 255)
 
     def _frame(self, image, size):
         whole = tf.shape(image)[-3:-1]
@@ -217,17 +218,17 @@ class SlowInception(Inception):
     AUGMENTATIONS = (*Inception.AUGMENTATIONS, 'hue', 'contrast', 'kinds of resizing')
 
     def _distort(self, image, size, seed):
-        flip, method, order, *factors = _uniforms(seed, 7)
-        crop = self._mirror(_random_box(image, seed), flip)
+        flip, method, order, *factors = pixel_steps.uniforms(seed, 7)
+        crop = self._mirror(pixel_steps.random_box(image, seed), flip)
         pixels = tf.switch_case(
-            _integer(method, len(images.RESIZE_METHODS)),
+            pixel_steps.integer(method, len(images.RESIZE_METHODS)),
             [functools.partial(_resize, crop, size, name) for name in images.RESIZE_METHODS],
         )
         pixels = tf.switch_case(
-            _integer(order, len(_DISTORTION_ORDERS)),
+            pixel_steps.integer(order, len(pixel_steps.DISTORTION_ORDERS)),
             [
-                functools.partial(_apply_steps, steps, pixels, factors)
-                for steps in _DISTORTION_ORDERS
+                functools.partial(pixel_steps.apply_steps, steps, pixels, factors)
+                for steps in pixel_steps.DISTORTION_ORDERS
             ],
         )
         return tf.clip_by_value(pixels, 0, 255)
@@ -287,11 +288,11 @@ class Vgg(Family):
     MEAN = (123.68, 116.78, 103.94)
 
     def _distort(self, image, size, seed):
-        side, row, column, flip = _uniforms(seed, 4)
+        side, row, column, flip = pixel_steps.uniforms(seed, 4)
         shortest = self._short_side(size)
-        resized_size = _scaled_size(image, shortest + _integer(side, shortest + 1))
+        resized_size = _scaled_size(image, shortest + pixel_steps.integer(side, shortest + 1))
         rows, columns = tf.unstack(resized_size - size + 1)
-        start = tf.stack([_integer(row, rows), _integer(column, columns)])
+        start = tf.stack([pixel_steps.integer(row, rows), pixel_steps.integer(column, columns)])
         return self._mirror(_resized_crop(image, resized_size, start, size), flip)
 
     def _frame(self, image, size):
@@ -345,14 +346,19 @@ class Cifarnet(Family):
     AUGMENTATIONS = ('crops', MIRRORING, 'contrast')
 
     def _distort(self, image, size, seed):
-        row, column, flip, contrast = _uniforms(seed, 4)
+        row, column, flip, contrast = pixel_steps.uniforms(seed, 4)
         spare = tf.shape(image)[:2] - size
         padding = tf.maximum(self.padding, -(spare // 2))
         rows, columns = tf.unstack(spare + 2 * padding + 1)
-        start = tf.stack([_integer(row, rows), _integer(column, columns)]) - padding
+        start = (
+            tf.stack([pixel_steps.integer(row, rows), pixel_steps.integer(column, columns)])
+            - padding
+        )
         crop = self._mirror(images.window(image, start, *size), flip)
         # slim also shifts the brightness, which `normalize` undoes exactly.
-        return _scale_contrast(tf.cast(crop, tf.float32), _scale_uniform(contrast, 0.2, 1.8))
+        return pixel_steps.scale_contrast(
+            tf.cast(crop, tf.float32), pixel_steps.scale_uniform(contrast, 0.2, 1.8)
+        )
 
     def _frame(self, image, size):
         return images.crop_or_pad(image, *size)
@@ -375,24 +381,6 @@ def _match_channels(color: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
     return values if pixels.shape[-1] == 3 else np.dot(values, _LUMINANCE)
 
 
-def _uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
-    """Return independent random float32 scalars from [0, 1)."""
-    # The crop uses the seed itself; any other constant would do.
-    other_seed = seed + np.array([0, 0x5851F42D4C957F2D], np.int64)
-    # `tf.random.stateless_uniform` adds fifty operations to the graph, this one.
-    return tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[count], seed=other_seed))
-
-
-def _scale_uniform(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Scale a number from [0, 1) to [low, high)."""
-    return low + uniform * (high - low)
-
-
-def _integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
-    """Return an int32 from 0 to count - 1."""
-    return tf.cast(uniform * tf.cast(count, tf.float32), tf.int32)
-
-
 def _resize(image: tf.Tensor, size: Size, method: str) -> tf.Tensor:
     return tf.cast(images.resize(image, *size, method), tf.float32)
 
@@ -410,66 +398,3 @@ def _resized_crop(
     pixels = images.resize(image, resized_size[0], resized_size[1])
     end = start + size
     return pixels[..., start[0] : end[0], start[1] : end[1], :]
-
-
-def _random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Return a crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height."""
-    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
-        tf.shape(image),
-        np.array([[[0, 0, 1, 1]]], np.float32),
-        seed,
-        min_object_covered=0.1,
-        aspect_ratio_range=(0.75, 1.33),
-        area_range=(0.05, 1.0),
-        max_attempts=100,
-    )
-    crop = tf.slice(image, begin, size)
-    crop.set_shape([None, None, image.shape[-1]])
-    return crop
-
-
-def _shift_brightness(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    return change_colors(pixels, lambda colors: colors + _scale_uniform(uniform, -32, 32))
-
-
-def _scale_saturation(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    if pixels.shape[-1] == 1:
-        return pixels
-    scale = _scale_uniform(uniform, 0.5, 1.5)
-    return change_colors(
-        pixels, lambda colors: tf.raw_ops.AdjustSaturation(images=colors, scale=scale)
-    )
-
-
-def _shift_hue(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    if pixels.shape[-1] == 1:
-        return pixels
-    delta = _scale_uniform(uniform, -0.2, 0.2)
-    return change_colors(pixels, lambda colors: tf.raw_ops.AdjustHue(images=colors, delta=delta))
-
-
-def _scale_contrast(pixels: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Scale the distances from the mean of each channel."""
-    return change_colors(
-        pixels,
-        lambda colors: tf.raw_ops.AdjustContrastv2(images=colors, contrast_factor=factor),
-    )
-
-
-def _vary_contrast(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    return _scale_contrast(pixels, _scale_uniform(uniform, 0.5, 1.5))
-
-
-# Which of the four comes first, second, third and fourth.
-_DISTORTION_ORDERS = (
-    (_shift_brightness, _scale_saturation, _shift_hue, _vary_contrast),
-    (_scale_saturation, _shift_brightness, _vary_contrast, _shift_hue),
-    (_vary_contrast, _shift_hue, _shift_brightness, _scale_saturation),
-    (_shift_hue, _scale_saturation, _vary_contrast, _shift_brightness),
-)
-
-
-def _apply_steps(steps, pixels: tf.Tensor, uniforms: Sequence[tf.Tensor]) -> tf.Tensor:
-    for step, uniform in zip(steps, uniforms):
-        pixels = step(pixels, uniform)
-    return pixels

@@ -215,7 +215,7 @@ class Detector(abc.ABC):
 DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
 
 # Modules of the architectures; importing them registers detectors.
-_ARCHITECTURES = ('ssd', 'faster_rcnn.build', 'center_net.build')
+_ARCHITECTURES = ('ssd.build', 'faster_rcnn.build', 'center_net.build')
 
 
 def build_detector(

@@ -11,7 +11,7 @@ from estimator_lib import tf_estimator
 from model_fns import build_task
 from model_fns.datasets import codecs, records
 from model_fns.detection import detector, fields
-from model_fns.detection.architectures import ssd
+from model_fns.detection.architectures.ssd import model as ssd
 from model_fns.structures.images import image_header
 from protos import pipeline_pb2
 from tests import learning, tiny_detection

@@ -25,6 +25,7 @@ from model_fns.detection.data import (
 from model_fns.detection.data.examples import fill_missing, keep_boxes
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.data.keypoints import KeypointDecoder
+from model_fns.detection.data.masks import decode_masks
 from model_fns.structures import channels as image_channels
 from model_fns.structures import images
 from model_fns.structures import label_map as label_maps
@@ -167,7 +168,7 @@ class Reader:
             )
         if self.mask_type is not None:
             encoded = parsed[instance_checks.MASK]
-            example[fields.MASKS] = _masks(encoded, count, self.mask_type, image)
+            example[fields.MASKS] = decode_masks(encoded, count, self.mask_type, image)
             weights = parsed[instance_checks.MASK_WEIGHT]
             example[fields.MASK_WEIGHTS] = fill_missing(weights, count, 1.0)
         if self.keypoints is not None:
@@ -424,27 +425,6 @@ def _keypoint_decoder(
     if reader.use_keypoint_label_map:
         places = keypoints.index_keypoints(label_map, count, 'train_input_reader')
     return KeypointDecoder(count, places) if count else None
-
-
-def _masks(encoded: tf.Tensor, count: tf.Tensor, mask_type: int, image: tf.Tensor) -> tf.Tensor:
-    """Decode masks, uint8 [n, height, width], 0 or 1; fails for masks of another size."""
-    height, width, _ = tf.unstack(tf.shape(image))
-    if mask_type == input_reader_pb2.NUMERICAL_MASKS:
-        return tf.cast(tf.reshape(encoded, [count, height, width]) > 0, tf.uint8)
-
-    def decoded(png: tf.Tensor) -> tf.Tensor:
-        png = images.limit_pixels(png, height * width, 'a mask')
-        mask = tf.image.decode_png(png, channels=1)
-        return tf.cast(tf.reshape(mask, [height, width]) > 0, tf.uint8)
-
-    masks = tf.cond(
-        count > 0,  # `map_fn` cannot infer the shape of no masks
-        lambda: tf.map_fn(
-            decoded, encoded, fn_output_signature=tf.TensorSpec([None, None], tf.uint8)
-        ),
-        lambda: tf.zeros([0, height, width], tf.uint8),
-    )
-    return tf.reshape(masks, [count, height, width])
 
 
 def _padded(values: tf.Tensor, rows: Union[int, tf.Tensor]) -> tf.Tensor:

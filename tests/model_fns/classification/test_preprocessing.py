@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.classification import preprocessing
+from model_fns.classification import pixel_steps, preprocessing
 
 tf1 = tf.compat.v1
 
@@ -215,7 +215,7 @@ def test_random_crops_of_inception_have_the_published_areas_and_shapes(color):
     graph = tf.Graph()
     with graph.as_default(), tf1.Session() as session:
         seed = tf1.placeholder(tf.int64, [2])
-        crop = preprocessing._random_box(tf.constant(image), seed)
+        crop = pixel_steps.random_box(tf.constant(image), seed)
         crops = [session.run(crop, {seed: (7, i)}) for i in range(200)]
     areas = np.array([crop.shape[0] * crop.shape[1] / size**2 for crop in crops])
     ratios = np.array([crop.shape[1] / crop.shape[0] for crop in crops])

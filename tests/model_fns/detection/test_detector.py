@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from estimator_lib import errors, registry
 from model_fns import layers
 from model_fns.detection import detector
-from model_fns.detection.architectures.ssd import SsdModel
+from model_fns.detection.architectures.ssd.model import SsdModel
 from protos import model_pb2, pipeline_pb2
 from tests import tiny_detection
 

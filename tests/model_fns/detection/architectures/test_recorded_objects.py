@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection import fields
-from model_fns.detection.architectures import ssd
+from model_fns.detection.architectures.ssd import build as ssd_build
+from model_fns.detection.architectures.ssd import model as ssd
 from protos import ssd_pb2
 from tests import rounding
 from tests.model_fns.detection import recorded_detectors, recorded_objects
@@ -30,7 +31,7 @@ def model_of(case):
     if 'efficientnet' in config.feature_extractor.type:
         # As it was recorded.
         config.feature_extractor.drop_path_keep_prob = 1.0
-    return ssd.build_ssd(config, 'model.ssd')
+    return ssd_build.build_ssd(config, 'model.ssd')
 
 
 @pytest.fixture(scope='module')
