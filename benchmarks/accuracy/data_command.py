@@ -1,4 +1,4 @@
-"""What `run-train-eval --data` reaches in some minutes, beside the old quick start.
+"""Accuracy of `run-train-eval --data` in some minutes, beside that of the old quick start.
 
     python -m benchmarks.accuracy.data_command --work=FOLDER [--minutes=5] [--seeds=1,2,3]
         [--data=bccd,raccoon,nuclei] [--ways=data,quick]

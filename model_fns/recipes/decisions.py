@@ -19,7 +19,7 @@ _USUAL_MINUTES = 10.0  # of the size that a task begins with
 _MOST_GROWTH = 2.0
 _WARM_UP = 100
 _WARM_UP_SHARE = 0.1  # of the steps
-_RARE, _REPEAT = 0.02, 0.05  # shares of the images, of a class
+_RARE, _REPEAT = 0.02, 0.05  # of the images, that have a class
 _LEAST_OF_RARE = 100  # images: below, the shares are noise
 _OTHER_ASPECT = 1.15  # ratio of two aspects that show
 _SIDED_WORDS = re.compile(
@@ -197,10 +197,11 @@ def odd_aspect(aspects: Sequence[float], own: float) -> str:
     """
     ratios = np.maximum(np.array(aspects) / own, own / np.array(aspects))
     share = float(np.mean(ratios > _OTHER_ASPECT))
-    if share <= 0.5:
+    middle = float(np.median(aspects))
+    # Images of many shapes have none that fits more than half of them.
+    if share <= 0.5 or max(middle / own, own / middle) <= _OTHER_ASPECT:
         return ''
     which = 'all' if share == 1 else f'{share:.0%} of the'
-    middle = float(np.median(aspects))
     images = f'{which} {len(aspects):,} images are about {middle:.2f}:1'
     return f"{images}, and the network's input is {own:.2f}:1"
 

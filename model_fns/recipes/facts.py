@@ -108,17 +108,17 @@ def _read(
     """Yield the facts of each example, and the number of its objects that are left out."""
     if reader_paths.files_kind(reader):
         for annotation in readers.read_annotations(reader):
-            yield of_annotation(annotation), len(annotation.report.problems)
+            yield from_annotation(annotation), len(annotation.report.problems)
         return
     from estimator_lib.data import records
 
     for file in records.find_files(reader.tf_record_input_reader.input_path, 'input_path'):
         kind = 'GZIP' if file.compression else ''
         for record in tf1.io.tf_record_iterator(file.path, tf1.io.TFRecordOptions(kind)):
-            yield of_record(record, classes), 0
+            yield from_record(record, classes), 0
 
 
-def of_annotation(annotation: examination.Annotation) -> ImageFacts:
+def from_annotation(annotation: examination.Annotation) -> ImageFacts:
     """Return the facts of an image from its annotation."""
     features, header = annotation.features or {}, annotation.header
     columns = [np.asarray(features.get(key, ()), np.float64) for key in _BOX_KEYS]
@@ -127,7 +127,7 @@ def of_annotation(annotation: examination.Annotation) -> ImageFacts:
     return _facts((header.height, header.width), columns, names)
 
 
-def of_record(record: bytes, classes: LabelMap) -> ImageFacts:
+def from_record(record: bytes, classes: LabelMap) -> ImageFacts:
     """Return the facts of an image from its `tf.train.Example`.
 
     Args:

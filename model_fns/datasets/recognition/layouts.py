@@ -61,7 +61,7 @@ class DataSet(NamedTuple):
     mirrored_keypoints: Sequence[int] = ()
 
 
-def part_of(name: str) -> str:
+def tell_part(name: str) -> str:
     """Return the part that a name tells; '' where it tells none.
 
     A whole name counts first, then its words: `instances_val2017` is of the evaluation.
@@ -174,7 +174,7 @@ def _has_images(folder: str) -> bool:
     return any(map(folder_files.is_image, folder_files.list_names(folder)))
 
 
-def without_empty(parts: Mapping[str, Sequence[Folder]]) -> Dict[str, List[Folder]]:
+def drop_empty(parts: Mapping[str, Sequence[Folder]]) -> Dict[str, List[Folder]]:
     """Return the parts that have a source."""
     return {part: list(folders) for part, folders in parts.items() if folders}
 

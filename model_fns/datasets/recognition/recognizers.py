@@ -71,8 +71,8 @@ def _coco(path: str) -> Optional[DataSet]:
     names: List[str] = []
     num_keypoints = 0
     for file, content in _coco_files(path):
-        part = layouts.part_of(os.path.splitext(os.path.basename(file))[0])
-        part = part or layouts.part_of(os.path.basename(os.path.dirname(file))) or TRAIN
+        part = layouts.tell_part(os.path.splitext(os.path.basename(file))[0])
+        part = part or layouts.tell_part(os.path.basename(os.path.dirname(file))) or TRAIN
         if part in parts:
             continue
         parts[part] = [Folder(_coco_images(file, content, part), os.path.abspath(file))]
@@ -122,9 +122,9 @@ def _coco_images(file: str, content: Mapping[str, Any], part: str) -> str:
     folder = os.path.dirname(os.path.abspath(file))
     above = os.path.dirname(folder)
     inner = [*layouts.inner_folders(folder), *layouts.inner_folders(above)]
-    inner.sort(key=lambda path: layouts.part_of(os.path.basename(path)) != part)
+    inner.sort(key=lambda path: layouts.tell_part(os.path.basename(path)) != part)
     deeper = [each for path in inner for each in layouts.inner_folders(path)]
-    deeper.sort(key=lambda path: layouts.part_of(os.path.basename(path)) != part)
+    deeper.sort(key=lambda path: layouts.tell_part(os.path.basename(path)) != part)
     for candidate in (folder, *inner, above, *deeper):
         if name and tf.io.gfile.exists(os.path.join(candidate, name)):
             return candidate
@@ -251,7 +251,7 @@ def _tables(path: str) -> Dict[str, str]:
     for part, folder in layouts.part_folders(path).items():
         files = layouts.files_ending(folder, '.csv')
         named = {
-            layouts.part_of(os.path.splitext(os.path.basename(each))[0]): each for each in files
+            layouts.tell_part(os.path.splitext(os.path.basename(each))[0]): each for each in files
         }
         if len(files) == 1:
             tables[part] = files[0]
@@ -288,7 +288,7 @@ def _records(path: str) -> Optional[DataSet]:
     parts: Dict[str, List[Folder]] = {}
     for file in files:
         name = os.path.basename(file).split('.')[0]
-        part = layouts.part_of(name) or layouts.part_of(os.path.basename(os.path.dirname(file)))
+        part = layouts.tell_part(name) or layouts.tell_part(os.path.basename(os.path.dirname(file)))
         parts.setdefault(part or TRAIN, []).append(Folder(os.path.abspath(file)))
     tasks = ('detection', 'classification', 'segmentation')
     label_map = os.path.abspath(maps[0])
@@ -297,7 +297,7 @@ def _records(path: str) -> Optional[DataSet]:
 
 def _masks(path: str) -> Optional[DataSet]:
     """Recognize PNGs of class ids or instance ids in folders, or beside images (`x_mask.png`)."""
-    beside = _masks_beside(path)
+    beside = _find_masks_beside(path)
     if beside is not None:
         return beside
     folders = ('masks', 'mask', 'SegmentationClass', 'instance_masks', 'instances', 'annotations')
@@ -335,7 +335,7 @@ def _has_instances(folder: str) -> bool:
         return Image.open(file).mode in ('I;16', 'I')
 
 
-def _masks_beside(path: str) -> Optional[DataSet]:
+def _find_masks_beside(path: str) -> Optional[DataSet]:
     """Recognize Roboflow's masks: `x_mask.png` beside `x.jpg`, values in `_classes.csv`."""
     if not tf.io.gfile.isdir(path):
         return None

@@ -30,7 +30,7 @@ class Split(NamedTuple):
     num_groups: int
 
 
-def group_of(name: str) -> str:
+def find_group(name: str) -> str:
     """Return the group of an image: its name without a copy's hash and without a frame's number.
 
     `a/cam2_0017.rf.0f3a9c.jpg` is of the group `a/cam2`.
@@ -80,13 +80,13 @@ def _groups(names: Sequence[str], places: Sequence[int]) -> Dict[str, List[int]]
     groups: Dict[str, List[int]] = collections.defaultdict(list)
     for place in places:
         copies[_COPY.sub('', os.path.splitext(names[place])[0])].append(place)
-        groups[group_of(names[place])].append(place)
+        groups[find_group(names[place])].append(place)
     whole: Dict[str, List[int]] = {}
     for name, members in groups.items():
         if 2 * len(members) <= len(places):
             whole[name] = members
             continue
-        own = sorted({key for key in copies if group_of(f'{key}.x') == name}, key=_natural)
+        own = sorted({key for key in copies if find_group(f'{key}.x') == name}, key=_natural)
         size = max(1, len(own) // _BLOCKS)
         for start in range(0, len(own), size):
             block = own[start : start + size]

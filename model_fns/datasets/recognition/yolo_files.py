@@ -49,7 +49,7 @@ def recognize_data_file(path: str) -> Optional[DataSet]:
         ]
         for part, keys in _KEYS.items()
     }
-    parts = layouts.without_empty(parts)
+    parts = layouts.drop_empty(parts)
     if layouts.TRAIN not in parts:
         raise errors.DataError(f'{file} has no train: expected the folder of the training images.')
     if not any(map(_has_labels, parts[layouts.TRAIN])):
@@ -74,7 +74,7 @@ def recognize_folders(path: str) -> Optional[DataSet]:
     if not names:
         return None
     fields = {'names_path': os.path.abspath(names)}
-    return _describe('YOLO {} in folders', layouts.without_empty(parts), fields)
+    return _describe('YOLO {} in folders', layouts.drop_empty(parts), fields)
 
 
 def _find_data_file(path: str) -> str:
@@ -107,7 +107,7 @@ def _folders(file: str, content: Mapping[str, Any], key: str, value: str) -> Ite
     if not found:
         raise errors.DataError(f'{file}: {key}: the folder {path} has no images.')
     for folder in found:
-        yield Folder(folder, _labels_of(folder))
+        yield Folder(folder, _find_labels(folder))
 
 
 def _locate(file: str, content: Mapping[str, Any], key: str, value: str) -> str:
@@ -141,10 +141,10 @@ def _listed(path: str) -> Iterator[Folder]:
             os.path.basename(line.replace('\\', '/'))
         )
     for folder, names in by_folder.items():
-        yield Folder(folder, _labels_of(folder), names)
+        yield Folder(folder, _find_labels(folder), names)
 
 
-def _labels_of(images: str) -> str:
+def _find_labels(images: str) -> str:
     """Return the folder of labels of a folder of images: `labels` in place of the last `images`."""
     parts = images.split(os.sep)
     for place in reversed(range(len(parts))):
@@ -222,12 +222,12 @@ def _count_shapes(folders: Sequence[Folder]) -> Tuple[int, int, bool]:
                 polygons += len(numbers) >= _POLYGON
                 corners += len(numbers) == _CORNERS
                 if len(numbers) == _CORNERS and len(quadrilaterals) < _MOST_QUADRILATERALS:
-                    quadrilaterals.append(_in_pixels(numbers, str(image)))
+                    quadrilaterals.append(_to_pixels(numbers, str(image)))
     is_rotated = bool(corners) and corners == polygons and are_rotated_boxes(quadrilaterals)
     return polygons, corners, is_rotated
 
 
-def _in_pixels(numbers: Sequence[float], image: str) -> List[Tuple[float, float]]:
+def _to_pixels(numbers: Sequence[float], image: str) -> List[Tuple[float, float]]:
     with folder_files.open_binary(image) as file:
         header, _ = image_files.read_header(file)
     return [(x * header.width, y * header.height) for x, y in zip(numbers[::2], numbers[1::2])]

@@ -94,5 +94,6 @@ def test_inputs_that_squeeze_images_and_small_objects_are_described():
     said = decisions.odd_aspect([1.0] * 420, 4 / 3)
     assert said == "all 420 images are about 1.00:1, and the network's input is 1.33:1"
     assert not decisions.odd_aspect([1.0, 1.3, 1.3], 4 / 3)
+    assert not decisions.odd_aspect([0.7, 1.0, 1.3, 1.8], 1.2)  # of many shapes
     assert decisions.small_objects(np.array([9.0, 9.0, 20.0, 30.0])).startswith('50% of the boxes')
     assert not decisions.small_objects(np.array([9.0] + [20.0] * 9))

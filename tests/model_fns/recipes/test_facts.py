@@ -23,6 +23,6 @@ def test_facts_by_hand():
 
 def test_facts_of_a_record_with_ids_only():
     record = public_layouts.record('a').replace(b'object/class/text', b'object/class/TEXT')
-    facts = facts_lib.of_record(record, LabelMap.from_names(['cat']))
+    facts = facts_lib.from_record(record, LabelMap.from_names(['cat']))
     assert facts.size == (public_layouts.HEIGHT, public_layouts.WIDTH) and facts.labels == ('cat',)
     np.testing.assert_allclose(facts.boxes, [[0.2, 0.1, 0.6, 0.3]], rtol=1e-6)

@@ -17,7 +17,7 @@ from model_fns.datasets.recognition import splits
     ],
 )
 def test_groups_by_hand(name, group):
-    assert splits.group_of(name) == group
+    assert splits.find_group(name) == group
 
 
 def test_copies_and_frames_stay_together():
@@ -28,7 +28,7 @@ def test_copies_and_frames_stay_together():
         for copy in 'xy'
     ]
     sides = splits.split(names)
-    groups = [{splits.group_of(names[place]) for place in side} for side in sides[:2]]
+    groups = [{splits.find_group(names[place]) for place in side} for side in sides[:2]]
     assert not groups[0] & groups[1]
     assert sides.num_groups == 8 and len(sides.evaluation) == 12  # two of eight scenes of six
     assert sorted([*sides.train, *sides.evaluation]) == list(range(len(names)))
