@@ -107,7 +107,7 @@ class _Lock:
         self._content: Dict[str, Any] = {
             'host': socket.gethostname(),
             'pid': os.getpid(),
-            'started': process_identity.start_of(os.getpid()),
+            'started': process_identity.start_time(os.getpid()),
             'machine': process_identity.machine(),
             'since': time.strftime('%Y-%m-%d %H:%M:%S'),
             'token': uuid.uuid4().hex,

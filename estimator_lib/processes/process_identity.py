@@ -23,20 +23,20 @@ def is_running(pid: int, started: Optional[str]) -> bool:
 
     Args:
         pid: its id.
-        started: its `start_of` when it ran.
+        started: its `start_time` when it ran.
     """
     if pid <= 0:  # these are groups of processes
         return False
     try:
         os.kill(pid, 0)
     except PermissionError:  # a process of another user, which /proc may hide
-        return start_of(pid) in (started, None)
+        return start_time(pid) in (started, None)
     except (ProcessLookupError, OverflowError):
         return False
-    return start_of(pid) == started
+    return start_time(pid) == started
 
 
-def start_of(pid: int) -> Optional[str]:
+def start_time(pid: int) -> Optional[str]:
     """Return the start of a process in clock ticks since boot; None if it does not run."""
     try:
         with open(f'/proc/{pid}/stat') as file:

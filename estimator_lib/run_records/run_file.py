@@ -101,7 +101,7 @@ class RunFile:
             'command': shlex.join(sys.argv),
             'host': socket.gethostname(),
             'process_id': os.getpid(),
-            'process_start': process_identity.start_of(os.getpid()),
+            'process_start': process_identity.start_time(os.getpid()),
             'process_machine': process_identity.machine(),
             'versions': environment.version_numbers(),
             'git': _read_git(),

@@ -14,7 +14,7 @@ UNWEIGHTED = 'of weight 0'
 
 
 class Object(NamedTuple):
-    """What a file says about an object, before anything is clipped, converted or left out.
+    """Object as a file has it, before anything is clipped, converted or left out.
 
     Attributes:
         place: the file and the object in it, for messages.

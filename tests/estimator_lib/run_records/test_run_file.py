@@ -102,7 +102,7 @@ def test_a_killed_process_is_told_before_the_next_start(config, tmp_path):
     with subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) as process:
         (entry,) = starts(tmp_path)
         entry['process_id'] = process.pid
-        entry['process_start'] = process_identity.start_of(process.pid)
+        entry['process_start'] = process_identity.start_time(process.pid)
         (tmp_path / 'run.json').write_text(json.dumps({'starts': [entry]}))
         assert run_file.read_starts(path)[0]['status'] == 'running'
         process.kill()
