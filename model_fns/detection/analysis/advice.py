@@ -27,7 +27,10 @@ def advise(metrics: Mapping[str, float]) -> List[str]:
             'labels and length first: next to nothing is found. Look at augmented.png and '
             '--mode=check, then train longer'
         ]
-    return [*_advise_on_sizes(metrics), *class_analysis.advise_on_classes(_by_class(metrics))]
+    return [
+        *_advise_on_sizes(metrics),
+        *class_analysis.advise_on_classes(_values_by_class(metrics)),
+    ]
 
 
 def _advise_on_sizes(metrics: Mapping[str, float]) -> List[str]:
@@ -48,7 +51,7 @@ def _advise_on_sizes(metrics: Mapping[str, float]) -> List[str]:
     return []
 
 
-def _by_class(metrics: Mapping[str, float]) -> Dict[str, float]:
+def _values_by_class(metrics: Mapping[str, float]) -> Dict[str, float]:
     """Return the values of the first metric of classes, by class."""
     matches = [match for match in map(_BY_CLASS.fullmatch, sorted(metrics)) if match]
     first = [match for match in matches if match[1] == matches[0][1]]
