@@ -35,7 +35,7 @@ def level(name):
 def test_imports_go_down_only():
     for path in sources():
         package = path.relative_to(ROOT).parts[0].removesuffix('.py')
-        for module in imported_modules(path):
+        for module in imported_modules(path, with_types=True):
             root = module.split('.')[0]
             if level(root) is not None:
                 assert level(root) >= level(package), f'{path} imports {module}'
@@ -109,6 +109,7 @@ def test_imports_for_the_type_checker_do_not_count(tmp_path):
         '    if True:\n'
         '        import late\n'
     )
+    assert set(imported_modules(path, with_types=True)) >= {'hidden', 'hidden.too'}
     assert set(imported_modules(path)) == {
         'typing',
         'typing.TYPE_CHECKING',
@@ -144,7 +145,7 @@ def test_longest_path_by_hand(tmp_path):
 def test_files_import_each_other_in_no_circle():
     files = architecture.source_files()
     assert {'run_train_eval', 'model_fns', 'estimator_lib.task', 'protos.train_pb2'} <= set(files)
-    floors(architecture.file_graph(files))
+    floors(architecture.file_graph(files, with_types=True))
 
 
 def test_no_circle_of_rooms():
@@ -175,7 +176,9 @@ def test_engine_root_holds_what_a_newcomer_reads_first():
 def test_no_folder_is_a_crowd():
     for folder in packages():
         modules = [path for path in folder.glob('*.py') if path.name != '__init__.py']
-        assert len(modules) <= 22, f'{folder}: {len(modules)} modules side by side'
+        # Published networks have a file for each family.
+        most = 22 if 'backbones' in folder.parts else 16
+        assert len(modules) <= most, f'{folder}: {len(modules)} modules side by side'
 
 
 def test_no_file_is_too_long():

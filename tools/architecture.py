@@ -45,9 +45,14 @@ class CircleError(ValueError):
     """Error: rooms import each other in a circle."""
 
 
-def imported_modules(path: pathlib.Path) -> Iterator[str]:
-    """Yield every module that a file imports, and every name that it imports from a module."""
-    for node in _imports(path):
+def imported_modules(path: pathlib.Path, with_types: bool = False) -> Iterator[str]:
+    """Yield every module that a file imports, and every name that it imports from a module.
+
+    Args:
+        path: of the file.
+        with_types: True: imports under `if TYPE_CHECKING:` count too.
+    """
+    for node in _imports(path, with_types):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
@@ -58,8 +63,10 @@ def imported_modules(path: pathlib.Path) -> Iterator[str]:
 
 
 @functools.cache
-def _imports(path: pathlib.Path) -> List[Union[ast.Import, ast.ImportFrom]]:
-    """Return the imports of a file, except those under `if TYPE_CHECKING:`.
+def _imports(
+    path: pathlib.Path, with_types: bool = False
+) -> List[Union[ast.Import, ast.ImportFrom]]:
+    """Return the imports of a file, by default without those under `if TYPE_CHECKING:`.
 
     A file belongs to several folders, so it is read for each of them, but only parsed once.
     """
@@ -69,13 +76,17 @@ def _imports(path: pathlib.Path) -> List[Union[ast.Import, ast.ImportFrom]]:
         node = statements.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found.append(node)
-        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith('TYPE_CHECKING'):
+        elif not with_types and _is_for_types(node):
             statements += node.orelse
         else:
             # An import is a statement, and expressions, which are most of a file, hold none.
             for part in ('body', 'orelse', 'finalbody', 'handlers'):
                 statements += getattr(node, part, [])
     return found
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith('TYPE_CHECKING')
 
 
 def source_files() -> Dict[str, pathlib.Path]:
@@ -89,18 +100,19 @@ def source_files() -> Dict[str, pathlib.Path]:
     return files
 
 
-def file_graph(files: Mapping[str, pathlib.Path]) -> Graph:
+def file_graph(files: Mapping[str, pathlib.Path], with_types: bool = False) -> Graph:
     """Return which of these modules each of them imports.
 
     `from a import b` imports the file of `a.b` where there is one, else that of `a`.
 
     Args:
         files: of the modules, by their names.
+        with_types: True: imports under `if TYPE_CHECKING:` count too.
     """
     graph: Dict[str, Set[str]] = {}
     for module, path in files.items():
         graph[module] = set()
-        for node in _imports(path):
+        for node in _imports(path, with_types):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
