@@ -365,7 +365,8 @@ def test_the_last_lines_recommend_the_best_model(past_its_best):
     assert 'the last:' not in first
     assert f'exported model, the best: {best} (step 1, accuracy {value:.4g})\n' in second
     assert f'exported model, the last: {last} (step 2, accuracy {value:.4g})\n' in second
-    following = second.splitlines()[-1]
+    # Advice on what to try follows.
+    (following,) = [line for line in second.splitlines() if line.startswith('next: ')]
     assert following.startswith('next: run-train-eval --mode=predict ')
     assert f"--saved_model_dir='{best}'" in following
     assert 'evaluation on' not in second  # the log has listed the metrics already
