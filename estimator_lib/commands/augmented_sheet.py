@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from concurrent import futures
 from typing import List, Sequence
@@ -72,7 +73,8 @@ def start_sheet(
 
 
 def _try_sheet(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, folder: str) -> None:
-    with figures.tolerated(os.path.join(folder, FILE_NAME)):
+    # Training itself ends with the message of unusable data.
+    with figures.tolerated(os.path.join(folder, FILE_NAME)), contextlib.suppress(errors.UserError):
         pictures = draw_examples(task, config, config.train_config.progress.draw_first_examples)
         if pictures:
             _write(folder, pictures)
