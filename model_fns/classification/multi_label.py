@@ -24,13 +24,13 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces import agreement, deployable
 from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
+from model_fns.classification.analysis.label_analyzer import THRESHOLD, MultiLabelAnalyzer
 from model_fns.classification.deployable import (
     CLASSES,
     LOGITS,
     PROBABILITIES,
     ClassificationDeployable,
 )
-from model_fns.classification.label_analysis import THRESHOLD, MultiLabelAnalyzer
 from model_fns.classification.task import (
     MERGED_LOGITS,
     ClassificationTask,

@@ -44,9 +44,9 @@ from model_fns.classification import (
     merged_views,
     metrics,
     preprocessing,
-    resampling,
 )
-from model_fns.classification.analysis import ClassificationAnalyzer
+from model_fns.classification.analysis import resampling
+from model_fns.classification.analysis.analyzer import ClassificationAnalyzer
 from model_fns.classification.deployable import (
     CLASSES,
     LOGITS,

@@ -6,7 +6,8 @@ from matplotlib import figure as figures
 
 from estimator_lib.analysis.parts import Figure, Table
 from model_fns import class_analysis
-from model_fns.classification import analysis, label_analysis
+from model_fns.classification.analysis import analyzer as analysis
+from model_fns.classification.analysis import label_analyzer as label_analysis
 from model_fns.segmentation.analysis import analyzer
 from model_fns.structures.confusion import Confusion
 

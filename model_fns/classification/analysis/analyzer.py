@@ -14,7 +14,8 @@ from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
 from estimator_lib.task import IMAGE, SOURCE_ID, Arrays, Features, Labels, Tensors
 from model_fns import class_analysis
-from model_fns.classification import calibration, inputs, resampling
+from model_fns.classification import calibration, inputs
+from model_fns.classification.analysis import resampling
 from model_fns.classification.deployable import CLASSES, PROBABILITIES
 from model_fns.classification.score_histograms import ScoreHistograms
 from model_fns.structures.confusion import Confusion, mean_of_known

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from estimator_lib.analysis.parts import Table
 from estimator_lib.task import IMAGE, SOURCE_ID
-from model_fns.classification import analysis, inputs
+from model_fns.classification import inputs
+from model_fns.classification.analysis import analyzer as analysis
 from model_fns.classification.deployable import CLASSES, PROBABILITIES
 
 NAMES = ['cat', 'dog', 'cow', 'hen']

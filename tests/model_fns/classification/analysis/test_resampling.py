@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model_fns.classification import resampling
+from model_fns.classification.analysis import resampling
 
 LABELS = [0, 1, 1, 2, 0, 1]
 PREDICTIONS = [0, 1, 2, 2, 1, 1]

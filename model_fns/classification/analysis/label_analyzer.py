@@ -13,7 +13,8 @@ from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
 from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
 from model_fns import class_analysis
-from model_fns.classification import analysis, inputs, multi_label_metrics
+from model_fns.classification import inputs, multi_label_metrics
+from model_fns.classification.analysis import analyzer as analysis
 from model_fns.classification.deployable import PROBABILITIES
 from model_fns.classification.score_histograms import ScoreHistograms
 from model_fns.structures.confusion import ClassScores, mean_of_known

@@ -1,0 +1,1 @@
+"""Analyses of evaluations of classifiers."""
