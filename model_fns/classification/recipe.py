@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Iterator, Optional, Tuple
 
 from model_fns.recipes import decisions
 from model_fns.recipes.decisions import Wishes
@@ -11,7 +11,8 @@ from model_fns.recipes.writing import Decision, Recipe
 
 _BASE = 'signs_mobilenet_v1'
 _MODEL = 'model.classification'
-_USUAL_SIDE = 96.0
+USUAL_SIDE = 96.0
+ENOUGH_IMAGES = 60_000  # half of what the config of hand signs sees
 _LEAST_SIDE = 64  # the network has a stride of 32
 _MULTIPLE = 32
 _FEW_IMAGES = 320  # of which a batch of 32 makes less than 10 steps an epoch
@@ -58,24 +59,29 @@ def decide(
     recipe.decide(Decision('export_config.best.metric', f'"{metric}"'))
 
 
-def input_side(minutes: float, typical: Tuple[int, int]) -> Tuple[float, str]:
+def network_side(recipe: Recipe) -> float:
+    """Return the side of the network's input in pixels."""
+    return float(recipe.config.model.classification.image_height)
+
+
+def input_side(affordable: Optional[float], typical: Tuple[int, int]) -> Tuple[float, str]:
     """Decide the side of the input, with its reason.
 
     Args:
-        minutes: of training.
+        affordable: side that the minutes pay for; None: not known.
         typical: height and width of an image in pixels.
     """
-    side = _USUAL_SIDE * decisions.growth(minutes)
+    side = affordable or USUAL_SIDE
     if min(typical) >= side:
-        return side, f'{minutes:g} minutes of training pay for about {side:.0f} x {side:.0f} pixels'
+        reason = 'The usual size' if side == USUAL_SIDE else 'The time pays for this size'
+        return side, reason
     side = float(max(min(typical), _LEAST_SIDE))
     return side, f'Images have about {typical[0]} x {typical[1]} pixels'
 
 
 def _size_decisions(facts: Facts, wishes: Wishes) -> Iterator[Decision]:
     """Decide the size of the network's input: a square, as the published networks are made for."""
-    minutes = decisions.DEFAULT_MINUTES if wishes.minutes is None else wishes.minutes
-    side, reason = input_side(minutes, facts.typical_size())
+    side, reason = input_side(wishes.affordable, facts.typical_size())
     if wishes.size is not None:
         reason = f'--size={wishes.size}'
     height, width = decisions.shape_of_input(side, 1.0, _MULTIPLE, wishes.size)

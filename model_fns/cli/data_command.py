@@ -8,7 +8,7 @@ import logging
 import os
 import shlex
 import types
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -147,9 +147,16 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
     config.train_input_reader.CopyFrom(sources.train)
     del config.eval_input_reader[:]
     config.eval_input_reader.add().CopyFrom(sources.evaluation)
-    recipe = Recipe(config)
-    module.decide(recipe, task, facts, wishes, data.mirrored_keypoints)
-    _decide_length(recipe, module, facts, wishes)
+
+    def decide(chosen: Wishes) -> Recipe:
+        recipe = Recipe(config_lib.merge_pipeline_configs(config))
+        module.decide(recipe, task, facts, chosen, data.mirrored_keypoints)
+        return recipe
+
+    recipe, seconds = _decide_size(decide, module, wishes)
+    batch_size = recipe.config.train_config.batch_size
+    plan = decisions.schedule(wishes, len(facts.train), batch_size, seconds)
+    recipe.decide(*decisions.schedule_decisions(plan, wishes.minutes, module.SCHEDULED_RATE))
     for warning in recipe.warnings:
         log.warning('%s', warning)
     return recipe, [*lines, *(f'Warning: {warning}.' for warning in recipe.warnings)]
@@ -237,17 +244,32 @@ def describe(data: DataSet, facts: Facts, task: str, notes: Sequence[str]) -> Li
     ]
 
 
-def _decide_length(recipe: Recipe, module: types.ModuleType, facts: Facts, wishes: Wishes) -> None:
-    """Decide the number of steps, for minutes by timing the first ones, and what follows."""
-    config = recipe.config
-    seconds = 0.0
-    if wishes.epochs is None:
-        log.info('timing the steps on this machine for %.0f seconds', step_times.SECONDS)
-        seconds = step_times.measure(build_task(config, 'train'), config)
-    batch_size = config.train_config.batch_size
-    plan = decisions.schedule(wishes, len(facts.train), batch_size, seconds)
-    rate = module.SCHEDULED_RATE
-    recipe.decide(*decisions.schedule_decisions(plan, wishes.minutes, rate))
+def _decide_size(
+    decide: Callable[[Wishes], Recipe], module: types.ModuleType, wishes: Wishes
+) -> Tuple[Recipe, float]:
+    """Decide all fields; with minutes, time steps, and enlarge the input that these pay for.
+
+    Returns:
+        The recipe, and the seconds of its steps; 0 where the length is in epochs.
+    """
+    recipe = decide(wishes)
+    if wishes.minutes is None:
+        return recipe, 0.0
+    seconds = _time_steps(recipe)
+    side = module.network_side(recipe)
+    images = 60 * wishes.minutes / seconds * recipe.config.train_config.batch_size
+    affordable = decisions.affordable_side(side, images, module.ENOUGH_IMAGES, module.USUAL_SIDE)
+    if wishes.size is None and affordable > side:
+        grown = decide(wishes._replace(affordable=affordable))
+        if module.network_side(grown) > side:
+            return grown, _time_steps(grown)
+    return recipe, seconds
+
+
+def _time_steps(recipe: Recipe) -> float:
+    """Return the seconds of a step on this machine."""
+    log.info('timing the steps on this machine for %.0f seconds', step_times.SECONDS)
+    return step_times.measure(build_task(recipe.config, 'train'), recipe.config)
 
 
 def _check_command(folder: str, command: Dict[str, object]) -> None:

@@ -8,6 +8,7 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib.checkpoints import checkpoint_files
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision
 
@@ -15,8 +16,8 @@ DEFAULT_MINUTES = 10.0
 LEAST_PIXELS = 8  # side of an object at the network's input: the stride of the finest map
 FEW_PIXELS = 10
 _TOO_SMALL = 0.05  # share of the objects that may be smaller
-_USUAL_MINUTES = 10.0  # of the size that a task begins with
-_MOST_GROWTH = 2.0
+CLEAR_PIXELS = 32  # from which on objects are not small, by COCO's areas
+_MOST_GROWTH = 2.0  # of the side that a task begins with
 _WARM_UP = 100
 _WARM_UP_SHARE = 0.1  # of the steps
 _RARE, _REPEAT = 0.02, 0.05  # of the images, that have a class
@@ -36,12 +37,15 @@ class Wishes(NamedTuple):
         epochs: passes over the training images; None: as many as the minutes hold.
         size: longer side of the network's input in pixels; None: decided.
         weights: path or name of initial weights; '': none.
+        affordable: root of the area of the input that the minutes pay for, see `affordable_side`;
+            None: not known.
     """
 
     minutes: Optional[float] = DEFAULT_MINUTES
     epochs: Optional[float] = None
     size: Optional[int] = None
     weights: str = ''
+    affordable: Optional[float] = None
 
 
 class Schedule(NamedTuple):
@@ -103,25 +107,31 @@ def schedule_decisions(plan: Schedule, minutes: Optional[float], rate: str) -> L
     return decisions
 
 
-def growth(minutes: Optional[float]) -> float:
-    """Return the factor on the side of a task's usual input: more pixels pay with more time.
+def affordable_side(side: float, images: float, enough: float, usual: float) -> float:
+    """Return the side of an input with which training still sees enough images.
 
-    It is 1 up to 10 minutes, and grows as the root of the minutes to 2 at 40.
+    The time of a step grows with the area. With 24,000 images at 256 and 6,000 that are enough it
+    is 512. It is at least the usual side, and at most twice that.
+
+    Args:
+        side: root of the area of the input that was timed.
+        images: that training sees with it.
+        enough: images, beyond which larger ones teach more than further ones.
+        usual: side that a task begins with.
     """
-    if minutes is None:
-        return 1.0
-    return min(max(math.sqrt(minutes / _USUAL_MINUTES), 1.0), _MOST_GROWTH)
+    return min(max(side * math.sqrt(images / enough), usual), _MOST_GROWTH * usual)
 
 
-def side_for_objects(sides: np.ndarray) -> float:
-    """Return the side of an input at which at most 5 % of the objects are below 8 pixels.
+def side_for_objects(sides: np.ndarray, pixels: float = LEAST_PIXELS) -> float:
+    """Return the side of an input at which at most 5 % of the objects are smaller.
 
-    With objects of 0.02, 0.1 and 0.1 of the image it is 8 / 0.028 = 286.
+    With objects of 0.02, 0.1 and 0.1 of the image and 8 pixels it is 8 / 0.028 = 286.
 
     Args:
         sides: roots of areas, as shares of those of the images: [n]; n at least 1.
+        pixels: side of an object.
     """
-    return LEAST_PIXELS / max(float(np.percentile(sides, 100 * _TOO_SMALL)), 1e-4)
+    return pixels / max(float(np.percentile(sides, 100 * _TOO_SMALL)), 1e-4)
 
 
 def shape_of_input(
@@ -181,11 +191,27 @@ def repeat_decisions(facts: Facts) -> List[Decision]:
     return [Decision('train_config.repeat_factor_threshold', _REPEAT, reason)]
 
 
-def weight_decisions(weights: str) -> List[Decision]:
-    """Decide on the initial weights."""
+def weight_decisions(weights: str, own_scope: str = '', kind: str = '') -> List[Decision]:
+    """Decide on the initial weights.
+
+    Args:
+        weights: path of a checkpoint or a run, or the name of weights; '': there are none.
+        own_scope: beginning of the names of variables in checkpoints of the task itself; '': every
+            checkpoint is restored in the same way.
+        kind: `fine_tune_checkpoint_type` of such checkpoints.
+
+    Raises:
+        errors.CheckpointError: there is no such checkpoint, or it is corrupt.
+    """
     if not weights:
         return []
-    return [Decision('train_config.fine_tune_checkpoint', f'"{weights}"', 'As --weights asks for')]
+    field = 'train_config.fine_tune_checkpoint'
+    start = checkpoint_files.open_checkpoint(checkpoint_files.resolve_start(weights, '--weights'))
+    is_own = own_scope and any(
+        name.startswith(own_scope) for name in start.get_variable_to_shape_map()
+    )
+    decisions = [Decision(field, f'"{weights}"', 'As --weights asks for')]
+    return [*decisions, Decision(f'{field}_type', f'"{kind}"')] if is_own else decisions
 
 
 def odd_aspect(aspects: Sequence[float], own: float) -> str:

@@ -62,7 +62,7 @@ class Recipe:
         Args:
             heading: sentences for the top.
         """
-        lines = [f'# {line}' for text in heading for line in textwrap.wrap(text, _WIDTH - 2)]
+        lines = [line for text in heading for line in _comment(text, '')]
         return '\n'.join([*lines, '', *format_message(self.config, self.reasons)]) + '\n'
 
 
@@ -85,10 +85,7 @@ def format_message(
         if own in reasons:
             yield from _filled(waiting, indent)
             waiting = []
-            start = f'{indent}# '
-            yield from textwrap.wrap(
-                f'{reasons[own]}.', _WIDTH, initial_indent=start, subsequent_indent=start
-            )
+            yield from _comment(f'{reasons[own]}.', indent)
         if _is_map(field):
             waiting += _entries(field, value)
             continue
@@ -106,6 +103,19 @@ def format_message(
             yield from _filled(waiting, indent)
             waiting = []
     yield from _filled(waiting, indent)
+
+
+def _comment(text: str, indent: str) -> List[str]:
+    """Return the lines of a comment; paths in it stay whole."""
+    start = f'{indent}# '
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=start,
+        subsequent_indent=start,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _filled(parts: Sequence[str], indent: str) -> Iterator[str]:

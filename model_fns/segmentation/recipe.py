@@ -11,7 +11,8 @@ from model_fns.recipes.writing import Decision, Recipe
 
 _BASE = 'demo_masks'
 _MODEL = 'model.segmentation'
-_USUAL_SIDE = 256.0
+USUAL_SIDE = 256.0
+ENOUGH_IMAGES = 6000
 _MULTIPLE = 16  # the output stride; DeepLab's inputs are a multiple plus 1
 SCHEDULED_RATE = ''
 
@@ -56,12 +57,18 @@ def decide(
     recipe.decide(*decisions.weight_decisions(wishes.weights))
 
 
+def network_side(recipe: Recipe) -> float:
+    """Return the side of the crops of training in pixels."""
+    return float(recipe.config.model.segmentation.crop_height)
+
+
 def _size_decisions(facts: Facts, wishes: Wishes) -> Iterator[Decision]:
     """Decide the size of the images, and of the crops of training."""
-    minutes = decisions.DEFAULT_MINUTES if wishes.minutes is None else wishes.minutes
     height, width = facts.typical_size()
-    side = min(_USUAL_SIDE * decisions.growth(minutes), float(max(height, width)))
-    reason = f'{minutes:g} minutes of training pay for about {side:.0f} x {side:.0f} pixels'
+    side = min(wishes.affordable or USUAL_SIDE, float(max(height, width)))
+    reason = 'The usual size, or that of the images where they are smaller'
+    if side > USUAL_SIDE:
+        reason = f'The time pays for {side:.0f} x {side:.0f} pixels'
     if wishes.size is not None:
         side, reason = float(wishes.size), f'--size={wishes.size}'
     crop = decisions.shape_of_input(side, 1.0, _MULTIPLE, None)[0] + 1

@@ -4,6 +4,7 @@ import json
 import zipfile
 
 import pytest
+import tensorflow as tf
 
 import model_fns
 from estimator_lib import config as config_lib
@@ -35,11 +36,10 @@ CASES = {
     ),
     'sided boxes': (
         lambda root: public.write_yolo(root, more='', line='1 0.5 0.5 0.2 0.4'),
-        {'epochs': 10.0, 'size': 64, 'weights': 'start.ckpt'},
+        {'epochs': 10.0, 'size': 64},
         [
             'fixed_shape_resizer { height: 64 width: 64 }',
             '# 10 epochs of 2 images.\n  num_steps: 5',
-            'start.ckpt"',
         ],
     ),
     'rotated': (
@@ -101,7 +101,7 @@ def test_a_config_is_valid_short_and_has_its_reasons(case, tmp_path):
     for part in expected:
         assert part in text, part
     assert 'random_vertical_flip' not in text and 'rotation90' not in text
-    assert text.startswith('# Written by run-train-eval --data=')
+    assert text.startswith('# Written by run-train-eval') and f'--data={tmp_path}/set' in text
     assert '\n# Task: ' in text and text.count('#') > 8
 
 
@@ -195,3 +195,39 @@ def test_check_writes_a_config_that_fits_the_data(tmp_path, capsys):
     assert (fixed.height, fixed.width) == (128, 192)
     with pytest.raises(errors.UserError, match='there is a file'):
         front_door.run(options)
+
+
+@pytest.mark.parametrize(
+    ('scope', 'is_detector'), [('FeatureExtractor/', True), ('Mobilenet/', False)]
+)
+def test_initial_weights_tell_what_they_are_of(scope, is_detector, tmp_path):
+    prefix = str(tmp_path / 'start.ckpt')
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable(f'{scope}weights', [2])
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, prefix)
+    public.write_yolo(tmp_path / 'set')
+    front_door.run(options_of(tmp_path, weights=prefix, size=64, epochs=1.0))
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    assert f'# As --weights asks for.\n  fine_tune_checkpoint: "{prefix}"' in text
+    assert ('fine_tune_checkpoint_type: "detection"' in text) == is_detector
+
+
+def test_weights_that_are_missing_are_named_before_anything_is_written(tmp_path):
+    public.write_yolo(tmp_path / 'set')
+    with pytest.raises(errors.UserError, match='--weights: there is no checkpoint'):
+        front_door.run(options_of(tmp_path, weights='missing.ckpt'))
+    assert not (tmp_path / 'run' / 'pipeline.config').exists()
+
+
+def test_more_time_makes_a_larger_input(tmp_path, monkeypatch):
+    """Objects of 0.1 x 0.1 have 32 pixels at a side of 320; the pace would allow for 512."""
+    times = iter([0.01, 0.05])
+    monkeypatch.setattr(public, 'HEIGHT', 200)
+    monkeypatch.setattr(public, 'WIDTH', 300)
+    monkeypatch.setattr(step_times, 'measure', lambda task, config: next(times))
+    public.write_yolo(tmp_path / 'set', line='0 0.5 0.5 0.1 0.1')
+    front_door.run(options_of(tmp_path, minutes=1.0))
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    assert 'fixed_shape_resizer { height: 256 width: 384 }' in text
+    assert '1 minutes of training at 0.05 s a step' in text and 'num_steps: 1200' in text

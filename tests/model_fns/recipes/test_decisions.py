@@ -33,9 +33,12 @@ def test_what_follows_from_the_steps():
     assert found['rate.warmup_steps'] == 100
 
 
-@pytest.mark.parametrize(('minutes', 'factor'), [(None, 1), (1, 1), (10, 1), (22.5, 1.5), (900, 2)])
-def test_more_minutes_pay_for_more_pixels(minutes, factor):
-    assert decisions.growth(minutes) == factor
+@pytest.mark.parametrize(
+    ('side', 'images', 'affordable'),
+    [(256, 6000, 256), (256, 13_500, 384), (256, 1e6, 512), (256, 100, 256), (384, 6000, 384)],
+)
+def test_time_pays_for_larger_inputs_where_enough_images_are_seen(side, images, affordable):
+    assert decisions.affordable_side(side, images, 6000, 256) == pytest.approx(affordable)
 
 
 def test_few_objects_are_below_eight_pixels():

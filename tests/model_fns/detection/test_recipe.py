@@ -1,0 +1,34 @@
+"""Decisions of detectors, by hand."""
+
+import numpy as np
+import pytest
+
+from model_fns.detection import recipe
+
+
+@pytest.mark.parametrize(
+    ('objects', 'affordable', 'side', 'reason'),
+    [
+        # All objects have 0.5 of the side: 32 pixels of them need 64.
+        (0.5, 512.0, 256.0, 'The usual area, of 256 x 256 pixels; 95 % of the objects have more'),
+        # 32 pixels of 0.1 need 320, for which there is time, or not.
+        (0.1, 512.0, 320.0, '95 % of the objects have 32 pixels or more with 320 x 320 pixels'),
+        (0.1, 300.0, 300.0, 'The time pays for 300 x 300 pixels; 95 % of the objects have more'),
+        (0.1, None, 256.0, 'The usual area'),
+        # 8 pixels of 0.02 need 400, whatever the time.
+        (0.02, None, 400.0, '400 pixels give 95 % of the objects 8 or more'),
+        (0.002, None, 640.0, '4000 pixels give 95 % of the objects 8 or more; 640 is the most'),
+    ],
+)
+def test_the_input_shows_the_objects(objects, affordable, side, reason):
+    found, why = recipe.input_side(np.full([40], objects), 256.0, affordable, (1080, 1920))
+    assert found == pytest.approx(side) and why.startswith(reason)
+
+
+def test_small_images_are_enlarged_at_most_to_twice_their_sides():
+    side, _ = recipe.input_side(np.full([4], 0.01), 256.0, None, (200, 200))
+    assert side == 400.0
+
+
+def test_without_objects_the_time_decides():
+    assert recipe.input_side(np.zeros([0]), 256.0, 400.0, (900, 900))[0] == 256.0
