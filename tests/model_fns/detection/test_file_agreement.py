@@ -89,6 +89,24 @@ def test_proposals_may_have_another_order():
     )
     parts = file_agreement.compare(expected, found, exact=True)
     assert parts == {'scores in order': 1.0, 'proposals': pytest.approx(2 / 3), 'rpn': 1.0}
+    # One of two with equal scores has the place of the other: what is computed of it says nothing.
+    other = with_raw(
+        proposal_boxes=[[0.0, 4.0], [1.0, 5.0], [9.0, 9.5]],
+        refined_box_encodings=[[0.1], [0.2], [0.7]],
+        rpn=[1.0],
+    )
+    assert file_agreement.compare(expected, other, exact=True)['proposals'] == 1.0
+    # It is another one by mistake, where scores or most of the boxes are others.
+    other[0]['intermediate/rpn'] = np.array([2.0])
+    parts = file_agreement.compare(expected, other, exact=True)
+    assert parts['proposals'] == pytest.approx(2 / 3) and parts['rpn'] == 0.0
+    lost = with_raw(
+        proposal_boxes=[[0.0, 4.0], [7.0, 8.0], [9.0, 9.5]],
+        refined_box_encodings=[[0.1], [0.2], [0.7]],
+        rpn=[1.0],
+    )
+    parts = file_agreement.compare(expected, lost, exact=True)
+    assert parts['proposals'] == pytest.approx(1 / 3)
     # With other arithmetic others are chosen.
     assert 'proposals' not in file_agreement.compare(expected, found, exact=False)
 
