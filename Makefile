@@ -8,14 +8,14 @@
 # Each command takes PYTHON=python3.11 for another Python, and VENV=.venv-2.15 for another folder
 # than .venv: below Python 3.12 that has TensorFlow 2.15, from 3.12 on the newest.
 #
-# make test-other  runs the tests of the engine, of whole runs, of recorded cases and of exports on
+# make test-other  runs the tests of the engine, of whole runs, of exports and of some networks on
 #              the other TensorFlow, if a Python for it is here: where .venv has 2.15 on the newest,
 #              in .venv-newest, else on 2.15, in .venv-2.15
 # make lint     looks for faults of style; make types checks types, with the exceptions that
 #              pyproject.toml lists; make format formats
 # make test-numerics  runs the tests of what networks compute with kernels that make test does not
-#              take on this processor: none of oneDNN's, AVX2's, and AVX-512's; then compares the
-#              bounds on rounding with what was measured
+#              take on this processor: none of oneDNN's, AVX2's, AVX-512's, and those for a single
+#              thread; then compares the bounds on rounding with what was measured
 # make published    trains, evaluates and exports every published detection config
 # make benchmark    start, steps, input and serving on this machine: the goals of docs/performance.md
 # make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
@@ -27,6 +27,9 @@
 # make endurance  long runs with each kind of reader, whose memory must not grow (hours);
 #              ENDURANCE='--steps=2000 --readers=coco' runs a part, see tests/campaigns/endurance.py
 # make chaos   runs clusters on this machine and kills their tasks, see tests/campaigns/chaos.py
+
+# Processes of tests read compiled sources, whatever the environment says of keeping them.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 REFERENCE_VENV := .venv-2.15
@@ -41,10 +44,20 @@ IMAGE ?= vision-model-fns
 DEVICE ?= cpu
 REFERENCE_PYTHONS := 3.11 3.10 3.9
 NEWEST_PYTHONS := 3.13 3.12
-LANE_TESTS := tests/test_*.py tests/system tests/estimator_lib tests/protos \
-  tests/model_fns/structures \
-  $(addprefix tests/vision_extras/,beam benchmark compare jobset replay recover/artifacts) \
-  $$(grep -rlE 'golden|recorded|eployable' tests/model_fns tests/vision_extras/recover/detection --include='test_*.py')
+# Where TensorFlow is met: the engine, whole runs of each task, and a network of each kind that was
+# recorded. The layers of all others are built by the same calls: `make test VENV=.venv-newest`.
+LANE_TESTS := tests/test_*.py tests/estimator_lib tests/protos tests/vision_extras/beam \
+  tests/system/test_estimator_api.py tests/system/test_exports_travel.py \
+  tests/system/test_files_for_devices.py tests/system/test_loops.py \
+  tests/system/test_onnx_of_tasks.py tests/system/test_program_of_docs.py \
+  tests/system/test_resume.py tests/system/test_run_train_eval_*.py \
+  tests/system/test_two_tensorflows.py tests/model_fns/*/test_deployable.py \
+  tests/model_fns/backbones/test_mobilenet_v2.py tests/model_fns/backbones/test_resnet_v1.py \
+  tests/model_fns/detection/architectures/test_ssd.py \
+  tests/model_fns/detection/architectures/test_recorded_objects.py \
+  tests/model_fns/detection/architectures/center_net/test_model.py \
+  tests/model_fns/detection/architectures/faster_rcnn/test_model.py \
+  tests/model_fns/segmentation/test_recorded.py
 # What no kernel changes is left out: names and shapes, boxes, refusals, and what surrounds a run.
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/tf2_api \
   tests/model_fns/detection/architectures tests/model_fns/detection/networks \
@@ -56,7 +69,9 @@ NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fn
   tests/system/test_run_train_eval_rotated.py::test_two_stages_learn_and_export_what_the_estimator_detects \
   tests/system/test_run_train_eval_two_stage.py::test_evaluations_have_the_losses_of_the_stages
 NOT_NUMERIC := variables or names or object_paths or parameters or refuse
-KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE
+# oneDNN takes other algorithms for a single thread.
+KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE \
+  TF_NUM_INTRAOP_THREADS=1
 
 .PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published lanes promises chaos endurance fuzz docs image clean environment
 

@@ -167,9 +167,18 @@ def test_a_tflite_file_finds_what_the_estimator_does(trained, tmp_path):
     for index, image in enumerate(images()):
         found = runner(image=image[np.newaxis])  # of the network's size, as it is
         assert found['detection_boxes'].shape == (1, 4, 4)
-        assert found['detection_classes'][0, 0] + 1 == expected['detection_classes'][index, 0]
-        box, wanted = found['detection_boxes'][0, 0], expected['detection_boxes'][index, 0]
-        np.testing.assert_allclose(np.clip(box, 0, 1), wanted, atol=0.1)
+        # With 8 bits detections of nearly equal scores change places: the best one is one of the
+        # estimator's.
+        same = expected['detection_classes'][index] == found['detection_classes'][0, 0] + 1
+        box = np.clip(found['detection_boxes'][0, 0], 0, 1)
+        assert max(overlap(box, other) for other in expected['detection_boxes'][index][same]) > 0.6
+
+
+def overlap(box, other):
+    """Return the intersection over union of two boxes (ymin, xmin, ymax, xmax)."""
+    sides = np.maximum(np.minimum(box[2:], other[2:]) - np.maximum(box[:2], other[:2]), 0)
+    areas = [np.prod(one[2:] - one[:2]) for one in (box, other)]
+    return np.prod(sides) / (sum(areas) - np.prod(sides))
 
 
 def test_what_is_shown_is_what_the_evaluation_found_best(trained, tmp_path, caplog):

@@ -76,9 +76,11 @@ def test_predictions_are_as_recorded(case, ran):
 def test_losses_are_as_recorded(case, ran):
     losses = ran[3]
     for name in (ssd.LOCALIZATION_LOSS, ssd.CLASSIFICATION_LOSS):
-        assert losses[name] == pytest.approx(case.arrays[f'train/loss__{name}'], rel=1e-4)
+        rounding.check_close(
+            f'{case.name}: losses', losses[name], case.arrays[f'train/loss__{name}']
+        )
     for name in ('regularization_loss', 'total_loss'):
-        assert losses[name] == pytest.approx(case.arrays[f'train/{name}'], rel=1e-4)
+        rounding.check_close(f'{case.name}: losses', losses[name], case.arrays[f'train/{name}'])
     np.testing.assert_array_equal(ran[6], case.arrays['train/targets__reg_weights'])
 
 

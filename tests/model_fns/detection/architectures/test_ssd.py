@@ -147,9 +147,9 @@ class TestRecordedCases:
     def test_losses(self, name):
         recorded, ours = recorded_detectors.load(name).arrays, trained(name)
         for key in (ssd.LOCALIZATION_LOSS, ssd.CLASSIFICATION_LOSS):
-            assert ours[key] == pytest.approx(recorded[f'train/loss__{key}'], rel=1e-4)
+            rounding.check_close(f'{name}: losses', ours[key], recorded[f'train/loss__{key}'])
         for key in ('regularization_loss', 'total_loss'):
-            assert ours[key] == pytest.approx(recorded[f'train/{key}'], rel=1e-4)
+            rounding.check_close(f'{name}: losses', ours[key], recorded[f'train/{key}'])
 
     def test_gradients(self, name):
         recorded = recorded_detectors.load(name).arrays
