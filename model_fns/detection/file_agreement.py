@@ -76,12 +76,12 @@ def compare_raw(
     if not _raw(expected[0]):
         return {}
     pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
-    wanted, got = ([_in_order(side) for side in sides] for sides in zip(*pairs))
+    wanted, got = ([_in_order(one) for one in side] for side in _sides(pairs))
     parts = agreement.compare(wanted, got, exact)
     if not exact or fields.PROPOSAL_BOXES not in pairs[0][0]:
         return parts
     names = [name for name in OF_PROPOSALS if name in pairs[0][0]]
-    again = compare_rows(*zip(*pairs), names)
+    again = compare_rows(*_sides(pairs), names)
     return {PROPOSALS: min(again / chosen_by_both(expected, found), 1.0), **parts}
 
 
@@ -96,10 +96,10 @@ def chosen_by_both(expected: Sequence[Arrays], found: Sequence[Arrays]) -> float
         found: likewise.
     """
     pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
-    wanted, got = ([_in_order(side) for side in sides] for sides in zip(*pairs))
+    wanted, got = ([_in_order(one) for one in side] for side in _sides(pairs))
     if min(agreement.compare(wanted, got).values(), default=0.0) < 1.0:
         return 1.0
-    part = compare_rows(*zip(*pairs), [fields.PROPOSAL_BOXES])
+    part = compare_rows(*_sides(pairs), [fields.PROPOSAL_BOXES])
     return part if part >= 0.5 else 1.0
 
 
@@ -140,6 +140,11 @@ def _raw(outputs: Arrays) -> Dict[str, np.ndarray]:
         for name, value in outputs.items()
         if name.startswith(INTERMEDIATE)
     }
+
+
+def _sides(pairs: Sequence[Tuple[Arrays, Arrays]]) -> Tuple[List[Arrays], List[Arrays]]:
+    """Return the first of all pairs, and the second of all."""
+    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def _in_order(raw: Arrays) -> Dict[str, np.ndarray]:
