@@ -98,10 +98,7 @@ def prepare(options: RunOptions) -> bool:
     return False
 
 
-_USE = (
-    'Each field may be changed, before the run or for another one; docs/config.md has them all. '
-    '--mode=check says what a changed config does.'
-)
+_USE = 'Each field may be changed: docs/config.md has them, --mode=check says what it does.'
 
 
 def check_config(options: RunOptions) -> None:

@@ -23,6 +23,7 @@ _USUAL_SIDE = 256.0
 _MULTIPLE, _LEAST_SIDE = 32, 64
 _FAR_LARGER = 2.0  # times the input, of images that are cut into tiles for small objects
 _MOST_WITHOUT_ANCHOR = 0.02  # share of the boxes
+_MANY_WITHOUT_ANCHOR = 0.05  # of fitted anchors: small boxes lie between the cells
 _ROOM = 2  # times the objects of the fullest image
 _LEAST_DETECTIONS, _MOST_DETECTIONS = 100, 1000
 _RATE = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
@@ -151,7 +152,7 @@ def _room_decisions(recipe: Recipe, name: str, facts: Facts) -> Iterator[Decisio
     room = min(max(_ROOM * most, _LEAST_DETECTIONS), _MOST_DETECTIONS)
     processing = 'post_processing' if name == 'ssd' else 'second_stage_post_processing'
     suppression = f'model.{name}.{processing}.batch_non_max_suppression'
-    reason = f'The fullest image has {most} objects'
+    reason = f'The fullest image has {most} objects' if room > _LEAST_DETECTIONS else ''
     yield Decision(f'{suppression}.max_detections_per_class', room, reason)
     yield Decision(f'{suppression}.max_total_detections', room)
     if name == 'faster_rcnn':
@@ -268,6 +269,11 @@ def _anchor_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
     reason = f'Fitted to the boxes by k-means: {rest:.1%} meet none, {without:.1%} before'
     text = text_format.MessageToString(fitted.generator, as_one_line=True)
     yield Decision(field, f'{{ {text} }}', reason)
+    if name == 'ssd' and rest > _MANY_WITHOUT_ANCHOR:
+        matcher = f'model.{name}.matcher.argmax_matcher'
+        reason = f'0.5 would leave {rest:.0%} of the boxes one anchor each'
+        yield Decision(f'{matcher}.matched_threshold', 0.4, reason)
+        yield Decision(f'{matcher}.unmatched_threshold', 0.3)
 
 
 def list_warnings(recipe: Recipe, facts: Facts) -> List[str]:

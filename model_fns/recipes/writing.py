@@ -149,9 +149,25 @@ def _format_field(
             f'{path}.{field.name}',
             value,
         )
+    scalars = (
+        _scalar_parts(message) if not any(each.startswith(f'{path}.') for each in reasons) else []
+    )
+    if scalars:  # nothing is nested: the braces share the lines of the fields
+        parts = [*scalars[:-1], f'{scalars[-1]} {end}']
+        first, *rest = _filled([f'{start} {parts[0]}', *parts[1:]], f'{indent}  ')
+        yield from (indent + first.strip(), *rest)
+        return
     yield indent + start
     yield from format_message(message, reasons, f'{path}.', f'{indent}  ')
     yield indent + end
+
+
+def _scalar_parts(message: message_lib.Message) -> List[str]:
+    """Return the fields of a message without messages in it; empty for any other."""
+    fields = message.ListFields()
+    if any(field.type == Field.TYPE_MESSAGE for field, _ in fields):
+        return []
+    return [_scalars(field, value) for field, value in fields]
 
 
 def _to_line(message: message_lib.Message) -> str:

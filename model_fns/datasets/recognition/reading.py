@@ -72,9 +72,10 @@ def _reader(
     reader = input_reader_pb2.InputReader(label_map_path=label_map)
     # Objects that cannot be used are left out with a message: a first run ends with a model.
     reader.corrupt_record_policy = input_reader_pb2.SKIP
-    if task in ('instances', 'keypoints'):
-        reader.load_instance_masks = task == 'instances'
-        reader.num_keypoints = data.keypoints if task == 'keypoints' else 0
+    if task == 'instances':
+        reader.load_instance_masks, reader.mask_type = True, input_reader_pb2.PNG_MASKS
+    if task == 'keypoints':
+        reader.num_keypoints = data.keypoints
     message = getattr(reader, data.reader)
     if data.reader == _RECORDS:
         message.input_path.extend(each.images for each in folders)

@@ -27,7 +27,8 @@ CASES = {
             'num_classes: 2',
             'fixed_shape_resizer { height: 224 width: 320 }',  # 3:2, as the images
             'random_horizontal_flip { }',
-            'min_aspect_ratio: 0.75 max_aspect_ratio: 1.33',
+            'min_aspect_ratio: 0.75',
+            'max_aspect_ratio: 1.33',
             'learning_rate_base: 0.005',
             '# 2 minutes of training at 0.1 s a step, measured on this machine',
             'num_steps: 1200',
@@ -42,6 +43,11 @@ CASES = {
             '# 10 epochs of 2 images.\n  num_steps: 5',
         ],
     ),
+    'thin boxes': (
+        lambda root: public.write_yolo(root, line='0 0.5 0.5 0.04 0.9'),
+        {},
+        ['# Fitted to the boxes by k-means: 0.0% meet none, 100.0% before'],
+    ),
     'rotated': (
         lambda root: public.write_yolo(root, POLYGON),
         {'task': 'rotated'},
@@ -50,7 +56,7 @@ CASES = {
     'instances': (
         lambda root: public.write_yolo(root, POLYGON),
         {'task': 'instances'},
-        ['load_instance_masks: true', 'DetectionMasks_Precision/mAP@.50IOU'],
+        ['load_instance_masks: true mask_type: PNG_MASKS', 'DetectionMasks_Precision/mAP@.50IOU'],
     ),
     'keypoints': (
         lambda root: public.write_yolo(root, POSE, POSE_FILE),

@@ -55,3 +55,23 @@ def test_fields_without_reasons_fill_lines():
         '  image_height: 32',
         '} }',
     ]
+
+
+def test_a_message_of_values_shares_its_lines_with_its_braces():
+    sizes = ', '.join(f'{size}.5' for size in range(12))
+    config = config_lib.parse_pipeline_config(
+        'model { ssd { num_classes: 1 anchor_generator { flexible_grid_anchor_generator { '
+        f'anchor_grid {{ base_sizes: [{sizes}] height_stride: 8 '
+        'width_stride: 8 height_offset: 4 } } } } }',
+        'text',
+    )
+    lines = list(writing.format_message(config))
+    assert lines == [
+        'model { ssd {',
+        '  num_classes: 1',
+        '  anchor_generator { flexible_grid_anchor_generator {',
+        f'    anchor_grid {{ base_sizes: [{sizes}]',
+        '      height_stride: 8 width_stride: 8 height_offset: 4 }',
+        '  } }',
+        '} }',
+    ]
