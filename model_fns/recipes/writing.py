@@ -9,7 +9,7 @@ from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
 from google.protobuf import text_format
 
-from estimator_lib.config import field_settings
+from estimator_lib.config import field_settings, schema
 from protos import pipeline_pb2
 
 Field = descriptor_lib.FieldDescriptor
@@ -90,7 +90,7 @@ def format_message(
             waiting += _entries(field, value)
             continue
         is_message = field.type == Field.TYPE_MESSAGE
-        for each in value if _is_repeated(field) and is_message else [value]:
+        for each in value if schema.is_repeated(field) and is_message else [value]:
             whole = f'{field.name} {{ {_one_line(each)}}}' if is_message else _scalars(field, each)
             has_reasons = any(other.startswith(f'{own}.') for other in reasons)
             if is_message and (has_reasons or len(indent + whole) > _WIDTH):
@@ -139,7 +139,7 @@ def _format_field(
         (field, value) = message.ListFields()[0]
         if (
             field.type != Field.TYPE_MESSAGE
-            or _is_repeated(field)
+            or schema.is_repeated(field)
             or f'{path}.{field.name}' in reasons
         ):
             break
@@ -193,14 +193,10 @@ def _entries(field: Field, values: Mapping[str, float]) -> Iterator[str]:
         yield _to_line(holder)
 
 
-def _is_repeated(field: Field) -> bool:
-    return field.label == Field.LABEL_REPEATED
-
-
 def _scalars(field: Field, value: object) -> str:
     """Return the line of a field without fields of its own."""
     holder = field.containing_type._concrete_class()
-    if _is_repeated(field):
+    if schema.is_repeated(field):
         getattr(holder, field.name).extend(value)
     else:
         setattr(holder, field.name, value)
