@@ -135,7 +135,7 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
     _forget(folder)
     sources = reading.create(data, task, folder)
     facts = facts_lib.collect(sources.train, sources.evaluation)
-    lines = describe(data, facts, task, sources.notes)
+    lines = describe(data, facts, task, wishes.weights, sources.notes)
     for line in lines:
         log.info('%s', line)
     module = importlib.import_module(_RECIPES[task])
@@ -224,8 +224,18 @@ def _forget(folder: str) -> None:
     readers.forget_listings()
 
 
-def describe(data: DataSet, facts: Facts, task: str, notes: Sequence[str]) -> List[str]:
-    """Return three lines on what was understood: the data, the classes and the task."""
+def describe(
+    data: DataSet, facts: Facts, task: str, weights: str, notes: Sequence[str]
+) -> List[str]:
+    """Return three lines on what was understood: the data, the classes and the task.
+
+    Args:
+        data: what was recognized.
+        facts: of its annotations.
+        task: that was chosen.
+        weights: that training starts from; '': none.
+        notes: on how the data is read.
+    """
     images = f'{len(facts.train):,} images for training, {len(facts.evaluation):,} for evaluation'
     more = ''.join(f'; {note}' for note in notes)
     objects = f'; {facts.num_objects():,} objects' if facts.num_objects() else ''
@@ -237,7 +247,8 @@ def describe(data: DataSet, facts: Facts, task: str, notes: Sequence[str]) -> Li
         f'Data: {data.description}: {images}{more}.',
         f'Classes: {len(facts.class_names)} ({errors.shortened(facts.class_names, _MOST_NAMED)})'
         f'{objects}{left_out}; images of about {width} x {height} pixels.',
-        f'Task: {task}{other}.',
+        f'Task: {task}{other}. '
+        + (f'Training starts from {weights}.' if weights else 'Training starts from scratch.'),
     ]
 
 
