@@ -443,11 +443,9 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
     values = define_flags()
     try:
         rest = values(list(arguments))[1:]
-    except flags.UnrecognizedFlagError as error:
+    except flags.Error as error:
         answer = legacy_flags.answer(arguments[1:])
         raise errors.UserError(answer or _unusable(error)) from None
-    except flags.Error as error:
-        raise errors.UserError(_unusable(error)) from None
     if rest:
         raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
     for name in ('logtostderr', 'alsologtostderr'):

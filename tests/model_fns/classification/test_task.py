@@ -255,7 +255,8 @@ def test_the_class_of_a_record():
 
 def labeled(*labels):
     example = tf.train.Example()
-    example.features.feature['image/encoded'].bytes_list.value.append(b'image')
+    # Images of one content would be a finding of their own.
+    example.features.feature['image/encoded'].bytes_list.value.append(b'image %d' % labels[0])
     example.features.feature['image/class/label'].int64_list.value.extend(labels)
     return example.SerializeToString()
 

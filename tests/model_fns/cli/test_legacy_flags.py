@@ -114,12 +114,14 @@ LEGACY = {
 
 # Of these two mean the same, and `quantize` names its values.
 OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize', 'eval_timeout'}
+# A task of a cluster has a number, and one of this program a name.
+NUMBERS = {'task'}
 
 
 def test_flags_that_this_program_has_too_are_its_own():
     own = set(flag_definitions.define_flags())
     listed = {name for names in LEGACY.values() for name in names.split()}
-    assert listed & own == OF_THIS_PROGRAM_TOO
+    assert listed & own == {*OF_THIS_PROGRAM_TOO, *NUMBERS}
 
 
 @pytest.mark.parametrize('program', sorted(LEGACY))
@@ -134,7 +136,9 @@ def test_every_flag_of_the_program_is_answered(program, capsys):
 
 
 def test_no_answer_hides_a_flag_of_this_program():
-    assert not legacy_flags._KNOWN & set(flag_definitions.define_flags())
+    assert legacy_flags._KNOWN & set(flag_definitions.define_flags()) == NUMBERS
+    for name in NUMBERS:
+        assert legacy_flags.answer([f'--{name}=detection']) is None
 
 
 def test_no_flag_is_answered_twice():

@@ -15,4 +15,5 @@ def test_the_start_of_tensorflow_is_not_on_the_terminal(tmp_path):
         text=True,
     )
     assert run.returncode == 2
-    assert run.stderr == 'error: --images: there is no folder none.\n'
+    said = f'error: --images: there is no folder none (in the working folder {os.getcwd()}).\n'
+    assert run.stderr == said

@@ -39,8 +39,12 @@ def test_boxes_that_are_not_around_their_masks():
     boxes = {'good': [0.6, 0.1, 0.9, 0.4], 'mirrored': [0.1, 0.1, 0.4, 0.4]}
     reports = {}
     for name, box in boxes.items():
-        fields = {'masks': [mask_png(mask)], 'encoded': png(20, 30)}
-        records = [record([box], [1], source_id=f'{index}', **fields) for index in range(4)]
+        masks = [mask_png(mask)]
+        images = [png(20, 30, value=index) for index in range(4)]
+        records = [
+            record([box], [1], source_id=f'{index}', masks=masks, encoded=image)
+            for index, image in enumerate(images)
+        ]
         reports[name] = checks.find(annotate(each, mask_type=kind) for each in records)
     assert reports['good'] == []
     (issue,) = reports['mirrored']

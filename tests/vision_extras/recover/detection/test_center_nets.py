@@ -7,7 +7,8 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.structures.label_map import LabelMap
-from tests.vision_extras.recover import recovered, tiny_center_net
+from tests import tiny_center_net
+from tests.vision_extras.recover import recovered
 from vision_extras.recover import files
 
 MODEL = tiny_center_net.MODEL.replace(

@@ -10,8 +10,9 @@ import tensorflow as tf
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import object_graphs
 from model_fns.detection.task import DetectionTask
+from tests import tiny_center_net
 from tests.model_fns.detection import recorded_objects
-from tests.vision_extras.recover import recovered, tiny_center_net
+from tests.vision_extras.recover import recovered
 from vision_extras.recover.detection import defaults, object_checkpoints, published_objects
 
 tf1 = tf.compat.v1

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from tests.vision_extras.recover import recovered, tiny_detection, tiny_rotated
+from tests import tiny_detection, tiny_rotated
+from tests.vision_extras.recover import recovered
 
 HYPERPARAMS = """
   activation: RELU_6

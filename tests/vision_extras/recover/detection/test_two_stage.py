@@ -5,7 +5,8 @@ import pathlib
 import pytest
 
 from estimator_lib import errors
-from tests.vision_extras.recover import recovered, tiny_two_stage
+from tests import tiny_two_stage
+from tests.vision_extras.recover import recovered
 
 ANCHORS = 'scales: [0.25, 0.5, 1, 2] aspect_ratios: [0.5, 1, 2]'
 # Of losses and training.
