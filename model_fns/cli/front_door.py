@@ -112,7 +112,10 @@ def _train_and_evaluate(options: RunOptions) -> None:
         for line in outline.first_lines(task, config, _network(config)):
             log.info('%s', line)
         draws = config.train_config.progress.draw_first_examples
-        if draws and checkpoint_files.latest_checkpoint(options.model_dir) is None:
+        # Several devices and workers are set up before any other use of TensorFlow.
+        is_alone = task_of_cluster is None and config.train_config.cluster.num_clones <= 1
+        is_new = checkpoint_files.latest_checkpoint(options.model_dir) is None
+        if draws and is_alone and is_new:
             augmented_sheet.start_sheet(task, config, options.model_dir)
     metrics = training.train_and_evaluate(
         task,

@@ -15,7 +15,7 @@ from model_fns import build_task
 from model_fns.detection import fields
 from model_fns.detection.boxes import parallelograms
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
-from tests.estimator_lib.export.test_onnx_files import Graph
+from tests.estimator_lib.export.devices.test_onnx_files import Graph
 from tests.model_fns.classification import test_deployable as of_classification
 from tests.model_fns.detection import test_deployable as of_detection
 from tests.model_fns.detection.architectures.center_net.test_build import LABEL_MAP, TASK

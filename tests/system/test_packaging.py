@@ -18,7 +18,7 @@ from tests import tiny_data
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDED = ('setup.py', 'pyproject.toml', 'README.md', 'LICENSE', 'run_train_eval.py', 'configs')
-PACKAGES = ('estimator_lib', 'model_fns', 'protos')
+PACKAGES = ('estimator_lib', 'model_fns', 'protos', 'vision_extras')
 
 
 @pytest.fixture(scope='module')
