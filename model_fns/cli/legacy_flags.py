@@ -40,7 +40,7 @@ def _flags(arguments: Sequence[str]) -> List[Tuple[str, str, str]]:
             value = following
         if name not in _KNOWN and name.startswith('no') and name[2:] in _KNOWN:
             name, value = name[2:], 'false'
-        if name in _KNOWN and (name not in _NUMBERS or value == 'false' or value.isdigit()):
+        if name in _KNOWN and (name not in _NUMBERS or value == 'false' or not value.isalpha()):
             flags.append((argument, name, value))
     return flags
 
@@ -405,5 +405,5 @@ _SAYINGS: Mapping[str, str] = {
 }
 
 _KNOWN = {*_FLAGS, *_FIELDS, *_SAYINGS}
-# Flags of this program too, which takes a name there: a number is of another program.
+# Flags of this program too, which takes a name there: anything else is of another program.
 _NUMBERS = {'task'}
