@@ -8,7 +8,7 @@ where a network finds nothing.
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -82,10 +82,12 @@ def compare_raw(
         return parts
     names = [name for name in OF_PROPOSALS if name in pairs[0][0]]
     again = compare_rows(*_sides(pairs), names)
-    return {PROPOSALS: min(again / chosen_by_both(expected, found), 1.0), **parts}
+    return {PROPOSALS: min(again / chosen_by_both(expected, found, parts), 1.0), **parts}
 
 
-def chosen_by_both(expected: Sequence[Arrays], found: Sequence[Arrays]) -> float:
+def chosen_by_both(
+    expected: Sequence[Arrays], found: Sequence[Arrays], parts: Mapping[str, float]
+) -> float:
     """Compute the fraction of proposals that may be compared: all, but for ties.
 
     Where all that proposals are chosen by agrees, others come from scores that are equal but for
@@ -94,11 +96,11 @@ def chosen_by_both(expected: Sequence[Arrays], found: Sequence[Arrays]) -> float
     Args:
         expected: with the raw predictions of a network with proposals.
         found: likewise.
+        parts: of `compare_raw`.
     """
-    pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
-    wanted, got = ([_in_order(one) for one in side] for side in _sides(pairs))
-    if min(agreement.compare(wanted, got).values(), default=0.0) < 1.0:
+    if min((part for name, part in parts.items() if name != PROPOSALS), default=0.0) < 1.0:
         return 1.0
+    pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
     part = compare_rows(*_sides(pairs), [fields.PROPOSAL_BOXES])
     return part if part >= 0.5 else 1.0
 

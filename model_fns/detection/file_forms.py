@@ -125,7 +125,8 @@ class UnsuppressedDeployable(whole_deployable.WholeDeployable):
         parts = file_agreement.compare_raw(expected, found, exact)
         if file_agreement.PROPOSALS in parts:
             rows = file_agreement.compare_rows(expected, found, _OUTPUTS)
-            return {**parts, _ROWS: min(rows / file_agreement.chosen_by_both(expected, found), 1.0)}
+            chosen = file_agreement.chosen_by_both(expected, found, parts)
+            return {**parts, _ROWS: min(rows / chosen, 1.0)}
         return {**parts, **agreement.compare(_outputs(expected), _outputs(found), exact)}
 
     def largest_differences(
