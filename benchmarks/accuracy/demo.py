@@ -5,7 +5,7 @@
 The front door generates the demo's images, trains, evaluates and exports, in a new process and an
 empty folder. Its export then detects the shapes in the images of the `val` split with default
 thresholds, and `predictions.json` is compared with the records. The exit status is 1 where a limit
-is missed. With `--picture` the first images are drawn side by side: the README's picture.
+is missed. With `--picture` the first images are drawn side by side, for docs/results.md.
 
 CPU seconds are those of all threads: two minutes on two cores are 240.
 """

@@ -1,4 +1,4 @@
-"""Score, size and latency of trained runs, for the results table of the README.
+"""Score, size and latency of trained runs, for docs/results.md.
 
     python -m benchmarks.accuracy.results RUN [RUN ...] [--metric=accuracy] \
         [--images=GLOB --picture=FILE --score_threshold=0.5]

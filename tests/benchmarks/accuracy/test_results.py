@@ -1,4 +1,4 @@
-"""Rows of the README's results table: the best export of a run, its metric, size and time."""
+"""Rows of docs/results.md: the best export of a run, its metric, size and time."""
 
 import json
 
