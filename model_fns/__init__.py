@@ -54,13 +54,15 @@ def _find_weights(name: str, where: str) -> str:
 
 def _open_weights(path: str) -> weight_files.WeightReader:
     """Open a file of weights, see `weight_files.READERS`."""
-    from model_fns.backbones.hub_weights import files  # imports TensorFlow
+    from model_fns.backbones.hub_weights import families, files  # imports TensorFlow
+    from model_fns.detection.networks import torchvision_weights
 
-    return files.open_weights(path)
+    return files.open_weights(path, (*torchvision_weights.families(path), *families.FAMILIES))
 
 
 weight_files.FINDERS['hub:'] = _find_weights
-weight_files.READERS['.safetensors'] = _open_weights
+for _ending in ('.safetensors', '.pth', '.pt'):
+    weight_files.READERS[_ending] = _open_weights
 
 
 def task_class(config: PipelineConfig) -> Optional[Type[Task]]:

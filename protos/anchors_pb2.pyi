@@ -1,5 +1,6 @@
 from protos import rules_pb2 as _rules_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
@@ -51,7 +52,13 @@ class SsdAnchorGenerator(_message.Message):
     def __init__(self, num_layers: _Optional[int] = ..., min_scale: _Optional[float] = ..., max_scale: _Optional[float] = ..., scales: _Optional[_Iterable[float]] = ..., aspect_ratios: _Optional[_Iterable[float]] = ..., interpolated_scale_aspect_ratio: _Optional[float] = ..., reduce_boxes_in_lowest_layer: bool = ..., base_anchor_height: _Optional[float] = ..., base_anchor_width: _Optional[float] = ..., height_stride: _Optional[_Iterable[int]] = ..., width_stride: _Optional[_Iterable[int]] = ..., height_offset: _Optional[_Iterable[int]] = ..., width_offset: _Optional[_Iterable[int]] = ..., angles: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class MultiscaleAnchorGenerator(_message.Message):
-    __slots__ = ("min_level", "max_level", "anchor_scale", "aspect_ratios", "scales_per_octave", "normalize_coordinates", "angles")
+    __slots__ = ("min_level", "max_level", "anchor_scale", "aspect_ratios", "scales_per_octave", "normalize_coordinates", "angles", "layout")
+    class Layout(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OBJECT_DETECTION_API: _ClassVar[MultiscaleAnchorGenerator.Layout]
+        TORCHVISION: _ClassVar[MultiscaleAnchorGenerator.Layout]
+    OBJECT_DETECTION_API: MultiscaleAnchorGenerator.Layout
+    TORCHVISION: MultiscaleAnchorGenerator.Layout
     MIN_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
     ANCHOR_SCALE_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +66,7 @@ class MultiscaleAnchorGenerator(_message.Message):
     SCALES_PER_OCTAVE_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_COORDINATES_FIELD_NUMBER: _ClassVar[int]
     ANGLES_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
     min_level: int
     max_level: int
     anchor_scale: float
@@ -66,7 +74,8 @@ class MultiscaleAnchorGenerator(_message.Message):
     scales_per_octave: int
     normalize_coordinates: bool
     angles: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, min_level: _Optional[int] = ..., max_level: _Optional[int] = ..., anchor_scale: _Optional[float] = ..., aspect_ratios: _Optional[_Iterable[float]] = ..., scales_per_octave: _Optional[int] = ..., normalize_coordinates: bool = ..., angles: _Optional[_Iterable[float]] = ...) -> None: ...
+    layout: MultiscaleAnchorGenerator.Layout
+    def __init__(self, min_level: _Optional[int] = ..., max_level: _Optional[int] = ..., anchor_scale: _Optional[float] = ..., aspect_ratios: _Optional[_Iterable[float]] = ..., scales_per_octave: _Optional[int] = ..., normalize_coordinates: bool = ..., angles: _Optional[_Iterable[float]] = ..., layout: _Optional[_Union[MultiscaleAnchorGenerator.Layout, str]] = ...) -> None: ...
 
 class GridAnchorGenerator(_message.Message):
     __slots__ = ("height", "width", "height_stride", "width_stride", "height_offset", "width_offset", "scales", "aspect_ratios", "angles")

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/feature_pyramids.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xa4\x01\n\x16\x46\x65\x61turePyramidNetworks\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x80?\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00\xa0\x41\x12\x33\n\x16\x61\x64\x64itional_layer_depth\x18\x03 \x01(\x05:\x03\x32\x35\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00P\xc3G\"\xf1\x01\n#BidirectionalFeaturePyramidNetworks\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x80?\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00\xa0\x41\x12&\n\x0enum_iterations\x18\x03 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00zD\x12#\n\x0bnum_filters\x18\x04 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00P\xc3G\x12&\n\x0e\x63ombine_method\x18\x05 \x01(\t:\x0e\x66\x61st_attention')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/feature_pyramids.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xb8\x02\n\x16\x46\x65\x61turePyramidNetworks\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x80?\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00\xa0\x41\x12\x33\n\x16\x61\x64\x64itional_layer_depth\x18\x03 \x01(\x05:\x03\x32\x35\x36\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00P\xc3G\x12]\n\x06layout\x18\xe8\x07 \x01(\x0e\x32\x36.vision_model_fns.protos.FeaturePyramidNetworks.Layout:\x14OBJECT_DETECTION_API\"3\n\x06Layout\x12\x18\n\x14OBJECT_DETECTION_API\x10\x00\x12\x0f\n\x0bTORCHVISION\x10\x01\"\xf1\x01\n#BidirectionalFeaturePyramidNetworks\x12/\n\tmin_level\x18\x01 \x01(\x05:\x01\x33\x42\x19\x92\xf6\x18\x15\r\x00\x00\x80?\x15\x00\x00\xa0\x41*\tmax_level\x12$\n\tmax_level\x18\x02 \x01(\x05:\x01\x37\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00\xa0\x41\x12&\n\x0enum_iterations\x18\x03 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00zD\x12#\n\x0bnum_filters\x18\x04 \x01(\x05\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00P\xc3G\x12&\n\x0e\x63ombine_method\x18\x05 \x01(\t:\x0e\x66\x61st_attention')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,7 +37,9 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['num_filters']._options = None
   _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS'].fields_by_name['num_filters']._serialized_options = b'\222\366\030\n\r\000\000\000\000\025\000P\303G'
   _globals['_FEATUREPYRAMIDNETWORKS']._serialized_start=79
-  _globals['_FEATUREPYRAMIDNETWORKS']._serialized_end=243
-  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_start=246
-  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_end=487
+  _globals['_FEATUREPYRAMIDNETWORKS']._serialized_end=391
+  _globals['_FEATUREPYRAMIDNETWORKS_LAYOUT']._serialized_start=340
+  _globals['_FEATUREPYRAMIDNETWORKS_LAYOUT']._serialized_end=391
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_start=394
+  _globals['_BIDIRECTIONALFEATUREPYRAMIDNETWORKS']._serialized_end=635
 # @@protoc_insertion_point(module_scope)

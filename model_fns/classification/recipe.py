@@ -21,7 +21,7 @@ SCHEDULED_RATE = (
 )
 
 
-def base_config(task: str) -> str:
+def base_config(task: str, weights: str) -> str:
     """Return the name of the package's config that the task begins with."""
     del task
     return _BASE

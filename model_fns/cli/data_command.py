@@ -139,7 +139,9 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
     for line in lines:
         log.info('%s', line)
     module = importlib.import_module(_RECIPES[task])
-    path = builtin_configs.resolve(f'{builtin_configs.PREFIX}{module.base_config(task)}')
+    path = builtin_configs.resolve(
+        f'{builtin_configs.PREFIX}{module.base_config(task, wishes.weights)}'
+    )
     config = config_lib.load_pipeline_config(path)
     config.train_input_reader.CopyFrom(sources.train)
     del config.eval_input_reader[:]

@@ -11,8 +11,11 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 from google.protobuf import text_format
 
+from estimator_lib import errors
+from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
 from model_fns.detection import anchor_proposal, box_report
+from model_fns.detection.networks import torchvision_weights
 from model_fns.recipes import decisions
 from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
@@ -58,9 +61,40 @@ USUAL_SIDE = _USUAL_SIDE
 ENOUGH_IMAGES = 6000
 
 
-def base_config(task: str) -> str:
-    """Return the name of the package's config that a task begins with."""
-    return FAMILIES[task].base
+_PRETRAINED_SIDE = 320.0  # of detectors that start from weights of photographs of 800 pixels
+# Scopes that begin the names of variables in checkpoints of detectors.
+_SCOPES = ('FeatureExtractor/', 'FirstStageFeatureExtractor/', 'KerasFirstStageFeatureExtractor/')
+
+
+def base_config(task: str, weights: str) -> str:
+    """Return the name of the package's config that a task begins with.
+
+    Args:
+        task: one of `FAMILIES`.
+        weights: path or name of initial weights; '': none. A detector of torchvision has a config.
+
+    Raises:
+        errors.UserError: the weights are those of a detector for another task.
+    """
+    if not weights:
+        return FAMILIES[task].base
+    start = checkpoint_files.open_checkpoint(checkpoint_files.resolve_start(weights, '--weights'))
+    family = getattr(start, 'family', None)
+    if not isinstance(family, torchvision_weights.Detector):
+        return FAMILIES[task].base
+    if task != family.task:
+        raise errors.UserError(
+            f'--weights={weights}: those of {family.name} are for --task={family.task}, and the '
+            f'task of the data is {task}.'
+        )
+    return family.config
+
+
+def _is_pretrained(recipe: Recipe) -> bool:
+    """Return whether the base is a detector of torchvision, which keeps what its weights need."""
+    model = recipe.config.model
+    extractor = getattr(model, model.WhichOneof('model')).feature_extractor
+    return extractor.fpn.layout == extractor.fpn.TORCHVISION
 
 
 def decide(
@@ -80,14 +114,18 @@ def decide(
     model = f'model.{name}'
     classes = len(facts.class_names)
     recipe.decide(Decision(f'{model}.num_classes', classes))
-    recipe.decide(*_size_decisions(model, task, facts, wishes, family.usual_side))
+    pretrained = _is_pretrained(recipe)
+    side = _PRETRAINED_SIDE if pretrained else family.usual_side
+    recipe.decide(*_size_decisions(model, task, facts, wishes, side))
     recipe.decide(*_room_decisions(recipe, name, facts))
     recipe.decide(*_augmentation(recipe, task, facts, mirrored))
-    recipe.decide(*_optimization(recipe, task))
+    if not pretrained:
+        recipe.decide(*_optimization(recipe, task))
+    recipe.decide(*_reading(recipe))
     recipe.decide(*decisions.repeat_decisions(facts))
-    recipe.decide(*decisions.weight_decisions(wishes.weights, 'FeatureExtractor/', 'detection'))
+    recipe.decide(*decisions.weight_decisions(wishes.weights, _SCOPES, 'detection'))
     recipe.decide(Decision('export_config.best.metric', f'"{family.metric}"'))
-    if task != 'rotated':  # facts have axis-aligned boxes only
+    if task != 'rotated' and not pretrained:  # facts have axis-aligned boxes only
         recipe.decide(*_anchor_decisions(recipe, facts))
     recipe.warnings += list_warnings(recipe, facts)
 
@@ -209,6 +247,11 @@ def _optimization(recipe: Recipe, task: str) -> Iterator[Decision]:
         yield Decision(f'{_RATE}.warmup_learning_rate', 0.0005)
         if half_types.half_type() is None:
             config.ClearField('use_bfloat16')
+
+
+def _reading(recipe: Recipe) -> Iterator[Decision]:
+    """Decide how examples are read, and the batches of the evaluation."""
+    config = recipe.config.train_config
     yield Decision('train_input_reader.cache', 'MEMORY')
     yield Decision('eval_config.batch_size', min(max(config.batch_size, 1), 4))
 

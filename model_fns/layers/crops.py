@@ -78,14 +78,21 @@ def crop_and_resize(
 
 
 def roi_align(
-    images: tf.Tensor, boxes: tf.Tensor, rows: tf.Tensor, size: int, stride: int, ratio: int = 2
+    images: tf.Tensor,
+    boxes: tf.Tensor,
+    rows: tf.Tensor,
+    size: int,
+    stride: int,
+    ratio: int = 2,
+    aligned: bool = True,
 ) -> tf.Tensor:
     """Compute means of samples in the bins of boxes (RoIAlign; He et al. 2017, section 3).
 
     A box is divided into `size` x `size` bins, and a bin into `ratio` x `ratio` cells whose centers
     are sampled. The center of pixel i of a map is at i + 0.5 of its strides, as Detectron2 defines
-    it for `aligned`. Up to a pixel outside of a map samples have the value of its edge; further out
-    they are 0. No gradient goes to boxes.
+    it for `aligned`; without, it is at i of its strides, and boxes have at least one pixel. Up to a
+    pixel outside of a map samples have the value of its edge; further out they are 0. No gradient
+    goes to boxes.
 
     Args:
         images: [B, height, width, channels], maps of features.
@@ -94,6 +101,7 @@ def roi_align(
         size: rows and columns of bins.
         stride: pixels of the input for each pixel of a map.
         ratio: rows and columns of samples of a bin.
+        aligned: True: the center of pixel i is at i + 0.5.
 
     Returns:
         float32 [n, size, size, channels].
@@ -102,6 +110,8 @@ def roi_align(
     padded = tf.pad(images, [[0, 0], [1, 1], [1, 1], [0, 0]], mode='SYMMETRIC')
     last_pixel = tf.cast(tf.shape(padded)[1:3] - 1, tf.float32)
     near, far = tf.split(boxes / float(stride), 2, axis=-1)
+    if not aligned:  # as if each pixel were half a pixel further, in boxes of one pixel or more
+        near, far = near + 0.5, tf.maximum(far, near + 1.0) + 0.5
     inset = (far - near) * (0.5 / (size * ratio))
     first, last = near + inset + 0.5, far - inset + 0.5
     normalized = tf.concat([first / last_pixel, last / last_pixel], axis=-1)

@@ -191,13 +191,15 @@ def repeat_decisions(facts: Facts) -> List[Decision]:
     return [Decision('train_config.repeat_factor_threshold', _REPEAT, reason)]
 
 
-def weight_decisions(weights: str, own_scope: str = '', kind: str = '') -> List[Decision]:
+def weight_decisions(
+    weights: str, own_scopes: Tuple[str, ...] = (), kind: str = ''
+) -> List[Decision]:
     """Decide on the initial weights.
 
     Args:
         weights: path of a checkpoint or a run, or the name of weights; '': there are none.
-        own_scope: beginning of the names of variables in checkpoints of the task itself; '': every
-            checkpoint is restored in the same way.
+        own_scopes: beginnings of the names of variables in checkpoints of the task itself; empty:
+            every checkpoint is restored in the same way.
         kind: `fine_tune_checkpoint_type` of such checkpoints.
 
     Raises:
@@ -207,9 +209,7 @@ def weight_decisions(weights: str, own_scope: str = '', kind: str = '') -> List[
         return []
     field = 'train_config.fine_tune_checkpoint'
     start = checkpoint_files.open_checkpoint(checkpoint_files.resolve_start(weights, '--weights'))
-    is_own = own_scope and any(
-        name.startswith(own_scope) for name in start.get_variable_to_shape_map()
-    )
+    is_own = any(name.startswith(own_scopes) for name in start.get_variable_to_shape_map())
     decisions = [Decision(field, f'"{weights}"', 'As --weights asks for')]
     return [*decisions, Decision(f'{field}_type', f'"{kind}"')] if is_own else decisions
 

@@ -17,7 +17,7 @@ _MULTIPLE = 16  # the output stride; DeepLab's inputs are a multiple plus 1
 SCHEDULED_RATE = ''
 
 
-def base_config(task: str) -> str:
+def base_config(task: str, weights: str) -> str:
     """Return the name of the package's config that the task begins with."""
     del task
     return _BASE

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple
 
+import numpy as np
+
 Shape = Tuple[int, ...]
 # Modules -> scopes of variables. A module is given with the shape of its weight.
 Scopes = Callable[[Mapping[str, Shape]], Mapping[str, str]]
@@ -39,6 +41,7 @@ class Family:
         has_gamma: whether our batch norms have a factor. Otherwise it goes into the convolution.
         convolutional_head: whether our linear layers are 1x1 convolutions.
         layer_norms: whether its norms have no statistics.
+        origin: package that trained the weights.
     """
 
     name: str
@@ -49,6 +52,18 @@ class Family:
     has_gamma: bool = True
     convolutional_head: bool = False
     layer_norms: bool = False
+    origin: str = 'timm'
+
+    def map_tensors(self, shapes: Mapping[str, Shape]) -> Dict[str, Tensor]:
+        """Return the tensors of a file by the names of our variables.
+
+        Args:
+            shapes: shapes of all tensors of the file by name.
+
+        Raises:
+            UnknownNameError: a tensor is not of the family; its argument is the name.
+        """
+        return map_tensors(self, shapes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +75,14 @@ class Tensor:
         axes: the order of its axes in the variable.
         shape: the shape of the variable.
         factor: the name of a tensor [output channels] to multiply with; None for none.
+        convert: makes the variable from the tensor in the order of `axes`; None: a new shape only.
     """
 
     source: str
     axes: Tuple[int, ...]
     shape: Shape
     factor: Optional[str] = None
+    convert: Optional[Callable[[np.ndarray], np.ndarray]] = None
 
 
 class UnknownNameError(Exception):

@@ -1,18 +1,18 @@
-"""Files of weights in the format `safetensors`, read under the names of our variables."""
+"""Files of weights of other programs, read under the names of our variables."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import state_files
-from model_fns.backbones.hub_weights import families
-from model_fns.backbones.hub_weights.family import Family, Tensor, UnknownNameError, map_tensors
+from model_fns.backbones.hub_weights import families, torch_files
+from model_fns.backbones.hub_weights.family import Family, Tensor, UnknownNameError
 
 if TYPE_CHECKING:
     import safetensors
@@ -35,20 +35,24 @@ class FamilyReader:
         path: the path of the file.
         file: the open file, which has the methods `keys`, `get_slice` and `get_tensor` of
             `safetensors.safe_open`.
+        known: families that the file may be of.
+
+    Attributes:
+        family: that of the file.
 
     Raises:
         errors.CheckpointError: the file is not of a known network.
     """
 
-    def __init__(self, path: str, file: Any):
+    def __init__(self, path: str, file: Any, known: Sequence[Family] = families.FAMILIES):
         self._path = path
         self._file = file
         names = list(file.keys())
         shapes: Dict[str, Tuple[int, ...]] = {
             name: tuple(file.get_slice(name).get_shape()) for name in names
         }
-        self._family = _find_family(path, shapes)
-        self._tensors = _map(path, self._family, shapes)
+        self.family = _find_family(path, shapes, known)
+        self._tensors = _map(path, self.family, shapes)
 
     def get_variable_to_shape_map(self) -> Dict[str, List[int]]:
         """Return the shapes of all variables by name."""
@@ -70,6 +74,8 @@ class FamilyReader:
         """
         tensor = self._tensors[name]
         value = self._read(tensor.source).transpose(tensor.axes)
+        if tensor.convert is not None:
+            value = tensor.convert(value)
         if tensor.factor is not None:
             value = value * self._read(tensor.factor)
         return np.ascontiguousarray(value.reshape(tensor.shape))
@@ -78,7 +84,7 @@ class FamilyReader:
         """Return the family and the license of the weights."""
         held = read_license(os.path.dirname(self._path))
         text = f'license {held}' if held else f'license not known: no {CARD} beside the file has it'
-        return f'{self._family.name}, weights of timm, {text}'
+        return f'{self.family.name}, weights of {self.family.origin}, {text}'
 
     def _read(self, name: str) -> np.ndarray:
         try:
@@ -90,14 +96,19 @@ class FamilyReader:
             ) from None
 
 
-def open_weights(path: str) -> FamilyReader:
+def open_weights(path: str, known: Sequence[Family] = families.FAMILIES) -> FamilyReader:
     """Open a file.
+
+    Args:
+        path: of a `.safetensors` file, or of one that torch wrote.
+        known: families that the file may be of.
 
     Raises:
         errors.CheckpointError: the file is corrupt, or not of a known network.
         errors.UserError: the extra [hub] is not installed.
     """
-    return FamilyReader(path, _open_file(path))
+    is_torch = path.endswith(torch_files.SUFFIXES)
+    return FamilyReader(path, torch_files.open_file(path) if is_torch else _open_file(path), known)
 
 
 def read_license(folder: str) -> str:
@@ -126,21 +137,23 @@ def _open_file(path: str) -> safetensors.safe_open:
         ) from None
 
 
-def _find_family(path: str, shapes: Mapping[str, Tuple[int, ...]]) -> Family:
-    for family in families.FAMILIES:
+def _find_family(
+    path: str, shapes: Mapping[str, Tuple[int, ...]], known: Sequence[Family]
+) -> Family:
+    for family in known:
         if all(name in shapes for name in family.signature):
             _refuse_other_model(path, family)
             return family
-    known = ', '.join(family.name for family in families.FAMILIES)
+    names = ', '.join(family.name for family in known)
     raise errors.CheckpointError(
         f'{path} is of an unknown network (it holds {errors.shortened(sorted(shapes), 2)}); '
-        f'expected the weights that timm has of one of: {known}.'
+        f'expected the weights of one of: {names}.'
     )
 
 
 def _map(path: str, family: Family, shapes: Mapping[str, Tuple[int, ...]]) -> Dict[str, Tensor]:
     try:
-        return map_tensors(family, shapes)
+        return family.map_tensors(shapes)
     except UnknownNameError as error:
         raise errors.CheckpointError(
             f'{path} is of another network than {family.name}, which it resembles: it holds '

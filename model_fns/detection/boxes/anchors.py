@@ -30,9 +30,12 @@ class AnchorGenerator(abc.ABC):
 
     Attributes:
         in_pixels: True for boxes in pixels of the input, False for normalized boxes.
+        keeps_outside: True: two-stage detectors use anchors that extend beyond the input as they
+            are, whatever the config says of them.
     """
 
     in_pixels: bool = False
+    keeps_outside: bool = False
 
     @abc.abstractmethod
     def anchors_per_location(self) -> List[int]:
@@ -171,6 +174,27 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
         boxes = _tile(
             grid, _sizes(self._scales, self._ratios, (base, base)), (stride,) * 2, offsets
         )
+        return boxes if self.in_pixels else _normalized(boxes, image_size)
+
+
+class TorchvisionAnchorGenerator(MultiscaleAnchorGenerator):
+    """Anchors of torchvision's detectors, whose numbers are whole pixels.
+
+    Scales are rounded down, and half sides to the nearest integer. The first cell is at the corner
+    of the image, and a stride is the side of the image by that of the map, rounded down.
+
+    Example: level 3 has squares of 32, 32 * 2^(1/3) = 40.3 and 50.8 pixels, so of 32, 40 and 50.
+    A map of 3 cells for 160 pixels has a stride of 53.
+    """
+
+    keeps_outside = True
+
+    def level(self, index: int, grid: Size, image_size: Size) -> Array:
+        """Compute the anchors of one pyramid level, normalized or in pixels as configured."""
+        scales = np.floor(self._anchor_scale * 2 ** self._levels[index] * self._scales)
+        sizes = 2.0 * np.round(0.5 * _sizes(scales, self._ratios, (1.0, 1.0)))
+        strides = _as_floats((image_size[0] // grid[0], image_size[1] // grid[1]))
+        boxes = _tile(grid, sizes, strides, (0.0, 0.0))
         return boxes if self.in_pixels else _normalized(boxes, image_size)
 
 
@@ -332,7 +356,9 @@ def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
 
 
 def _build_multiscale(config: anchors_pb2.MultiscaleAnchorGenerator) -> MultiscaleAnchorGenerator:
-    return MultiscaleAnchorGenerator(
+    of_torchvision = config.layout == config.TORCHVISION
+    kind = TorchvisionAnchorGenerator if of_torchvision else MultiscaleAnchorGenerator
+    return kind(
         config.min_level,
         config.max_level,
         config.anchor_scale,

@@ -196,15 +196,23 @@ def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
 
 
 def anchor_problems(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
-    """Check that the lists of an anchor generator have matching lengths."""
+    """Check that the lists of an anchor generator have matching lengths and orders."""
+    multiscale = config.multiscale_anchor_generator
+    ratios = list(multiscale.aspect_ratios)
+    if multiscale.layout == multiscale.TORCHVISION and ratios != sorted(ratios, reverse=True):
+        yield Problem(
+            f'{path}.multiscale_anchor_generator.aspect_ratios',
+            f'{ratios}; expected {sorted(ratios, reverse=True)}: weights of torchvision have the '
+            'anchors of a cell in this order.',
+        )
     if config.HasField('ssd_anchor_generator'):
         yield from _ssd_anchors(f'{path}.ssd_anchor_generator', config.ssd_anchor_generator)
     for index, grid in enumerate(config.flexible_grid_anchor_generator.anchor_grid):
-        sizes, ratios = len(grid.base_sizes), len(grid.aspect_ratios)
-        if sizes != ratios:
+        sizes, count = len(grid.base_sizes), len(grid.aspect_ratios)
+        if sizes != count:
             yield Problem(
                 f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
-                f'{ratios} values; expected {sizes}, one for each of base_sizes.',
+                f'{count} values; expected {sizes}, one for each of base_sizes.',
             )
 
 

@@ -11,6 +11,8 @@ from model_fns.cli import builtin_configs
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CONFIGS = sorted((ROOT / 'configs').glob('*.config'))
+TORCHVISION = [path for path in CONFIGS if path.stem.startswith('torchvision_')]
+TRAINED = [path for path in CONFIGS if path not in TORCHVISION]
 
 
 def test_each_config_has_a_name():
@@ -53,7 +55,13 @@ def test_a_package_without_configs_says_so(monkeypatch, tmp_path):
         builtin_configs.resolve('builtin:bccd_ssd')
 
 
-@pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize('path', TORCHVISION, ids=lambda path: path.stem)
+def test_the_first_lines_say_which_weights_to_start_from(path):
+    head = re.match(r'(#.*\n)+', path.read_text()).group()
+    assert re.search(r'--data=.*--model_dir=.*\n.*--weights=\w+_coco-[0-9a-f]{8}\.pth', head)
+
+
+@pytest.mark.parametrize('path', TRAINED, ids=lambda path: path.stem)
 def test_the_first_lines_say_what_to_run_where_and_what_comes_of_it(path):
     head = re.match(r'(#.*\n)+', path.read_text()).group()
     assert f'--pipeline_config_path=configs/{path.name}' in head

@@ -1,9 +1,13 @@
 """Decisions of detectors, by hand."""
 
+import types
+
 import numpy as np
 import pytest
 
+from estimator_lib import errors
 from model_fns.detection import recipe
+from model_fns.detection.networks import torchvision_weights
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,20 @@ def test_small_images_are_enlarged_at_most_to_twice_their_sides():
 
 def test_without_objects_the_time_decides():
     assert recipe.input_side(np.zeros([0]), 256.0, 400.0, (900, 900))[0] == 256.0
+
+
+@pytest.mark.parametrize(
+    'number, task, config',
+    [
+        (0, 'detection', 'torchvision_retinanet_resnet50'),
+        (1, 'keypoints', 'torchvision_keypoint_rcnn_resnet50'),
+        (2, 'detection', 'torchvision_faster_rcnn_resnet50'),
+    ],
+)
+def test_weights_of_torchvision_have_configs(number, task, config, monkeypatch):
+    start = types.SimpleNamespace(family=torchvision_weights.families('a.pth')[number])
+    monkeypatch.setattr(recipe.checkpoint_files, 'resolve_start', lambda path, where: path)
+    monkeypatch.setattr(recipe.checkpoint_files, 'open_checkpoint', lambda path: start)
+    assert recipe.base_config(task, 'a.pth') == config
+    with pytest.raises(errors.UserError, match=f'a.pth: those of .* are for --task={task}'):
+        recipe.base_config('segmentation', 'a.pth')

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Optional
 
+import tensorflow as tf
+
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.detection import detector, fields, generations
@@ -140,6 +142,7 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
             config.first_stage_box_predictor_kernel_size,
             config.first_stage_atrous_rate,
             coder.code_size,
+            tf.nn.relu if _has_torchvision_pyramid(config) else tf.nn.relu6,
         )
 
     proposals = config.first_stage_max_proposals
@@ -181,6 +184,7 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
         config.maxpool_stride,
         family,
         _alignment(config),
+        _cropped_maps(config),
     )
     return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
@@ -217,8 +221,22 @@ def _instance_crops(config: _Config, family: ModelBoxes) -> Optional[second_stag
     if not generations.has_pyramid(config.feature_extractor.type):
         return None
     return second_stage.Crops(
-        config.instance_crop_size, family=family, alignment=_alignment(config)
+        config.instance_crop_size,
+        family=family,
+        alignment=_alignment(config),
+        maps=_cropped_maps(config),
     )
+
+
+def _has_torchvision_pyramid(config: _Config) -> bool:
+    pyramid = config.feature_extractor.fpn
+    return pyramid.layout == pyramid.TORCHVISION
+
+
+def _cropped_maps(config: _Config) -> Optional[int]:
+    """Return the number of maps that boxes are cropped from: all but torchvision's last one."""
+    pyramid = config.feature_extractor.fpn
+    return pyramid.max_level - pyramid.min_level if _has_torchvision_pyramid(config) else None
 
 
 def _alignment(config: _Config) -> Optional[second_stage.Alignment]:
@@ -229,7 +247,9 @@ def _alignment(config: _Config) -> Optional[second_stage.Alignment]:
     if generations.has_pyramid(extractor.type):
         levels = range(extractor.fpn.min_level, extractor.fpn.max_level + 1)
         strides = [2**level for level in levels]
-    return second_stage.Alignment(strides, config.roi_align.samples_per_side)
+    return second_stage.Alignment(
+        strides, config.roi_align.samples_per_side, config.roi_align.aligned
+    )
 
 
 def _position_sensitive(

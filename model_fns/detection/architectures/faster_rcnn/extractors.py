@@ -258,12 +258,12 @@ def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extr
 def _with_levels(
     extractor: Extractor, config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str
 ) -> Extractor:
-    named, path = config.fpn, f'{where}.conv_hyperparams'
+    path = f'{where}.conv_hyperparams'
 
     def build_style(is_training: bool) -> layers.LayerStyle:
         return hyperparams.build_layer_style(config.conv_hyperparams, is_training, path)
 
-    levels = Pyramid(named.min_level, named.max_level, named.additional_layer_depth)
+    levels = Pyramid.from_config(config.fpn)
     neck = pyramid.FeaturePyramid(levels, build_style, config.type, where, config.pad_to_multiple)
     return dataclasses.replace(extractor, pyramid=neck)
 

@@ -301,12 +301,12 @@ class FasterRcnnModel(detector.Detector):
         size = anchors.spatial_size(images)
         generated = generator.generate([anchors.spatial_size(level) for level in features], size)
         boxes = tf.convert_to_tensor(generated)
-        if is_training and not self._first.clips_anchors:
+        if is_training and not (self._first.clips_anchors or generator.keeps_outside):
             where = f'{self.where}.first_stage_anchor_generator'
             rows = regions.rows_inside(generator.enclosing_boxes(generated), size, where)
             boxes = tf.gather(boxes, rows)
             codes, logits = (tf.gather(values, rows, axis=1) for values in (codes, logits))
-        else:
+        elif not generator.keeps_outside:
             boxes = self._model_family.clip_to_window(boxes, _windows(images, None)[0])
         return {
             fields.RPN_BOX_ENCODINGS: codes,

@@ -65,16 +65,21 @@ class FeaturePyramid:
         Raises:
             errors.ConfigError: the backbone does not have the finest level, or there are no levels.
         """
+        levels = self.levels
+        if levels.smooths_all:
+            levels = dataclasses.replace(levels, max_level=levels.max_level - 1)
         settings = Settings(
             self._style(is_training, trains_batch_norm),
             min_depth=1,
-            pyramid=self.levels,
+            pyramid=levels,
             type_name=self.type_name,
             where=self.where,
         )
-        return pyramids.tapped_pyramid(
+        maps = pyramids.tapped_pyramid(
             end_points, network, settings, 'bottom_up_block{}', first_coarse=5
         )
+        # torchvision's last level is a max pool of one pixel: every second one.
+        return [*maps, maps[-1][:, ::2, ::2]] if levels.smooths_all else maps
 
     def box_features(
         self, crops: tf.Tensor, is_training: bool, trains_batch_norm: bool

@@ -7,7 +7,7 @@ K that of the values of a box. Boxes are in pixels of the padded input.
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -44,6 +44,7 @@ class RegionHead:
         kernel_size: kernel size of the first convolution.
         rate: its atrous rate.
         code_size: number of values of a box code.
+        activation: of the first convolution, whatever the hyperparameters, as published.
     """
 
     style: layers.LayerStyle
@@ -51,6 +52,7 @@ class RegionHead:
     kernel_size: int = 3
     rate: int = 1
     code_size: int = axis_aligned.SIZE
+    activation: Callable[[tf.Tensor], tf.Tensor] = tf.nn.relu6
 
     def predict(
         self, maps: Sequence[tf.Tensor], anchors_per_cell: Sequence[int]
@@ -73,12 +75,11 @@ class RegionHead:
     def _predict_map(
         self, features: tf.Tensor, anchors_per_cell: int, head_scope: str
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        # As published the activation is always ReLU6, whatever the hyperparameters.
         hidden = layers.conv2d(
             features,
             self.depth,
             self.kernel_size,
-            self.style.but(activation=tf.nn.relu6),
+            self.style.but(activation=self.activation),
             _CONVOLUTION,
             rate=self.rate,
         )

@@ -36,10 +36,12 @@ class Alignment:
     Attributes:
         strides: stride of each map of features.
         ratio: rows and columns of samples of a bin.
+        aligned: True: centers of pixels are at halves.
     """
 
     strides: Sequence[int]
     ratio: int = 2
+    aligned: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Crops:
         pool_stride: stride of max pooling.
         family: family of the boxes.
         alignment: RoIAlign; None: a box is sampled from one border to the other.
+        maps: number of maps that boxes are cropped from, the finest ones; None: all.
     """
 
     size: int
@@ -59,6 +62,7 @@ class Crops:
     pool_stride: int = 1
     family: ModelBoxes = axis_aligned
     alignment: Optional[Alignment] = None
+    maps: Optional[int] = None
 
     def __call__(
         self,
@@ -97,9 +101,17 @@ class Crops:
         def crop(level: int, boxes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
             if self.alignment is None:
                 return self.family.crop(maps[level], boxes, images, self.size, image_size)
-            stride, ratio = self.alignment.strides[level], self.alignment.ratio
-            return box_crops.roi_align(maps[level], boxes, images, self.size, stride, ratio)
+            return box_crops.roi_align(
+                maps[level],
+                boxes,
+                images,
+                self.size,
+                self.alignment.strides[level],
+                self.alignment.ratio,
+                self.alignment.aligned,
+            )
 
+        maps = maps[: self.maps]
         if len(maps) == 1:
             crops = crop(0, boxes, images)
         else:

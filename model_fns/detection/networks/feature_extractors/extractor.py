@@ -18,7 +18,7 @@ from model_fns.detection import generations
 from model_fns.detection.config_rules import kinds
 from model_fns.detection.networks import hyperparams
 from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
-from protos import ssd_pb2
+from protos import feature_pyramids_pb2, ssd_pb2
 
 tf1 = tf.compat.v1
 
@@ -37,11 +37,24 @@ class Pyramid:
         min_level: finest level; level L has a stride of 2^L pixels.
         max_level: coarsest level.
         depth: channels of every level.
+        smooths_all: True: the coarsest map of the backbone is smoothed too, and levels above it
+            are those of torchvision, see `FeaturePyramidNetworks.Layout`.
     """
 
     min_level: int = 3
     max_level: int = 7
     depth: int = 256
+    smooths_all: bool = False
+
+    @classmethod
+    def from_config(cls, config: feature_pyramids_pb2.FeaturePyramidNetworks) -> Pyramid:
+        """Build the levels that a config describes."""
+        return cls(
+            config.min_level,
+            config.max_level,
+            config.additional_layer_depth,
+            config.layout == config.TORCHVISION,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -306,8 +319,7 @@ def build_feature_extractor(
     style = generations.find_generation(config.type).separable(style)
     pyramid = None
     if config.HasField('fpn'):
-        fpn = config.fpn
-        pyramid = Pyramid(fpn.min_level, fpn.max_level, fpn.additional_layer_depth)
+        pyramid = Pyramid.from_config(config.fpn)
     neck = None
     if config.HasField('bifpn'):
         bifpn = config.bifpn

@@ -81,6 +81,10 @@ def check_levels(pyramid: Optional[Pyramid]) -> Pyramid:
         errors.ConfigError: other levels.
     """
     pyramid = pyramid or _DEFAULT
+    if pyramid.smooths_all:
+        raise errors.ConfigError(
+            f'{WHERE}.fpn.layout: TORCHVISION; this neck has another form; leave it out.'
+        )
     for name in ('min_level', 'max_level'):
         got, expected = getattr(pyramid, name), getattr(_DEFAULT, name)
         if got != expected:

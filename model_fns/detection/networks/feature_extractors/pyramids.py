@@ -73,8 +73,9 @@ def feature_pyramid(
     """Build a feature pyramid network (Lin et al. 2016), with coarser levels on top.
 
     Each map is projected to `depth` channels, summed with the enlarged level above it, and
-    smoothed. The coarsest map is not smoothed. `Generation.passes_smoothed` tells whether levels
-    are enlarged before or after smoothing. Variables are under `fpn/`.
+    smoothed. The coarsest map is not smoothed, unless `Pyramid.smooths_all`.
+    `Generation.passes_smoothed` tells whether levels are enlarged before or after smoothing.
+    Variables are under `fpn/`.
 
     Args:
         maps: maps of the backbone, from fine to coarse, each half the size of the previous one.
@@ -93,7 +94,8 @@ def feature_pyramid(
         # As published, ops of the top-down path are in a separate scope.
         down = style.ranges_below('top_down')
         top = layers.conv2d(maps[-1], depth, 1, down.linear(), f'projection_{number}')
-        levels = [top]
+        smooths_all = settings.pyramid is not None and settings.pyramid.smooths_all
+        levels = [conv(top, depth, 3, down, f'smoothing_{number}') if smooths_all else top]
         for index in range(number - 1, 0, -1):
             across = layers.conv2d(maps[index - 1], depth, 1, down.linear(), f'projection_{index}')
             summed = f'add_{number - 1 - index}' if index < number - 1 else 'add'
@@ -104,12 +106,12 @@ def feature_pyramid(
                 range_name=f'{summed}/{layers.PLAIN_SUM}',
             )
             levels.insert(0, conv(top, depth, 3, down, f'smoothing_{index}'))
-            if settings.generation.passes_smoothed:
+            if settings.generation.passes_smoothed and not smooths_all:
                 top = levels[0]
-        for scope in coarse_scopes:
-            levels.append(
-                conv(levels[-1], depth, 3, style, scope, stride=2, padding=settings.padding)
-            )
+        padding = 'FIXED' if smooths_all else settings.padding
+        for index, scope in enumerate(coarse_scopes):
+            below = tf.nn.relu(levels[-1]) if smooths_all and index else levels[-1]
+            levels.append(conv(below, depth, 3, style, scope, stride=2, padding=padding))
     return levels
 
 

@@ -92,8 +92,8 @@ def test_a_file_of_an_unknown_network():
     with pytest.raises(errors.CheckpointError) as caught:
         files.FamilyReader('r.safetensors', FakeFile(recorded_weights.zeros({'fc.weight': [5, 2]})))
     assert str(caught.value) == (
-        'r.safetensors is of an unknown network (it holds fc.weight); expected the weights that '
-        'timm has of one of: ' + ', '.join(family.name for family in families.FAMILIES) + '.'
+        'r.safetensors is of an unknown network (it holds fc.weight); expected the weights of '
+        'one of: ' + ', '.join(family.name for family in families.FAMILIES) + '.'
     )
 
 
