@@ -145,9 +145,9 @@ def create_step_fn(
     """Return a function that builds a task's training step, for sessions and for functions.
 
     Args:
-        task: see `create_model_fn`.
-        config: see `create_model_fn`.
-        graph_hook_fn: see `create_model_fn`.
+        task: builds the network and its losses.
+        config: the pipeline config of training and evaluation.
+        graph_hook_fn: rewrites the forward graph between the losses and the gradients.
 
     Returns:
         `step_fn(features, labels, run_config)`.

@@ -87,7 +87,8 @@ def validate(config: PipelineConfig, mode: Optional[str] = 'train_and_evaluate')
 
     Args:
         config: the config.
-        mode: see `estimator_lib.config.validate`.
+        mode: the `--mode` that the config is used for, whose parts are checked; None: all parts
+            that are present, and none is required.
 
     Returns:
         Warnings, one sentence each.
@@ -185,8 +186,9 @@ def create_model_fn(
     """Create the `model_fn` of a pipeline config, for any `tf.estimator.Estimator`.
 
     Args:
-        config: see `build_task`.
-        graph_hook_fn: see `estimator_lib.model_fn.create_model_fn`.
+        config: from `estimator_lib.config.load_pipeline_config`.
+        graph_hook_fn: rewrites the forward graph, called in each graph after the losses are built
+            and before the gradients.
 
     Raises:
         errors.ConfigError: see `build_task`.

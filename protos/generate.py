@@ -53,7 +53,7 @@ def page() -> str:
     """Generate the text of `docs/config.md`.
 
     Raises:
-        RuntimeError: see `generate`.
+        RuntimeError: the generator is missing or of another version, or a `.proto` file is wrong.
     """
     # Import here: the page shows the rules of `rules_pb2`, which `generate` may have just written.
     from protos import reference

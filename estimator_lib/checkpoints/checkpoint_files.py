@@ -156,7 +156,7 @@ def resolve_start(path: str, where: str) -> str:
     """Return the checkpoint, or the file of weights, that a run starts from.
 
     Args:
-        path: see `resolve_checkpoint` and `weight_files.find`.
+        path: a checkpoint's prefix, folder or file, or a file of weights of another library.
         where: the config field of the path.
 
     Raises:

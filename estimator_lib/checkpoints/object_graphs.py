@@ -98,7 +98,8 @@ class ObjectGraph:
 
         Args:
             paths: variables or other values, by path.
-            slot: see `find_key`; a variable without such a slot gets its own key.
+            slot: name of an optimizer slot, whose keys are used; a variable without it gets its own
+                key.
         """
         keys = {path: slot and self.find_key(path, slot) for path in paths}
         return {keys[path] or self.find_key(path) or path: held for path, held in paths.items()}

@@ -56,9 +56,9 @@ def start_sheet(
     not those of the first steps, but they come by the same way.
 
     Args:
-        task: see `write_sheet`.
+        task: decodes, augments and draws the examples.
         config: has the number of examples.
-        folder: see `write_sheet`.
+        folder: the folder of the file.
     """
     own = pipeline_pb2.TrainEvalPipelineConfig()
     own.CopyFrom(config)

@@ -77,14 +77,14 @@ def convert_weights(weights: str, output_dir: str) -> str:
 
     Args:
         weights: a file, or a name, that `weight_files` knows.
-        output_dir: see `convert`.
+        output_dir: created if it does not exist; it must not hold a checkpoint.
 
     Returns:
         The prefix of the new checkpoint, `model.ckpt-0`.
 
     Raises:
         errors.CheckpointError: the file does not exist, or is of an unknown network.
-        errors.UserError: see `convert`.
+        errors.UserError: `output_dir` holds a checkpoint, or cannot be written to.
     """
     path = weight_files.find(weights, '--from')
     if path is None:

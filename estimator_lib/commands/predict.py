@@ -126,11 +126,11 @@ def predict_into(
 
     Args:
         files: collects the predictions.
-        predictor: see `predict_images`.
-        task: see `predict_images`.
-        images: see `predict_images`.
-        options: see `predict_images`.
-        count: see `predict_images`.
+        predictor: the model.
+        task: describes and draws the outputs; None: the raw outputs are written.
+        images: the images; some are read ahead.
+        options: batch size, limits on the outputs, and what is written.
+        count: the number of `images`, for the progress bar; None: not known.
         shows_progress: whether to show a progress bar.
 
     Returns:

@@ -130,7 +130,7 @@ class PredictionFiles:
             image: its name and size count.
             stem: of the file.
             regions: of the image.
-            class_names: see `Region`.
+            class_names: names by `Region.class_index`.
         """
         own = self._annotations
         content = own.encode(os.path.basename(image.name), image.size, regions, class_names)

@@ -65,8 +65,9 @@ def parse_pipeline_config(
     Args:
         text: protobuf text.
         name: the name of the text in error messages: a file name.
-        overrides: see `load_pipeline_config`.
-        settings: see `load_pipeline_config`.
+        overrides: protobuf texts, merged in this order: single values replace, repeated fields
+            grow.
+        settings: `train_config.batch_size=8` each, applied last, in this order.
 
     Raises:
         errors.ConfigError: it does not parse; the message has `name:line:column`, the line, a

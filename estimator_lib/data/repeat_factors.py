@@ -50,7 +50,7 @@ def add_factors(task: Task, sources: Sequence[Source], threshold: float) -> Tupl
     Args:
         task: lists the classes of a record.
         sources: the sources; classes are counted in all of them together.
-        threshold: see `factors_of_images`.
+        threshold: the fraction of the images below which a class is rare, more than 0.
 
     Raises:
         errors.ConfigError: the records are sequences, or have no classes.

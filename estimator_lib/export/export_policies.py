@@ -270,7 +270,7 @@ def create_exporters(
         task: what is exported.
         config: `export_config` says when.
         model_dir: of the run.
-        graph_hook_fn: see `writers.Source`.
+        graph_hook_fn: called when the network is built, as in training; None: nothing is called.
 
     Raises:
         errors.ConfigError: `export_config.best` does not say by which metric.

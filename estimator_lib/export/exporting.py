@@ -37,7 +37,7 @@ def export(
             model's variables, but no global step and no optimizer slots.
         directory: created where it is missing.
         writer: the format, with its options.
-        graph_hook_fn: see `Source`.
+        graph_hook_fn: called when the network is built, as in training; None: nothing is called.
 
     Returns:
         The path of the new folder.

@@ -197,7 +197,7 @@ def write_warmup(path: str, kind: str, count: int, image_format: ImageFormat = C
 
     Args:
         path: of the TFRecord file.
-        kind: see `serving.as_requests`.
+        kind: the name of the placeholder of the requests: `serving.as_requests` knows them.
         count: how many; see `check_warmup`.
         image_format: of the images.
     """

@@ -57,9 +57,9 @@ def create_evaluation_fn(
     """Return a function that builds the graph of an evaluation.
 
     Args:
-        task: see `model_fn.create_model_fn`.
-        config: see `model_fn.create_model_fn`.
-        graph_hook_fn: see `model_fn.create_model_fn`.
+        task: builds the network, its outputs and its metrics.
+        config: the pipeline config of training and evaluation.
+        graph_hook_fn: rewrites the forward graph after the losses are built; None: nothing does.
     """
 
     @tf.autograph.experimental.do_not_convert

@@ -139,7 +139,7 @@ class Listeners:
         """Tell of the end, after what is left to tell.
 
         Args:
-            status: see `Listener.end`.
+            status: `finished`, `failed`, or `preempted`: the run continues later.
             polls: False where the process has no time to read files.
         """
         if polls:

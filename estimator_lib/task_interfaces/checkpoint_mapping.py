@@ -37,9 +37,9 @@ class CheckpointMapping(Named):
         """Return the variables to restore from an object-based checkpoint of TensorFlow 2.
 
         Args:
-            variables: see `restore_map`.
-            checkpoint_type: see `restore_map`; None: all variables, from a checkpoint of the same
-                model, to be evaluated, exported or converted.
+            variables: the model's variables (no optimizer slots, no global step).
+            checkpoint_type: `classification`, `detection`, `segmentation`, or '' for a checkpoint
+                of the same model; None: all variables, to be evaluated, exported or converted.
 
         Returns:
             Variables by their path in the graph of objects, as `checkpoints.object_graphs` writes

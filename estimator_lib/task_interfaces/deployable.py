@@ -115,7 +115,7 @@ class Deployable(abc.ABC):
         """Return the size of the part of each image of `pixels` that the file is given.
 
         Args:
-            features: see `pixels`.
+            features: the features that `pixels` got.
 
         Returns:
             int32 [B, 2], height and width; None: the whole.
@@ -155,7 +155,8 @@ class Deployable(abc.ABC):
         Outputs that are chosen among many values say little where nothing is chosen.
 
         Args:
-            raw: see `finish`.
+            raw: outputs of `network`, maybe from another graph than it was built in; no variables
+                may be made.
 
         Returns:
             By names of their own, with the leading dimension of the input; none by default.
@@ -206,7 +207,7 @@ class Deployable(abc.ABC):
         """Return the largest differences of outputs: for `export.json`, without a bound.
 
         Args:
-            expected: see `agreement`.
+            expected: outputs of TensorFlow, of each image, by name.
             found: likewise.
         """
         return agreement.largest_differences(expected, found)
@@ -230,7 +231,7 @@ def refuse_options(options: Mapping[str, Any], reason: str) -> None:
     """Refuse flags that mean nothing to a task.
 
     Args:
-        options: see `Task.deployable`.
+        options: the task's options of an export that the user set, by name.
         reason: why not.
 
     Raises:

@@ -152,8 +152,8 @@ class Presentation:
         """Return files to write beside the picture of one example, by the end of their names.
 
         Args:
-            features: see `draw`.
-            outputs: see `draw`.
+            features: of one example, without the batch dimension, `IMAGE` among them.
+            outputs: from `postprocess`, of the same example.
         """
         del features, outputs
         return {}
@@ -165,7 +165,8 @@ class Presentation:
 
         Args:
             features: `IMAGE`, raw, uint8 [height, width, 3].
-            outputs: see `draw`; their pixels are those of the raw image.
+            outputs: from `postprocess`, of the same example; their pixels are those of the raw
+                image.
             shown: limits on the outputs.
 
         Raises:
@@ -190,8 +191,8 @@ class Presentation:
         """Return the entries of one image in a file of COCO results, without `image_id`.
 
         Args:
-            features: see `describe`.
-            outputs: see `describe`.
+            features: `IMAGE`, raw, uint8 [height, width, 3].
+            outputs: from `postprocess`, in pixels of the raw image.
             shown: limits on the outputs. Average precision needs all of them, so there are no
                 others.
 
@@ -207,8 +208,8 @@ class Presentation:
         """Return the objects or areas of one image that `describe` describes.
 
         Args:
-            features: see `describe`.
-            outputs: see `describe`.
+            features: `IMAGE`, raw, uint8 [height, width, 3].
+            outputs: from `postprocess`, in pixels of the raw image.
             shown: limits on the outputs.
 
         Returns:
@@ -224,8 +225,8 @@ class Presentation:
 
         Args:
             stem: of the image's file: its name in the benchmark.
-            features: see `describe`.
-            outputs: see `describe`.
+            features: `IMAGE`, raw, uint8 [height, width, 3].
+            outputs: from `postprocess`, in pixels of the raw image.
             shown: limits on the outputs; there are no others.
 
         Returns:

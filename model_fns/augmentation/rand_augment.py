@@ -66,7 +66,7 @@ def build_operations(transform: Transform, share: float) -> Sequence[Tuple[str, 
     """Build the operations of a magnitude, with their names.
 
     Args:
-        transform: see `rand_augment`.
+        transform: moves the image and all that belongs to it.
         share: the magnitude, from 0 to 1.
     """
     threshold = round(256 * (1.0 - share))

@@ -54,7 +54,7 @@ def cifarnet(
             width static.
         num_classes: how many logits.
         style: of the hidden linear layers.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` counts.
 
     Returns:
         The feature maps, `Flatten`, `fc3`, `fc4`, `Logits` and `Predictions` by name.

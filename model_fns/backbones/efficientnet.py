@@ -218,7 +218,7 @@ def efficientnet(
         images: float32 [batch, height, width, channels], normalized.
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: those of `HONORS`, `final_endpoint` and `output_stride` count.
         size: which network.
 
     Returns:
@@ -245,8 +245,8 @@ def add_unused(
     Args:
         end_points: what `efficientnet_features` gave.
         num_classes: how many logits.
-        style: see there.
-        options: see there.
+        style: the style of the layers that `efficientnet_features` built.
+        options: the options that `efficientnet_features` got.
         size: which network.
     """
     last = list(end_points)[-1]
@@ -409,7 +409,7 @@ def register(name: str, size: Size, keras: Tuple[str, ...] = ()) -> None:
     Args:
         name: its name.
         size: which network.
-        keras: see `registry.Network.keras_layers`.
+        keras: scopes of the layers with weights, in the order in which Keras numbers them.
     """
     registry.add(
         registry.Network(

@@ -269,7 +269,7 @@ def classify(
         features: float32 [batch, height, width, channels].
         num_classes: how many logits.
         style: of the linear layer.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` counts.
         scope: variable scope of all of it.
         pooled: name of the mean over the image, float32 [batch, 1, 1, channels].
         dropped: name of the same after dropout; None: it is no end point.
@@ -322,7 +322,7 @@ def auxiliary_features(
     Args:
         inputs: float32 [batch, height, width, channels].
         style: of all layers.
-        depth: see `Layer.build`.
+        depth: published channel count -> channel count.
         last_scope: name of the last convolution; braces in it take the kernel's size.
         stddev: of the last convolution's initial weights; None: as the style says.
 

@@ -230,7 +230,7 @@ def inception_resnet_v2(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` and `final_endpoint` count.
 
     Returns:
         The feature maps, `AuxLogits`, `global_pool`, `PreLogitsFlatten`, `Logits` and

@@ -92,7 +92,7 @@ def inception_v1(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` and `final_endpoint` count.
 
     Returns:
         The feature maps, `AvgPool_0a_7x7`, `Logits` and `Predictions` by name.

@@ -158,7 +158,7 @@ def inception_v2(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: the channel factor, `dropout_keep_prob` and `final_endpoint` count.
 
     Returns:
         The feature maps, `AvgPool_1a`, `PreLogits`, `Logits` and `Predictions` by name.

@@ -176,7 +176,7 @@ def inception_v3(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: the channel factor, `dropout_keep_prob` and `final_endpoint` count.
 
     Returns:
         The feature maps, `AuxLogits`, `AvgPool_1a`, `PreLogits`, `Logits` and `Predictions`.

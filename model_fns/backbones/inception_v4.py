@@ -171,7 +171,7 @@ def inception_v4(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` and `final_endpoint` count.
 
     Returns:
         The feature maps, `AuxLogits`, `global_pool`, `PreLogitsFlatten`, `Logits` and

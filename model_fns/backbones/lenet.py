@@ -51,7 +51,7 @@ def lenet(
         images: float32 [batch, height, width, channels], in [-1, 1]; height and width static.
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` counts.
 
     Returns:
         The feature maps, `Flatten`, `fc3`, `dropout3`, `Logits` and `Predictions` by name.

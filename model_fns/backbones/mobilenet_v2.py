@@ -85,7 +85,7 @@ def mobilenet_v2(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers, but for the activation.
-        options: see `registry.Options`.
+        options: factors and rounding of channels, `output_stride`, `padding` and dropout count.
         depth_multiplier: the network's own factor, which that of the options multiplies.
 
     Returns:

@@ -213,7 +213,7 @@ def mobilenet_v3(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers, but for the activation.
-        options: see `registry.Options`.
+        options: factors and rounding of channels, `output_stride`, `padding` and dropout count.
         architecture: `LARGE`, `SMALL`, ...
         depth_multiplier: the network's own factor, which that of the options multiplies.
 

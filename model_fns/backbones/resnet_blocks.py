@@ -108,8 +108,8 @@ def make_blocks(
         multi_grid: factors on the atrous rates of the last block's units; empty: all 1.
         depth_multiplier: factor on the channels.
         min_depth: least number of narrow channels that the factor leaves.
-        strides_first: see `Block`; strides are 1, 2, 2, 2 then, and each block's output has the
-            stride that it has in the end.
+        strides_first: True: a block strides in its first convolution, so strides are 1, 2, 2, 2 and
+            each block's output has the stride that it has in the end.
 
     Raises:
         errors.ConfigError: another number of multi_grid rates than of units.
@@ -156,7 +156,7 @@ def stack_blocks(
         subsample_after: end a block with a plain subsampling of its output, instead of striding in
             its last unit, so that the block's end point has the stride of its input. Feature
             pyramids are built on these.
-        bounded: see `Unit`.
+        bounded: whether all values are kept within [-6, 6], to fit a quantized range.
         sum_activation: of the units' sums; None: ReLU.
 
     Returns:

@@ -116,12 +116,14 @@ def resnet_v1_features(
         multi_grid: factors on the atrous rates of block4's units; empty: all 1.
         depth_multiplier: factor on the channels of the blocks, not on the root's.
         min_depth: least number of narrow channels that the factor leaves.
-        subsample_after: see `resnet_blocks.stack_blocks`.
-        strides_first: see `resnet_blocks.Block`.
-        sum_activation: see `resnet_blocks.stack_blocks`.
+        subsample_after: end a block with a subsampling of its output instead of striding in its
+            last unit; feature pyramids are built on these.
+        strides_first: whether a block strides in its first convolution; else in the 3x3 convolution
+            of its last unit.
+        sum_activation: of the units' sums; None: ReLU.
         bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
             quantized range.
-        pool_padding: see `resnet_blocks.pool_root`.
+        pool_padding: of the root's pooling: `SAME`, or `FIXED` for a border of zeros on all sides.
         final_endpoint: the block to stop at, `<scope>/block3` say; None: the last one.
 
     Returns:
@@ -169,8 +171,8 @@ def resnet_v1_block4(
         inputs: float32 [batch, height, width, channels].
         name: one of `ARCHITECTURES`.
         style: of all layers.
-        strides_first: see `resnet_blocks.Block`: then its output has half the size.
-        sum_activation: see `resnet_blocks.stack_blocks`.
+        strides_first: whether its first convolution strides: then its output has half the size.
+        sum_activation: of the units' sums; None: ReLU.
 
     Returns:
         Float32 [batch, height, width, channels']. The variables have the names that they have in
@@ -200,7 +202,8 @@ def resnet_v1(
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: those of `resnet_blocks.HONORS`, `subsample_after`, `strides_first`,
+            `sum_activation`, `bounded` and `final_endpoint` count.
         name: one of `ARCHITECTURES`.
 
     Returns:

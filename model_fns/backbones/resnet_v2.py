@@ -127,8 +127,9 @@ def resnet_v2_features(
         multi_grid: factors on the atrous rates of block4's units; empty: all 1.
         depth_multiplier: factor on the channels of the blocks, not on the root's.
         min_depth: least number of narrow channels that the factor leaves.
-        subsample_after: see `resnet_blocks.stack_blocks`.
-        pool_padding: see `resnet_blocks.pool_root`.
+        subsample_after: end a block with a subsampling of its output instead of striding in its
+            last unit; feature pyramids are built on these.
+        pool_padding: of the root's pooling: `SAME`, or `FIXED` for a border of zeros on all sides.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
@@ -193,7 +194,7 @@ def resnet_v2(
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: those of `resnet_blocks.HONORS` and `subsample_after` count.
         name: one of `ARCHITECTURES`.
 
     Returns:

@@ -73,7 +73,7 @@ def vgg(
             are averaged (section 3.2 of the paper).
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: `dropout_keep_prob` counts.
         name: one of `ARCHITECTURES`.
 
     Returns:

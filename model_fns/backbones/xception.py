@@ -164,7 +164,7 @@ def xception(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers, but for the activation.
-        options: see `registry.Options`.
+        options: those of `HONORS` and `bounded` count.
         name: one of `ARCHITECTURES`.
 
     Returns:

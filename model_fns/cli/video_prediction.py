@@ -42,8 +42,8 @@ def predict_videos(
         paths: of the videos.
         output_dir: created if it does not exist.
         options: the options.
-        applies_rotation: see `videos.VideoReader`.
-        max_pixels: see `videos.VideoReader`.
+        applies_rotation: whether frames are rotated as the file says, which phones do.
+        max_pixels: limit of the size of a frame; None: no limit.
 
     Returns:
         A sentence about each video that was skipped.

@@ -97,7 +97,7 @@ class Detector(abc.ABC):
 
         Args:
             images: float32 [B, height, width, channels] in [0, 255].
-            true_shapes: see the class.
+            true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
         """
 
     @abc.abstractmethod
@@ -114,7 +114,7 @@ class Detector(abc.ABC):
         Args:
             images: float32 [B, height, width, channels], preprocessed; height and width may be
                 only known at run time.
-            true_shapes: see the class.
+            true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
             groundtruth: groundtruth in training and evaluation, for sampling; boxes normalized to
                 the padded input.
             is_training: True: batch statistics, dropout and sampling are used.
@@ -129,7 +129,7 @@ class Detector(abc.ABC):
 
         Args:
             predictions: outputs of `predict`, and its input as `PREPROCESSED`.
-            true_shapes: see the class.
+            true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
             groundtruth: groundtruth with boxes normalized to the padded input.
         """
 
@@ -152,7 +152,7 @@ class Detector(abc.ABC):
 
         Args:
             predictions: outputs of `predict`, and its input as `PREPROCESSED`.
-            true_shapes: see the class.
+            true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
         """
 
     @abc.abstractmethod

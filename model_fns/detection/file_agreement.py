@@ -39,9 +39,9 @@ def compare(expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool) ->
     """Compute the fraction of detections that are found again, of equal sorted scores, and so on.
 
     Args:
-        expected: see `Deployable.agreement`.
-        found: likewise.
-        exact: likewise.
+        expected: detections, and maybe raw predictions, of each image in TensorFlow, by name.
+        found: the same of the file for the same images.
+        exact: whether the file computes in float32; else numbers may differ somewhat.
     """
     tolerance = _EXACT if exact else _NEAR_SCORE
     scores = [
@@ -69,9 +69,9 @@ def compare_raw(
     """Compute the fraction of equal numbers of raw predictions, and of proposals found again.
 
     Args:
-        expected: see `compare`; there may be no raw predictions.
-        found: likewise.
-        exact: likewise; where outputs are not exact, other proposals are chosen.
+        expected: outputs of each image in TensorFlow, by name; there may be no raw predictions.
+        found: the same of the file for the same images.
+        exact: whether the file computes in float32; where it does not, other proposals are chosen.
     """
     if not _raw(expected[0]):
         return {}

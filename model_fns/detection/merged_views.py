@@ -61,9 +61,9 @@ def predict(
     Args:
         model: the network, which already has variables.
         images: float32 [B, height, width, channels] in [0, 255], padded.
-        true_shapes: see `Detector`.
+        true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
         views: the views.
-        side_inputs: see `Detector.predict`.
+        side_inputs: features by the names of `Detector.side_inputs`; None if there are none.
 
     Returns:
         By a prefix for the scale: its predictions, inputs, and true shapes if there are any.
@@ -98,7 +98,7 @@ def postprocess(
     Args:
         model: the network.
         predictions: those of the image as it is and, except in training, of `predict`.
-        true_shapes: see `Detector`.
+        true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
         views: the views; None: the image as it is.
     """
     if views is None or _prefix(0) + fields.PREPROCESSED not in predictions:

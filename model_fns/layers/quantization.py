@@ -143,7 +143,7 @@ def quantize_weights(
 
     Args:
         values: float32, what the layer multiplies by.
-        settings: see there.
+        settings: when rounding begins, and the names of the ranges.
         is_training: whether the range is that of the values, and is stored; else the stored one.
         is_folded: whether batch norm is folded into them; else they are the variable itself.
     """
@@ -170,7 +170,7 @@ def quantize_outputs(
 
     Args:
         values: float32.
-        settings: see there.
+        settings: when rounding begins, and the names of the ranges.
         is_training: whether the average moves.
         scope: name of the range.
         at_least_0: whether no value is below 0, as after a ReLU.

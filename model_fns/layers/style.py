@@ -105,7 +105,8 @@ class LayerStyle:
 
         Args:
             scope: replaces the current variable scope in the names, see `Quantization.named`.
-            shares_weights: see there.
+            shares_weights: whether the layers share their variables with layers that are named
+                after the current scope; see `Quantization.named`.
         """
         if self.quantization is None:
             return self

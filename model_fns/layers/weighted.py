@@ -174,7 +174,8 @@ def conv2d_transpose(
         inputs: [batch, height, width, channels]; channels static.
         num_outputs: output channels.
         kernel_size: height and width, or one number for both.
-        style: see `conv2d`; such layers are not quantized.
+        style: initial values, regularization, normalization, activation, compute type; such layers
+            are not quantized.
         scope: name of the layer.
         stride: what both sides are multiplied by.
         use_bias: None: exactly when there is no batch norm.

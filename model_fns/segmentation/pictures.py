@@ -81,7 +81,7 @@ class Drawer:
         """Return the predicted classes of one example as `Dataset.to_submission_ids` has them.
 
         Args:
-            features: see `draw`.
+            features: `IMAGE` [height, width, 3], padded where `TRUE_IMAGE_SHAPE` is smaller.
             outputs: with `SEMANTIC_PREDICTIONS`.
 
         Returns:
@@ -98,7 +98,7 @@ class Drawer:
 
         Args:
             outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
-            top_k: see `rows`.
+            top_k: number of classes; None: all.
         """
         height, width = np.shape(outputs[fields.SEMANTIC_PREDICTIONS])
         classes = self.rows(outputs, top_k)
@@ -112,7 +112,7 @@ class Drawer:
         """Return the classes of one example and their numbers of pixels, the largest first.
 
         Args:
-            outputs: see `numbers`.
+            outputs: `SEMANTIC_PREDICTIONS`, integers [height, width].
             top_k: number of classes; None: all.
         """
         counts = id_maps.count_pixels(np.asarray(outputs[fields.SEMANTIC_PREDICTIONS]))
@@ -127,7 +127,7 @@ class Drawer:
         """Return each instance, else each class, the largest first, with the box around it.
 
         Args:
-            outputs: see `numbers`.
+            outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
             top_k: number of regions; None: all.
         """
         classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
@@ -143,8 +143,8 @@ class Drawer:
         """Return the run lengths of the regions; scores are 1.
 
         Args:
-            outputs: see `numbers`.
-            top_k: see `regions`.
+            outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
+            top_k: number of regions; None: all.
         """
         size = np.shape(outputs[fields.SEMANTIC_PREDICTIONS])
         return [
@@ -160,8 +160,8 @@ class Drawer:
         """Encode the ids of classes, and of instances if any, as gray PNGs, by suffix of the name.
 
         Args:
-            features: see `draw`.
-            outputs: see `numbers`.
+            features: `IMAGE` [height, width, 3], padded where `TRUE_IMAGE_SHAPE` is smaller.
+            outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
         """
         files = {'_classes.png': visualization.encode_png(_unpadded_classes(features, outputs))}
         if fields.INSTANCE_PREDICTIONS in outputs:

@@ -144,8 +144,8 @@ def highest_peaks(heatmap: tf.Tensor, threshold: float, window: int, max_peaks: 
 
     Args:
         heatmap: float32 [B, H, W].
-        threshold: see `find_peaks`.
-        window: see `find_peaks`.
+        threshold: a peak is at least this high.
+        window: side of the square in which a peak is highest, in pixels, odd.
         max_peaks: K.
     """
     height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]

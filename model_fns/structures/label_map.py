@@ -140,7 +140,7 @@ class LabelMap:
         Args:
             path: of the file.
             num_classes: how many classes the model has; every id must be within it.
-            first_id: see `LabelMap`.
+            first_id: the least id that a class may have: 1, or 0 where there is no background.
 
         Raises:
             errors.DataError: the file cannot be read or parsed, or is not a valid label map.

@@ -31,8 +31,8 @@ def read_label_maps(
 
     Args:
         config: the pipeline config.
-        num_classes: see `LabelMap.read`.
-        first_id: see `LabelMap`.
+        num_classes: how many classes the model has; every id must be within it.
+        first_id: the least id that a class may have: 1, or 0 where there is no background.
 
     Raises:
         errors.DataError: label maps are not valid (the message has a line for each, with its

@@ -34,7 +34,7 @@ def parse_runner(name: str, options: str = '') -> Runner:
     """Return the runner that the flags describe.
 
     Args:
-        name: see `Runner`.
+        name: one of Beam's runners: `DirectRunner`, `FlinkRunner`, `DataflowRunner`, `SparkRunner`.
         options: flags in one string, with quotes as in a shell.
 
     Raises:

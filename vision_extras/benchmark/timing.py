@@ -122,8 +122,8 @@ def measure(path: str, images: Sequence[np.ndarray]) -> Timing:
     """Measure a model in this process.
 
     Args:
-        path: see `load`.
-        images: see `time_apart`.
+        path: a SavedModel, a frozen graph, or a file for devices.
+        images: uint8 [1, height, width, 3], or float32 [1, *input_shape] in [0, 255] for devices.
     """
     gc.collect()
     forget_peak_memory()

@@ -104,7 +104,7 @@ def suspects(
     Args:
         spike: the step.
         replayed: its replay.
-        counts: see `count_errors`.
+        counts: the number of errors in the newest analyses by the path of the image.
     """
     ranked = replayed.ranked()
     losses = [report.total_loss(each) for each in ranked]

@@ -111,7 +111,7 @@ class DeviceWriter(Writer[DeviceModel]):
             graph: the network.
             path: of the file.
             quantize: one of `quantizes`.
-            representative: see `DeviceModel`.
+            representative: float32 [1, *input_shape] each, for the ranges of `INT8`; else empty.
 
         Raises:
             errors.UserError: the format cannot hold the network.

@@ -78,7 +78,7 @@ class StaticGraph(NamedTuple):
         """Add the same as evaluation computes it: weights are rounded as in training.
 
         Args:
-            image: see `add`.
+            image: float32 [1, *input_shape] in [0, 255].
             ops: likewise.
             with_intermediates: True: return `Deployable.intermediates` too, under names that begin
                 with `INTERMEDIATE`; without those that no output depends on.
@@ -92,7 +92,8 @@ class StaticGraph(NamedTuple):
 
         Args:
             images: float32 [1, *input_shape] each, see `samples.pixels`, or batches.
-            with_intermediates: see `add_evaluated`.
+            with_intermediates: True: return `Deployable.intermediates` too, as `add_evaluated`
+                does.
         """
         with tf.Graph().as_default(), tf1.Session() as session:
             image = self.input()
@@ -141,7 +142,7 @@ def build(deployable: Deployable, source: Source, batch: Optional[int] = 1) -> S
     Args:
         deployable: from `Task.deployable`.
         source: the model.
-        batch: see `StaticGraph`.
+        batch: number of images of the input; None: any.
 
     Raises:
         errors.CheckpointError: the checkpoint is not of this model, or the ranges of its

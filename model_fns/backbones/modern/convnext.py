@@ -159,7 +159,7 @@ def convnext(
         images: float32 [batch, height, width, channels], normalized; at least 32 x 32.
         num_classes: how many logits.
         style: of all layers.
-        options: see `convnext_features`.
+        options: those of `HONORS` and `output_stride` count.
         size: which network.
 
     Returns:

@@ -99,7 +99,7 @@ def resnet_v1_5(
         images: float32 [batch, height, width, channels], normalized.
         num_classes: how many logits.
         style: of all layers.
-        options: see `resnet_v1_5_features`.
+        options: those of `resnet_blocks.HONORS` count, and `bounded`.
         name: one of `UNITS`.
 
     Returns:

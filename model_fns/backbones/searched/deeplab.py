@@ -105,7 +105,7 @@ def nas_features(
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1]; sizes may be unknown.
         style: of all layers.
-        options: see `registry.Options`.
+        options: those of `HONORS` count.
         name: one of `ARCHITECTURES`.
 
     Returns:

@@ -262,7 +262,7 @@ def nasnet(
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers.
-        options: see `registry.Options`.
+        options: those of `HONORS` and `final_endpoint` count.
         architecture: which network.
 
     Returns:
@@ -325,7 +325,7 @@ def _run(
         maps: the stem's convolution and the outputs of the first cells; None where no later cell
             needs it.
         style: of all layers.
-        options: see `nasnet_features`.
+        options: `final_endpoint` and those of drop path count.
 
     Raises:
         ValueError: there is no such final end point.

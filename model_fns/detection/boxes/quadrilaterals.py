@@ -40,7 +40,7 @@ def from_boxes(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tens
     """Convert rotated boxes [..., 5] in pixels of an image to normalized corners [..., 8].
 
     Args:
-        boxes: see `rotated`.
+        boxes: float32: center y and x, height, width in pixels, angle in radians; see `rotated`.
         height: of the image in pixels; a scalar, or of a shape that broadcasts against [...].
         width: likewise.
     """

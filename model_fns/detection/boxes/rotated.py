@@ -103,7 +103,7 @@ def pairwise_iou(first: tf.Tensor, second: tf.Tensor, at_once: bool = False) -> 
     Args:
         first: boxes.
         second: boxes; leading dimensions broadcast.
-        at_once: see `parallelograms.pairwise_intersection`.
+        at_once: True: without blocks, so that there is no loop in the graph.
     """
     return _union_ratio(
         parallelograms.pairwise_intersection(

@@ -58,8 +58,8 @@ def find_problem(
 ) -> Optional[str]:
     """Find the first problem of a record; None if there is none.
 
-    Such a problem also stops a run (see `inputs.Reader.decode`). Boxes that a run drops are not a
-    problem: see `box_report`.
+    Such a problem also stops a run (see `inputs.Reader.decode`). Boxes that a run drops are no
+    problem here; `box_report` counts them.
 
     Args:
         serialized: a serialized `tf.train.Example`.

@@ -139,7 +139,7 @@ def values(found: Found, rows_of_found: Sequence[Mapping[str, Any]]) -> Dict[str
 
     Args:
         found: the detections.
-        rows_of_found: see `rows`; keypoints are added as [y, x] in pixels, None for missing ones.
+        rows_of_found: from `rows`; keypoints are added as [y, x] in pixels, None for missing ones.
     """
     detections = [dict(row) for row in rows_of_found]
     if found.keypoints is not None:

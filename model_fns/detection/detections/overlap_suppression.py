@@ -32,7 +32,8 @@ def suppress(
         max_per_class: largest number of survivors of a class.
         iou_threshold: a box that overlaps a better one by more than this is dropped.
         score_thresholds: float32 [B]: only scores above it count.
-        soft_sigma: see `suppression.Rules`.
+        soft_sigma: a box's score is multiplied by exp(-iou^2 / (2 sigma)) for each better box that
+            it overlaps; 0: scores stay.
 
     Returns:
         Indices of boxes, int32 [B, C, max_per_class], and their scores, -inf after the last one.

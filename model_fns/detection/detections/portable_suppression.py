@@ -76,8 +76,8 @@ def _survivors(
     """Return which pairs of a block survive: bool [B, P].
 
     Args:
-        pairs: see `suppress`.
-        rules: see `suppress`.
+        pairs: all pairs, a `survivors.Pairs`.
+        rules: a `survivors.Rules`; `max_total` is N.
         kept: scores and places [B, N] of the survivors of earlier blocks.
         block: scores and places [B, P].
     """

@@ -289,9 +289,9 @@ def build_box_predictor(
         code_size: K.
         class_columns: C'.
         is_training: True: dropout is active and batch norm uses the batch's statistics.
-        inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
+        inplace_batch_norm_update: True: moving statistics are updated when the layer is computed.
         freeze_batch_norm: True: batch norm uses its moving statistics in training too.
-        quantization: see `layers.LayerStyle.quantization`.
+        quantization: how weights and outputs are rounded; None: they are not.
         generation: generation of the detector.
 
     Raises:

@@ -39,7 +39,7 @@ def build_layer_style(
         config: initializer, regularizer, normalization, activation.
         is_training: True: batch norm uses the batch's statistics (if `batch_norm.train` is set).
         where: path of the message, for error messages.
-        inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
+        inplace_batch_norm_update: True: moving statistics are updated when the layer is computed.
 
     Raises:
         errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not

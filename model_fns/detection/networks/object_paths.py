@@ -84,7 +84,7 @@ def map_single_shot_paths(
         pads: True: separate layers pad convolutions, and count in lists.
         drops: True: the heads for classes begin with dropout, which counts in lists too.
         checkpoint_type: `full`, `detection` or `classification`.
-        last_layer: see `FeatureExtractor.last_layer`.
+        last_layer: scope of the backbone's last used layer; empty: all layers are used.
 
     Raises:
         errors.ConfigError: the path of a required variable is unknown.
@@ -174,7 +174,7 @@ def _used_rules(network: registry.Network, scope: str, path: str, last: str) -> 
         network: the network.
         scope: scope of its variables.
         path: path of the object, ending with a slash.
-        last: see `FeatureExtractor.last_layer`.
+        last: scope of the last used layer.
     """
     if not last:
         return []
@@ -209,7 +209,7 @@ def pyramid_rules(
         scope: scope of the pyramid.
         path: path of the top-down part, ending with a slash.
         coarse_path: path of the coarser levels, ending with a slash.
-        pads: see `map_single_shot_paths`.
+        pads: True: separate layers pad convolutions, and count in lists.
     """
     top = _largest(variables, rf'{scope}/projection_(\d+)/.*')
     coarse = rf'{scope}/bottom_up_(?:Conv2d_|block)(\d+)'
@@ -315,7 +315,7 @@ def own_head_rules(
         path: path of the heads, ending with a slash.
         scope: pattern of the scope before that of a head; its group is the number of the map, 0 if
             there is none.
-        drops: see `map_single_shot_paths`.
+        drops: True: the heads for classes begin with dropout, which counts in lists too.
     """
     lite = any('Predictor_depthwise/' in variable_name(variable) for variable in variables)
     names = '|'.join(_HEADS)

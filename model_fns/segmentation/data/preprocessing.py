@@ -287,7 +287,7 @@ def from_config(
         mean_pixel: of the backbone.
         ignore_label: of the data set.
         where: the config's own path, for messages.
-        least_size: see `Preprocessing`.
+        least_size: least (height, width) of the input in evaluation and serving; None: `crop`.
 
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.

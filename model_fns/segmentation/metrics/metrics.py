@@ -119,8 +119,8 @@ class Metrics:
 
         Args:
             is_image: bool [B, H, W].
-            outputs: see `create`.
-            labels: see `create`.
+            outputs: [B, H, W] of the model's heads, by the names of `fields`.
+            labels: [B, H, W] of the same batch.
         """
         fillers = {
             fields.SEMANTIC: self.ignore_label,

@@ -97,7 +97,7 @@ def predictions(heads: Sequence[Head], values: Values) -> Dict[str, tf.Tensor]:
 
     Args:
         heads: of the network.
-        values: see `resized_values`.
+        values: float32 [batch, height, width, channels] by head, from `resized_values`.
 
     Returns:
         `SEMANTIC_PREDICTIONS`, `SEMANTIC_PROBABILITIES`, and those of the other heads.
@@ -123,7 +123,7 @@ def predictions_before_resizing(
 
     Args:
         heads: of the network.
-        logits: see `resized_values`.
+        logits: float32 [batch, h, w, channels] by head; offsets in pixels of the images.
         size: of the output.
         image_size: of the images.
     """

@@ -101,7 +101,7 @@ class SegmentationNetwork:
             num_classes: of the semantic head.
             where: the message's place in the pipeline config, for errors.
             num_steps: of the training; 0: it has no end.
-            quantization: see `layers.LayerStyle.quantization`.
+            quantization: how weights and outputs are rounded; None: they are not.
             channels: of the images.
 
         Raises:
@@ -207,7 +207,7 @@ class SegmentationNetwork:
             images: float32 [batch, height, width, 3] in [0, 255]; height and width may be unknown.
             is_training: whether dropout is active, and batch norm (where it is fine-tuned) uses the
                 batch's statistics.
-            output_stride: see `change_output_stride`; None: that of training.
+            output_stride: input size over feature size; None: that of training.
             atrous_rates: at that stride.
             scales: of the images; None: those of training.
 
@@ -284,7 +284,7 @@ class SegmentationNetwork:
             scales: of the passes whose values are averaged. (1.0,) without `flip` is a pass at the
                 scales of training.
             flip: whether each scale has a second pass with mirrored images.
-            output_stride: see `change_output_stride`; None: that of training.
+            output_stride: input size over feature size; None: that of training.
             atrous_rates: at that stride.
 
         Returns:

@@ -69,7 +69,7 @@ def around(places: tf.Tensor, radius: int, maps: tf.Tensor) -> Tuple[tf.Tensor, 
 
     Args:
         places: float32 [..., 2].
-        radius: see `disc`.
+        radius: of the disc around a place, in cells; its n cells are those of `disc`.
         maps: [B, H, W, channels], with the grid.
 
     Returns:

@@ -50,7 +50,7 @@ def predict(
     Args:
         head: the head.
         maps: [B, H, W, channels] each.
-        is_training: see `layers.LayerStyle`.
+        is_training: True: batch norm uses the batch's statistics.
         separable: True: the convolutions before the last are separable.
 
     Returns:

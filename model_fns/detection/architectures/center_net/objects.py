@@ -244,7 +244,7 @@ def keep_peaks(scores: tf.Tensor, window: int) -> tf.Tensor:
 
     Args:
         scores: at least 0.
-        window: see `Objects.peak_window`.
+        window: side of the square in which a peak is the highest cell; 0 or 1: all cells are.
     """
     if window < 2:
         return scores

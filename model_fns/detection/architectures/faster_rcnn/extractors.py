@@ -101,7 +101,7 @@ class Extractor:
             images: float32 [B, height, width, channels], preprocessed.
             stride: one of `strides`; without effect on a pyramid.
             is_training: True: batch norm uses the batch's statistics, if the next one is set too.
-            trains_batch_norm: see `is_training`.
+            trains_batch_norm: False: batch norm uses its moving statistics in training too.
             style: style of the layers; None: the published one.
         """
         with tf1.variable_scope(self.scopes[0]):
@@ -124,9 +124,9 @@ class Extractor:
 
         Args:
             crops: [n, height, width, channels], crops of the first stage's features.
-            is_training: see `features`.
-            trains_batch_norm: see `features`.
-            style: see `features`; with a pyramid it only applies to the first stage.
+            is_training: True: batch norm uses the batch's statistics, if the next one is set too.
+            trains_batch_norm: False: batch norm uses its moving statistics in training too.
+            style: style of the layers; None: the published one. A pyramid has its own here.
         """
         with tf1.variable_scope(self.scopes[1]):
             if self.pyramid is not None:

@@ -60,7 +60,7 @@ class FeaturePyramid:
             end_points: end points of the backbone.
             network: the backbone.
             is_training: True: batch norm uses the batch's statistics, if the next one is set too.
-            trains_batch_norm: see `is_training`.
+            trains_batch_norm: False: batch norm uses its moving statistics in training too.
 
         Raises:
             errors.ConfigError: the backbone does not have the finest level, or there are no levels.
@@ -91,8 +91,8 @@ class FeaturePyramid:
 
         Args:
             crops: [n, height, width, depth], crops of the levels.
-            is_training: see `maps`.
-            trains_batch_norm: see `maps`.
+            is_training: True: batch norm uses the batch's statistics, if the next one is set too.
+            trains_batch_norm: False: batch norm uses its moving statistics in training too.
         """
         added = self._style(is_training, trains_batch_norm)
         style = layers.LayerStyle(is_training=is_training, compute_dtype=added.compute_dtype)

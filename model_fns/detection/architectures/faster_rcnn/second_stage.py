@@ -92,7 +92,7 @@ class Crops:
         """Crop features [R, side, side, channels] of boxes of any images.
 
         Args:
-            maps: see `__call__`.
+            maps: [B, height, width, channels] each: one map, or the levels of a pyramid.
             boxes: float32 [R, K].
             images: int32 [R]: index in the batch of each box.
             image_size: height and width of the padded input, float32.

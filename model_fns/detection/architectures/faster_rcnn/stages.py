@@ -163,7 +163,7 @@ class ThirdStage:
         """Compute the masks and keypoints of detections, by the names of `fields`.
 
         Args:
-            logits: see `predict`.
+            logits: float32 [R, ...] of the boxes, from `predict`.
             boxes: float32 [R, 4], in pixels.
             classes: int32 [R], from 0.
 

@@ -41,7 +41,7 @@ def build_ssd(
     Args:
         config: configuration message of the model.
         where: path of the message, for error messages.
-        quantization: see `layers.LayerStyle.quantization`.
+        quantization: how weights and outputs are rounded; None: they are not.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not supported.

@@ -105,8 +105,8 @@ def random_crop_to_aspect_ratio(
         example: any example.
         seed: int64 [2].
         aspect_ratio: width over height.
-        min_overlap: see `Crop`.
-        clips: see `Crop`.
+        min_overlap: boxes with a smaller fraction inside the window are dropped.
+        clips: True: the other boxes are clipped to the window.
     """
     whole = frames.image_size(example)
     height, width = tf.unstack(tf.cast(whole, tf.float32))

@@ -137,7 +137,7 @@ def resize(
         example: any example.
         size: height and width: two ints, or int32 [2].
         method: method for the image; masks are resized by nearest neighbor.
-        align_corners: see `images.resize`.
+        align_corners: whether the centers of the corner pixels stay where they are.
     """
     image = example[fields.IMAGE]
     height, width = tf.unstack(size) if tf.is_tensor(size) else size

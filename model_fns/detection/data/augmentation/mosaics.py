@@ -95,7 +95,7 @@ def _tile(
         quarter: (0 for top or 1 for bottom, 0 for left or 1 for right).
         center: int32 [2], the point where the quarters meet.
         canvas: int32 scalar, side of the canvas.
-        min_area_inside: see `mosaic`.
+        min_area_inside: boxes with a smaller fraction of their area on the canvas are dropped.
 
     Returns:
         The example whose labels are on the canvas, and the image of the quarter.

@@ -31,7 +31,7 @@ def resize_image(
         seed: int64 [2], not used.
         height: in pixels.
         width: in pixels.
-        method: see `images.resize`.
+        method: `bilinear`, `nearest`, `bicubic` or `area`, for the image.
     """
     del seed
     return frames.resize(example, (height, width), method)

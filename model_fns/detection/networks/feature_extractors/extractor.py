@@ -305,8 +305,8 @@ def build_feature_extractor(
         config: configuration message.
         is_training: True: batch norm uses the batch's statistics.
         freeze_batch_norm: True: batch norm uses its moving statistics in training too.
-        inplace_batch_norm_update: see `layers.BatchNorm.inplace_update`.
-        quantization: see `layers.LayerStyle.quantization`.
+        inplace_batch_norm_update: True: moving statistics are updated when the layer is computed.
+        quantization: how weights and outputs are rounded; None: they are not.
 
     Raises:
         errors.ConfigError: the type is unknown, or a field is not supported.

@@ -106,7 +106,7 @@ def mnasfpn(
 
     Args:
         maps: float32 [batch, height, width, channels] of levels 3, 4 and 5.
-        style: see `mnasfpn_style`.
+        style: of all layers, from `mnasfpn_style`.
         channels: rule that scales widths and `depth`.
         depth: channels of the maps between cells.
         padding: `SAME` or `FIXED`.
