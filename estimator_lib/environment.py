@@ -203,11 +203,15 @@ def _runs_onednn() -> bool:
 
 
 def check() -> None:
-    """Raise ImportError with one plain sentence if the versions are not supported.
+    """Check the versions of Python and of the packages; the error is one plain sentence.
 
     TensorFlow's version is read without importing it, so that bad flags are reported at once. While
     `python -m` looks for a program of this package no code can catch the error. The sentence is
     then printed, and the exit status is 2.
+
+    Raises:
+        ImportError: a version of Python or of a package is not supported.
+        SystemExit: the same, while `python -m` looks for a program of this package.
     """
     problem = _problem()
     if problem and sys.argv[:1] == ['-m']:

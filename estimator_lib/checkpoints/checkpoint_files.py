@@ -129,6 +129,9 @@ def checkpoint_step(prefix: str) -> int:
     """Return the global step of a checkpoint, from its name or else from its content.
 
     The number in the name of an object-based checkpoint is not its step: it counts the saves.
+
+    Raises:
+        errors.CheckpointError: the checkpoint cannot be read, or its step is no number.
     """
     match = _STEP.search(prefix)
     if match and not os.path.basename(prefix).startswith(_COUNTED):

@@ -114,7 +114,11 @@ class _Lock:
         }
 
     def take(self) -> None:
-        """Take the lock, even from an owner that has died."""
+        """Take the lock, even from an owner that has died.
+
+        Raises:
+            errors.UserError: another run that is alive holds the lock.
+        """
         while not self._create(self._path):
             text = _read(self._path)
             if text is None:  # released just now
@@ -159,7 +163,11 @@ class _Lock:
         return str(run_folder.removal_error(self._model_dir)) if is_gone else ''
 
     def require_folder(self) -> None:
-        """Raise `errors.UserError` where the folder is gone."""
+        """Check that the folder of the run still exists.
+
+        Raises:
+            errors.UserError: the folder was removed while the run goes on.
+        """
         if self._folder.is_gone:
             raise run_folder.removal_error(self._model_dir)
 

@@ -83,7 +83,11 @@ class Launch(NamedTuple):
 
 
 def parse_count(text: str) -> int:
-    """Parse a number of tasks or the like, for `type` of an argument."""
+    """Parse a number of tasks or the like, for `type` of an argument.
+
+    Raises:
+        argparse.ArgumentTypeError: the text has something besides the digits 0 to 9.
+    """
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f'{text!r} is not a number of 0 or more')
     return int(text)

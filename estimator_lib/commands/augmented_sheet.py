@@ -90,7 +90,12 @@ def _write(folder: str, pictures: Sequence[np.ndarray]) -> str:
 def draw_examples(
     task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, count: int
 ) -> List[np.ndarray]:
-    """Draw the first training examples of a run: uint8 [height, width, 3] each."""
+    """Draw the first training examples of a run: uint8 [height, width, 3] each.
+
+    Raises:
+        errors.UserError: a record cannot be used, or the memory does not suffice.
+        tf.errors.OpError: the input failed for another reason.
+    """
     input_fn = training.train_input_fn(task, config)
     with tf.Graph().as_default() as graph:
         features, labels = input_fn()

@@ -135,6 +135,9 @@ def predict_into(
 
     Returns:
         A sentence about each image that was skipped.
+
+    Raises:
+        errors.DataError: an image cannot be read or predicted, and `options.skips` is False.
     """
     skipped: List[str] = []
 
@@ -166,14 +169,23 @@ def predict_into(
 
 
 def refuse_nothing(count: int, skipped: Sequence[str], kind: str = 'images') -> None:
-    """Raise `errors.DataError` if no image could be read."""
+    """Check that some image could be read.
+
+    Raises:
+        errors.DataError: `count` is 0.
+    """
     if not count:
         shown = errors.shortened(skipped, 3)
         raise errors.DataError(f'--images: none of the {kind} can be read: {shown}')
 
 
 def refuse_unknown(task: Optional[Task], options: Options) -> None:
-    """Raise `errors.UserError` if the options need a task and there is none."""
+    """Check that there is a task where the options need one.
+
+    Raises:
+        errors.UserError: there is no task, and the options choose outputs or another format than
+            json.
+    """
     if task is None and (options.output_format != 'json' or options.shown != AS_CONFIGURED):
         raise errors.UserError(
             'the model has no pipeline.config, so what its outputs mean is not known: to choose '

@@ -37,6 +37,9 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     Returns:
         uint8 [height, width, channels]. Running it raises `tf.errors.InvalidArgumentError` with the
         reason where the bytes are empty, of another format, or corrupt.
+
+    Raises:
+        ValueError: `channels` is neither 1 nor 3.
     """
     if channels not in (1, 3):
         raise ValueError(f'channels must be 1 or 3, got {channels}.')

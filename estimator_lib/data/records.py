@@ -177,6 +177,9 @@ def list_frames(file: RecordFile, start: int = 0) -> Tuple[List[Frame], Optional
     Args:
         file: the file.
         start: offset of the first header, in bytes; its frame has the index 0.
+
+    Raises:
+        OSError: the file cannot be opened.
     """
     frames: List[Frame] = []
     offset = start

@@ -285,6 +285,9 @@ def encode_png(pixels: np.ndarray) -> bytes:
     Args:
         pixels: uint8 [height, width] or [height, width, channels] with 1, 3 or 4 channels, or
             uint16 [height, width].
+
+    Raises:
+        ValueError: the pixels have another type, or are uint16 with channels.
     """
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]

@@ -61,7 +61,11 @@ class FrozenGraphWriter(Writer[FrozenModel]):
     file_name = 'frozen_inference_graph.pb'
 
     def build(self, source: Source) -> FrozenModel:
-        """Build the inference graph, and run the network with its variables on images."""
+        """Build the inference graph, and run the network with its variables on images.
+
+        Raises:
+            errors.UserError: `input_type` is another one than that of a frozen graph.
+        """
         if self.input_type not in (None, serving.IMAGE_TENSOR):
             raise errors.UserError(
                 f'--input_type={self.input_type}: a frozen graph takes {serving.IMAGE_TENSOR}; '

@@ -51,6 +51,10 @@ def serving_input_receiver_fn(
         in size where the task resizes all images to one size; for `SERIALIZED_TF_EXAMPLE` string
         [batch], each with such a file as `image/encoded`, and further channels as training has
         them. Beside it are those of `Task.serving_side_inputs`.
+
+    Raises:
+        errors.UserError: image files are asked for, and the model takes more channels than they
+            have.
     """
     if serving_input == export_pb2.ENCODED_IMAGE_STRING_TENSOR and task.image_format.additional:
         raise errors.UserError(

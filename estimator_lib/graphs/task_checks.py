@@ -15,7 +15,11 @@ from estimator_lib.task import Metric, Task, Tensors
 
 
 def require_tensors(task: Task, method: str, tensors: Tensors) -> None:
-    """Check that a method returned tensors by name."""
+    """Check that a method returned tensors by name.
+
+    Raises:
+        errors.UserError: there are none, a name is no string, or a value is no tensor.
+    """
     if not isinstance(tensors, Mapping) or not tensors:
         raise _error(task, method, f'{tensors!r}', 'tensors by name, at least one')
     for name, tensor in tensors.items():
@@ -30,6 +34,9 @@ def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None
         task: the task.
         losses: the result of `Task.losses`.
         reserved: the names of the engine's own losses.
+
+    Raises:
+        errors.UserError: a name is unknown or one of the engine's, or a loss is not a float scalar.
     """
     require_tensors(task, 'losses', losses)
     known = task.loss_names()
@@ -43,14 +50,22 @@ def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None
 
 
 def require_metrics(task: Task, metrics: Mapping[str, Metric]) -> None:
-    """Check that metrics are pairs of a value and an update op."""
+    """Check that metrics are pairs of a value and an update op.
+
+    Raises:
+        errors.UserError: a metric is not a tuple of a tensor and an update op.
+    """
     for name, metric in metrics.items():
         if not isinstance(metric, tuple) or len(metric) != 2 or not tf.is_tensor(metric[0]):
             raise _error(task, 'metrics', f'{name!r}: {metric!r}', '(value, update op) by name')
 
 
 def require_batches(task: Task, method: str, outputs: Tensors) -> None:
-    """Check that outputs have a batch dimension."""
+    """Check that outputs have a batch dimension.
+
+    Raises:
+        errors.UserError: an output is a scalar, or there are no tensors.
+    """
     require_tensors(task, method, outputs)
     for name, output in outputs.items():
         if output.shape.rank == 0:
@@ -60,7 +75,11 @@ def require_batches(task: Task, method: str, outputs: Tensors) -> None:
 
 
 def require_known_metrics(task: Task, metrics: Mapping[str, float]) -> None:
-    """Check that `finish_metrics` returned only names of `metric_names`."""
+    """Check that `finish_metrics` returned only names of `metric_names`.
+
+    Raises:
+        errors.UserError: a name is not one of `metric_names`.
+    """
     unknown = sorted(set(metrics) - set(task.metric_names()))
     if unknown:
         raise _error(

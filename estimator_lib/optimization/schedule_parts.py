@@ -64,7 +64,12 @@ def length(field: str, steps: int, num_steps: int) -> int:
 
 
 def require(valid: bool, field: str, value: object, expected: str) -> None:
-    """Raise `errors.ConfigError` with field, value and expectation unless `valid`."""
+    """Check a value of a schedule.
+
+    Raises:
+        errors.ConfigError: `valid` is False; the message has the field, its value and the
+            expectation.
+    """
     if not valid:
         raise errors.ConfigError(f'{field} is {value}; expected {expected}.')
 

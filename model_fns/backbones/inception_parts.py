@@ -229,7 +229,11 @@ def _scale_depth(depth_multiplier: float, min_depth: int, channels: int) -> int:
 
 
 def kernel_size(scope: str) -> Tuple[int, int]:
-    """Return height and width of the kernel that a scope ends in: (1, 7) of `Conv2d_0b_1x7`."""
+    """Return height and width of the kernel that a scope ends in: (1, 7) of `Conv2d_0b_1x7`.
+
+    Raises:
+        ValueError: the scope ends in no kernel size.
+    """
     size = re.search(r'(\d+)x(\d+)$', scope)
     if size is None:
         raise ValueError(f'No kernel size at the end of {scope!r}.')

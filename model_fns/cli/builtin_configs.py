@@ -42,7 +42,11 @@ def list_lines() -> List[str]:
 
 
 def builtin_configs() -> Dict[str, pathlib.Path]:
-    """Return the files of the package's configs by name, sorted."""
+    """Return the files of the package's configs by name, sorted.
+
+    Raises:
+        errors.ConfigError: the package was installed without its configs.
+    """
     files = sorted(_FOLDER.glob('*.config'))
     if not files:
         raise errors.ConfigError(

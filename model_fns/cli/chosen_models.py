@@ -56,7 +56,11 @@ class Model(NamedTuple):
 
 
 def chosen_model(options: RunOptions) -> Model:
-    """Load the model of a prediction."""
+    """Load the model of a prediction.
+
+    Raises:
+        errors.UserError: the flags name no model, or several, or one that is not of the task.
+    """
     file = chosen_file(options)
     if options.signature_name and (file or not options.saved_model_dir):
         raise errors.UserError(

@@ -111,7 +111,12 @@ class ConvertedFiles(FileExamples):
         return len(self._listing.items)
 
     def read(self, index: int) -> bytes:
-        """Convert the files of an example."""
+        """Convert the files of an example.
+
+        Raises:
+            UnusableFileError: the files give no record, or one with problems and the reader is
+                strict.
+        """
         item = self._listing.items[index]
         outcome = self._listing.converter.convert(item)
         if outcome.problems:

@@ -275,7 +275,11 @@ def same_stem_error(path: str, other: str) -> errors.DataError:
 
 
 def check_size(header: images.ImageHeader, height: Optional[int], width: Optional[int]) -> None:
-    """Check that an annotation is of an image of this size; raise `SizeError` if not."""
+    """Check that an annotation is of an image of this size, in pixels.
+
+    Raises:
+        SizeError: the size is known, and is another one.
+    """
     if height and width and (height, width) != (header.height, header.width):
         raise SizeError(
             f'the annotation is of an image of {height} x {width} pixels; the image has '

@@ -110,7 +110,11 @@ class UnsuppressedDeployable(whole_deployable.WholeDeployable):
         )
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
-        """Refuse to return detections."""
+        """Refuse to return detections.
+
+        Raises:
+            errors.UserError: always; such a file ends before its suppression.
+        """
         raise errors.UserError(
             'a file without suppression has no detections; expected one of --suppression=standard.'
         )

@@ -46,6 +46,9 @@ class _Walk:
 
         Returns:
             The numbers of the arguments and nodes, by their names.
+
+        Raises:
+            errors.ConfigError: a node calls a Python function, whose code has no digest.
         """
         nodes = list(nodes)
         names = [*arguments, *(node.name for node in nodes)]

@@ -67,7 +67,11 @@ class OnnxWriter(DeviceWriter):
         return 1 if self.batch is None else None
 
     def check(self) -> None:
-        """Check that the packages of the extra [onnx] are installed."""
+        """Check that the packages of the extra [onnx] are installed.
+
+        Raises:
+            errors.UserError: one of them is missing, or does not go with TensorFlow's packages.
+        """
         if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
             raise errors.UserError(
                 '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '

@@ -173,7 +173,11 @@ class _Unpickler(pickle.Unpickler):
     """Unpickler of tensors, which finds no other names."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the object of a known name."""
+        """Return the object of a known name.
+
+        Raises:
+            pickle.UnpicklingError: the name is of code that no state dict needs.
+        """
         if (module, name) not in _NAMES:
             raise pickle.UnpicklingError(
                 f'it holds {module}.{name}; expected tensors only, as a state dict has them'
@@ -181,7 +185,11 @@ class _Unpickler(pickle.Unpickler):
         return _NAMES[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:
-        """Return the storage that an id names."""
+        """Return the storage that an id names.
+
+        Raises:
+            pickle.UnpicklingError: the id is not of a storage of a known type.
+        """
         kind, dtype, key = pid[:3]
         if kind != 'storage' or not isinstance(dtype, np.dtype):
             raise pickle.UnpicklingError(f'it holds a {kind!r} of an unknown type')

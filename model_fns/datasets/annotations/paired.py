@@ -39,7 +39,12 @@ class PairedSource(Source):
         self._annotation_folder = annotation_folder
 
     def items(self) -> List[Item]:
-        """Return the images; an item's annotation is the path of its file, '' without one."""
+        """Return the images; an item's annotation is the path of its file, '' without one.
+
+        Raises:
+            errors.DataError: the folder of annotations is missing, or has none for any of the
+                images.
+        """
         paths = self._image_paths()
         if not tf.io.gfile.isdir(self._annotation_folder):
             raise folder_files.missing('--annotations', 'folder', self._annotation_folder)

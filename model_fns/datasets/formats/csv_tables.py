@@ -99,7 +99,11 @@ class CsvTable(Source):
         self._notes: List[str] = []
 
     def items(self) -> List[Item]:
-        """Return the images of the table, in its order; an item's annotation is its rows."""
+        """Return the images of the table, in its order; an item's annotation is its rows.
+
+        Raises:
+            errors.DataError: a row names an image that is not in the folder.
+        """
         table = self._rows()
         column = self._layout.image
         names = [row.values[column] for row in table if sources.is_text(row.values[column])]

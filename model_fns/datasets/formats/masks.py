@@ -100,7 +100,11 @@ class Masks(id_pngs.IdPngs):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """Return the record features of the pixels' class ids."""
+        """Return the record features of the pixels' class ids.
+
+        Raises:
+            errors.DataError: the mask cannot be read, or has values that no class has.
+        """
         ids = self._ids(item, header)
         meanings = self._meanings(classes)
         unknown = np.setdiff1d(ids, list(meanings))

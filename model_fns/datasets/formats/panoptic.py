@@ -87,7 +87,12 @@ class Panoptic(coco.Coco):
     def features(
         self, item: Item, header: images.ImageHeader, classes: LabelMap, report: sources.Report
     ) -> records.Features:
-        """Return the record features of an image's classes, instances and things."""
+        """Return the record features of an image's classes, instances and things.
+
+        Raises:
+            errors.DataError: the image has no usable annotation, or more things than 16 bits can
+                number.
+        """
         annotation = self._annotation(item)
         ids = self._ids(annotation, header)
         segments: List[_Segment] = []

@@ -101,7 +101,11 @@ class Yolo(paired.PairedSource):
         return super()._is_annotation(name) and name not in _NAME_FILES
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
-        """Return the class names of the file of names."""
+        """Return the class names of the file of names.
+
+        Raises:
+            errors.DataError: there is no such file.
+        """
         if self._names is None:
             raise errors.DataError(
                 f'no file has the class names: expected --names=FILE, one of '
@@ -371,7 +375,11 @@ def _refuse_endless(path: str, events: Iterable[yaml.Event]) -> None:
 
 
 def read_data_file(path: str) -> Dict[str, Any]:
-    """Read a YAML file with all values as text, so that `no` is a name."""
+    """Read a YAML file with all values as text, so that `no` is a name.
+
+    Raises:
+        errors.DataError: the file is missing, or is not YAML.
+    """
     text = folder_files.read_text(path)
     try:
         _refuse_endless(path, yaml.parse(text, yaml.BaseLoader))

@@ -42,6 +42,9 @@ def thresholded_iou(family: Boxes, threshold: float) -> Similarity:
     Args:
         family: family of the boxes.
         threshold: in [0, 1].
+
+    Raises:
+        ValueError: the similarity is called without scores.
     """
 
     def compare(

@@ -69,6 +69,9 @@ def suppress(
 
     Returns:
         The detections, see `Detections`.
+
+    Raises:
+        ValueError: windows are missing for a change of frame, or q is neither 1 nor C.
     """
     if rules.change_frame and windows is None:
         raise ValueError('a change of frame needs windows')

@@ -234,6 +234,9 @@ class MaskLoss(RowLoss):
             images: int32 [R]: image of each box.
             matches: int32 [R]: groundtruth row of each box; below 0 the target is 0.
             size: height and width of a mask.
+
+        Raises:
+            errors.UserError: the groundtruth has no masks.
         """
         if groundtruth.masks is None:
             raise errors.UserError(

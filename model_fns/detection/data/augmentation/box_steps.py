@@ -65,6 +65,9 @@ def random_jitter_boxes(
         seed: int64 [2].
         ratio: largest change, as a fraction of the distance.
         jitter: parameters of the change.
+
+    Raises:
+        errors.ConfigError: the boxes are rotated.
     """
     boxes = example[fields.BOXES]
     if find_family(boxes) is not box_ops:
