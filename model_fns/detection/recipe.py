@@ -15,11 +15,13 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
 from model_fns.detection import anchor_proposal, box_report
+from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS
 from model_fns.detection.networks import torchvision_weights
 from model_fns.recipes import decisions
 from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision, Recipe
+from model_fns.structures.label_map import LabelMap
 
 _LARGEST = 640  # pixels of a side that is not asked for: memory and time of a first run
 _USUAL_SIDE = 256.0
@@ -29,6 +31,8 @@ _MOST_WITHOUT_ANCHOR = 0.02  # share of the boxes
 _MANY_WITHOUT_ANCHOR = 0.05  # of fitted anchors: small boxes lie between the cells
 _ROOM = 2  # times the objects of the fullest image
 _LEAST_DETECTIONS, _MOST_DETECTIONS = 100, 1000
+_SIGMA = 0.05  # of keypoints without published ones: those of COCO are 0.025 to 0.107
+_MOST_KEYPOINT_CLASSES = 5  # that are evaluated: each has some lines in the config
 _RATE = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
 _STEPS = 'train_config.data_augmentation_options'
 
@@ -199,11 +203,28 @@ def _room_decisions(recipe: Recipe, name: str, facts: Facts) -> Iterator[Decisio
         head = 'second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head.num_keypoints'
         count = recipe.config.train_input_reader.num_keypoints
         yield Decision(f'model.faster_rcnn.{head}', count)
-        # Those of the base are of its own classes and points.
-        recipe.config.eval_config.ClearField('parameterized_metric')
         recipe.config.eval_config.ClearField('keypoint_edge')
+        _evaluate_keypoints(recipe, facts, count)
     for reader in ('train_input_reader', 'eval_input_reader.0'):
         yield Decision(f'{reader}.max_number_of_boxes', max(most, _LEAST_DETECTIONS))
+
+
+def _evaluate_keypoints(recipe: Recipe, facts: Facts, count: int) -> None:
+    """Evaluate the keypoints of the classes, which the label map names."""
+    evaluation = recipe.config.eval_config
+    evaluation.ClearField('parameterized_metric')  # of the classes of the base
+    label_map = LabelMap.read(recipe.config.train_input_reader.label_map_path)
+    for item in label_map.items[:_MOST_KEYPOINT_CLASSES]:
+        metric = evaluation.parameterized_metric.add().coco_keypoint_metrics
+        metric.class_label = item.name
+        if count != len(COCO_SIGMAS):  # they have the sigmas of COCO
+            metric.keypoint_label_to_sigmas.update({name: _SIGMA for _, name in item.keypoints})
+    recipe.reasons['eval_config'] = (
+        f'Keypoints count as found within distances of sigma, {_SIGMA:g} of the size of their '
+        'object: the middle of those of COCO'
+        if count != len(COCO_SIGMAS)
+        else 'Keypoints have the sigmas of a person in COCO'
+    )
 
 
 def _augmentation(

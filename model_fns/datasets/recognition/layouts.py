@@ -49,6 +49,7 @@ class DataSet(NamedTuple):
         keypoints: number of the keypoints of an object.
         mirrored_keypoints: number of the keypoint that each becomes in a mirrored image; empty:
             not known.
+        keypoint_names: in their order; empty: they have none.
     """
 
     description: str
@@ -59,6 +60,7 @@ class DataSet(NamedTuple):
     label_map: str = ''
     keypoints: int = 0
     mirrored_keypoints: Sequence[int] = ()
+    keypoint_names: Sequence[str] = ()
 
 
 def tell_part(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
@@ -10,6 +11,7 @@ from estimator_lib.config import config_files
 from model_fns.datasets import conversion, readers
 from model_fns.datasets.recognition import layouts, splits
 from model_fns.datasets.recognition.layouts import EVALUATION, TRAIN, DataSet, Folder
+from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2
 
 _RECORDS = 'tf_record_input_reader'
@@ -50,7 +52,10 @@ def create(data: DataSet, task: str, folder: str) -> Readers:
         evaluation = _reader(data, task, data.parts[part], label_map, folder, EVALUATION)
     if not data.label_map:
         found = [train, evaluation] if part else [train]
-        conversion.write_label_map(readers.list_classes(*found), label_map)
+        classes = readers.list_classes(*found)
+        if task == 'keypoints':
+            classes = name_keypoints(classes, data)
+        conversion.write_label_map(classes, label_map)
     if not part:
         parts, note = _split(data, train)
         notes.append(note)
@@ -58,6 +63,18 @@ def create(data: DataSet, task: str, folder: str) -> Readers:
         evaluation = _reader(data, task, parts[EVALUATION], label_map, folder, EVALUATION)
     evaluation.shuffle = False
     return Readers(train, evaluation, notes)
+
+
+def name_keypoints(classes: LabelMap, data: DataSet) -> LabelMap:
+    """Add the keypoints of a data set to each class, `0`, `1`, ... where they have no names."""
+    count = data.keypoints
+    names = [str(name) for name in data.keypoint_names]
+    if len(names) != count or len(set(names)) != count:
+        names = [str(number) for number in range(count)]
+    items = tuple(
+        dataclasses.replace(item, keypoints=tuple(enumerate(names))) for item in classes.items
+    )
+    return dataclasses.replace(classes, items=items)
 
 
 def _reader(

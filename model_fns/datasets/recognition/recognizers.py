@@ -91,7 +91,7 @@ def _coco(path: str) -> Optional[DataSet]:
     kind = 'polygons' if tasks == _POLYGON_TASKS else kind
     mirrored = mirror_names(names)
     return DataSet(
-        f'COCO {kind}', 'coco_input_reader', parts, tasks, {}, '', num_keypoints, mirrored
+        f'COCO {kind}', 'coco_input_reader', parts, tasks, {}, '', num_keypoints, mirrored, names
     )
 
 

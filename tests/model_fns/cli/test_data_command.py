@@ -61,7 +61,12 @@ CASES = {
     'keypoints': (
         lambda root: public.write_yolo(root, POSE, POSE_FILE),
         {},
-        ['num_keypoints: 2', 'keypoint_flip_permutation: [1, 0]'],
+        [
+            'num_keypoints: 2',
+            'keypoint_flip_permutation: [1, 0]',
+            'keypoint_label_to_sigmas { key: "0" value: 0.05 }',
+            'distances of sigma, 0.05 of the size of their object',
+        ],
     ),
     'segmentation': (
         public.write_masks,

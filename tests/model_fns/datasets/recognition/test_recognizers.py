@@ -5,7 +5,9 @@ import pytest
 
 from estimator_lib import errors
 from model_fns.datasets.recognition import layouts, reading, recognizers, yolo_files
+from model_fns.datasets.recognition.layouts import DataSet
 from model_fns.recipes import facts as facts_lib
+from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.recognition import public_layouts as public
 
 # How it is written, the first words of the description, the usual task, and the classes.
@@ -144,6 +146,16 @@ def test_right_angles_make_rotated_boxes():
 def test_mirrored_keypoints_by_their_names():
     assert recognizers.mirror_names(['nose', 'left_eye', 'right_eye']) == [0, 2, 1]
     assert recognizers.mirror_names(['left_eye', 'nose']) == []
+
+
+@pytest.mark.parametrize(
+    'names, expected',
+    [(['nose', 'tail'], ['nose', 'tail']), ([], ['0', '1']), (['nose', 'nose'], ['0', '1'])],
+)
+def test_the_label_map_names_keypoints(names, expected):
+    data = DataSet('', '', {}, (), keypoints=2, keypoint_names=names)
+    classes = reading.name_keypoints(LabelMap.from_names(['cat', 'dog']), data)
+    assert [item.keypoints for item in classes.items] == [tuple(enumerate(expected))] * 2
 
 
 def test_masks_of_class_ids_keep_their_ids(tmp_path):
