@@ -178,9 +178,16 @@ def crop_by_level(
         boxes: [n, K].
         images: int32 [n]: index in the batch of each box.
     """
+    num_boxes = tf.shape(levels)[0]
+    # Each level crops the first box too, for a row that is dropped: OpenVINO returns uninitialized
+    # memory where a level has no box.
+    dropped = tf.range(num_boxes)[:1] + num_boxes
     rows, crops = [], []
     for level in range(count):
         selected = tf.cast(tf.where(tf.equal(levels, level))[:, 0], tf.int32)
-        rows.append(selected)
-        crops.append(crop(level, tf.gather(boxes, selected), tf.gather(images, selected)))
-    return tf.dynamic_stitch(rows, crops)
+        own_boxes, own_images = (
+            tf.concat([tf.gather(values, selected), values[:1]], 0) for values in (boxes, images)
+        )
+        rows.append(tf.concat([selected, dropped], 0))
+        crops.append(crop(level, own_boxes, own_images))
+    return tf.dynamic_stitch(rows, crops)[:num_boxes]

@@ -123,6 +123,22 @@ class TestCrops:
         np.testing.assert_allclose(ours[:, 1, 1, :2], far - (far - near) / 4, rtol=1e-4)
         np.testing.assert_allclose(ours[:, 0, 0, 2], [0, 1, 2, 3], atol=1e-4)
 
+    @pytest.mark.parametrize('levels', [[2, 0, 2], [3, 3, 3], []])
+    def test_no_level_is_cropped_without_boxes(self, levels):
+        """OpenVINO returns uninitialized memory for those that are."""
+        counts = []
+
+        def crop(level, boxes, images):
+            counts.append(len(boxes))
+            return 100.0 * level + boxes[:, :1] + tf.cast(images, tf.float32)[:, tf.newaxis]
+
+        boxes = tf.reshape(tf.range(1.0, 1.0 + len(levels)), [-1, 1])
+        images = 10 * tf.range(len(levels))
+        crops = pyramid.crop_by_level(crop, 4, tf.constant(levels, tf.int32), boxes, images)
+        expected = [[100.0 * level + 11 * row + 1] for row, level in enumerate(levels)]
+        np.testing.assert_array_equal(crops, np.reshape(expected, [-1, 1]))
+        assert min(counts) == min(len(levels), 1)
+
     def test_gradients_reach_the_levels_that_boxes_are_read_from(self):
         maps, boxes = self.inputs()
         maps = [tf.constant(one) for one in maps]
