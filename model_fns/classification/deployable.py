@@ -51,8 +51,12 @@ class ClassificationDeployable(interface.Deployable):
         self._postprocess = postprocess
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """Return the pixels of each image, from 0 to 255: the input of the file."""
-        return tf.clip_by_value(self._family.denormalize(features[IMAGE]), 0.0, 255.0)
+        """Return the pixels of each image: the input of the file.
+
+        They are from 0 to 255, and a little outside where a family resizes bicubically. The network
+        was trained so: without these values its logits differ.
+        """
+        return self._family.denormalize(features[IMAGE])
 
     def network(self, pixels: tf.Tensor) -> Tensors:
         """Build the logits and probabilities of pixels."""

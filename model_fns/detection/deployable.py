@@ -188,7 +188,8 @@ def build(
         raise errors.UserError('--suppression is of --format=onnx; leave it out.')
     problem = find_problem(model, coder, post_processor.rules)
     if problem:
-        raise errors.ConfigError(f'{problem}, or --format=saved_model.')
+        other = 'saved_model' if post_processor.rules.soft_sigma > 0 else 'onnx'
+        raise errors.ConfigError(f'{problem}, or --format={other}.')
     kept = post_processor.rules
     most = options.get('max_detections') or kept.max_total
     rules = device_suppression.Rules(
@@ -199,6 +200,7 @@ def build(
         iou_threshold=kept.iou_threshold,
         fast=kept.class_agnostic or bool(options.get('fast_nms')),
         scales=coder.scales,
+        drops_empty=kept.drop_empty,
     )
     return SingleShotDeployable(
         model, post_processor.converter, rules, kept.change_frame, kept.drop_empty
@@ -224,7 +226,7 @@ def find_problem(
         (
             model.family is not axis_aligned,
             f'{where}.box_type: ROTATED; expected AXIS_ALIGNED, as rotated boxes have no place '
-            'in a file for small devices',
+            'in a TFLite file',
         ),
         (
             type(coder) is not box_coders.FasterRcnnBoxCoder,

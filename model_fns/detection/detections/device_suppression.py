@@ -35,6 +35,8 @@ class Rules:
         iou_threshold: a box that overlaps a better one by more than this is dropped.
         fast: True: an anchor only has its best class, and classes suppress each other.
         scales: scales of the box code, see `box_coders.FasterRcnnBoxCoder`.
+        drops_empty: True: boxes without area inside the input are not chosen. TFLite's op, which
+            decodes boxes itself, cannot.
     """
 
     num_classes: int
@@ -44,6 +46,7 @@ class Rules:
     iou_threshold: float
     fast: bool
     scales: Tuple[float, float, float, float]
+    drops_empty: bool = False
 
 
 class Detections(NamedTuple):
@@ -75,6 +78,9 @@ def suppress_in_one_op(
     """
     boxes = box_coders.FasterRcnnBoxCoder(rules.scales).decode(codes, anchors)
     scores = scores[..., scores.shape[-1] - rules.num_classes :]
+    if rules.drops_empty:
+        is_inside = axis_aligned.has_area(tf.clip_by_value(boxes, 0.0, 1.0))
+        scores = tf.where(is_inside[..., tf.newaxis], scores, 0.0)
     if rules.fast:
         return _suppress_across_classes(boxes, scores, rules)
     kept = tf.raw_ops.CombinedNonMaxSuppression(

@@ -75,6 +75,22 @@ def test_one_op_keeps_what_suppression_by_its_definition_keeps(background, fast)
 
 
 @pytest.mark.parametrize(('background', 'fast'), KINDS)
+def test_boxes_outside_of_the_image_take_no_place_of_others(background, fast):
+    rules = dataclasses.replace(RULES, fast=fast, drops_empty=True, max_detections=3)
+    codes, scores, anchors = case(background)
+    best = np.argsort(-scores[0, :, -3:].max(-1))[:5]
+    anchors[best] += 3.0  # with any code they stay outside
+    found = device_suppression.suppress_in_one_op(
+        *map(tf.constant, (codes, scores, anchors)), rules
+    )
+    scores[:, best, -3:] = 0.0
+    wanted = expected(codes, scores, anchors, rules)
+    assert len(wanted) == found.count[0] == 3
+    np.testing.assert_allclose(found.scores[0], [one[1] for one in wanted], rtol=1e-6)
+    np.testing.assert_allclose(found.boxes[0], [one[2] for one in wanted], atol=1e-5)
+
+
+@pytest.mark.parametrize(('background', 'fast'), KINDS)
 def test_so_does_the_op_of_tflite(background, fast, tmp_path):
     rules = dataclasses.replace(RULES, fast=fast)
     codes, scores, anchors = case(background, seed=1)
