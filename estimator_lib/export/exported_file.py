@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from typing import Any, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +19,8 @@ from estimator_lib.task_interfaces.deployable import content
 
 tf1 = tf.compat.v1
 
+log = logging.getLogger('estimator_lib')
+
 _MOST_SECONDS = 120  # of the process that tries a file
 
 
@@ -30,6 +33,7 @@ class ExportedFile:
 
     Attributes:
         path: of the file.
+        scales_down_to: see `Deployable`.
 
     Raises:
         errors.UserError: the file cannot be run, or is of another model than the task.
@@ -41,6 +45,7 @@ class ExportedFile:
         writer = formats.writer_of_file(path)
         check_content(path, writer.ends_process)
         self._deployable = task.deployable(writer.ops, {})
+        self.scales_down_to = self._deployable.scales_down_to
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']
         self._check_fit()
@@ -93,6 +98,7 @@ class FilePredictor(exported_model.Predictor):
     def __init__(self, task: Task, path: str):
         self.path = path
         file = ExportedFile(task, path)
+        self._largest = file.scales_down_to
 
         def load(session: tf1.Session) -> Any:
             del session
@@ -101,6 +107,20 @@ class FilePredictor(exported_model.Predictor):
             return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: served}, outputs)
 
         self._open(load)
+
+    def predict(self, images: np.ndarray) -> Dict[str, np.ndarray]:
+        """Return the outputs for a batch of images; log once that large ones are scaled down."""
+        largest = self._largest
+        if largest and any(side > most for side, most in zip(images.shape[1:3], largest)):
+            self._largest = None
+            log.warning(
+                '%s takes images of %d x %d: larger ones are scaled down, and their results up; '
+                '--tile=%d computes each pixel at its own size',
+                self.path,
+                *largest,
+                min(largest),
+            )
+        return super().predict(images)
 
 
 def _known(shape: Sequence[Any]) -> List[Optional[int]]:

@@ -92,12 +92,15 @@ class Deployable(abc.ABC):
             they expect them; further outputs follow these.
         sizes: shapes of outputs without the batch, by name, as far as the config fixes them: a file
             with other ones belongs to another config. None: any side.
+        scales_down_to: height and width of the largest image whose outputs for each pixel are of
+            that pixel; larger images are scaled down. None: there are no such outputs.
     """
 
     input_shape: Tuple[Optional[int], Optional[int], int]
     meanings: Mapping[str, str]
     contents: Mapping[str, Content] = MappingProxyType({})
     sizes: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
+    scales_down_to: Optional[Tuple[int, int]] = None
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:
@@ -107,8 +110,9 @@ class Deployable(abc.ABC):
             features: from `Task.prepare` in evaluation or from `Task.serving_features`.
 
         Returns:
-            float32 [B, *input_shape] in [0, 255], not rounded. A program on a device brings images
-            to that size in its own way, and feeds the pixels as they are.
+            float32 [B, *input_shape] in [0, 255], not rounded; a bicubic resize may exceed that
+            range a little. A program on a device brings images to that size in its own way, and
+            feeds the pixels as they are.
         """
 
     def content_sizes(self, features: Features) -> Optional[tf.Tensor]:

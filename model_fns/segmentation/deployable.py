@@ -24,6 +24,8 @@ _MEANINGS = {
 class SegmentationDeployable(interface.Deployable):
     """Segmentation network for one image size; larger images are scaled down, smaller ones padded.
 
+    Ids are int32.
+
     Args:
         size: height and width of the input.
         infer: images -> outputs of the network by their names in `fields`, at the images' size.
@@ -43,6 +45,7 @@ class SegmentationDeployable(interface.Deployable):
         num_classes: Optional[int] = None,
     ):
         self.input_shape = (*size, len(mean_pixel))
+        self.scales_down_to = size
         self.meanings = {name: _MEANINGS[name] for name in heads}
         self.contents = {fields.SEMANTIC_PROBABILITIES: interface.Content.CLASS_SCORES}
         self.sizes = {
@@ -75,7 +78,7 @@ class SegmentationDeployable(interface.Deployable):
     def network(self, pixels: tf.Tensor) -> Tensors:
         """Build the outputs of the heads."""
         outputs = self._infer(pixels)
-        return {name: outputs[name] for name in self.meanings}
+        return {name: _cast_ids(outputs[name], tf.int32) for name in self.meanings}
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
         """Build the task's outputs at the size of the features' images, zero in the padding."""
@@ -96,6 +99,7 @@ class SegmentationDeployable(interface.Deployable):
             )
             for name, value in found.items()
         }
+        outputs = {name: _cast_ids(value, tf.int64) for name, value in outputs.items()}
         return self._postprocess(outputs, features)
 
     def agreement(
@@ -121,6 +125,11 @@ class SegmentationDeployable(interface.Deployable):
         smaller = tf.maximum(tf.cast(tf.reduce_min(scaled, axis=0), tf.int32), 1)
         is_larger = tf.reduce_any(content > room)
         return tuple(tf.unstack(tf.where(is_larger, smaller, content)))
+
+
+def _cast_ids(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Cast ids: in files they are int32, since LiteRT and MediaPipe read no int64."""
+    return tf.cast(value, dtype) if value.dtype.is_integer else value
 
 
 def _contents(features: Features) -> tf.Tensor:

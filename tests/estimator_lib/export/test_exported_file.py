@@ -78,6 +78,23 @@ def test_a_file_of_another_network_is_refused(path):
             exported_file.ExportedFile(task, path)
 
 
+def test_a_file_that_shrinks_images_says_so_once(path, caplog):
+    class Shrinking(tiny_task.TinyDeployable):
+        scales_down_to = (tiny_task.SIZE, tiny_task.SIZE)
+
+    task = tiny_task.TinyTask()
+    task.deployable = lambda ops, options: Shrinking(task)
+    predictor = exported_file.FilePredictor(task, path)
+    for side in (6, 5):
+        predictor.predict(np.zeros([1, side, 6, 3], np.uint8))
+    assert not caplog.records
+    for _ in range(2):
+        predictor.predict(np.zeros([1, 6, 7, 3], np.uint8))
+    (record,) = caplog.records
+    assert 'takes images of 6 x 6: larger ones are scaled down' in record.message
+    assert '--tile=6' in record.message
+
+
 def test_what_is_no_file_is_refused(tmp_path):
     text = tmp_path / 'model.pb'
     text.write_text('x')

@@ -68,11 +68,12 @@ def test_a_file_answers_as_the_export_does(trained, deployed, height, width):
             assert np.mean(found[name] == value) > 0.99, name
 
 
-def test_classes_are_int64(deployed):
+def test_classes_are_int32_and_larger_images_are_shrunk(deployed):
     outputs = deployed.file.about['outputs']
-    assert outputs['SemanticPredictions'] == {'dtype': 'int64', 'shape': [1, 33, 41]}
+    assert outputs['SemanticPredictions'] == {'dtype': 'int32', 'shape': [1, 33, 41]}
     assert outputs['SemanticProbabilities'] == {'dtype': 'float32', 'shape': [1, 33, 41, 4]}
     assert list(deployed.deployable.contents) == ['SemanticProbabilities']
+    assert deployed.deployable.scales_down_to == (33, 41)
 
 
 def test_a_larger_image_is_seen_at_the_size_of_the_file(trained, deployed):
@@ -124,9 +125,10 @@ def test_of_a_batch_each_image_has_its_own_size():
     pixels = deployable.pixels(features).numpy()[..., 0]
     np.testing.assert_allclose(pixels[0], [[50, 50, 50, 9]] * 2)
     np.testing.assert_allclose(pixels[1], [[100, 100, 9, 9]] * 2)
-    ids = tf.constant([[[1, 2, 3, 7], [4, 5, 6, 7]], [[1, 2, 7, 7], [3, 4, 7, 7]]], tf.int64)
+    ids = tf.constant([[[1, 2, 3, 7], [4, 5, 6, 7]], [[1, 2, 7, 7], [3, 4, 7, 7]]], tf.int32)
     found = deployable.outputs({fields.SEMANTIC_PREDICTIONS: ids}, features)
     found = found[fields.SEMANTIC_PREDICTIONS].numpy()
+    assert found.dtype == np.int64
     np.testing.assert_array_equal(found[0], [[1, 2, 3, 0], [4, 5, 6, 0], [0] * 4, [0] * 4])
     assert found[1][0, 0] == 1 and found[1][0, -1] == 2 and found[1][-1, -1] == 4
     assert set(found[1].ravel()) == {1, 2, 3, 4}
