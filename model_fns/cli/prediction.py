@@ -129,8 +129,11 @@ def _tiling(options: RunOptions) -> Optional[Tiling]:
             if not options.has_default(name):
                 raise errors.UserError(f'--{name} has no effect without --tile.')
         return None
-    if options.overlap >= options.tile:
+    overlap = options.overlap
+    if options.has_default('overlap') and overlap >= options.tile:
+        overlap = options.tile // 4
+    if overlap >= options.tile:
         raise errors.UserError(
-            f'--overlap is {options.overlap}; expected less than --tile, {options.tile}.'
+            f'--overlap is {overlap}; expected less than --tile, {options.tile}.'
         )
-    return Tiling(options.tile, options.overlap, options.whole_image)
+    return Tiling(options.tile, overlap, options.whole_image)

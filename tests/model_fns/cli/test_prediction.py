@@ -5,8 +5,17 @@ import math
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.drawing.tiling import Tiling
 from model_fns.cli import prediction
 from model_fns.cli.run_options import RunOptions
+
+
+@pytest.mark.parametrize(
+    'given, overlap', [({'tile': 1024}, 200), ({'tile': 200}, 50), ({'tile': 64, 'overlap': 9}, 9)]
+)
+def test_small_tiles_overlap_less(given, overlap):
+    tiling = prediction._tiling(RunOptions(mode='predict', **given))
+    assert tiling == Tiling(given['tile'], overlap)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +27,7 @@ from model_fns.cli.run_options import RunOptions
         ({'runner_options': '--a=b'}, '--runner_options: they are flags of a runner; expected'),
         ({'whole_image': True}, '--whole_image has no effect without --tile.'),
         ({'overlap': 20}, '--overlap has no effect without --tile.'),
-        ({'tile': 200}, '--overlap is 200; expected less than --tile, 200.'),
+        ({'tile': 200, 'overlap': 210}, '--overlap is 210; expected less than --tile, 200.'),
     ],
 )
 def test_refuses_before_the_model_is_loaded(given, message):
