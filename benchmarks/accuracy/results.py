@@ -4,7 +4,7 @@
         [--images=GLOB --picture=FILE --score_threshold=0.5]
 
 `RUN` is a `model_dir` whose config exports the best model (`export_config.best`). Each row has the
-best value of the metric, the size of `saved_model.pb`, and the milliseconds that the export takes
+best value of the metric, the size of the SavedModel, and the milliseconds that the export takes
 for one image of the run's evaluation: the least of the medians of some rounds, so that other work
 on the machine counts as little as possible. `--picture` draws the predictions of the last run in
 the first images of `--images`.
@@ -21,12 +21,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from benchmarks import measuring
 
 _ROUNDS, _RUNS = 5, 20
 _ROWS, _HEIGHT = 2, 240  # of the picture, and pixels of an image in it
+
+
+def model_files(export: str) -> List[str]:
+    """Return the files of a SavedModel that hold its graph and weights."""
+    return [
+        path
+        for name in ('saved_model.pb', 'variables/*')
+        for path in glob.glob(os.path.join(glob.escape(export), name))
+    ]
 
 
 def best_export(run: str) -> str:
@@ -89,7 +98,7 @@ def measure(run: str, metric: str) -> Dict[str, Any]:
         'run': run,
         'metric': name,
         'value': metrics[name],
-        'megabytes': os.path.getsize(os.path.join(export, 'saved_model.pb')) / 1e6,
+        'megabytes': sum(map(os.path.getsize, model_files(export))) / 1e6,
         'milliseconds': milliseconds(export, first_image(config)),
     }
 

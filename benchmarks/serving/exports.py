@@ -4,9 +4,9 @@
 
 The model has random weights and 3 classes; images are synthetic, 320 x 240. Each export is loaded
 in a new process by plain TensorFlow, without this project: by `tf.compat.v1.saved_model` into a
-session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it (constants,
-batch norm folded into weights), with constants but not folded, with variables; of encoded images;
-of examples.
+session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it (variables,
+batch norm folded into weights), with variables that are not folded, with folded constants; of
+encoded images; of examples.
 
 - Latency is the least median over some rounds of the milliseconds of one image, and the least mean
   of the processor's.
@@ -42,7 +42,7 @@ CLIENTS = (1, 2, 4)
 RAW_OUTPUTS = ('raw_detection_boxes', 'raw_detection_scores')
 # What is compared: an export, and the one whose latency is 1.
 RATIOS = (
-    ('frozen', 'folded'),
+    ('constants', 'folded'),
     ('variables', 'folded'),
     ('encoded', 'folded'),
     ('example', 'folded'),
@@ -78,36 +78,38 @@ def write_exports(model: str, folder: str) -> Dict[str, str]:
         )
         for name, kind in kinds.items()
     }
-    for name, frozen in (('frozen', True), ('variables', False)):
+    for name in ('constants', 'variables'):
         exports[name] = os.path.join(folder, name)
-        write_plain(task, checkpoint, exports[name], frozen)
+        write_plain(task, checkpoint, exports[name], is_frozen=name == 'constants')
     return exports
 
 
-def write_plain(task: Any, checkpoint: str, path: str, frozen: bool) -> None:
-    """Write an export without folded batch norm: with constants, or with variables."""
+def write_plain(task: Any, checkpoint: str, path: str, is_frozen: bool) -> None:
+    """Write an export with folded constants, or with variables that are not folded."""
     import tensorflow as tf
 
-    from estimator_lib.export import freezing, inference_graph, saved_model, serving
+    from estimator_lib.export import inference_graph, serving
     from estimator_lib.export.writers import Source
     from protos import export_pb2, pipeline_pb2
 
     tf1 = tf.compat.v1
-    with tf.Graph().as_default():
-        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-        outputs = inference_graph.build_outputs(task, receiver.features)
-        source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), checkpoint)
-        with inference_graph.trained_session(source) as session:
-            if frozen:
-                graph = freezing.freeze(session, list(outputs.values()))
+    source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), checkpoint)
+    builder = tf1.saved_model.Builder(path)
+    if is_frozen:
+        model = inference_graph.build(source, export_pb2.IMAGE_TENSOR)
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.import_graph_def(model.frozen.to_graph_def(), name='')
+            signatures = {SIGNATURE: model.signature()}
+            builder.add_meta_graph_and_variables(session, [TAG], signatures)
+    else:
+        with tf.Graph().as_default():
+            receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+            outputs = inference_graph.build_outputs(task, receiver.features)
+            with inference_graph.trained_session(source) as session:
                 inputs = receiver.receiver_tensors
-                model = inference_graph.InferenceGraph(graph, inputs, outputs)
-                saved_model.write_graph(graph, {SIGNATURE: model.signature()}, path)
-                return
-            signature = tf1.saved_model.predict_signature_def(receiver.receiver_tensors, outputs)
-            builder = tf1.saved_model.Builder(path)
-            builder.add_meta_graph_and_variables(session, [TAG], {SIGNATURE: signature})
-            builder.save()
+                signatures = {SIGNATURE: tf1.saved_model.predict_signature_def(inputs, outputs)}
+                builder.add_meta_graph_and_variables(session, [TAG], signatures)
+    builder.save()
 
 
 def requests(kind: str) -> Any:
@@ -303,13 +305,13 @@ def measure_export(
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:
-    """Measure all exports with the loader `session`, and `folded` with all loaders."""
+    """Measure all exports with the loader `session`, and the folded ones with all loaders."""
     results: Dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, path in write_exports(model, folder).items():
             batch = os.path.join(folder, f'{name}.npy')
             np.save(batch, np.array(requests(name)))
-            for loader in LOADERS if name == 'folded' else ['session']:
+            for loader in LOADERS if name in ('folded', 'constants') else ['session']:
                 found = measure_export(path, loader, batch, runs)
                 results.update({f'{name}/{loader}/{key}': one for key, one in found.items()})
     return {**results, **ratios(results)}

@@ -117,10 +117,14 @@ def check_file(path: str, about: Mapping[str, Any]) -> None:
             nothing.
 
     Raises:
-        errors.UserError: the file has another size or checksum.
+        errors.UserError: the file is missing, or has another size or checksum.
     """
     if not about.keys() & {'bytes', DIGEST}:
         return
+    if not tf.io.gfile.exists(path):
+        raise errors.UserError(
+            f'{path} is not there, which {EXPORT_FILE} describes; export the model again.'
+        )
     for key, value in describe_file(path).items():
         if about.get(key, value) != value:
             raise errors.UserError(
@@ -223,6 +227,12 @@ def read_metrics(export: str) -> Dict[str, Any]:
 def read_about(export: str) -> Dict[str, Any]:
     """Return the `export.json` of an export; empty where there is none."""
     return state_files.read_state(os.path.join(find_folder(export), EXPORT_FILE))
+
+
+def model_size(export: str) -> int:
+    """Return the size of a model in bytes: of its file, and of a SavedModel's variables."""
+    about = read_about(export)
+    return about['bytes'] + about.get('variables', {}).get('bytes', 0)
 
 
 def read_origin(export: str) -> Mapping[str, Any]:

@@ -16,6 +16,8 @@ from estimator_lib.processes import path_names
 from protos import export_pb2
 
 SAVED_MODEL_FILE = 'saved_model.pb'
+VARIABLES = 'variables/variables'  # prefix of the checkpoint of a SavedModel
+VARIABLES_FILE = f'{VARIABLES}.data-00000-of-00001'
 # The exports of a run that follow its evaluations.
 BEST, LATEST, FINAL = 'best', 'latest', 'final'
 _POLICIES = (BEST, LATEST, FINAL)

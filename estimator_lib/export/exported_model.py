@@ -39,7 +39,10 @@ class Predictor:
     def __init__(self, saved_model_dir: str, signature_name: str = serving.DEFAULT_SIGNATURE):
         self.path = _find(saved_model_dir)
         file = os.path.join(self.path, export_folders.SAVED_MODEL_FILE)
-        artifacts.check_file(file, artifacts.read_about(self.path))
+        about = artifacts.read_about(self.path)
+        artifacts.check_file(file, about)
+        variables = os.path.join(self.path, export_folders.VARIABLES_FILE)
+        artifacts.check_file(variables, about.get('variables', {}))
         self._open(lambda session: _load(session, self.path, signature_name))
 
     def _open(self, load: Callable[[tf1.Session], Any]) -> None:

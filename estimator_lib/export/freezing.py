@@ -1,8 +1,7 @@
 """Conversion of trained graphs for serving: constants for variables, folded batch norm.
 
-Measured with a MobileNet V1 at 224x224 on two cores, against the same model with variables:
-constants alone take 15-20 % off the latency of a request, folded batch norm another 10-15 %; the
-model loads in about the same time, from one file.
+A SavedModel turns the constants into variables again, of which TensorFlow's optimizer makes no
+copies. `docs/performance.md` has times and memory of both forms.
 """
 
 from __future__ import annotations
@@ -75,7 +74,11 @@ def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
     else:
         # Variables that loops or functions are given, or that are gathered from.
         graph_def = tf1.graph_util.convert_variables_to_constants(session, graph_def, names)
-        values = {}
+        values = {
+            node.name: tf.make_ndarray(node.attr['value'].tensor)
+            for node in graph_def.node
+            if node.name in handles and node.op == 'Const'
+        }
     for node in graph_def.node:
         node.device = ''
         if node.name in values:

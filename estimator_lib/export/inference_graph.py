@@ -1,8 +1,8 @@
 """Inference graph of a checkpoint's model, with constants in place of variables.
 
 It is not built by `Estimator.export_saved_model`: that restores every variable of the graph, the
-global step among them, which published checkpoints need not have. It also saves variables beside
-the graph, where constants serve requests faster (see `freezing`).
+global step among them, which published checkpoints need not have. Batch norm is folded into
+weights, which only constants allow (see `freezing`).
 """
 
 from __future__ import annotations

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import json
 import os
-from typing import Any, Dict, Iterator, Mapping, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import wrappers_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_lib import environment, errors
-from estimator_lib.export import artifacts, export_folders, freezing, inference_graph, serving
+from estimator_lib.checkpoints import object_graphs
+from estimator_lib.export import (
+    artifacts,
+    export_folders,
+    freezing,
+    inference_graph,
+    object_graph,
+    serving,
+)
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
+from estimator_lib.task_interfaces.tensors import Tensors
 
 tf1 = tf.compat.v1
 
@@ -25,8 +34,11 @@ WARMUP_FILE = os.path.join(artifacts.ASSETS, 'tf_serving_warmup_requests')
 MOST_WARMUP_REQUESTS = 1000  # A server refuses a model with more.
 _WARMUP_SIZE = (1, 480, 640)
 
-# Programs refuse larger protocol buffers: lengths are signed numbers of 32 bits.
-_MOST_BYTES = (1 << 31) - 1
+VARIABLES, CONSTANTS = 'variables', 'constants'  # forms of weights
+
+# Lengths of protocol buffers are signed numbers of 32 bits.
+_MOST_BYTES = 2_000_000_000
+_READ = '/Read'  # at the end of the names of nodes that read variables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,19 +46,22 @@ class SavedModelWriter(Writer[InferenceGraph]):
     """Format of SavedModels.
 
     The signatures `serving_default` and `tensorflow/serving/predict` take `inputs` (see
-    `serving.serving_input_receiver_fn`) and return what `Task.export_outputs` names. Variables are
-    constants of the graph.
+    `serving.serving_input_receiver_fn`) and return what `Task.export_outputs` names. Batch norm
+    is folded into the weights.
 
     Attributes:
         input_type: a key of `serving.SERVING_INPUTS`; None: `config.export_config.serving_input`.
         signature_name: another name of the signature.
         warmup_requests: how many requests a server makes before it takes those of clients. The
             first ones are slow: kernels are chosen and memory is laid out.
+        serving_weights: `VARIABLES`, or `CONSTANTS` of the graph: a request of one image takes less
+            time, and the process much more memory. Such a graph is not callable as an object.
     """
 
     input_type: Optional[str] = None
     signature_name: Optional[str] = None
     warmup_requests: int = 0
+    serving_weights: str = VARIABLES
 
     name = 'saved_model'
     file_name = export_folders.SAVED_MODEL_FILE
@@ -65,10 +80,14 @@ class SavedModelWriter(Writer[InferenceGraph]):
         """Write the graph, its origin and, where they are asked for, warm-up requests."""
         names = [serving.DEFAULT_SIGNATURE, serving.PREDICT_SIGNATURE]
         names += [self.signature_name] if self.signature_name else []
-        write_graph(model.frozen, dict.fromkeys(names, model.signature()), folder)
+        origin = artifacts.origin(source.config, source.checkpoint)
+        if self.serving_weights == CONSTANTS:
+            _check_size(sum(value.nbytes for value in model.frozen.values.values()), folder)
+            constant = freezing.Frozen(model.frozen.to_graph_def(), {})
+            model = model._replace(frozen=constant)
+        write_graph(model, names, folder, origin['fingerprint'])
         tf.io.gfile.makedirs(os.path.join(folder, artifacts.ASSETS))
         # Earlier versions of this package read the origin from a file of its own.
-        origin = artifacts.origin(source.config, source.checkpoint)
         with tf.io.gfile.GFile(
             os.path.join(folder, artifacts.ASSETS, artifacts.ORIGIN_FILE), 'w'
         ) as file:
@@ -89,8 +108,13 @@ class SavedModelWriter(Writer[InferenceGraph]):
             'inputs': _described(model.inputs),
             'outputs': _described(model.outputs),
             'environment': environment.SERVER_VARIABLES,
+            **_described_variables(os.path.join(folder, export_folders.VARIABLES_FILE)),
             **artifacts.describe_file(os.path.join(folder, self.file_name)),
         }
+
+
+def _described_variables(path: str) -> Dict[str, Any]:
+    return {'variables': artifacts.describe_file(path)} if tf.io.gfile.exists(path) else {}
 
 
 def _described(tensors: Mapping[str, tf.Tensor]) -> Dict[str, Any]:
@@ -104,72 +128,175 @@ def _described(tensors: Mapping[str, tf.Tensor]) -> Dict[str, Any]:
     }
 
 
-def write_graph(frozen: freezing.Frozen, signatures: Mapping[str, Any], folder: str) -> None:
-    """Write a graph of constants as a SavedModel, one node at a time.
+def write_graph(
+    model: InferenceGraph, names: Sequence[str], folder: str, identity: str = ''
+) -> None:
+    """Write an inference graph as a SavedModel, with its weights as variables.
 
-    A program that fills a `SavedModel` message and serializes it holds the weights three times: in
-    the message, in the serializer's buffer, which grows by doubling, and in the bytes. For 500 MiB
-    of weights its peak of memory is 1.0 GB above that of this function, and that of
-    `tf.compat.v1.saved_model.Builder` 2.2 GB. Here the peak is that of freezing the graph.
-
-    What is left to write by hand are the lengths of two messages. Every part goes through the
-    protocol buffer library.
+    TensorFlow's optimizer copies constants several times while it works, and variables never. The
+    graph has the names of the inference graph, as clients of TensorFlow 1 feed and fetch them; the
+    object graph beside it is what `tf.saved_model.load` returns.
 
     Args:
-        frozen: the graph.
-        signatures: `SignatureDef`s by name.
+        model: the graph. Where it has no weights, it is written without an object graph.
+        names: of the signatures.
         folder: of the SavedModel.
-
-    Raises:
-        errors.UserError: the model does not fit in one file.
+        identity: of the model, part of the names by which a session of TensorFlow 1 knows its
+            variables: so two models in one session do not share them.
     """
+    values = model.frozen.values
+    built = _build(model, identity)
     with tf.Graph().as_default():
         # What TensorFlow says of a graph: its own version, and the ops that the graph needs.
-        meta_graph = tf1.train.export_meta_graph(graph_def=frozen.graph_def)
-    meta_graph.ClearField('graph_def')
-    meta_graph.meta_info_def.tags.append(tf1.saved_model.tag_constants.SERVING)
-    for name, signature in signatures.items():
-        meta_graph.signature_def[name].CopyFrom(signature)
-    graph_length = sum(map(len, _graph_parts(frozen)))
-    start = meta_graph.SerializeToString(deterministic=True)
-    start += _start_of_field(tf1.MetaGraphDef(graph_def=tf1.GraphDef()), graph_length)
-    length = len(start) + graph_length
-    path = os.path.join(folder, export_folders.SAVED_MODEL_FILE)
-    if length > _MOST_BYTES:
-        raise errors.UserError(
-            f'{path}: the model takes {length} bytes; a SavedModel with its weights in its graph '
-            f'takes at most {_MOST_BYTES}. Expected a smaller network.'
+        meta_graph = tf1.train.export_meta_graph(
+            graph_def=built.graph_def, saver_def=built.saver_def
         )
-    saved_model = saved_model_pb2.SavedModel(meta_graphs=[tf1.MetaGraphDef()])
+    meta_graph.meta_info_def.tags.append(tf1.saved_model.tag_constants.SERVING)
+    for name in names:
+        meta_graph.signature_def[name].CopyFrom(model.signature())
+    variables = os.path.join(folder, export_folders.VARIABLES)
+    tf.io.gfile.makedirs(os.path.dirname(variables))
+    if values:
+        objects = object_graph.build(built.functions, values, names, serving.INPUT_KEY)
+        meta_graph.object_graph_def.CopyFrom(objects)
+        _write_variables(values, objects, variables)
+    saved_model = saved_model_pb2.SavedModel(meta_graphs=[meta_graph])
     saved_model.saved_model_schema_version = tf1.saved_model.constants.SAVED_MODEL_SCHEMA_VERSION
-    # There are no variables, but a SavedModel has their folder.
-    tf.io.gfile.makedirs(os.path.join(folder, tf1.saved_model.constants.VARIABLES_DIRECTORY))
-    with tf.io.gfile.GFile(path, 'wb') as file:
-        file.write(_start_of_field(saved_model, length))
-        file.write(start)
-        for part in _graph_parts(frozen):
-            file.write(part)
+    with tf.io.gfile.GFile(os.path.join(folder, export_folders.SAVED_MODEL_FILE), 'wb') as file:
+        file.write(saved_model.SerializeToString(deterministic=True))
 
 
-def _graph_parts(frozen: freezing.Frozen) -> Iterator[bytes]:
-    """Yield the bytes of a `GraphDef` in parts: those of a repeated field may be concatenated."""
-    graph_def = frozen.graph_def
-    for node in frozen.nodes():
-        yield tf1.GraphDef(node=[node]).SerializeToString(deterministic=True)
-    rest = tf1.GraphDef(versions=graph_def.versions, library=graph_def.library)
-    yield rest.SerializeToString(deterministic=True)
+class _Built(NamedTuple):
+    """Graph of a SavedModel.
+
+    Attributes:
+        graph_def: with the functions in its library.
+        saver_def: names of the ops that restore variables; None: there are no variables.
+        functions: of the object graph; none without variables.
+    """
+
+    graph_def: tf1.GraphDef
+    saver_def: Optional[Any]
+    functions: Mapping[str, object_graph.Function]
 
 
-def _start_of_field(message: Any, length: int) -> bytes:
-    """Return the bytes of a message up to the content of its last field.
+def _build(model: InferenceGraph, identity: str) -> _Built:
+    """Build the graph of a SavedModel; see `write_graph`."""
+    network = _reading(model.frozen)
+    with tf.Graph().as_default() as graph:
+        handles = {
+            name: tf.raw_ops.VarHandleOp(
+                dtype=value.dtype, shape=value.shape, shared_name=f'{identity}/{name}', name=name
+            )
+            for name, value in model.frozen.values.items()
+        }
+        for name, handle in handles.items():
+            _read(handle, f'{name}{_READ}')
+        saver_def = _add_saver(handles) if handles else None
+        graph_def = graph.as_graph_def()
+        inputs = {
+            key: tf.TensorSpec(one.shape, one.dtype, key) for key, one in model.inputs.items()
+        }
+        add = functools.partial(_add_network, network, model, handles)
+        functions = object_graph.trace(add, inputs, serving.INPUT_KEY) if handles else {}
+    # Nodes are put together as they are: an import would give some of them other names.
+    graph_def.node.extend(network.node)
+    graph_def.library.CopyFrom(network.library)
+    graph_def.library.function.extend(one.function_def for one in functions.values())
+    return _Built(graph_def, saver_def, functions)
+
+
+def _check_size(size: int, folder: str) -> None:
+    """Refuse constants that do not fit in a protocol buffer, with some room for the graph."""
+    if size > _MOST_BYTES:
+        raise errors.UserError(
+            f'{folder}: the weights take {size} bytes; the constants of a graph take at most '
+            f'{_MOST_BYTES}. Expected --serving_weights={VARIABLES}.'
+        )
+
+
+def _reading(frozen: freezing.Frozen) -> tf1.GraphDef:
+    """Return a graph without its large constants, whose nodes take what reads variables."""
+    old = frozen.graph_def
+    result = tf1.GraphDef(versions=old.versions, library=old.library)
+    result.node.extend(node for node in old.node if node.name not in frozen.values)
+    for node in result.node:
+        for index, name in enumerate(node.input):
+            if freezing.node_name(name) in frozen.values:
+                node.input[index] = name.removesuffix(':0') + _READ
+    return result
+
+
+def _add_network(
+    network: tf1.GraphDef,
+    model: InferenceGraph,
+    handles: Mapping[str, tf.Tensor],
+    tensors: Mapping[str, tf.Tensor],
+) -> Tensors:
+    """Add a network to the current graph, and return its outputs.
 
     Args:
-        message: its last field is an empty message: it ends with the field's key and a length of 0.
-        length: of the content, in bytes.
+        network: of `_reading`.
+        model: of the network.
+        handles: of the variables.
+        tensors: inputs by key; the others are placeholders with defaults.
     """
-    # Lengths are written as the numbers of `UInt64Value`, after the key of its only field.
-    encoded = wrappers_pb2.UInt64Value(value=length).SerializeToString()[1:]
-    return message.SerializeToString()[:-1] + encoded
+    replaced = {model.inputs[key].name: tensor for key, tensor in tensors.items()}
+    fed = set(map(freezing.node_name, replaced))
+    graph_def = tf1.GraphDef(versions=network.versions, library=network.library)
+    graph_def.node.extend(node for node in network.node if node.name not in fed)
+    for name, handle in handles.items():
+        replaced[f'{name}{_READ}:0'] = _read(handle, f'{name}{_READ}')
+    names = [tensor.name for tensor in model.outputs.values()]
+    return dict(zip(model.outputs, tf1.import_graph_def(graph_def, replaced, names, name='')))
+
+
+def _read(handle: tf.Tensor, name: Optional[str] = None) -> tf.Tensor:
+    dtype = handle.op.get_attr('dtype')
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype, name=name)
+
+
+def _add_saver(handles: Mapping[str, tf.Tensor]) -> Any:
+    """Add the ops that a loader of TensorFlow 1 runs; return their `SaverDef`."""
+    keys = list(map(object_graph.checkpoint_key, handles))
+    slices, resources = [''] * len(keys), list(handles.values())
+    with tf.name_scope('saver'):
+        prefix = tf1.placeholder(tf.string, [], 'prefix')
+        dtypes = [handle.op.get_attr('dtype') for handle in resources]
+        restored = tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=keys, shape_and_slices=slices, dtypes=dtypes
+        )
+        assigned = [
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+            for handle, value in zip(resources, restored)
+        ]
+        tensors = list(map(_read, resources))
+        saved = tf.raw_ops.SaveV2(
+            prefix=prefix, tensor_names=keys, shape_and_slices=slices, tensors=tensors
+        )
+        with tf.control_dependencies([saved]):
+            name = tf.identity(prefix, 'save')
+        return tf1.train.SaverDef(
+            filename_tensor_name=prefix.name,
+            save_tensor_name=name.name,
+            restore_op_name=tf.group(*assigned, name='restore').name,
+            version=tf1.train.SaverDef.V2,
+        )
+
+
+def _write_variables(values: Mapping[str, np.ndarray], objects: Any, prefix: str) -> None:
+    """Write the checkpoint of a SavedModel."""
+    keys = [*map(object_graph.checkpoint_key, values), object_graphs.GRAPH_KEY]
+    tracked = object_graph.of_checkpoint(objects).SerializeToString(deterministic=True)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tensors = [tf1.placeholder(value.dtype, value.shape) for value in values.values()]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=keys,
+            shape_and_slices=[''] * len(keys),
+            tensors=[*tensors, tf.constant(tracked)],
+        )
+        session.run(save, dict(zip(tensors, values.values())))
 
 
 def check_warmup(count: int) -> None:

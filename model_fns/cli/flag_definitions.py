@@ -16,6 +16,7 @@ from model_fns.cli import legacy_flags
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
 BATCHES = ('dynamic',)
+SERVING_WEIGHTS = ('variables', 'constants')
 SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
 WHICH = ('best', 'latest')
 REPOSITORIES = ('triton',)
@@ -55,7 +56,7 @@ _FLAGS_OF_MODES = (
     (('export', 'predict'), 'signature_name'),
     (
         ('export',),
-        'export_dir format input_type warmup_requests repository quantize '
+        'export_dir format input_type serving_weights warmup_requests repository quantize '
         'representative_examples max_detections fast_nms batch suppression',
     ),
     (('evaluate', 'predict', 'benchmark', 'compare', 'replay'), 'output_dir'),
@@ -271,6 +272,13 @@ def _define_export_flags(values: flags.FlagValues) -> None:
         INPUT_TYPES,
         None,
     )
+    _choice(
+        values,
+        'serving_weights',
+        'To saved_model: variables, which take least memory, or constants of the graph.',
+        SERVING_WEIGHTS,
+        SERVING_WEIGHTS[0],
+    )
     _integer(
         values,
         'warmup_requests',
@@ -385,7 +393,8 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     )
     text = 'Cut larger images into squares of this side, and merge the results.'
     _integer(values, 'tile', text, None, 32)
-    text = 'Pixels that two tiles share; objects should not be longer.'
+    text = 'Pixels that two tiles share; objects should not be longer. Left out with a tile of at '
+    text += 'most 200: a quarter of it.'
     _integer(values, 'overlap', text, 200, 0)
     text = 'With --tile: predict on the whole image too, for objects that fit in no tile.'
     _boolean(values, 'whole_image', text)

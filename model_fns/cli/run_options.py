@@ -57,6 +57,7 @@ class RunOptions:
     export_dir: Optional[str] = None
     format: str = 'saved_model'
     input_type: Optional[str] = None
+    serving_weights: str = 'variables'
     warmup_requests: int = 0
     repository: Optional[str] = None
     quantize: Optional[str] = None

@@ -207,8 +207,15 @@ class Detector(abc.ABC):
         """Build the deployable form; its outputs have the class ids of the task."""
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """Select the outputs of a served model, without those for pictures only."""
-        return {name: value for name, value in outputs.items() if name != fields.SHOWN_PROPOSALS}
+        """Select the outputs of a served model, without those for pictures only.
+
+        All are float32, also the indices of anchors: so clients of TensorFlow 2's detectors expect.
+        """
+        return {
+            name: tf.cast(value, tf.float32)
+            for name, value in outputs.items()
+            if name != fields.SHOWN_PROPOSALS
+        }
 
 
 # Functions (message, path in the config, quantization) -> detector, by the field of `model`.

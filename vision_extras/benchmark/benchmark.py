@@ -98,7 +98,7 @@ class _Benchmark:
             metrics=metrics,
             measured_on=measured_on,
             agreement=self._agreement(path),
-            size=os.path.getsize(file),
+            size=artifacts.model_size(path),
             timing=timing.time_apart(path, inputs, self.folder),
         )
 

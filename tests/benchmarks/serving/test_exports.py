@@ -87,7 +87,7 @@ def test_exports_are_compared_with_the_folded_one():
         f'{name}/session/one_image_{clock}': value
         for name, value in {
             'folded': 2,
-            'frozen': 3,
+            'constants': 3,
             'variables': 4,
             'encoded': 5,
             'example': 6,
@@ -95,5 +95,5 @@ def test_exports_are_compared_with_the_folded_one():
         for clock in ('ms', 'cpu_ms')
     }
     ratios = exports.ratios(found)
-    assert ratios['frozen_over_folded/one_image_ms'] == 1.5
+    assert ratios['constants_over_folded/one_image_ms'] == 1.5
     assert ratios['encoded_over_folded/one_image_cpu_ms'] == 2.5

@@ -35,6 +35,7 @@ def test_options_of_a_format():
         'input_type',
         'signature_name',
         'warmup_requests',
+        'serving_weights',
         'quantize',
         'representative_examples',
         'batch',

@@ -229,7 +229,7 @@ def of_two_reads(images):
         return [images * scale.read_value() + scale]
 
 
-@pytest.mark.parametrize(('build', 'beside'), [(gathered, 0), (looped, 0), (of_two_reads, 1)])
+@pytest.mark.parametrize(('build', 'beside'), [(gathered, 1), (looped, 1), (of_two_reads, 1)])
 def test_variables_that_loops_and_gathers_use_become_constants_too(build, beside):
     with frozen_network(build) as (expected, frozen, outputs):
         assert len(frozen.values) == beside

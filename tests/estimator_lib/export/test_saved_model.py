@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import collections
 import importlib.util
 import os
 import subprocess
@@ -15,6 +16,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator
 from estimator_lib.drawing import visualization
 from estimator_lib.export import exported_model, exporting, freezing, saved_model, serving
+from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.saved_model import SavedModelWriter, write_graph
 from protos import export_pb2, pipeline_pb2
 from tests.estimator_lib import tiny_task
@@ -79,9 +81,9 @@ def test_the_signature(exported, kind, dtype, name, shape):
     assert (received.dtype, received.name) == (dtype.as_datatype_enum, name)
     assert [dim.size for dim in received.tensor_shape.dim] == shape
     assert signature.outputs['logits'].name == 'logits:0'
-    ops = {node.op for node in meta_graph.graph_def.node}
+    ops = collections.Counter(node.op for node in meta_graph.graph_def.node)
     assert 'FusedBatchNormV3' not in ops
-    assert not any('Var' in op for op in ops)
+    assert ops['VarHandleOp'] == 2  # the folded filter, and its bias
 
 
 def sent_to(kind):
@@ -95,11 +97,43 @@ def sent_to(kind):
 
 
 @pytest.mark.parametrize('kind', KINDS)
-def test_exports_load_in_tensorflow_2(exported, kind):
+def test_clients_of_both_detection_apis_are_answered(exported, kind):
     loaded = tf.saved_model.load(exported[kind])
-    logits = loaded.signatures['serving_default'](inputs=tf.constant(sent_to(kind)))['logits']
+    sent = tf.constant(sent_to(kind))
     expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
-    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+    signatures = [
+        loaded.signatures[name] for name in ('serving_default', serving.PREDICT_SIGNATURE)
+    ]
+    assert list(signatures[0].structured_input_signature[1]) == ['inputs']
+    answers = [loaded(sent), loaded(input_tensor=sent), loaded(sent.numpy())]
+    for signature in signatures:
+        answers += [signature(sent), signature(inputs=sent), signature(input_tensor=sent)]
+    for answer in answers:
+        assert sorted(answer) == ['classes', 'logits']
+        np.testing.assert_allclose(answer['logits'], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_export_is_saved_again_by_tensorflow_2(exported, tmp_path):
+    loaded = tf.saved_model.load(exported[KINDS[0]])
+    tf.saved_model.save(loaded, str(tmp_path), signatures=loaded.signatures['serving_default'])
+    again = tf.saved_model.load(str(tmp_path))
+    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
+    np.testing.assert_allclose(again(IMAGES)['logits'], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_two_exports_in_one_session_keep_their_weights(exported, tmp_path):
+    others = tiny_task.values(scale=0.5)
+    other = export(Config(), tiny_task.save(tmp_path / 'model.ckpt', others), tmp_path / 'other')
+    with tf.Graph().as_default(), tf1.Session() as session:
+        for scope, path in (('one', exported[KINDS[0]]), ('two', other)):
+            tf1.saved_model.load(session, ['serve'], path, import_scope=scope)
+        logits = [
+            session.run(f'{scope}/logits:0', {f'{scope}/image_tensor:0': IMAGES})
+            for scope in ('one', 'two')
+        ]
+    for row, values in zip(logits, (tiny_task.values(), others)):
+        expected = tiny_task.expected_logits(IMAGES, values)
+        np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
 
 
 # `saved_model_cli run` on several models, importing TensorFlow once.
@@ -240,56 +274,88 @@ def test_moving_averages_are_exported_when_asked(tmp_path):
         np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
 
 
-def frozen_sum():
-    """Return a graph that adds 40,000 numbers: its messages have lengths of one to three bytes."""
+def test_constants_of_the_graph_in_place_of_variables(checkpoint, tmp_path):
+    path = export(Config(), checkpoint, tmp_path, serving_weights='constants')
+    assert os.listdir(os.path.join(path, 'variables')) == []
+    logits = exported_model.Predictor(path).predict(IMAGES)['logits']
+    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+    saved = saved_model_pb2.SavedModel()
+    with open(os.path.join(path, 'saved_model.pb'), 'rb') as file:
+        saved.ParseFromString(file.read())
+    assert not any('Var' in node.op for node in saved.meta_graphs[0].graph_def.node)
+
+
+def test_constants_that_no_file_can_hold_are_refused(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(saved_model, '_MOST_BYTES', 100)
+    with pytest.raises(errors.UserError, match='take 224 bytes.* at most 100.*=variables'):
+        export(Config(), checkpoint, tmp_path, serving_weights='constants')
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize('change', [os.remove, lambda path: os.truncate(path, 100)])
+def test_an_export_whose_variables_changed_is_refused(checkpoint, tmp_path, change):
+    path = export(Config(), checkpoint, tmp_path)
+    change(os.path.join(path, 'variables', 'variables.data-00000-of-00001'))
+    with pytest.raises(errors.UserError, match='variables.data.* is not (there|what was exported)'):
+        exported_model.Predictor(path)
+
+
+def looped_model():
+    """Build y = x + w + w in a loop that is given w, beside a bias of zero that may be left out."""
     with tf.Graph().as_default(), tf1.Session() as session:
-        inputs = tf1.placeholder(tf.float32, [None, 40_000], 'x')
-        values = np.arange(40_000, dtype=np.float32)
-        weights = tf1.get_variable('weights', initializer=values)
-        outputs = tf.identity(inputs + weights, 'y')
+        inputs = tf1.placeholder(tf.float32, [None, 3], 'x')
+        bias = tf1.placeholder_with_default([0.0], [1], 'b')
+        weights = tf1.get_variable('w', initializer=[1.0, 2.0, 4.0], use_resource=True)
+        handle = weights.handle
+
+        def add(step, total):
+            value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            return step + 1, total + value
+
+        _, total = tf.while_loop(lambda step, _: step < 2, add, [0, inputs])
+        outputs = {'y': tf.identity(total + bias, 'y')}
         session.run(tf1.global_variables_initializer())
-        signature = tf1.saved_model.predict_signature_def({'x': inputs}, {'y': outputs})
-        return freezing.freeze(session, [outputs]), signature, values
+        frozen = freezing.freeze(session, list(outputs.values()))
+        return InferenceGraph(frozen, {'inputs': inputs, 'bias': bias}, outputs)
 
 
-def test_the_bytes_are_those_that_protocol_buffers_write(tmp_path):
-    frozen, signature, _ = frozen_sum()
-    path = tmp_path / 'saved_model.pb'
-    write_graph(frozen, {'serving_default': signature, 'again': signature}, str(tmp_path))
-    content = path.read_bytes()
-    read = saved_model_pb2.SavedModel.FromString(content)
-    # Nothing stands twice in the file, and nothing unknown: no parser has to merge messages.
-    assert len(content) == read.ByteSize()
-    assert read.saved_model_schema_version == 1
-    (meta_graph,) = read.meta_graphs
-    assert meta_graph.graph_def == frozen.to_graph_def()
-    assert [list(meta_graph.meta_info_def.tags), sorted(meta_graph.signature_def)] == [
-        ['serve'],
-        ['again', 'serving_default'],
-    ]
-    assert meta_graph.meta_info_def.tensorflow_version == tf.__version__
-    ops = {one.name for one in meta_graph.meta_info_def.stripped_op_list.op}
-    assert ops == {'Placeholder', 'Const', 'Identity', 'AddV2'}
-
-
-def test_both_loaders_of_tensorflow_read_it(tmp_path):
-    frozen, signature, values = frozen_sum()
-    write_graph(frozen, {'serving_default': signature}, str(tmp_path))
-    inputs = np.ones([2, 40_000], np.float32)
-    function = tf.saved_model.load(str(tmp_path)).signatures['serving_default']
-    np.testing.assert_array_equal(function(x=tf.constant(inputs))['y'], inputs + values)
+def test_weights_of_loops_are_variables_and_inputs_beside_images_have_defaults(tmp_path):
+    model = looped_model()
+    assert list(model.frozen.values) == ['w']
+    write_graph(model, ['serving_default'], str(tmp_path))
+    ones = np.ones([1, 3], np.float32)
+    expected = np.array([[3.0, 5.0, 9.0]])
+    loaded = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_array_equal(loaded(ones)['y'], expected)
+    answer = loaded.signatures['serving_default'](
+        input_tensor=tf.constant(ones), bias=tf.constant([10.0])
+    )
+    np.testing.assert_array_equal(answer['y'], expected + 10)
     with tf.Graph().as_default(), tf1.Session() as session:
         tf1.saved_model.load(session, ['serve'], str(tmp_path))
-        np.testing.assert_array_equal(session.run('y:0', {'x:0': inputs}), inputs + values)
+        np.testing.assert_array_equal(session.run('y:0', {'x:0': ones}), expected)
+        np.testing.assert_array_equal(session.run('y:0', {'x:0': ones, 'b:0': [10]}), expected + 10)
 
 
-def test_what_no_file_can_hold_is_refused_before_it_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(saved_model, '_MOST_BYTES', 160_000)
-    frozen, signature, _ = frozen_sum()
-    path = tmp_path / 'saved_model.pb'
-    with pytest.raises(errors.UserError, match=r'takes 16\d{4} bytes.* at most 160000'):
-        write_graph(frozen, {'serving_default': signature}, str(tmp_path))
-    assert not path.exists()
+def test_a_graph_without_weights_is_written_too(tmp_path):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        inputs = tf1.placeholder(tf.float32, [None], 'x')
+        outputs = {'y': tf.add(inputs, inputs, 'y')}
+        frozen = freezing.freeze(session, list(outputs.values()))
+        model = InferenceGraph(frozen, {'inputs': inputs}, outputs)
+    write_graph(model, ['serving_default'], str(tmp_path))
+    answer = tf.saved_model.load(str(tmp_path)).signatures['serving_default'](tf.constant([2.0]))
+    np.testing.assert_array_equal(answer['y'], [4.0])
+
+
+def test_a_file_is_the_same_whenever_it_is_written(tmp_path):
+    contents, model = [], looped_model()
+    for name in ('one', 'two'):
+        write_graph(model, ['serving_default'], str(tmp_path / name))
+        files = sorted(path for path in (tmp_path / name).rglob('*') if path.is_file())
+        contents.append([path.read_bytes() for path in files])
+    assert len(contents[0]) == 3 and contents[0] == contents[1]
 
 
 def requests_in(path):

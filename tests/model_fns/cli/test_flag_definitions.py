@@ -9,7 +9,7 @@ import pytest
 
 import run_train_eval
 from estimator_lib import errors
-from estimator_lib.export import formats, serving
+from estimator_lib.export import formats, saved_model, serving
 from estimator_lib.export.devices import onnx_files
 from model_fns.cli import flag_definitions
 from model_fns.detection import file_forms
@@ -32,6 +32,7 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert set(flag_definitions.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
     assert set(flag_definitions.SUPPRESSIONS) == set(file_forms.KINDS)
     assert set(flag_definitions.BATCHES) == {onnx_files.DYNAMIC}
+    assert flag_definitions.SERVING_WEIGHTS == (saved_model.VARIABLES, saved_model.CONSTANTS)
     assert set(flag_definitions.INPUT_TYPES) == set(serving.SERVING_INPUTS)
     modes = flag_definitions.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
@@ -123,6 +124,7 @@ sample_1_of_n_eval_examples=2             x_x__xx___
 sample_1_of_n_eval_on_train_examples=5    x_x_______
 saved_model_dir=a                         ____x_____
 score_threshold=0                         ____x_____
+serving_weights=constants                 ___x______
 set=a=1
 show_augmented=9                          _____x____
 signature_name=a                          ___xx_____
