@@ -77,7 +77,7 @@ def _protoc(options: Sequence[str]) -> None:
     sources = sorted(str(path.relative_to(_ROOT)) for path in _FOLDER.glob('*.proto'))
     paths = [f'--proto_path={_ROOT}', f'--proto_path={includes}']
     if protoc.main(['protoc', *paths, *options, *sources]) != 0:
-        raise RuntimeError('protoc refused the .proto files.')
+        raise RuntimeError(f'protoc refused one of {", ".join(sources)}.')
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ def run(
         return _run(predictor, _batches(loaded, predictor, plan), report)
     if task is None:
         raise errors.UserError(
-            '--tile: the model has no pipeline.config, so how to put its outputs of tiles together '
+            f'--tile: {predictor.path} has no pipeline.config, so how to put its outputs together '
             'is not known; --pipeline_config_path is needed.'
         )
     if plan.tiling.whole and not task.merges_whole_image():

@@ -28,7 +28,8 @@ def count_examples(reader: input_reader_pb2.InputReader) -> int:
     sources, _ = record_sources.create_sources(reader, tf_estimator.ModeKeys.TRAIN, 1)
     count = _sampled(reader, records.count_records(sources[0].files))
     if not count:
-        raise errors.DataError('train_input_reader: there are no examples.')
+        paths = errors.shortened([file.path for file in sources[0].files], 3)
+        raise errors.DataError(f'train_input_reader: there are no examples in {paths}.')
     return count
 
 

@@ -169,7 +169,10 @@ def plan_reading(
         raise ValueError(f'A batch of {batch_size} has no {batch_parts} equal parts.')
     training = mode == ModeKeys.TRAIN
     if training and max_examples is not None:
-        raise ValueError('max_examples is for evaluation; training ends by num_epochs or steps.')
+        raise ValueError(
+            f'max_examples is {max_examples} in training, which ends by num_epochs or steps; '
+            'expected None.'
+        )
     if not training and reader.num_epochs > 1:
         log.warning('num_epochs: %d: an evaluation reads its examples once', reader.num_epochs)
     sources, num_sources = _create_sources(task, reader, mode, batch_size)

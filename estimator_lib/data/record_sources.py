@@ -164,7 +164,8 @@ def _shares(
     counts = list(reader.examples_per_batch)
     if weights and counts:
         raise errors.ConfigError(
-            'examples_per_batch and sample_from_datasets_weights are both set; expected one.'
+            f'examples_per_batch is {counts} and sample_from_datasets_weights is {weights}; '
+            'expected one of them.'
         )
     field = 'examples_per_batch' if counts else 'sample_from_datasets_weights'
     shares = counts or weights

@@ -24,7 +24,7 @@ def create_strategy(plan: Plan) -> tf.distribute.Strategy:
     """
     if plan.num_workers > 1 and context.context()._initialized:
         raise errors.ConfigError(
-            'train_config.loop is TF_FUNCTION, and the mode is MULTI_WORKER_MIRRORED, but '
+            f'train_config.loop is TF_FUNCTION, with {plan.num_workers} workers, but '
             'TensorFlow is initialized in this program; expected this call once in a process, '
             'before any other of TensorFlow, or loop: ESTIMATOR.'
         )

@@ -234,7 +234,8 @@ def _check_chief(addresses: Mapping[str, Tuple[str, ...]]) -> None:
     needs_chief = 'ps' in addresses or 'worker' not in addresses
     if not chiefs and needs_chief:
         raise errors.ClusterError(
-            'TF_CONFIG: no chief; add "chief": ["host:port"] to "cluster". Only a cluster of '
+            f'TF_CONFIG: no chief among {", ".join(addresses) or "no tasks"}; add "chief": '
+            '["host:port"] to "cluster". Only a cluster of '
             'nothing but workers (collective all-reduce) does without: its worker 0 is the chief.'
         )
 

@@ -353,9 +353,10 @@ def check_exporters(
         errors.UserError: see above.
     """
     if exporters and not evaluates:
+        names = ', '.join(str(exporter.name) for exporter in exporters)
         raise errors.UserError(
-            'exporters: they are called after evaluations, and this run makes none; expected an '
-            'eval_input_reader, eval_config.schedule.enabled and an evaluating mode.'
+            f'exporters: they are called after evaluations, and this run makes none: {names}; '
+            'expected an eval_input_reader, eval_config.schedule.enabled and an evaluating mode.'
         )
     taken = set(export_folders.enabled_policies(config))
     for exporter in exporters:

@@ -246,7 +246,8 @@ class HookCalls:
         with self._session.name_user(hook):
             arguments = hook.before_run(self._now)
             if arguments is not None and arguments.feed_dict:
-                raise self._session.refusal('feeds values to the step')
+                fed = errors.shortened([str(key) for key in arguments.feed_dict], 3)
+                raise self._session.refusal(f'feeds values to the step ({fed})')
             for fetch in () if arguments is None else tf.nest.flatten(arguments.fetches):
                 self._session.check(fetch)
                 operation = _operation(fetch)

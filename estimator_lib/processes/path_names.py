@@ -51,8 +51,8 @@ def cache_folder(name: str) -> str:
     home = os.path.expanduser('~')
     if not cache and not os.path.isabs(home):
         raise errors.UserError(
-            'the user of this process has no home folder; set the environment variable '
-            'XDG_CACHE_HOME to a folder that can be written to.'
+            f'the user of this process has no home folder (~ is {home!r}); set the environment '
+            'variable XDG_CACHE_HOME to a folder that can be written to.'
         )
     return os.path.join(cache or os.path.join(home, '.cache'), name)
 

@@ -111,8 +111,8 @@ def _refuse_environment() -> None:
             )
     if sys.flags.optimize > 1:
         raise errors.UserError(
-            'PYTHONOPTIMIZE=2 (-OO) removes docstrings, without which TensorFlow cannot be '
-            'imported; expected at most 1.'
+            f'PYTHONOPTIMIZE={sys.flags.optimize} (-OO) removes docstrings, without which '
+            'TensorFlow cannot be imported; expected at most 1.'
         )
 
 

@@ -279,8 +279,8 @@ def train(
     optimizers = _sync_optimizers(sync_optimizer)
     if startup_delay_steps > 0 and optimizers:
         raise ValueError(
-            'startup_delay_steps and sync_optimizer are both given; replicas that train in step '
-            'begin together.'
+            f'startup_delay_steps is {startup_delay_steps} and sync_optimizer is given; replicas '
+            'that train in step begin together.'
         )
     graph = graph or tf1.get_default_graph()
     with graph.as_default():

@@ -34,10 +34,11 @@ def init_run_config(config: Any, tf_config: Mapping[str, Any]) -> None:
         if getattr(config, f'_{mode}') is not None:
             raise ValueError(f'{mode} is given to RunConfig and in experimental_distribute too.')
         setattr(config, f'_{mode}', strategy)
-    if getattr(experimental, 'remote_cluster', None):
+    remote = getattr(experimental, 'remote_cluster', None)
+    if remote:
         raise ValueError(
-            'experimental_distribute.remote_cluster works with TensorFlow 2.15 only; start one '
-            'process for each task with TF_CONFIG.'
+            f'experimental_distribute.remote_cluster is {remote!r:.200}, which works with '
+            'TensorFlow 2.15 only; start one process for each task with TF_CONFIG.'
         )
     cluster = tf.train.ClusterSpec(tf_config.get('cluster', {}))
     if cluster and config._train_distribute is not None and 'master' not in cluster.jobs:

@@ -74,8 +74,8 @@ def run(arguments: Optional[Sequence[str]] = None) -> str:
 def _convert_weights(flags: argparse.Namespace) -> str:
     if flags.pipeline_config_path or flags.set:
         raise errors.UserError(
-            '--from is for weights of which the file tells the network; expected it without '
-            '--pipeline_config_path and --set.'
+            f'--from={flags.weights}: the file tells the network of such weights; expected no '
+            '--pipeline_config_path and no --set.'
         )
     return convert_checkpoint.convert_weights(flags.weights, flags.output_dir)
 

@@ -65,7 +65,9 @@ def check_options(options: RunOptions) -> None:
         if getattr(options, name):
             raise errors.UserError(f'--data makes a config; leave out --{name}.')
     if options.minutes is not None and options.epochs is not None:
-        raise errors.UserError('--minutes and --epochs: expected one of them.')
+        raise errors.UserError(
+            f'--minutes={options.minutes:g} and --epochs={options.epochs:g}: expected one of them.'
+        )
     if distribution.read_tf_config() is not None:
         raise errors.UserError(
             '--data times the steps of one machine; in a cluster, expected --pipeline_config_path '

@@ -68,7 +68,10 @@ def run(options: RunOptions) -> None:
                 f'--{name} has no effect without --checkpoint_dir; expected that flag too.'
             )
     if options.checkpoint_dir and options.checkpoint_path:
-        raise errors.UserError('--checkpoint_dir and --checkpoint_path: expected one of them.')
+        raise errors.UserError(
+            f'--checkpoint_dir={options.checkpoint_dir} and '
+            f'--checkpoint_path={options.checkpoint_path}: expected one of them.'
+        )
     other_model = any(getattr(options, name) for name in _MODELS)
     if options.which and (other_model or not options.model_dir):
         raise errors.UserError(
@@ -222,7 +225,10 @@ def _changed(options: RunOptions, names: Iterable[str]) -> Dict[str, Any]:
 
 def _check(options: RunOptions) -> None:
     if options.show_augmented and not options.model_dir:
-        raise errors.UserError('--show_augmented writes to --model_dir; expected that flag too.')
+        raise errors.UserError(
+            f'--show_augmented={options.show_augmented} writes to --model_dir; expected that flag '
+            'too.'
+        )
     config = flag_configs.load_config(options)
     check.check(
         make_task, config, options.model_dir, check_all=options.check_all, validate=validate

@@ -65,7 +65,9 @@ def predict_files(options: RunOptions) -> None:
                 f'{image_format.channels}; expected images.'
             )
         if runner is not None:
-            raise errors.UserError('--runner: videos are predicted without one; leave it out.')
+            raise errors.UserError(
+                f'--runner={options.runner}: videos are predicted without one; leave it out.'
+            )
         skipped = video_prediction.predict_videos(
             predictor, task, videos, output_dir, prediction_options, *decoding
         )
@@ -98,14 +100,17 @@ def _refuse_unusable(options: RunOptions) -> None:
     for name in ('images', 'output_dir'):
         options.require(name)
     if options.score_threshold is not None and math.isnan(options.score_threshold):
-        raise errors.UserError('--score_threshold is nan; expected a number from 0.')
+        raise errors.UserError(
+            f'--score_threshold is {options.score_threshold}; expected a number from 0.'
+        )
     if options.raw and options.output_format != 'json':
         raise errors.UserError(
             f'--raw: {options.output_format} has no place for it; expected json.'
         )
     if options.runner_options and not options.runner:
         raise errors.UserError(
-            '--runner_options: they are flags of a runner; expected --runner too.'
+            f'--runner_options={options.runner_options}: they are flags of a runner; expected '
+            '--runner too.'
         )
 
 

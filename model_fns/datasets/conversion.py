@@ -407,9 +407,10 @@ class Converter:
         if not (is_deep or self._decodes):
             return image, None
         pixels = self._codec.decode(image.encoded)
-        if is_deep and pixels.max(initial=0) < _LEAST_OF_DEEP:
+        largest = pixels.max(initial=0)
+        if is_deep and largest < _LEAST_OF_DEEP:
             raise errors.DataError(
-                'the image has 16 bits a channel, of which the upper 4 are 0: it would become '
+                f'the image has 16 bits a channel, and no value above {largest}: it would become '
                 'black; expected --bits=N where its values have N bits.'
             )
         return image, pixels

@@ -185,7 +185,9 @@ def build(
     unknown = {name: value for name, value in options.items() if name not in _OPTIONS}
     interface.refuse_options(unknown, 'detection does not know it')
     if 'suppression' in options and ops is not Ops.CORE:
-        raise errors.UserError('--suppression is of --format=onnx; leave it out.')
+        raise errors.UserError(
+            f'--suppression={options["suppression"]} is of --format=onnx; leave it out.'
+        )
     problem = find_problem(model, coder, post_processor.rules)
     if problem:
         other = 'saved_model' if post_processor.rules.soft_sigma > 0 else 'onnx'

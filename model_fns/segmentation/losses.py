@@ -347,7 +347,10 @@ def _hard_pixel_fraction(
     if not config.hard_example_mining_step:
         return share
     if global_step is None:
-        raise ValueError('hard_example_mining_step needs global_step, which is None.')
+        raise ValueError(
+            f'hard_example_mining_step is {config.hard_example_mining_step} and needs global_step, '
+            'which is None.'
+        )
     progress = tf.cast(global_step, tf.float32) / float(config.hard_example_mining_step)
     progress = tf.minimum(progress, 1.0)
     return progress * share + (1.0 - progress)

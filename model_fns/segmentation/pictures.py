@@ -281,5 +281,6 @@ def refuse_threshold(shown: Shown) -> None:
     """
     if shown.least_score is not None:
         raise errors.ConfigError(
-            '--score_threshold: segmentation gives each pixel a class and no score; expected none.'
+            f'--score_threshold={shown.least_score:g}: segmentation gives each pixel a class and '
+            'no score; expected none.'
         )

@@ -93,12 +93,13 @@ def read_colors(encoded: bytes) -> np.ndarray:
 
 
 def _open(encoded: bytes) -> Image.Image:
-    if image_decoding.detect_format(encoded) != 'PNG':
-        raise errors.DataError('not a PNG file')
+    image_format = image_decoding.detect_format(encoded)
+    if image_format != 'PNG':
+        raise errors.DataError(f'not a PNG file but {image_format or "of an unknown format"}')
     try:
         image = PngImagePlugin.PngImageFile(io.BytesIO(encoded))
     except Exception as error:
-        raise errors.DataError('a PNG file with a corrupt header') from error
+        raise errors.DataError(f'a PNG file with a corrupt header: {error}') from error
     count = image.width * image.height
     if count > images.MOST_DECODED:  # Nothing is decoded yet: a few bytes can claim any size.
         raise errors.DataError(

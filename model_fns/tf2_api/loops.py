@@ -174,8 +174,8 @@ def eval_continuously(
     _refuse(use_tpu=use_tpu, export_to_tpu=export_to_tpu, postprocess_on_cpu=postprocess_on_cpu)
     if not override_eval_num_epochs:
         raise errors.ConfigError(
-            'override_eval_num_epochs is False, but an evaluation reads its examples once; '
-            'expected True.'
+            f'override_eval_num_epochs is {override_eval_num_epochs}, but an evaluation reads '
+            'its examples once; expected True.'
         )
     for name, folder in (('model_dir', model_dir), ('checkpoint_dir', checkpoint_dir)):
         if not folder:

@@ -53,7 +53,7 @@ def parse_runner(name: str, options: str = '') -> Runner:
         raise errors.UserError(f'--runner_options: {options!r}: {error}.') from None
     for flag in flags:
         if flag.startswith('--runner') and flag.split('=')[0] == '--runner':
-            raise errors.UserError('--runner_options: the runner is named by --runner.')
+            raise errors.UserError(f'--runner_options: {flag}: the runner is named by --runner.')
         if flag in ('--help', '-h'):
             raise errors.UserError(f'--runner_options: {flag} runs nothing; see the docs of Beam.')
     return Runner(name, flags)

@@ -38,4 +38,6 @@ def _refuse_unusable(options: RunOptions) -> None:
     else:
         options.require('step')
     if options.until is not None and not options.without:
-        raise errors.UserError('--until has no effect without --without; expected that flag too.')
+        raise errors.UserError(
+            f'--until={options.until} has no effect without --without; expected that flag too.'
+        )

@@ -203,7 +203,10 @@ class DeviceWriter(Writer[DeviceModel]):
                 '(graph_rewriter.quantization); expected int8, or leave it out.'
             )
         if quantize != INT8 and self.representative_examples != _EXAMPLES:
-            raise errors.UserError('--representative_examples is of --quantize=int8; leave it out.')
+            raise errors.UserError(
+                f'--representative_examples={self.representative_examples} is of --quantize=int8; '
+                'leave it out.'
+            )
         return quantize
 
 

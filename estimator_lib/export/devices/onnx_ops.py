@@ -303,10 +303,12 @@ def _crop(context: Any, node: Any, name: str, args: Any) -> None:
     around its samples both compute the same, where a sample is inside of the image; others are 0.
     """
     del args
-    if node.get_attr_value('method', b'bilinear') != b'bilinear':
-        raise ValueError('CropAndResize: only bilinear interpolation is converted')
-    if node.get_attr_value('extrapolation_value', 0.0):
-        raise ValueError('CropAndResize: only 0 is converted as the value outside of images')
+    method = node.get_attr_value('method', b'bilinear')
+    if method != b'bilinear':
+        raise ValueError(f'CropAndResize: method is {method!r}; expected bilinear')
+    outside = node.get_attr_value('extrapolation_value', 0.0)
+    if outside:
+        raise ValueError(f'CropAndResize: extrapolation_value is {outside}; expected 0')
     nodes = _Nodes(context, name)
     images, boxes, rows, _ = node.input
     size = [int(side) for side in node.inputs[3].get_tensor_value()]

@@ -152,7 +152,7 @@ def _rebuild_tensor(
     storage: _Storage, offset: int, shape: Sequence[int], strides: Sequence[int], *_: Any
 ) -> _Tensor:
     if not isinstance(storage, _Storage):
-        raise pickle.UnpicklingError('a tensor without numbers')
+        raise pickle.UnpicklingError(f'a tensor without numbers, of a {type(storage).__name__}')
     return _Tensor(storage, int(offset), tuple(map(int, shape)), tuple(map(int, strides)))
 
 
@@ -217,8 +217,11 @@ def _open_zip(path: str, file: BinaryIO) -> _Opened:
 def _open_pickles(path: str, file: BinaryIO) -> _Opened:
     """Read a file from before torch 1.6: names, shapes, and where each storage begins."""
     del path
-    if _Unpickler(file).load() != _MAGIC:
-        raise pickle.UnpicklingError('it does not begin as a file of torch.save')
+    first = _Unpickler(file).load()
+    if first != _MAGIC:
+        raise pickle.UnpicklingError(
+            f'it begins with {first!r:.40}, so it does not begin as a file of torch.save'
+        )
     _Unpickler(file).load()  # version
     _Unpickler(file).load()  # sizes of numbers of the machine
     types: Dict[str, np.dtype] = {}

@@ -133,7 +133,8 @@ def check(shape: Any, header: images.ImageHeader) -> None:
             _check_counts(counts, header)
     else:
         raise errors.DataError(
-            'the segmentation is neither a list of polygons nor run lengths with size and counts.'
+            f'the segmentation is {shape!r:.40}; expected a list of polygons, or run lengths with '
+            'size and counts.'
         )
 
 
@@ -156,8 +157,11 @@ def _check_polygon(polygon: Any, header: images.ImageHeader) -> None:
 
 def _check_counts(counts: List[Any], header: images.ImageHeader) -> None:
     numbers = [sources.number(count) for count in counts]
-    if any(count is None or count < 0 or count % 1 for count in numbers):
-        raise errors.DataError('the segmentation has counts that are no whole numbers from 0.')
+    for count, number in zip(counts, numbers):
+        if number is None or number < 0 or number % 1:
+            raise errors.DataError(
+                f'the segmentation has the count {count!r:.40}; expected whole numbers from 0.'
+            )
     if sum(numbers) != header.height * header.width:
         raise errors.DataError(
             f'the segmentation counts {sum(numbers):g} pixels; the image has '

@@ -327,7 +327,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     flags = create_parser().parse_args(arguments)
     if flags.runner_options and not flags.runner:
         raise errors.UserError(
-            '--runner_options: they are flags of a runner; expected --runner too.'
+            f'--runner_options={flags.runner_options}: they are flags of a runner; expected '
+            '--runner too.'
         )
     for name in ('num_shards', 'num_workers'):
         if getattr(flags, name) < 1:
@@ -438,9 +439,11 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
             raise errors.UserError(f'--{name}={value}: there are no tiles without --tile.')
         return None
     if flags.keep_bits:
-        raise errors.UserError('--keep_bits: tiles have 8 bits; expected no --tile.')
+        raise errors.UserError(f'--keep_bits: tiles have 8 bits; leave out --tile={flags.tile}.')
     if flags.format == 'folders':
-        raise errors.UserError('--tile: a label of a whole image is not one of its tiles.')
+        raise errors.UserError(
+            f'--tile={flags.tile}: a label of a whole image is not one of its tiles.'
+        )
     if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
         raise errors.UserError(
             f'--tile={flags.tile} --overlap={flags.overlap} '

@@ -336,7 +336,7 @@ def _read_keypoints(entry: Entry, category: Entry) -> List[float]:
     if not numbers:
         return []
     if not isinstance(numbers, list) or None in map(sources.number, numbers):
-        raise errors.DataError('keypoints are not a list of numbers.')
+        raise errors.DataError(f'keypoints are {numbers!r:.80}; expected a list of numbers.')
     expected = category.get('keypoints')
     count = len(expected) if isinstance(expected, list) and expected else None
     wanted = count * keypoints.PER_KEYPOINT if count else len(numbers)

@@ -273,7 +273,7 @@ def _part(shape: Any, header: images.ImageHeader) -> _Part:
             f'{header.height} x {header.width} pixels.'
         )
     if not pixels.any():
-        raise errors.DataError('the mask has no pixels.')
+        raise errors.DataError(f'the mask, from {left}, {top} to {right}, {bottom}, has no pixels.')
     return _Part(_hull(pixels, left, top), PixelMask(top, left, pixels))
 
 

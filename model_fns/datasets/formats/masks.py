@@ -158,7 +158,10 @@ def _from_arguments(arguments: argparse.Namespace) -> Source:
     annotations = sources.require_annotations(arguments, 'DIR, the folder of the PNG files')
     label = id_pngs.ignore_label(arguments, IGNORED)
     if arguments.mask_values and arguments.mask_colors:
-        raise errors.UserError('--mask_values and --mask_colors: expected one of them.')
+        raise errors.UserError(
+            f'--mask_values={arguments.mask_values} and --mask_colors={arguments.mask_colors}: '
+            'expected one of them.'
+        )
     values = arguments.mask_colors or arguments.mask_values
     are_colors = bool(arguments.mask_colors)
     suffixes = id_pngs.suffixes(arguments)

@@ -172,7 +172,7 @@ class Panoptic(coco.Coco):
             raise errors.DataError(f'iscrowd is {is_crowd!r:.40}; expected 0 or 1.')
         category = self._category(entry)
         if not (ids == key).any():
-            raise errors.DataError('no pixel of the PNG has its id.')
+            raise errors.DataError(f'no pixel of the PNG has its id, {key}.')
         return _Segment(
             key,
             sources.class_id(classes, category['name']),

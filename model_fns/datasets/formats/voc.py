@@ -156,7 +156,8 @@ def _read_sides(entry: ElementTree.Element) -> List[float]:
     if box is None:
         if entry.find('robndbox') is not None:
             raise errors.DataError('there is a <robndbox> and no <bndbox>; see --boxes=rotated.')
-        raise errors.DataError('there is no <bndbox>.')
+        present = ', '.join(f'<{part.tag}>' for part in entry)
+        raise errors.DataError(f'there is no <bndbox> among {present or "no elements"}.')
     return [number(box, side) for side in _SIDES]
 
 

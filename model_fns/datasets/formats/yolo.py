@@ -236,8 +236,9 @@ class Yolo(paired.PairedSource):
             # Without visibilities, 0 0 is an unlabeled keypoint.
             visibility = values[start + 2] if numbers > 2 else 2.0 * bool(x or y)
             points += [x * header.width, y * header.height, visibility]
-        if None in map(sources.number, points):
-            raise errors.DataError('a keypoint has a side that is no number.')
+        for side in points:
+            if sources.number(side) is None:
+                raise errors.DataError(f'a keypoint has the side {side}, which is no number.')
         return _Object(class_id, box, points=points)
 
 

@@ -49,8 +49,9 @@ def smallest_box(points: Sequence[float]) -> np.ndarray:
     Raises:
         errors.DataError: a coordinate is not finite, or a quadrilateral crosses itself.
     """
-    if not all(map(math.isfinite, points)):
-        raise errors.DataError('the polygon has a coordinate that is no number.')
+    for value in points:
+        if not math.isfinite(value):
+            raise errors.DataError(f'the polygon has the coordinate {value}; expected a number.')
     corners = np.reshape(np.asarray(points, np.float64), [-1, 2])[:, ::-1]
     if len(corners) == 4 and rotated_rectangles.crosses_itself(corners):
         raise errors.DataError(

@@ -36,7 +36,7 @@ def test_a_user_without_home(monkeypatch, tmp_path):
     assert path_names.cache_folder('x') == str(tmp_path / 'x')
     monkeypatch.delenv('XDG_CACHE_HOME')
     monkeypatch.setattr(os.path, 'expanduser', lambda path: path)  # no home, and no such user
-    with pytest.raises(errors.UserError, match='has no home folder; set the environment variable'):
+    with pytest.raises(errors.UserError, match='has no home folder .*; set the environment'):
         path_names.cache_folder('x')
 
 

@@ -170,7 +170,7 @@ def test_an_archive_is_extracted_below_the_run(tmp_path):
         ({'data': None}, '--mode=create_config needs --data'),
         ({'data': None, 'mode': 'train_and_evaluate', 'size': 64}, '--size needs --data'),
         ({'model_dir': None}, 'needs --model_dir'),
-        ({'minutes': 1.0, 'epochs': 1.0}, '--minutes and --epochs'),
+        ({'minutes': 1.0, 'epochs': 1.0}, '--minutes=1 and --epochs=1: expected one of them.'),
         ({'pipeline_config_path': 'x'}, 'leave out --pipeline_config_path'),
         ({'task': 'keypoints'}, '--task=keypoints: the data .* is for detection'),
     ],

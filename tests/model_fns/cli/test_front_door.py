@@ -42,7 +42,7 @@ from protos import pipeline_pb2
         ),
         (
             {'mode': 'evaluate', 'checkpoint_dir': 'a', 'checkpoint_path': 'b'},
-            '--checkpoint_dir and --checkpoint_path: expected one of them.',
+            '--checkpoint_dir=a and --checkpoint_path=b: expected one of them.',
         ),
     ],
 )  # fmt: skip

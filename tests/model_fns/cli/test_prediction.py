@@ -24,7 +24,10 @@ def test_small_tiles_overlap_less(given, overlap):
         ({'output_dir': ''}, '--mode=predict needs --output_dir.'),
         ({'raw': True, 'output_format': 'csv'}, '--raw: csv has no place for it; expected json.'),
         ({'score_threshold': math.nan}, '--score_threshold is nan; expected a number from 0.'),
-        ({'runner_options': '--a=b'}, '--runner_options: they are flags of a runner; expected'),
+        (
+            {'runner_options': '--a=b'},
+            '--runner_options=--a=b: they are flags of a runner; expected',
+        ),
         ({'whole_image': True}, '--whole_image has no effect without --tile.'),
         ({'overlap': 20}, '--overlap has no effect without --tile.'),
         ({'tile': 200, 'overlap': 210}, '--overlap is 210; expected less than --tile, 200.'),

@@ -51,7 +51,9 @@ def test_what_has_no_such_form_is_refused_in_a_sentence(text, stages, kind, said
 
 
 def test_a_tflite_file_has_its_suppression():
-    with pytest.raises(errors.UserError, match='--suppression is of --format=onnx; leave it out'):
+    with pytest.raises(
+        errors.UserError, match='--suppression=.* is of --format=onnx; leave it out'
+    ):
         task_of(tiny_detection.MODEL).deployable(Ops.TFLITE, {'suppression': 'none'})
 
 

@@ -125,7 +125,7 @@ def _words(command: str) -> List[str]:
     except ValueError as error:
         raise errors.UserError(f'--reference={command}: {error}.') from None
     if not words:
-        raise errors.UserError('--reference is empty; expected the command of a Python.')
+        raise errors.UserError(f'--reference is {command!r}; expected the command of a Python.')
     return words
 
 

@@ -45,7 +45,8 @@ def build_center_net(
         errors.DataError: the label map of keypoints cannot be read.
     """
     if quantization is not None:
-        raise ValueError('CenterNets are not quantized.')  # a config rule refuses it before
+        # A config rule refuses it before.
+        raise ValueError(f'CenterNets are not quantized; got {quantization}.')
     center_net_checks.check(config, where)
     suppression = None
     if config.HasField('post_processing'):

@@ -72,7 +72,8 @@ def random_jitter_boxes(
     boxes = example[fields.BOXES]
     if find_family(boxes) is not box_ops:
         raise errors.ConfigError(
-            'it moves the sides of axis-aligned boxes; rotated boxes are not supported.'
+            f'it moves the sides of axis-aligned boxes, of 4 numbers; boxes of {boxes.shape[-1]} '
+            'numbers are rotated and not supported.'
         )
     ycenter, xcenter, height, width = box_ops.to_center_size(boxes)
     center = tf.stack([ycenter, xcenter], -1)

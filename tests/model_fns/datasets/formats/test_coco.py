@@ -131,16 +131,22 @@ BAD_OBJECTS = [
     ({'segmentation': [[1, 2, NAN, 4, 5, 6]]}, 'a point at nan; expected a number of pixels'),
     ({'segmentation': [[1, 2, 1e9, 4, 5, 6]]}, 'a point at 1000000000.0'),
     ({'segmentation': ['abc']}, 'a polygon with no list of numbers'),
-    ({'segmentation': 'abc'}, 'neither a list of polygons nor run lengths'),
+    (
+        {'segmentation': 'abc'},
+        "the segmentation is 'abc'; expected a list of polygons, or run lengths",
+    ),
     ({'segmentation': {'size': [20, 30], 'counts': [1, 2]}}, 'counts 3 pixels; the image has 600'),
-    ({'segmentation': {'size': [20, 30], 'counts': [-1, 601]}}, 'no whole numbers from 0'),
+    (
+        {'segmentation': {'size': [20, 30], 'counts': [-1, 601]}},
+        'has the count -1; expected whole numbers from 0',
+    ),
     (
         {'segmentation': {'size': [20, 30], 'counts': 'abc'}},
         'the segmentation cannot be drawn as a mask',
     ),
     ({'segmentation': {'size': [30, 20], 'counts': 'abc'}}, 'of size [30, 20]; the image has'),
     ({'keypoints': [1, 2]}, 'keypoints are 2 numbers; expected x, y and visibility of each.'),
-    ({'keypoints': [1, NAN, 2]}, 'keypoints are not a list of numbers'),
+    ({'keypoints': [1, NAN, 2]}, 'keypoints are [1, nan, 2]; expected a list of numbers'),
 ]
 
 

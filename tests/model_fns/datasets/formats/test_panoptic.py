@@ -95,7 +95,7 @@ def without(key):
 @pytest.mark.parametrize(
     ('content', 'said'),
     [
-        (changed(id=77), 'segment 77: no pixel of the PNG has its id'),
+        (changed(id=77), 'segment 77: no pixel of the PNG has its id, 77.'),
         (changed(id=0), 'segment 0: id is 0; expected a number from 1'),
         (changed(category_id=8), 'category_id is 8, which is the id of no category'),
         (changed(iscrowd=2), 'iscrowd is 2; expected 0 or 1'),
