@@ -21,7 +21,13 @@ from estimator_lib.building import (
     eval_input_fn,
     train_input_fn,
 )
-from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    cool_down,
+    model_dirs,
+    plain_paths,
+    run_folder,
+)
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
@@ -116,6 +122,8 @@ def train_and_evaluate(
     suffix = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
     log_file = os.path.join(model_dir, f'log{suffix}.txt')
     with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file), files.ended():
+        if writes:
+            cool_down.go_back(config, model_dir)
         if task_of_cluster is not None:
             return running.run_task(
                 task_of_cluster,

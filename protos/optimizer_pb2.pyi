@@ -95,7 +95,7 @@ class AdamWOptimizer(_message.Message):
     def __init__(self, learning_rate: _Optional[_Union[LearningRate, _Mapping]] = ..., weight_decay: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta1: _Optional[float] = ..., beta2: _Optional[float] = ...) -> None: ...
 
 class LearningRate(_message.Message):
-    __slots__ = ("constant_learning_rate", "exponential_decay_learning_rate", "manual_step_learning_rate", "cosine_decay_learning_rate", "polynomial_decay_learning_rate", "deeplab_learning_rate", "exponential_decay_with_warmup_learning_rate")
+    __slots__ = ("constant_learning_rate", "exponential_decay_learning_rate", "manual_step_learning_rate", "cosine_decay_learning_rate", "polynomial_decay_learning_rate", "deeplab_learning_rate", "exponential_decay_with_warmup_learning_rate", "warmup_stable_decay_learning_rate")
     CONSTANT_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     EXPONENTIAL_DECAY_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     MANUAL_STEP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class LearningRate(_message.Message):
     POLYNOMIAL_DECAY_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     DEEPLAB_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     EXPONENTIAL_DECAY_WITH_WARMUP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_STABLE_DECAY_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     constant_learning_rate: ConstantLearningRate
     exponential_decay_learning_rate: ExponentialDecayLearningRate
     manual_step_learning_rate: ManualStepLearningRate
@@ -110,7 +111,8 @@ class LearningRate(_message.Message):
     polynomial_decay_learning_rate: PolynomialDecayLearningRate
     deeplab_learning_rate: DeepLabLearningRate
     exponential_decay_with_warmup_learning_rate: ExponentialDecayWithWarmupLearningRate
-    def __init__(self, constant_learning_rate: _Optional[_Union[ConstantLearningRate, _Mapping]] = ..., exponential_decay_learning_rate: _Optional[_Union[ExponentialDecayLearningRate, _Mapping]] = ..., manual_step_learning_rate: _Optional[_Union[ManualStepLearningRate, _Mapping]] = ..., cosine_decay_learning_rate: _Optional[_Union[CosineDecayLearningRate, _Mapping]] = ..., polynomial_decay_learning_rate: _Optional[_Union[PolynomialDecayLearningRate, _Mapping]] = ..., deeplab_learning_rate: _Optional[_Union[DeepLabLearningRate, _Mapping]] = ..., exponential_decay_with_warmup_learning_rate: _Optional[_Union[ExponentialDecayWithWarmupLearningRate, _Mapping]] = ...) -> None: ...
+    warmup_stable_decay_learning_rate: WarmupStableDecayLearningRate
+    def __init__(self, constant_learning_rate: _Optional[_Union[ConstantLearningRate, _Mapping]] = ..., exponential_decay_learning_rate: _Optional[_Union[ExponentialDecayLearningRate, _Mapping]] = ..., manual_step_learning_rate: _Optional[_Union[ManualStepLearningRate, _Mapping]] = ..., cosine_decay_learning_rate: _Optional[_Union[CosineDecayLearningRate, _Mapping]] = ..., polynomial_decay_learning_rate: _Optional[_Union[PolynomialDecayLearningRate, _Mapping]] = ..., deeplab_learning_rate: _Optional[_Union[DeepLabLearningRate, _Mapping]] = ..., exponential_decay_with_warmup_learning_rate: _Optional[_Union[ExponentialDecayWithWarmupLearningRate, _Mapping]] = ..., warmup_stable_decay_learning_rate: _Optional[_Union[WarmupStableDecayLearningRate, _Mapping]] = ...) -> None: ...
 
 class ConstantLearningRate(_message.Message):
     __slots__ = ("learning_rate",)
@@ -160,7 +162,7 @@ class ManualStepLearningRate(_message.Message):
     def __init__(self, initial_learning_rate: _Optional[float] = ..., schedule: _Optional[_Iterable[_Union[ManualStepLearningRate.LearningRateSchedule, _Mapping]]] = ..., warmup: bool = ...) -> None: ...
 
 class CosineDecayLearningRate(_message.Message):
-    __slots__ = ("learning_rate_base", "total_steps", "total", "warmup_learning_rate", "warmup_steps", "warmup", "hold_base_rate_steps", "hold_base_rate")
+    __slots__ = ("learning_rate_base", "total_steps", "total", "warmup_learning_rate", "warmup_steps", "warmup", "hold_base_rate_steps", "hold_base_rate", "end_learning_rate")
     LEARNING_RATE_BASE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +171,7 @@ class CosineDecayLearningRate(_message.Message):
     WARMUP_FIELD_NUMBER: _ClassVar[int]
     HOLD_BASE_RATE_STEPS_FIELD_NUMBER: _ClassVar[int]
     HOLD_BASE_RATE_FIELD_NUMBER: _ClassVar[int]
+    END_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     learning_rate_base: float
     total_steps: int
     total: _duration_pb2.Duration
@@ -177,7 +180,30 @@ class CosineDecayLearningRate(_message.Message):
     warmup: _duration_pb2.Duration
     hold_base_rate_steps: int
     hold_base_rate: _duration_pb2.Duration
-    def __init__(self, learning_rate_base: _Optional[float] = ..., total_steps: _Optional[int] = ..., total: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., warmup: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., hold_base_rate_steps: _Optional[int] = ..., hold_base_rate: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    end_learning_rate: float
+    def __init__(self, learning_rate_base: _Optional[float] = ..., total_steps: _Optional[int] = ..., total: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., warmup: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., hold_base_rate_steps: _Optional[int] = ..., hold_base_rate: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., end_learning_rate: _Optional[float] = ...) -> None: ...
+
+class WarmupStableDecayLearningRate(_message.Message):
+    __slots__ = ("learning_rate_base", "warmup_learning_rate", "warmup_steps", "warmup", "cool_down_steps", "cool_down", "total_steps", "total", "end_learning_rate")
+    LEARNING_RATE_BASE_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_STEPS_FIELD_NUMBER: _ClassVar[int]
+    WARMUP_FIELD_NUMBER: _ClassVar[int]
+    COOL_DOWN_STEPS_FIELD_NUMBER: _ClassVar[int]
+    COOL_DOWN_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    END_LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    learning_rate_base: float
+    warmup_learning_rate: float
+    warmup_steps: int
+    warmup: _duration_pb2.Duration
+    cool_down_steps: int
+    cool_down: _duration_pb2.Duration
+    total_steps: int
+    total: _duration_pb2.Duration
+    end_learning_rate: float
+    def __init__(self, learning_rate_base: _Optional[float] = ..., warmup_learning_rate: _Optional[float] = ..., warmup_steps: _Optional[int] = ..., warmup: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., cool_down_steps: _Optional[int] = ..., cool_down: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., total_steps: _Optional[int] = ..., total: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., end_learning_rate: _Optional[float] = ...) -> None: ...
 
 class SgdOptimizer(_message.Message):
     __slots__ = ("learning_rate",)

@@ -73,6 +73,32 @@ def _cosine(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
             f'{schedule.total_steps}; expected at least {schedule.warmup_steps}, warmup_steps.',
         )
     yield from _warmup(path, schedule)
+    yield from _end_rate(path, schedule)
+
+
+def _end_rate(path: str, schedule: Any) -> Iterator[Problem]:
+    rate, end = schedule.learning_rate_base, schedule.end_learning_rate
+    if end > rate:
+        yield Problem(
+            f'{path}.end_learning_rate',
+            f'{end:g}; expected at most {rate:g}, learning_rate_base.',
+        )
+
+
+def _warmup_stable_decay(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
+    yield from _warmup(path, schedule)
+    yield from _end_rate(path, schedule)
+    total, least = schedule.total_steps, schedule.warmup_steps + schedule.cool_down_steps
+    if 0 < total < least:
+        yield Problem(
+            f'{path}.total_steps',
+            f'{total}; expected at least {least}, warmup_steps and cool_down_steps.',
+        )
+    if not total and not num_steps and schedule.cool_down_steps:
+        yield Problem(
+            f'{path}.cool_down_steps',
+            'the run has no end to cool down for; expected train_config.num_steps or total_steps.',
+        )
 
 
 def _warmup(path: str, schedule: Any, num_steps: int = 0) -> Iterator[Problem]:
@@ -123,6 +149,7 @@ _SCHEDULES: Dict[str, Callable[[str, Any, int], Iterator[Problem]]] = {
     'cosine_decay_learning_rate': _cosine,
     'exponential_decay_with_warmup_learning_rate': _warmup,
     'polynomial_decay_learning_rate': _polynomial,
+    'warmup_stable_decay_learning_rate': _warmup_stable_decay,
     'deeplab_learning_rate': _deeplab,
 }
 
@@ -154,6 +181,10 @@ def _span_of_cosine(schedule: Any) -> Span:
     return Span('warmup_steps', schedule.warmup_steps, 'total_steps', length)
 
 
+def _span_of_warmup_stable_decay(schedule: Any) -> Span:
+    return Span('warmup_steps', schedule.warmup_steps, 'total_steps', schedule.total_steps)
+
+
 def _span_of_manual_steps(schedule: Any) -> Span:
     steps = [change.step for change in schedule.schedule]
     if not steps:
@@ -181,6 +212,7 @@ _SPANS: Dict[str, Callable[[Any], Span]] = {
         length_field='decay_steps', length=schedule.decay_steps
     ),
     'deeplab_learning_rate': _span_of_deeplab,
+    'warmup_stable_decay_learning_rate': _span_of_warmup_stable_decay,
     'exponential_decay_with_warmup_learning_rate': lambda schedule: Span(
         'warmup_steps', schedule.warmup_steps
     ),
@@ -202,10 +234,12 @@ def _length_warnings(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterat
     run = f'train_config.num_steps is {num_steps}'
     if not num_steps:
         return
-    if schedule == 'cosine_decay_learning_rate' and 0 < steps.length < num_steps:
+    is_last = schedule in ('cosine_decay_learning_rate', 'warmup_stable_decay_learning_rate')
+    if is_last and 0 < steps.length < num_steps:
+        end = getattr(rate, schedule).end_learning_rate
         yield (
-            f'{run}, but the learning rate is 0 after step {steps.length}, total_steps of '
-            'cosine_decay_learning_rate.'
+            f'{run}, but the learning rate is {end:g} after step {steps.length}, total_steps of '
+            f'{schedule}.'
         )
     if num_steps <= steps.warmup:
         yield (

@@ -127,12 +127,14 @@ def cosine_decay(
     warmup_learning_rate: float = 0.0,
     warmup_steps: int = 0,
     hold_base_rate_steps: int = 0,
+    end_learning_rate: float = 0.0,
 ) -> tf.Tensor:
-    """Compute half a cosine down to 0, after a linear warm-up and a constant stretch.
+    """Compute half a cosine down to the end rate, after a linear warm-up and a constant stretch.
 
     With w and h the steps of warm-up and hold: `warmup + step * (base - warmup) / w` before w; the
-    base rate from w to w + h; `base / 2 * (1 + cos(pi * (step - w - h) / (total - w - h)))` after
-    that; 0 after `total_steps`. Where nothing is left for the cosine (total = w + h), the base rate
+    base rate from w to w + h; `end + (base - end) / 2 * (1 + cos(pi * (step - w - h) / (total - w -
+    h)))` after that (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5); the end rate after
+    `total_steps`. Where nothing is left for the cosine (total = w + h), the base rate
     holds up to `total_steps`.
 
     Raises:
@@ -151,14 +153,56 @@ def cosine_decay(
     )
     held = warmup_steps + hold_base_rate_steps
     angle = math.pi * tf.cast(step - held, tf.float32) / max(total_steps - held, 1)
-    rate = 0.5 * learning_rate_base * (1.0 + tf.cos(angle))
+    parts.require_end_rate(name, end_learning_rate, learning_rate_base)
+    rate = 0.5 * (learning_rate_base - end_learning_rate) * (1.0 + tf.cos(angle))
+    if end_learning_rate > 0:
+        rate += end_learning_rate
     if hold_base_rate_steps > 0:
         rate = tf.where(step > held, rate, tf.constant(learning_rate_base, tf.float32))
     if warmup_steps > 0:
         parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
         ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
         rate = tf.where(step < warmup_steps, ramp, rate)
-    return tf.where(step > total_steps, tf.constant(0.0, tf.float32), rate)
+    return tf.where(step > total_steps, tf.constant(end_learning_rate, tf.float32), rate)
+
+
+def warmup_stable_decay(
+    step: tf.Tensor,
+    *,
+    learning_rate_base: float,
+    total_steps: int,
+    warmup_learning_rate: float = 0.0,
+    warmup_steps: int = 0,
+    cool_down_steps: int = 0,
+    end_learning_rate: float = 0.0,
+) -> tf.Tensor:
+    """Compute a constant rate between a linear warm-up and a cool-down.
+
+    The cool-down is `end + (base - end) * (1 - sqrt(x))`, with x from 0 to 1 in the last
+    `cool_down_steps` before `total_steps` (Haegele et al. 2024, arXiv 2405.18392, section 4), and
+    the end rate after them. Example: base 0.1, total 10, cool-down 4: 0.1 at step 6, 0.05 at step 7
+    (x = 1 / 4), 0 at step 10.
+
+    Raises:
+        errors.ConfigError: warm-up and cool-down take more than `total_steps`, the base rate is
+            less than the warm-up or the end rate, or a rate is not valid.
+    """
+    name = 'warmup_stable_decay_learning_rate'
+    parts.require_rate(f'{name}.learning_rate_base', learning_rate_base)
+    parts.require_rate(f'{name}.warmup_learning_rate', warmup_learning_rate)
+    parts.require_end_rate(name, end_learning_rate, learning_rate_base)
+    least = warmup_steps + cool_down_steps
+    parts.require(total_steps >= least, f'{name}.total_steps', total_steps, f'at least {least}')
+    rate = tf.constant(learning_rate_base, tf.float32)
+    if cool_down_steps > 0:
+        done = tf.cast(step - (total_steps - cool_down_steps), tf.float32) / cool_down_steps
+        root = tf.sqrt(tf.clip_by_value(done, 0.0, 1.0))
+        rate = learning_rate_base - (learning_rate_base - end_learning_rate) * root
+    if warmup_steps > 0:
+        parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
+        ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
+        rate = tf.where(step < warmup_steps, ramp, rate)
+    return rate
 
 
 def polynomial_decay(
@@ -255,6 +299,17 @@ def _create_cosine_decay(config, step, num_steps):
     return cosine_decay(step, **fields)
 
 
+def _create_warmup_stable_decay(config, step, num_steps):
+    fields = _all_fields(config)
+    if not config.total_steps and num_steps:
+        # A run that is shorter than the warm-up is no error; it consists of warm-up only.
+        fields['total_steps'] = max(num_steps, config.warmup_steps + config.cool_down_steps)
+    elif not config.total_steps:
+        # A run without an end has no cool-down.
+        fields.update(total_steps=config.warmup_steps, cool_down_steps=0)
+    return warmup_stable_decay(step, **fields)
+
+
 def _create_polynomial_decay(config, step, num_steps):
     fields = _all_fields(config)
     fields['decay_steps'] = parts.length(
@@ -277,4 +332,5 @@ _SCHEDULES: Mapping[str, Callable[..., tf.Tensor]] = {
     'polynomial_decay_learning_rate': _create_polynomial_decay,
     'deeplab_learning_rate': deeplab_learning_rates.create,
     'exponential_decay_with_warmup_learning_rate': _from_fields(exponential_decay_with_warmup),
+    'warmup_stable_decay_learning_rate': _create_warmup_stable_decay,
 }

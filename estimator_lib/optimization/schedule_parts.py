@@ -93,6 +93,12 @@ def require_warmup(schedule: str, warmup: float, base: float) -> None:
     require(base >= warmup, f'{schedule}.learning_rate_base', base, expected)
 
 
+def require_end_rate(schedule: str, end: float, base: float) -> None:
+    """Check that a rate does not rise to its end."""
+    require_rate(f'{schedule}.end_learning_rate', end)
+    require(end <= base, f'{schedule}.end_learning_rate', end, f'at most the base rate, {base}')
+
+
 def require_boundaries(field: str, boundaries: Sequence[int]) -> None:
     """Check the steps at which a rate changes."""
     require(len(boundaries) > 0, field, 'empty', 'at least one step at which the rate changes')

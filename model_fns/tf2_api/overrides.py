@@ -37,6 +37,7 @@ _INITIAL_RATES = {
     'polynomial_decay_learning_rate': 'initial_learning_rate',
     'cosine_decay_learning_rate': 'learning_rate_base',
     'exponential_decay_with_warmup_learning_rate': 'learning_rate_base',
+    'warmup_stable_decay_learning_rate': 'learning_rate_base',
 }
 
 

@@ -116,6 +116,27 @@ def test_a_second_run_resumes_with_the_next_examples(config, tmp_path):
     assert saved_slope(tmp_path / 'run') == pytest.approx(slope_after(6), rel=1e-5)
 
 
+def test_a_longer_run_goes_on_where_the_learning_rate_began_to_cool_down(config, tmp_path, log):
+    rate = config.train_config.optimizer.sgd_optimizer.learning_rate
+    schedule = rate.warmup_stable_decay_learning_rate
+    schedule.learning_rate_base = 0.02
+    schedule.cool_down_steps = 2
+    config.train_config.checkpoints.save_every_n_steps = 2
+
+    def train(name, num_steps):
+        config.train_config.num_steps = num_steps
+        training.train_and_evaluate(Line(), config, str(tmp_path / name), evaluate=False)
+        return saved_slope(tmp_path / name)
+
+    short = train('run', 6)
+    assert train('run', 6) == short  # a finished run stays as it is
+    assert 'training continues' not in log.text
+    longer = train('run', 10)
+    assert 'training continues at step 4, not at 6: the cool-down' in log.text
+    assert longer == train('at_once', 10)
+    assert longer != short
+
+
 def list_by_path(run):
     """Rewrite the list of a folder as programs do that save with absolute paths."""
     names = [path.stem for path in sorted(run.glob('model.ckpt-*.index'))]

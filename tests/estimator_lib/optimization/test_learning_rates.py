@@ -306,6 +306,14 @@ BAD = [
         'exponential_decay_with_warmup_learning_rate { warmup_steps: 1 warmup_learning_rate: 9 }',
         'learning_rate_base is 0.002',
     ),
+    (
+        'cosine_decay_learning_rate { end_learning_rate: 0.5 }',
+        'end_learning_rate is 0.5; expected at most the base rate',
+    ),
+    (
+        'warmup_stable_decay_learning_rate { total_steps: 5 warmup_steps: 3 cool_down_steps: 4 }',
+        'total_steps is 5; expected at least 7',
+    ),
 ]
 
 
@@ -313,6 +321,37 @@ BAD = [
 def test_bad_values_are_named(text, message):
     with pytest.raises(errors.ConfigError, match=message):
         configured_rates(text, [0])
+
+
+def test_a_cosine_ends_at_its_last_rate():
+    text = (
+        'cosine_decay_learning_rate { learning_rate_base: 0.1 end_learning_rate: 0.02 '
+        'warmup_steps: 0 total_steps: 10 }'
+    )
+    # In the middle it is the mean of both.
+    rates = configured_rates(text, [0, 5, 10, 11])
+    np.testing.assert_allclose(rates, [0.1, 0.06, 0.02, 0.02], rtol=1e-6)
+
+
+STABLE = (
+    'warmup_stable_decay_learning_rate { learning_rate_base: 0.1 warmup_learning_rate: 0.02 '
+    'warmup_steps: 2 cool_down_steps: 4 end_learning_rate: 0.02 %s }'
+)
+
+
+def test_warmup_constant_and_cool_down():
+    # The cool-down begins at step 6; 0.1 - 0.08 * sqrt(1 / 4) is 0.06.
+    expected = [0.02, 0.06, 0.1, 0.1, 0.06, 0.02, 0.02]
+    steps = [0, 1, 2, 6, 7, 10, 11]
+    np.testing.assert_allclose(configured_rates(STABLE % 'total_steps: 10', steps), expected, 1e-6)
+    # The length is that of the run.
+    config = text_format.Parse(STABLE % '', optimizer_pb2.LearningRate())
+    np.testing.assert_allclose(learning_rates.compute_rates(config, steps, 10), expected, 1e-6)
+    # A longer run has the same rates before the cool-down; one without end has none.
+    longer = learning_rates.compute_rates(config, range(26), 30)
+    np.testing.assert_allclose(longer[:7], learning_rates.compute_rates(config, range(7), 10))
+    assert longer[26 - 1] == np.float32(0.1)
+    np.testing.assert_allclose(learning_rates.compute_rates(config, [2, 10**6], 0), [0.1, 0.1])
 
 
 def test_warmup_rate_without_warmup_steps_has_no_say():
