@@ -73,7 +73,7 @@ SETS: Mapping[str, DataSet] = {
         {
             BASELINE: '',
             '`mosaic`': _step('mosaic { output_size: 384 }'),
-            '`mosaic`, of 3 images in 10': _step('mosaic { output_size: 512 probability: 0.3 }'),
+            '`keep_sizes`': _step('mosaic { keep_sizes: true } until { percent: 75 }'),
             '`mixup`': _step('mixup { }'),
             '`random_rotation90`': _step('random_rotation90 { }'),
             'moving average, decay 0.99': _AVERAGES,

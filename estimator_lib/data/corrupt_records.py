@@ -139,7 +139,7 @@ def attempt_all(
 
 def skip_invalid(
     stream: tf.data.Dataset,
-    function: Callable[[tf.Tensor, tf.Tensor], Any],
+    function: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any],
     report: SkippedLog,
     num_parallel_calls: int,
 ) -> tf.data.Dataset:
@@ -147,7 +147,7 @@ def skip_invalid(
 
     Args:
         stream: the dataset of `record_streams.create_stream`.
-        function: maps position and record to tensors of static rank.
+        function: maps number, position and record to tensors of static rank.
         report: repairs records that failed, and is called with number, position, record id and
             record of each that still fails, in order.
         num_parallel_calls: number of records that are mapped at a time.
@@ -163,7 +163,7 @@ def skip_invalid(
             repaired = tf.numpy_function(report.repair, [record_id, record], tf.string)
             return tf.ensure_shape(repaired, [])
 
-        worked, mapped = attempt(lambda record: function(position, record), record, repair)
+        worked, mapped = attempt(lambda record: function(number, position, record), record, repair)
         failed = tf.where(worked, b'', record)  # only failed records are decoded again
         return worked, (number, position, record_id, failed), mapped
 

@@ -13,6 +13,7 @@ from typing import Any, Callable, List, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.data import training_step
 from estimator_lib.data.record_streams import unconverted
 from estimator_lib.task_interfaces.tensors import Example, Mixing
 
@@ -32,6 +33,7 @@ def mix_examples(
     stream_seed: int,
     finish: Callable[[Example, tf.Tensor], Any],
     num_parallel_calls: int,
+    find_step: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.data.Dataset:
     """Combine the examples of an endless stream with their partners.
 
@@ -43,6 +45,7 @@ def mix_examples(
         stream_seed: seed of the stream; with the position it is the seed of an example.
         finish: called with the result of the last mixing and its seed.
         num_parallel_calls: number of examples that are combined at a time.
+        find_step: returns the training step of an example by its number in the stream.
 
     Returns:
         Elements (number, position, record id, result of `finish`).
@@ -52,18 +55,24 @@ def mix_examples(
         draw_seed = stream_seed + (index + 1) * _SALT
         groups = _group(examples, mixing.num_examples, draw_seed)
         examples = groups.map(
-            unconverted(_combiner(mixing, then, stream_seed)),
+            unconverted(_combiner(mixing, then, stream_seed, find_step)),
             num_parallel_calls,
             deterministic=True,
         )
     return examples
 
 
-def _combiner(mixing: Mixing, then: Callable[[Example, tf.Tensor], Any], stream_seed: int):
+def _combiner(
+    mixing: Mixing,
+    then: Callable[[Example, tf.Tensor], Any],
+    stream_seed: int,
+    find_step: Callable[[tf.Tensor], tf.Tensor],
+):
     def combine(place: Place, group: Sequence[Example]) -> Any:
         number, position, record_id = place
         seed = tf.stack([tf.constant(stream_seed, tf.int64), position])
-        return number, position, record_id, then(mixing.combine(group, seed), seed)
+        with training_step.reading_for(find_step(number)):
+            return number, position, record_id, then(mixing.combine(group, seed), seed)
 
     return combine
 

@@ -12,7 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
-from estimator_lib.data import corrupt_records, mixing, reader_state, record_streams, repeat_factors
+from estimator_lib.data import (
+    corrupt_records,
+    mixing,
+    reader_state,
+    record_streams,
+    repeat_factors,
+    training_step,
+)
 from estimator_lib.data.caches.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
 from estimator_lib.data.record_streams import Order, unconverted
@@ -100,6 +107,22 @@ class Reading:
     def num_ahead(self) -> int:
         """Number of examples behind a batch that are part of it, as partners of its examples."""
         return len(self.mixings) * mixing.POOL
+
+    def training_step(self, source: Source, start: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        """Return the training step that an example of a source is for: int64, from 0.
+
+        Where several sources are mixed at random it is that of the mean.
+
+        Args:
+            source: of the example.
+            start: int64 [num_sources + 1, 3]: start of the streams.
+            number: int64: number of the example in the stream of the source, from the start.
+        """
+        parts = [each.per_batch or each.weight for each in self.sources]
+        if len(parts) > 1:
+            share = (source.per_batch or source.weight) / sum(parts)
+            number = tf.cast(tf.cast(number, tf.float64) / share, tf.int64)
+        return (start[-1, 0] + number) // (self.batch_size * self.batch_parts)
 
     def source_order(self, source: Source) -> Order:
         """Return the order of one source, which has its share of the readers."""
@@ -296,7 +319,7 @@ def _create_examples(
     reading: Reading, source: Source, start: tf.Tensor, cache: Optional[ExampleCache]
 ) -> tf.data.Dataset:
     """Build the elements of `_decode` of one source."""
-    return _decode(reading, source, _create_stream(reading, source, start), cache)
+    return _decode(reading, source, _create_stream(reading, source, start), cache, start)
 
 
 def _create_batches_by_size(
@@ -310,7 +333,7 @@ def _create_batches_by_size(
     """
 
     def group(*window: Any) -> tf.data.Dataset:
-        examples = _decode(reading, source, tf.data.Dataset.zip(window), cache)
+        examples = _decode(reading, source, tf.data.Dataset.zip(window), cache, start)
         return examples.group_by_window(
             unconverted(_size_key),
             unconverted(lambda _, examples: examples.batch(reading.batch_size)),
@@ -339,9 +362,13 @@ def _create_stream(reading: Reading, source: Source, start: tf.Tensor) -> tf.dat
 
 
 def _decode(
-    reading: Reading, source: Source, stream: tf.data.Dataset, cache: Optional[ExampleCache]
+    reading: Reading,
+    source: Source,
+    stream: tf.data.Dataset,
+    cache: Optional[ExampleCache],
+    start: tf.Tensor,
 ) -> tf.data.Dataset:
-    """Decode a stream into elements (place, features, labels).
+    """Decode a stream, which begins at a start, into elements (place, features, labels).
 
     The place is (source index, position, number, record id), see `record_streams.create_stream`.
     """
@@ -349,16 +376,20 @@ def _decode(
     source_index = tf.constant(source.index, tf.int64)
     mixings = reading.mixings
 
-    def decode(position: tf.Tensor, record: tf.Tensor) -> Any:
+    def find_step(number: tf.Tensor) -> tf.Tensor:
+        return reading.training_step(source, start, number)
+
+    def decode(number: tf.Tensor, position: tf.Tensor, record: tf.Tensor) -> Any:
         seed = tf.stack([stream_seed, position])
         example = (cache or reading.task).decode(record)
-        if mixings:
-            return mixings[0].vary(example, seed)
-        return corrupt_records.vary(reading.task, reading.mode, example, seed)
+        with training_step.reading_for(find_step(number)):
+            if mixings:
+                return mixings[0].vary(example, seed)
+            return corrupt_records.vary(reading.task, reading.mode, example, seed)
 
     def decode_next(number: tf.Tensor, rest: Any) -> Any:
         position, (record_id, record) = rest
-        return number, position, record_id, decode(position, record)
+        return number, position, record_id, decode(number, position, record)
 
     def with_place(
         number: tf.Tensor, position: tf.Tensor, record_id: tf.Tensor, example: Any
@@ -380,11 +411,16 @@ def _decode(
             deterministic=True,
         )
     if mixings:
-        examples = _mix(reading, source, examples)
+        examples = _mix(reading, source, examples, find_step)
     return examples.map(unconverted(with_place))
 
 
-def _mix(reading: Reading, source: Source, examples: tf.data.Dataset) -> tf.data.Dataset:
+def _mix(
+    reading: Reading,
+    source: Source,
+    examples: tf.data.Dataset,
+    find_step: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.data.Dataset:
     """Combine the examples of an endless stream; end after the last epoch."""
     end = reading.order.num_epochs * record_streams.INDEX_SPAN
 
@@ -397,6 +433,7 @@ def _mix(reading: Reading, source: Source, examples: tf.data.Dataset) -> tf.data
         reading.source_seed(source),
         finish,
         reading.num_parallel_calls,
+        find_step,
     )
     return (
         mixed.take_while(unconverted(lambda _, position, *rest: position < end)) if end else mixed

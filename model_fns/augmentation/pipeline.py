@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.data import training_step
 from estimator_lib.task import IMAGE, Example, Mixing
 from model_fns.augmentation import randomness, steps
 from model_fns.structures.channels import COLORS
@@ -118,13 +119,39 @@ def build(
         names.append(kind)
         if kind in kinds.steps:
             built = kinds.steps.get(kind, place)(getattr(option, kind), path)
-            before.append(_locate(built, index, path))
+            before.append(_limit(_locate(built, index, path), option.until_step))
             continue
         mixer = kinds.mixers.get(kind, place)(getattr(option, kind), path)
         vary = functools.partial(_apply, tuple(before))
-        mixings.append(Mixing(vary, _locate(mixer.combine, index, path), mixer.num_examples))
+        combine = _limit(_locate(mixer.combine, index, path), option.until_step)
+        mixings.append(Mixing(vary, combine, mixer.num_examples))
         before = []
     return Augmentation(tuple(mixings), tuple(before), tuple(names))
+
+
+def _limit(function: Function, until_step: int) -> Function:
+    """Return a step that leaves the examples of later training steps as they are; 0: no limit."""
+    if not until_step:
+        return function
+
+    def limited(examples: Any, seed: tf.Tensor) -> Example:
+        step = training_step.current()
+        if step is None:
+            return function(examples, seed)
+        varied: Example = {}
+
+        def vary() -> Example:
+            varied.update(function(examples, seed))
+            return dict(varied)
+
+        def leave() -> Example:
+            first = examples if isinstance(examples, dict) else examples[0]
+            # Images of both branches have one type: float32 if the step makes them so.
+            return {name: tf.cast(first[name], value.dtype) for name, value in varied.items()}
+
+        return tf.cond(step < until_step, vary, leave)
+
+    return limited
 
 
 def _locate(function: Function, index: int, path: str) -> Function:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.data import mixing
+from estimator_lib.data import mixing, training_step
 from estimator_lib.data.record_streams import INDEX_SPAN
 from estimator_lib.task import IMAGE, Mixing
 from protos import input_reader_pb2
@@ -131,3 +131,19 @@ def test_records_that_fail_are_skipped_before_they_are_mixed(tmp_path):
     assert whole.skipped == [0, 1, 1, 2, 2, 3]
     rest = one.read(3, whole.positions[2])
     assert groups(rest) == groups(whole)[6:]
+
+
+class SteppingTask(MixingTask):
+    """Has the training step of each example, before and after mixing, as its noise."""
+
+    def augment(self, example, seed):
+        return {**example, 'noise': tf.cast(training_step.current(), tf.float32)}
+
+
+@pytest.mark.parametrize('counts', [(), (3,)])
+def test_examples_know_their_training_step_also_after_a_restart(pattern, counts):
+    one = cases.Input(cases.reader_of(pattern), batch_size=4, seed=SEED, task=SteppingTask(counts))
+    whole = one.read(5)
+    assert whole.noise == [[float(step)] * 4 for step in range(5)]
+    assert one.read(2, whole.positions[2]).noise == [[3.0] * 4, [4.0] * 4]
+    one.close()

@@ -5,6 +5,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors, registry
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.data import training_step
 from model_fns.augmentation import pipeline, randomness, steps
 from protos import augmentation_pb2
 
@@ -35,6 +36,12 @@ def _build_refuse(config, where):
 def _build_join(config, where):
     del config, where
     return steps.Mixer(lambda group, seed: [group, tuple(seed.numpy())], 2)
+
+
+@STEPS.register('random_adjust_hue')
+def _build_brighten(config, where):
+    del config, where
+    return lambda example, seed: {**example, 'image': tf.cast(example['image'], tf.float32) + 0.5}
 
 
 def build(*kinds):
@@ -105,9 +112,7 @@ def test_unsupported_kinds_and_values_are_refused(step, message):
 
 
 def test_an_empty_step_is_refused():
-    with pytest.raises(
-        errors.ConfigError, match=r'\[0\]: empty; expected one of mixup, random_horizontal'
-    ):
+    with pytest.raises(errors.ConfigError, match=r'\[0\]: empty; expected one of mixup, random_'):
         pipeline.build([augmentation_pb2.PreprocessingStep()], KINDS)
 
 
@@ -116,3 +121,33 @@ def test_an_error_about_examples_names_the_step():
         errors.ConfigError, match=r'^train_config\..*\[1\]\.random_vertical_flip: no gray'
     ):
         build('random_horizontal_flip', 'random_vertical_flip')(np.zeros(1), SEED)
+
+
+def test_a_step_ends_at_its_training_step():
+    option = text_format.Parse(
+        'random_adjust_hue {} until_step: 2', augmentation_pb2.PreprocessingStep()
+    )
+    augment = pipeline.build([option], KINDS)
+
+    def varied(step):
+        with training_step.reading_for(step):
+            return augment({'image': tf.zeros([1, 1, 3], tf.uint8)}, SEED)['image']
+
+    dataset = tf.data.Dataset.range(4).map(varied)
+    assert [float(image[0, 0, 0]) for image in dataset] == [0.5, 0.5, 0.0, 0.0]
+    assert dataset.element_spec.dtype == tf.float32
+    # A record that is tested alone is of no training step.
+    assert float(augment({'image': tf.zeros([1, 1, 3], tf.uint8)}, SEED)['image'][0, 0, 0]) == 0.5
+
+
+def test_a_mixing_ends_at_its_training_step():
+    mixers = registry.Registry('augmentation')
+    mixers.add('mixup', lambda config, where: steps.Mixer(lambda group, seed: group[1], 2))
+    option = text_format.Parse('mixup {} until_step: 2', augmentation_pb2.PreprocessingStep())
+    (mixing,) = pipeline.build([option], pipeline.Kinds(RULES, STEPS, mixers)).mixings
+
+    def mixed(step):
+        with training_step.reading_for(step):
+            return mixing.combine([{'a': tf.constant(0)}, {'a': tf.constant(1)}], SEED)['a']
+
+    assert [int(value) for value in tf.data.Dataset.range(4).map(mixed)] == [1, 1, 0, 0]

@@ -171,3 +171,68 @@ def test_context_features_are_refused():
 def test_a_canvas_has_room_for_four_images():
     with pytest.raises(errors.ConfigError, match='output_size: 3; expected 0, or at least 4'):
         build('mosaic { output_size: 3 }')
+
+
+def scaled_center(seed, canvas, low, high):
+    """Draw the point and the rectangle of a mosaic that keeps sizes, as step 0 does."""
+    step_seed = randomness.step_seed(tf.constant(seed, tf.int64), 0)
+    _, y, x, scale = (np.float32(each) for each in randomness.uniforms(step_seed, 4))
+    steps = int(low * 256) + int(scale * np.float32((high - low) * 256 + 1))
+    fit = np.array(canvas) * steps // 256
+    moved = [int(each * np.float32(side + 1)) for each, side in zip((y, x), fit)]
+    center = (np.array(canvas) - fit) // 2 + moved
+    return np.clip(center, 1, np.array(canvas) - 1), fit
+
+
+KEEPING = 'mosaic { keep_sizes: true output_height: 40 output_width: 60 %s }'
+
+
+@pytest.mark.parametrize('number', range(6))
+def test_a_mosaic_that_keeps_sizes(number):
+    # Each image has one box, all of it, and a color of its own.
+    shapes = [(40, 60), (30, 10), (90, 120), (20, 20)]
+    group = [painted(*shape, [[0, 0, *shape]]) for shape in shapes]
+    for index, example in enumerate(group):
+        example[fields.IMAGE] = np.full([*shapes[index], 3], 40 * index, np.uint8)
+    seed = [3, number]
+    after = run_mixing(KEEPING % 'min_area_inside: 0', group, seed)
+    center, fit = scaled_center(seed, (40, 60), 0.5, 1.5)
+    image = np.full([40, 60, 3], 114)
+    boxes = []
+    for index, (height, width) in enumerate(shapes):
+        scale = min(fit[0] / height, fit[1] / width)
+        size = np.array([height, width]) * scale
+        room = [
+            center[0] if index < 2 else 40 - center[0],
+            center[1] if index % 2 == 0 else 60 - center[1],
+        ]
+        shown = np.minimum(size, room)
+        low = [
+            center[0] - shown[0] if index < 2 else center[0],
+            center[1] - shown[1] if index % 2 == 0 else center[1],
+        ]
+        boxes.append([*low, *(low + shown)])
+        top, left, bottom, right = np.round(boxes[-1]).astype(int)
+        image[top:bottom, left:right] = 40 * index
+    assert after[fields.IMAGE].shape == (40, 60, 3)
+    # Sizes are whole pixels.
+    np.testing.assert_allclose(after[fields.BOXES] * [40, 60, 40, 60], boxes, atol=1.01)
+    assert (after[fields.IMAGE] == image).all(-1).mean() > 0.93
+
+
+def test_objects_keep_their_size_with_a_scale_of_one():
+    group = [painted(40, 60, [[4, 4, 14, 16], [24, 40, 34, 52]]) for _ in range(4)]
+    text = KEEPING % 'min_scale: 1 max_scale: 1 min_area_inside: 1'
+    for number in range(5):
+        boxes = run_mixing(text, group, [1, number])[fields.BOXES] * [40, 60, 40, 60]
+        assert len(boxes)
+        np.testing.assert_allclose(boxes[:, 2:] - boxes[:, :2], [[10, 12]] * len(boxes), atol=1e-3)
+
+
+def test_fields_of_the_two_kinds_of_mosaics():
+    with pytest.raises(errors.ConfigError, match='output_size: 30; expected 0 with keep_sizes'):
+        build('mosaic { keep_sizes: true output_size: 30 }')
+    with pytest.raises(errors.ConfigError, match='output_width: 3; expected 0, or at least 4'):
+        build('mosaic { keep_sizes: true output_width: 3 }')
+    with pytest.raises(errors.ConfigError, match='min_scale: 2; expected at most 1.5'):
+        build('mosaic { keep_sizes: true min_scale: 2 }')
