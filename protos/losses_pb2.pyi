@@ -105,7 +105,7 @@ class GaussianLocalizationLoss(_message.Message):
     def __init__(self, tau: _Optional[float] = ..., function: _Optional[_Union[GaussianLocalizationLoss.Function, str]] = ...) -> None: ...
 
 class ClassificationLoss(_message.Message):
-    __slots__ = ("weighted_sigmoid", "weighted_softmax", "weighted_logits_softmax", "bootstrapped_sigmoid", "weighted_sigmoid_focal", "penalty_reduced_logistic_focal_loss", "weighted_dice_classification_loss", "class_weights")
+    __slots__ = ("weighted_sigmoid", "weighted_softmax", "weighted_logits_softmax", "bootstrapped_sigmoid", "weighted_sigmoid_focal", "penalty_reduced_logistic_focal_loss", "weighted_dice_classification_loss", "quality_focal", "class_weights")
     WEIGHTED_SIGMOID_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_SOFTMAX_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_LOGITS_SOFTMAX_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +113,7 @@ class ClassificationLoss(_message.Message):
     WEIGHTED_SIGMOID_FOCAL_FIELD_NUMBER: _ClassVar[int]
     PENALTY_REDUCED_LOGISTIC_FOCAL_LOSS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_DICE_CLASSIFICATION_LOSS_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FOCAL_FIELD_NUMBER: _ClassVar[int]
     CLASS_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     weighted_sigmoid: WeightedSigmoidClassificationLoss
     weighted_softmax: WeightedSoftmaxClassificationLoss
@@ -121,8 +122,9 @@ class ClassificationLoss(_message.Message):
     weighted_sigmoid_focal: SigmoidFocalClassificationLoss
     penalty_reduced_logistic_focal_loss: PenaltyReducedLogisticFocalLoss
     weighted_dice_classification_loss: WeightedDiceClassificationLoss
+    quality_focal: QualityFocalLoss
     class_weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, weighted_sigmoid: _Optional[_Union[WeightedSigmoidClassificationLoss, _Mapping]] = ..., weighted_softmax: _Optional[_Union[WeightedSoftmaxClassificationLoss, _Mapping]] = ..., weighted_logits_softmax: _Optional[_Union[WeightedSoftmaxClassificationAgainstLogitsLoss, _Mapping]] = ..., bootstrapped_sigmoid: _Optional[_Union[BootstrappedSigmoidClassificationLoss, _Mapping]] = ..., weighted_sigmoid_focal: _Optional[_Union[SigmoidFocalClassificationLoss, _Mapping]] = ..., penalty_reduced_logistic_focal_loss: _Optional[_Union[PenaltyReducedLogisticFocalLoss, _Mapping]] = ..., weighted_dice_classification_loss: _Optional[_Union[WeightedDiceClassificationLoss, _Mapping]] = ..., class_weights: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, weighted_sigmoid: _Optional[_Union[WeightedSigmoidClassificationLoss, _Mapping]] = ..., weighted_softmax: _Optional[_Union[WeightedSoftmaxClassificationLoss, _Mapping]] = ..., weighted_logits_softmax: _Optional[_Union[WeightedSoftmaxClassificationAgainstLogitsLoss, _Mapping]] = ..., bootstrapped_sigmoid: _Optional[_Union[BootstrappedSigmoidClassificationLoss, _Mapping]] = ..., weighted_sigmoid_focal: _Optional[_Union[SigmoidFocalClassificationLoss, _Mapping]] = ..., penalty_reduced_logistic_focal_loss: _Optional[_Union[PenaltyReducedLogisticFocalLoss, _Mapping]] = ..., weighted_dice_classification_loss: _Optional[_Union[WeightedDiceClassificationLoss, _Mapping]] = ..., quality_focal: _Optional[_Union[QualityFocalLoss, _Mapping]] = ..., class_weights: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class WeightedSigmoidClassificationLoss(_message.Message):
     __slots__ = ("anchorwise_output",)
@@ -139,6 +141,12 @@ class SigmoidFocalClassificationLoss(_message.Message):
     gamma: float
     alpha: float
     def __init__(self, anchorwise_output: bool = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ...) -> None: ...
+
+class QualityFocalLoss(_message.Message):
+    __slots__ = ("beta",)
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    beta: float
+    def __init__(self, beta: _Optional[float] = ...) -> None: ...
 
 class WeightedSoftmaxClassificationLoss(_message.Message):
     __slots__ = ("anchorwise_output", "logit_scale")

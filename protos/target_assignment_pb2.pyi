@@ -1,4 +1,5 @@
 from protos import box_coding_pb2 as _box_coding_pb2
+from protos import duration_pb2 as _duration_pb2
 from protos import rules_pb2 as _rules_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -17,12 +18,16 @@ class TargetAssigner(_message.Message):
     def __init__(self, matcher: _Optional[_Union[Matcher, _Mapping]] = ..., similarity_calculator: _Optional[_Union[RegionSimilarityCalculator, _Mapping]] = ..., box_coder: _Optional[_Union[_box_coding_pb2.BoxCoder, _Mapping]] = ...) -> None: ...
 
 class Matcher(_message.Message):
-    __slots__ = ("argmax_matcher", "bipartite_matcher")
+    __slots__ = ("argmax_matcher", "bipartite_matcher", "atss_matcher", "dynamic_matcher")
     ARGMAX_MATCHER_FIELD_NUMBER: _ClassVar[int]
     BIPARTITE_MATCHER_FIELD_NUMBER: _ClassVar[int]
+    ATSS_MATCHER_FIELD_NUMBER: _ClassVar[int]
+    DYNAMIC_MATCHER_FIELD_NUMBER: _ClassVar[int]
     argmax_matcher: ArgMaxMatcher
     bipartite_matcher: BipartiteMatcher
-    def __init__(self, argmax_matcher: _Optional[_Union[ArgMaxMatcher, _Mapping]] = ..., bipartite_matcher: _Optional[_Union[BipartiteMatcher, _Mapping]] = ...) -> None: ...
+    atss_matcher: AtssMatcher
+    dynamic_matcher: DynamicMatcher
+    def __init__(self, argmax_matcher: _Optional[_Union[ArgMaxMatcher, _Mapping]] = ..., bipartite_matcher: _Optional[_Union[BipartiteMatcher, _Mapping]] = ..., atss_matcher: _Optional[_Union[AtssMatcher, _Mapping]] = ..., dynamic_matcher: _Optional[_Union[DynamicMatcher, _Mapping]] = ...) -> None: ...
 
 class ArgMaxMatcher(_message.Message):
     __slots__ = ("matched_threshold", "unmatched_threshold", "ignore_thresholds", "negatives_lower_than_unmatched", "force_match_for_each_row", "use_matmul_gather")
@@ -45,6 +50,26 @@ class BipartiteMatcher(_message.Message):
     USE_MATMUL_GATHER_FIELD_NUMBER: _ClassVar[int]
     use_matmul_gather: bool
     def __init__(self, use_matmul_gather: bool = ...) -> None: ...
+
+class AtssMatcher(_message.Message):
+    __slots__ = ("candidates_per_map",)
+    CANDIDATES_PER_MAP_FIELD_NUMBER: _ClassVar[int]
+    candidates_per_map: int
+    def __init__(self, candidates_per_map: _Optional[int] = ...) -> None: ...
+
+class DynamicMatcher(_message.Message):
+    __slots__ = ("max_anchors", "classification_weight", "localization_weight", "static_steps", "static")
+    MAX_ANCHORS_FIELD_NUMBER: _ClassVar[int]
+    CLASSIFICATION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    LOCALIZATION_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    STATIC_STEPS_FIELD_NUMBER: _ClassVar[int]
+    STATIC_FIELD_NUMBER: _ClassVar[int]
+    max_anchors: int
+    classification_weight: float
+    localization_weight: float
+    static_steps: int
+    static: _duration_pb2.Duration
+    def __init__(self, max_anchors: _Optional[int] = ..., classification_weight: _Optional[float] = ..., localization_weight: _Optional[float] = ..., static_steps: _Optional[int] = ..., static: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class RegionSimilarityCalculator(_message.Message):
     __slots__ = ("neg_sq_dist_similarity", "iou_similarity", "ioa_similarity", "thresholded_iou_similarity")

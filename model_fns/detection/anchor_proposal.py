@@ -28,6 +28,7 @@ tf1 = tf.compat.v1
 
 Size = Tuple[int, int]
 
+_NO_THRESHOLD = 'the matcher has no threshold that anchors could reach'
 _MOST_BOXES = 20_000
 _MOST_ROUNDS = 100
 _DIGITS = 5
@@ -112,7 +113,7 @@ def propose(
     )
     fitted = fit(config, records)
     if isinstance(fitted, str):
-        raise errors.UserError(f'--propose_anchors: there are {fitted} to fit anchors to.')
+        raise errors.UserError(f'--propose_anchors: {fitted}.')
     field = KINDS[name].field
     proposal = pipeline_pb2.TrainEvalPipelineConfig()
     getattr(getattr(proposal.model, name), field).CopyFrom(fitted.generator)
@@ -136,7 +137,9 @@ def fit(
     kind, model = KINDS[name], detector.build_detector(config.model)
     boxes, before = box_report.fit_anchors(model, records)
     if boxes is None or before is None:
-        return 'no boxes' if boxes is None else 'no threshold of matches'
+        return 'there are no boxes to fit anchors to' if boxes is None else _NO_THRESHOLD
+    if before.threshold is None:
+        return 'the matcher gives each box an anchor, whatever their overlap: there is none to fit'
     present = getattr(getattr(config.model, name), kind.field)
     angles = _angles(present)
     # Without the angles: the sizes of rotated anchors before they are rotated.
@@ -172,7 +175,7 @@ def _describe(
 
 def _recall(fit: box_report.Fit) -> Tuple[float, float]:
     """Compute the share of boxes that overlap an anchor enough, and the mean overlap."""
-    return float(np.mean(fit.similarity >= fit.threshold)), float(np.mean(fit.similarity))
+    return 1.0 - fit.share_without(), float(np.mean(fit.similarity))
 
 
 def _angles(config: anchors_pb2.AnchorGenerator) -> List[float]:

@@ -174,7 +174,7 @@ class Fit(NamedTuple):
     Attributes:
         anchors: [A, K], in pixels of the network's input.
         similarity: [m], of boxes with their best anchor.
-        threshold: least similarity of a match.
+        threshold: least similarity of a match; None: each box has an anchor, however similar.
         meaning: meaning of the threshold.
         size: height and width of the network's input.
         grids: see `detector.AnchorFit`.
@@ -182,10 +182,25 @@ class Fit(NamedTuple):
 
     anchors: np.ndarray
     similarity: np.ndarray
-    threshold: float
+    threshold: Optional[float]
     meaning: str
     size: Size
     grids: Sequence[Size] = ()
+
+    def share_without(self) -> float:
+        """Return the share of the boxes that have no anchor."""
+        return 0.0 if self.threshold is None else float(np.mean(self.similarity < self.threshold))
+
+    def describe(self) -> str:
+        """Return a sentence on the boxes that have no anchor."""
+        share, count = f'{self.share_without():.1%}', f'{len(self.similarity):,}'
+        if self.threshold is None:
+            middle = float(np.median(self.similarity))
+            return (
+                f'{share} of {count} boxes have no anchor: each has one, whatever their overlap '
+                f'({middle:.2f} in the median)'
+            )
+        return f'{share} of {count} boxes overlap no anchor by {self.threshold:g}'
 
 
 def fit_anchors(
@@ -232,12 +247,11 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
     height, width = fit.size
     sides = _spread(_roots(model, fit.anchors))
     lines.append(f'anchors: {sides}, for inputs of {height} x {width}')
-    count, without = len(fit.similarity), float(np.mean(fit.similarity < fit.threshold))
-    sentence = f'{without:.1%} of {count:,} boxes overlap no anchor by {fit.threshold:g}'
-    lines.append(f'matches: {sentence}')
-    if without <= _TOO_MANY:
+    lines.append(f'matches: {fit.describe()}')
+    if fit.share_without() <= _TOO_MANY:
         return DataReport(lines)
-    return DataReport(lines, [f'{sentence}, {fit.meaning}: the anchors do not fit the boxes'])
+    warning = f'{fit.describe()}, {fit.meaning}: the anchors do not fit the boxes'
+    return DataReport(lines, [warning])
 
 
 def input_warnings(model: Detector, records: Sequence[Record]) -> List[str]:

@@ -48,14 +48,14 @@ class AnchorFit(NamedTuple):
     Attributes:
         similarity: [M], similarity of each box and its most similar anchor.
         anchors: [A, K].
-        threshold: least similarity of a fitting anchor.
+        threshold: least similarity of a fitting anchor; None: each box has one, however similar.
         meaning: name of the threshold for messages.
         grids: height and width of each feature map in cells; empty: the config has the strides.
     """
 
     similarity: tf.Tensor
     anchors: tf.Tensor
-    threshold: float
+    threshold: Optional[float]
     meaning: str = 'matched_threshold'
     grids: Sequence[Tuple[int, int]] = ()
 
@@ -137,12 +137,12 @@ class Detector(abc.ABC):
         """Select the predictions of one image, as a batch of one.
 
         Args:
-            predictions: outputs of `predict`, and its input as `PREPROCESSED`; all but `ANCHORS`
-                have a row for each image.
+            predictions: outputs of `predict`, and its input as `PREPROCESSED`; all but
+                `OF_ALL_IMAGES` have a row for each image.
             index: int32 scalar: number of the image in the batch.
         """
         return {
-            name: value if name == fields.ANCHORS else value[index][tf.newaxis]
+            name: value if name in fields.OF_ALL_IMAGES else value[index][tf.newaxis]
             for name, value in predictions.items()
         }
 

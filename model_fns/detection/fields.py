@@ -60,6 +60,8 @@ PREPROCESSED = 'preprocessed_inputs'  # float32 [batch, height, width, 3]
 BOX_ENCODINGS = 'box_encodings'  # float32 [batch, A, K]
 CLASS_LOGITS = 'class_predictions_with_background'  # float32 [batch, A, C or C + 1]
 ANCHORS = 'anchors'  # float32 [A, 4]; rotated: [A, 5], in pixels of the input
+GRIDS = 'anchor_grids'  # int32 [L, 2]: height and width of each feature map in cells
+OF_ALL_IMAGES = (ANCHORS, GRIDS)  # without a row for each image
 
 # Predictions of two stages. P is the number of proposals, q is 1 or C; boxes are in pixels.
 RPN_BOX_ENCODINGS = 'rpn_box_encodings'  # float32 [batch, A, K]

@@ -120,7 +120,8 @@ def _compared(predictions: Tensors) -> Sequence[str]:
     if fields.PROPOSAL_BOXES in predictions:
         names = (fields.RPN_BOX_ENCODINGS, fields.RPN_OBJECTNESS, *file_agreement.OF_PROPOSALS)
         return [name for name in names if name in predictions]
-    return [name for name in predictions if name not in (fields.ANCHORS, fields.PREPROCESSED)]
+    others = (*fields.OF_ALL_IMAGES, fields.PREPROCESSED)
+    return [name for name in predictions if name not in others]
 
 
 def check(

@@ -51,14 +51,14 @@ def box_figures(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Lis
 
 
 def _fit_figure(reader: str, fit: Fit) -> Figure:
-    without = float(np.mean(fit.similarity < fit.threshold))
+    note = ', the least IoU of a match' if fit.threshold is not None else ''
     return Figure(
         'anchor_overlaps',
         f'{reader}: overlap with the best anchor',
         lambda figure: plots.histograms(
             figure, {'IoU': fit.similarity}, 'boxes', limits=(0.0, 1.0), line=fit.threshold
         ),
-        f'{without:.1%} of the boxes are below {fit.threshold:g}, the least IoU of a match.',
+        f'{fit.describe()}{note}.',
     )
 
 

@@ -137,6 +137,12 @@ def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, t
     return ymin + 0.5 * height, xmin + 0.5 * width, height, width
 
 
+def to_rectangles(boxes: tf.Tensor) -> tf.Tensor:
+    """Convert boxes [..., 4] to rotated boxes [..., 5] with an angle of 0."""
+    sides = to_center_size(boxes)
+    return tf.stack([*sides, tf.zeros_like(sides[0])], axis=-1)
+
+
 def from_center_size(
     ycenter: tf.Tensor, xcenter: tf.Tensor, height: tf.Tensor, width: tf.Tensor
 ) -> tf.Tensor:

@@ -54,7 +54,10 @@ class Boxes(Protocol):
 
 
 class ModelBoxes(Boxes, Protocol):
-    """Further operations of two-stage models on boxes in pixels."""
+    """Further operations of models on their boxes."""
+
+    def to_rectangles(self, boxes: tf.Tensor) -> tf.Tensor:
+        """Convert boxes to [..., 5]: center, height, width and angle, see `rotated`."""
 
     def crop(
         self,

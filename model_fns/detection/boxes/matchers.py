@@ -15,15 +15,13 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors
-from model_fns.detection.config_rules import checks
-from protos import target_assignment_pb2
+from model_fns.detection.boxes.placements import Placement
 
 UNMATCHED = -1
 IGNORED = -2
 
 # Less than every similarity.
-_NEVER = -3.4e38
+NEVER = -3.4e38
 
 
 class Matcher(abc.ABC):
@@ -31,18 +29,29 @@ class Matcher(abc.ABC):
 
     Attributes:
         threshold: the least similarity of a match that is not forced; None: any similarity.
+        needs_placement: whether `match` needs a placement.
+        needs_predictions: whether the scene of the placement needs predictions.
     """
 
     threshold: Optional[float] = None
+    needs_placement: bool = False
+    needs_predictions: bool = False
 
     @abc.abstractmethod
-    def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+    def match(
+        self,
+        similarity: tf.Tensor,
+        valid: tf.Tensor,
+        claiming: tf.Tensor,
+        placement: Optional[Placement] = None,
+    ) -> tf.Tensor:
         """Match each anchor with a groundtruth row.
 
         Args:
             similarity: float32 [B, M, A].
             valid: bool [B, M]: rows that are groundtruth, not padding.
             claiming: bool [B, M]: rows that may force a match (their weight is positive).
+            placement: of the boxes and anchors; None for matchers that do not need it.
 
         Returns:
             int32 [B, A]: a row, `UNMATCHED` or `IGNORED`.
@@ -81,19 +90,26 @@ class ArgMaxMatcher(Matcher):
         self._between = IGNORED if negatives_lower_than_unmatched else UNMATCHED
         self._force = force_match_for_each_row
 
-    def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+    def match(
+        self,
+        similarity: tf.Tensor,
+        valid: tf.Tensor,
+        claiming: tf.Tensor,
+        placement: Optional[Placement] = None,
+    ) -> tf.Tensor:
         """Match each anchor with its most similar box, then force matches as configured."""
+        del placement
         if not similarity.shape[1]:  # without a row there is no largest similarity
             similarity = tf.pad(similarity, [[0, 0], [0, 1], [0, 0]])
             valid, claiming = (tf.pad(rows, [[0, 0], [0, 1]]) for rows in (valid, claiming))
-        similarity = tf.where(valid[..., tf.newaxis], similarity, tf.constant(_NEVER))
+        similarity = tf.where(valid[..., tf.newaxis], similarity, tf.constant(NEVER))
         matches = tf.argmax(similarity, axis=1, output_type=tf.int32)
         if self.threshold is not None:
             best = tf.reduce_max(similarity, axis=1)
             matches = tf.where(best < self.threshold, self._between, matches)
             matches = tf.where(best < self._unmatched, self._below, matches)
         if self._force:
-            matches = _forced(similarity, claiming, matches)
+            matches = force(similarity, claiming, matches)
         # All anchors of an image without groundtruth are negatives, whatever the thresholds.
         return tf.where(tf.reduce_any(valid, axis=1, keepdims=True), matches, UNMATCHED)
 
@@ -101,11 +117,18 @@ class ArgMaxMatcher(Matcher):
 class BipartiteMatcher(Matcher):
     """Greedy matcher of the most similar pair, then of the most similar remaining pair, etc."""
 
-    def match(self, similarity: tf.Tensor, valid: tf.Tensor, claiming: tf.Tensor) -> tf.Tensor:
+    def match(
+        self,
+        similarity: tf.Tensor,
+        valid: tf.Tensor,
+        claiming: tf.Tensor,
+        placement: Optional[Placement] = None,
+    ) -> tf.Tensor:
         """Match each `claiming` row with at most one anchor."""
+        del placement
         batch, rows, anchors = tf.unstack(tf.shape(similarity))
         taking_part = tf.logical_and(valid, claiming)
-        open_pairs = tf.where(taking_part[..., tf.newaxis], similarity, tf.constant(_NEVER))
+        open_pairs = tf.where(taking_part[..., tf.newaxis], similarity, tf.constant(NEVER))
         matches = tf.fill([batch, anchors], UNMATCHED)
 
         def step(count: tf.Tensor, open_pairs: tf.Tensor, matches: tf.Tensor) -> tuple:
@@ -114,14 +137,14 @@ class BipartiteMatcher(Matcher):
             row, column = best // anchors, best % anchors
             taken = tf.logical_and(
                 tf.equal(tf.range(anchors), column[:, tf.newaxis]),
-                tf.reduce_max(flat, axis=1, keepdims=True) > _NEVER,
+                tf.reduce_max(flat, axis=1, keepdims=True) > NEVER,
             )
             matches = tf.where(taken, row[:, tf.newaxis], matches)
             closed = tf.logical_or(
                 tf.equal(tf.range(rows)[:, tf.newaxis], row[:, tf.newaxis, tf.newaxis]),
                 taken[:, tf.newaxis, :],
             )
-            return count + 1, tf.where(closed, tf.constant(_NEVER), open_pairs), matches
+            return count + 1, tf.where(closed, tf.constant(NEVER), open_pairs), matches
 
         _, _, matches = tf.while_loop(
             lambda count, *_: count < rows,
@@ -136,33 +159,14 @@ class BipartiteMatcher(Matcher):
         return matches
 
 
-def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> Matcher:
-    """Build the matcher that a config describes.
+def force(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
+    """Give each claiming row its most similar anchor.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
-
-    Raises:
-        errors.ConfigError: the message is empty, or its values contradict each other.
+        similarity: float32 [B, M, A].
+        claiming: bool [B, M]; of several rows that want an anchor the first gets it.
+        matches: int32 [B, A]; those of other anchors stay.
     """
-    kind = config.WhichOneof('matcher_oneof')
-    if kind == 'bipartite_matcher':
-        return BipartiteMatcher()
-    if kind != 'argmax_matcher':
-        raise errors.ConfigError(f'{where}: empty; expected argmax_matcher or bipartite_matcher.')
-    checks.check_part(config, where, checks.matcher_problems(where, config))
-    matcher = config.argmax_matcher
-    return ArgMaxMatcher(
-        None if matcher.ignore_thresholds else matcher.matched_threshold,
-        None if matcher.ignore_thresholds else matcher.unmatched_threshold,
-        matcher.negatives_lower_than_unmatched,
-        matcher.force_match_for_each_row,
-    )
-
-
-def _forced(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
-    """Give each claiming row its most similar anchor."""
     batch, rows, anchors = tf.unstack(tf.shape(similarity))
     wanted = tf.argmax(similarity, axis=2, output_type=tf.int32)  # [B, M]
     # Find the first row that claims each anchor in one pass over the rows, not over all pairs.

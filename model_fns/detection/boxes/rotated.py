@@ -38,6 +38,11 @@ def corners(boxes: tf.Tensor) -> tf.Tensor:
     return parallelograms.corners(to_parallelograms(boxes))
 
 
+def to_rectangles(boxes: tf.Tensor) -> tf.Tensor:
+    """Return the boxes themselves, which are rotated rectangles."""
+    return boxes
+
+
 def to_parallelograms(boxes: tf.Tensor) -> tf.Tensor:
     """Convert to [..., 6]: center, half the edge along the height, half that along the width."""
     cosine, sine = tf.cos(boxes[..., 4]), tf.sin(boxes[..., 4])

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities
-from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.boxes.family import ModelBoxes
+from model_fns.detection.boxes.placements import Placement, Scene
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +104,7 @@ class TargetAssigner:
         matcher: matchers.Matcher,
         box_coder: box_coders.BoxCoder,
         negative_class_weight: float = 1.0,
-        family: Boxes = axis_aligned,
+        family: ModelBoxes = axis_aligned,
     ):
         self._similarity = similarity
         self._matcher = matcher
@@ -116,13 +117,27 @@ class TargetAssigner:
         """The least similarity of a match; see `matchers.Matcher`."""
         return self._matcher.threshold
 
+    @property
+    def needs_scene(self) -> bool:
+        """Whether `assign` needs a scene."""
+        return self._matcher.needs_placement
+
+    @property
+    def needs_predictions(self) -> bool:
+        """Whether the scene needs predictions."""
+        return self._matcher.needs_predictions
+
     def best_similarity(self, anchors: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
         """Compute the similarity of each box [M, SIZE] and its most similar anchor: [M]."""
         similarity = self._similarity(boxes[tf.newaxis], anchors, tf.ones_like(boxes[:, 0])[None])
         return tf.reduce_max(similarity[0], axis=-1)
 
     def assign(
-        self, anchors: tf.Tensor, groundtruth: Groundtruth, background: np.ndarray
+        self,
+        anchors: tf.Tensor,
+        groundtruth: Groundtruth,
+        background: np.ndarray,
+        scene: Optional[Scene] = None,
     ) -> Targets:
         """Compute the targets of a batch.
 
@@ -131,12 +146,18 @@ class TargetAssigner:
             groundtruth: groundtruth of B images.
             background: float32 [C'], the class target of an unmatched anchor. With C' = C + 1 the
                 first column is background; with C' = C there is no such column.
+            scene: the feature maps of the anchors; None where `needs_scene` is false.
         """
         groundtruth = groundtruth.trimmed()
         classes = _with_background_column(groundtruth.classes, len(background))
         boxes = groundtruth.boxes[..., : self._family.SIZE]
         similarity = self._similarity(boxes, anchors, 1.0 - classes[..., 0])
-        matches = self._matcher.match(similarity, groundtruth.valid, groundtruth.weights > 0)
+        placement = None
+        if scene is not None:
+            placement = Placement(scene, boxes, classes, anchors, self._family)
+        matches = self._matcher.match(
+            similarity, groundtruth.valid, groundtruth.weights > 0, placement
+        )
         matched, ignored = matches >= 0, tf.equal(matches, matchers.IGNORED)
         if groundtruth.ignored_coverage:
             ignored |= self._is_covered(anchors, boxes, groundtruth)

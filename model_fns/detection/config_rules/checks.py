@@ -43,6 +43,14 @@ _CODE_SIZES: Mapping[str, int] = {
     'square_box_coder': 3,
     'rotated_box_coder': 5,
 }
+_OVERLAP_LOSSES = (
+    'weighted_iou',
+    'weighted_giou',
+    'gaussian_wasserstein',
+    'gaussian_kullback_leibler',
+)
+# Matchers whose thresholds are found among overlaps.
+BY_OVERLAPS = ('atss_matcher', 'dynamic_matcher')
 # Steps after which a decay of 0.9997 has forgotten nearly all of its initial value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
@@ -96,6 +104,13 @@ def find_warnings(config: PipelineConfig) -> Iterator[str]:
             is_set = field in {set_field.name for set_field, _ in config.eval_config.ListFields()}
             if is_set and not set(names) & set(needed):
                 yield f'eval_config.{field} has no effect without {needed[0]} in metrics_set.'
+    ssd = config.model.ssd
+    box_loss = ssd.loss.localization_loss.WhichOneof('localization_loss')
+    if ssd.normalize_loc_loss_by_codesize and box_loss in _OVERLAP_LOSSES:
+        yield (
+            f'model.ssd.normalize_loc_loss_by_codesize: {box_loss} is one number for a box, and is '
+            'divided by those of its code; expected false, or a larger localization_weight.'
+        )
     train_config = config.train_config
     if train_config.merge_multiple_label_boxes and _is_softmax(config):
         yield (
@@ -158,6 +173,13 @@ def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     yield from matcher_problems(path, config.matcher)
     matcher = config.matcher.argmax_matcher
     is_negative = config.similarity_calculator.HasField('neg_sq_dist_similarity')
+    kind = config.matcher.WhichOneof('matcher_oneof')
+    similarity = config.similarity_calculator.WhichOneof('region_similarity')
+    if kind in BY_OVERLAPS and similarity not in (None, 'iou_similarity'):
+        yield Problem(
+            f'{_WHERE}.similarity_calculator.{similarity}',
+            f'{kind} compares overlaps; expected iou_similarity.',
+        )
     if config.matcher.HasField('argmax_matcher') and not (matcher.ignore_thresholds or is_negative):
         for field in ('matched_threshold', 'unmatched_threshold'):
             value = getattr(matcher, field)
@@ -383,10 +405,10 @@ def size_problems(where: str, config: ssd_pb2.Ssd, multiple: int) -> Iterator[Pr
 def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
     """Check that no two ways to choose examples exclude each other."""
     mines = config.HasField('hard_example_miner')
-    if mines and config.classification_loss.HasField('weighted_sigmoid_focal'):
+    loss = config.classification_loss.WhichOneof('classification_loss')
+    if mines and loss in ('weighted_sigmoid_focal', 'quality_focal'):
         yield Problem(
-            f'{path}.hard_example_miner',
-            'it excludes weighted_sigmoid_focal, which weighs hard examples itself.',
+            f'{path}.hard_example_miner', f'it excludes {loss}, which weighs hard examples itself.'
         )
     if config.expected_loss_weights != losses_pb2.Loss.NONE:
         for other in ('hard_example_miner', 'random_example_sampler'):

@@ -148,6 +148,17 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
         'matches: 100.0% of 1 boxes overlap no anchor by 0.5',
     ]
     assert report.warnings[0] == 'there is no example of 1 of 2 classes: 1 green'
+    # A matcher that gives each box an anchor.
+    config = config_lib.parse_pipeline_config(text, 'text')
+    config.model.ssd.matcher.atss_matcher.SetInParent()
+    task = model_fns.build_task(config, 'train')
+    report = task.data_report({'train_input_reader': [task.examine(content)]})
+    # 2 x 2 of the 16 x 16 pixels of the best anchor.
+    assert report.lines[-1] == (
+        'matches: 0.0% of 1 boxes have no anchor: each has one, whatever their overlap (0.02 in '
+        'the median)'
+    )
+    assert not any('anchors do not fit' in warning for warning in report.warnings)
 
 
 def test_the_anchors_need_no_weights(monkeypatch):

@@ -17,7 +17,7 @@ from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import sampling
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
 from model_fns.detection.boxes.anchors import Array, Size
-from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.boxes.family import ModelBoxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses
 from model_fns.layers import forward_pass
@@ -142,7 +142,7 @@ class RegionLosses:
     sampler: sampling.BalancedSampler
     localization_weight: float = 1.0
     objectness_weight: float = 1.0
-    family: Boxes = axis_aligned
+    family: ModelBoxes = axis_aligned
     matched: float = MATCHED
 
     @property

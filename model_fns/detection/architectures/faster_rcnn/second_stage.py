@@ -16,7 +16,7 @@ import tensorflow as tf
 from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import pyramid
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
-from model_fns.detection.boxes.family import Boxes, ModelBoxes
+from model_fns.detection.boxes.family import ModelBoxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses, mining
 from model_fns.layers import crops as box_crops
@@ -178,7 +178,7 @@ class BoxLosses:
     reduction: mining.Reduction
     localization_weight: float = 1.0
     classification_weight: float = 1.0
-    family: Boxes = axis_aligned
+    family: ModelBoxes = axis_aligned
     matched: float = MATCHED
 
     def targets(self, proposals: tf.Tensor, groundtruth: targets.Groundtruth) -> targets.Targets:

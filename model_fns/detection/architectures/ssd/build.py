@@ -11,10 +11,10 @@ from model_fns.detection import (
 )
 from model_fns.detection.architectures.ssd.model import LossRules, RotatedSsdModel, SsdModel
 from model_fns.detection.boxes import (
+    adaptive_matchers,
     anchors,
     axis_aligned,
     box_coders,
-    matchers,
     quadrilaterals,
     rotated,
     rotated_anchors,
@@ -22,7 +22,7 @@ from model_fns.detection.boxes import (
     similarities,
     targets,
 )
-from model_fns.detection.boxes.family import Boxes
+from model_fns.detection.boxes.family import ModelBoxes
 from model_fns.detection.config_rules import checks
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
@@ -49,7 +49,7 @@ def build_ssd(
     multiple = efficientnet.size_multiple(config.feature_extractor)
     checks.check_part(config, where, checks.size_problems(where, config, multiple))
     is_rotated = config.box_type == box_coding_pb2.ROTATED
-    family: Boxes = rotated if is_rotated else axis_aligned
+    family: ModelBoxes = rotated if is_rotated else axis_aligned
     coder_module, anchor_module = (
         (rotated_coder, rotated_anchors) if is_rotated else (box_coders, anchors)
     )
@@ -99,13 +99,13 @@ def build_ssd(
 
 
 def _assigner(
-    config: ssd_pb2.Ssd, where: str, coder: box_coders.BoxCoder, family: Boxes
+    config: ssd_pb2.Ssd, where: str, coder: box_coders.BoxCoder, family: ModelBoxes
 ) -> targets.TargetAssigner:
     return targets.TargetAssigner(
         similarities.build_similarity(
             config.similarity_calculator, f'{where}.similarity_calculator', family
         ),
-        matchers.build_matcher(config.matcher, f'{where}.matcher'),
+        adaptive_matchers.build_matcher(config.matcher, f'{where}.matcher'),
         coder,
         config.negative_class_weight,
         family,
@@ -113,7 +113,7 @@ def _assigner(
 
 
 def _post_processor(
-    config: ssd_pb2.Ssd, where: str, family: Boxes
+    config: ssd_pb2.Ssd, where: str, family: ModelBoxes
 ) -> post_processing.PostProcessor:
     # The model itself normalizes rotated boxes to the image.
     changes = {'change_frame': False} if family is rotated else {}
@@ -127,7 +127,7 @@ def _post_processor(
     )
 
 
-def _loss_rules(config: ssd_pb2.Ssd, where: str, family: Boxes) -> LossRules:
+def _loss_rules(config: ssd_pb2.Ssd, where: str, family: ModelBoxes) -> LossRules:
     loss, where = config.loss, f'{where}.loss'
     return LossRules(
         localization=losses.build_localization_loss(
@@ -136,6 +136,7 @@ def _loss_rules(config: ssd_pb2.Ssd, where: str, family: Boxes) -> LossRules:
         classification=losses.build_classification_loss(
             loss.classification_loss, f'{where}.classification_loss', config.num_classes
         ),
+        scores_overlap=loss.classification_loss.HasField('quality_focal'),
         reduction=mining.build_reduction(loss, where),
         localization_weight=loss.localization_weight,
         classification_weight=loss.classification_weight,

@@ -24,11 +24,12 @@ from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
     box_coders,
+    placements,
     quadrilaterals,
     rotated,
     targets,
 )
-from model_fns.detection.boxes.family import BoxFamily
+from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.data import image_resizers
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
@@ -51,6 +52,7 @@ class LossRules:
         classification_weight: factor of the classification loss.
         by_matches: True: both are divided by the sum of the matched anchors' weights.
         by_code_size: True: the localization loss is divided by the length of the box code too.
+        scores_overlap: True: the classification loss takes the overlaps of predicted boxes.
     """
 
     localization: losses.LocalizationLoss
@@ -60,6 +62,7 @@ class LossRules:
     classification_weight: float = 1.0
     by_matches: bool = True
     by_code_size: bool = False
+    scores_overlap: bool = False
 
 
 class SsdModel(detector.Detector):
@@ -103,6 +106,7 @@ class SsdModel(detector.Detector):
         self.num_classes = num_classes
         self.resizer = resizer
         self.family = family
+        self._model_family = model_family(family)
         self.where = where
         self.class_columns = num_classes + int(background_column)
         self._build_extractor = build_extractor
@@ -139,17 +143,19 @@ class SsdModel(detector.Detector):
         """Compute raw predictions, which depend neither on padding nor on groundtruth.
 
         Returns:
-            `BOX_ENCODINGS` [B, A, code size], `CLASS_LOGITS` [B, A, C'] and `ANCHORS` [A, K].
+            `BOX_ENCODINGS` [B, A, code size], `CLASS_LOGITS` [B, A, C'] and `ANCHORS` [A, K]; and
+            `GRIDS` if the matcher needs them.
 
         Raises:
             errors.ConfigError: the anchors do not fit the feature maps.
         """
         del true_shapes, groundtruth
-        maps, _, boxes = self._extract(images, is_training)
+        maps, grids, boxes = self._extract(images, is_training)
         code_size = self._box_coder.code_size
         predictor = self._build_predictor(is_training, code_size, self.class_columns)
         codes, logits = predictor.predict(maps, self._anchor_generator.anchors_per_location())
-        return {fields.BOX_ENCODINGS: codes, fields.CLASS_LOGITS: logits, fields.ANCHORS: boxes}
+        raw = {fields.BOX_ENCODINGS: codes, fields.CLASS_LOGITS: logits, fields.ANCHORS: boxes}
+        return {**raw, fields.GRIDS: tf.stack(grids)} if self._assigner.needs_scene else raw
 
     def _extract(
         self, images: tf.Tensor, is_training: bool
@@ -167,19 +173,44 @@ class SsdModel(detector.Detector):
         return maps, grids, tf.convert_to_tensor(boxes)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """Compute the similarity of boxes and their best anchors; None without a threshold."""
-        if self._assigner.threshold is None:
+        """Compute the similarity of boxes and their best anchors.
+
+        None where the matcher has no threshold and may leave boxes without an anchor.
+        """
+        adapts = self._assigner.needs_scene
+        if self._assigner.threshold is None and not adapts:
             return None
         _, grids, used = self._extract(images, False)
         similarity = self._assigner.best_similarity(used, boxes)
-        return detector.AnchorFit(similarity, used, self._assigner.threshold, grids=grids)
+        meaning = 'the matcher' if adapts else 'matched_threshold'
+        return detector.AnchorFit(similarity, used, self._assigner.threshold, meaning, grids)
 
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
     ) -> targets.Targets:
         """Assign targets to anchors."""
+        scene = self._scene(predictions) if self._assigner.needs_scene else None
         return self._assigner.assign(
-            predictions[fields.ANCHORS], groundtruth, background=self._background
+            predictions[fields.ANCHORS], groundtruth, background=self._background, scene=scene
+        )
+
+    def _scene(self, predictions: Dict[str, tf.Tensor]) -> placements.Scene:
+        """Return what matchers know of the feature maps and the predictions."""
+        predicted = None
+        if self._assigner.needs_predictions:
+            boxes = self._box_coder.decode(
+                predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
+            )
+            predicted = placements.Predicted(
+                tf.stop_gradient(boxes[..., : self._model_family.SIZE]),
+                tf.stop_gradient(predictions[fields.CLASS_LOGITS][..., -self.num_classes :]),
+            )
+        return placements.Scene(
+            grids=predictions[fields.GRIDS],
+            per_cell=self._anchor_generator.anchors_per_location(),
+            image_size=_sides(predictions[fields.PREPROCESSED]),
+            is_normalized=not self._anchor_generator.in_pixels,
+            predicted=predicted,
         )
 
     def losses(
@@ -192,8 +223,13 @@ class SsdModel(detector.Detector):
         del true_shapes
         rules = self._rules
         assigned = self.targets(predictions, groundtruth)
-        logits = predictions[fields.CLASS_LOGITS]
-        class_losses = rules.classification(logits, assigned.class_targets, assigned.class_weights)
+        overlaps = [self._overlaps(predictions, assigned)] if rules.scores_overlap else []
+        class_losses = rules.classification(
+            predictions[fields.CLASS_LOGITS],
+            assigned.class_targets,
+            assigned.class_weights,
+            *overlaps,
+        )
         box_losses = self._localization(predictions, assigned)
         classification, localization = rules.reduction.reduce(
             mining.AnchorLosses(class_losses, box_losses),
@@ -214,12 +250,26 @@ class SsdModel(detector.Detector):
         self, predictions: Dict[str, tf.Tensor], assigned: targets.Targets
     ) -> tf.Tensor:
         loss = self._rules.localization
-        codes, expected = predictions[fields.BOX_ENCODINGS], assigned.box_targets
+        pair = predictions[fields.BOX_ENCODINGS], assigned.box_targets
         if isinstance(loss, losses.OverlapLoss):
-            boxes = predictions[fields.ANCHORS]
-            codes = self._box_coder.decode(codes, boxes)
-            expected = self._box_coder.decode(expected, boxes)
-        return loss(codes, expected, assigned.box_weights)
+            pair = self._decoded_pair(predictions, assigned)
+        return loss(*pair, assigned.box_weights)
+
+    def _decoded_pair(
+        self, predictions: Dict[str, tf.Tensor], assigned: targets.Targets
+    ) -> Tuple[tf.Tensor, tf.Tensor]:
+        """Decode the predicted boxes of the anchors and those of their objects: [B, A, K] each."""
+        codes, boxes = predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
+        size = self._model_family.SIZE  # codes may have keypoints too
+        return (
+            self._box_coder.decode(codes, boxes)[..., :size],
+            self._box_coder.decode(assigned.box_targets, boxes)[..., :size],
+        )
+
+    def _overlaps(self, predictions: Dict[str, tf.Tensor], assigned: targets.Targets) -> tf.Tensor:
+        """Compute the IoU of predicted boxes and objects: [B, A], 1 without an object."""
+        overlaps = self._model_family.elementwise_iou(*self._decoded_pair(predictions, assigned))
+        return tf.where(assigned.matches >= 0, tf.stop_gradient(overlaps), 1.0)
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Decode the predicted boxes [B, A, K]."""

@@ -39,7 +39,7 @@ def test_boxes_beside_anchors():
     overlaps = drawn(made['anchor_overlaps'])
     heights = [patch.get_height() for patch in overlaps.patches]
     assert sum(heights) == 4 and heights[-1] == 2
-    assert '25.0% of the boxes are below 0.5' in made['anchor_overlaps'].note
+    assert '25.0% of 4 boxes overlap no anchor by 0.5' in made['anchor_overlaps'].note
 
 
 def test_a_model_without_anchors():

@@ -234,13 +234,36 @@ class TestLosses:
         values = losses_of_zeros(config)
         assert values[ssd.LOCALIZATION_LOSS] == pytest.approx(0.5 * expected, rel=1e-4)
 
+    def test_scores_that_are_overlaps(self):
+        # The IoU of the anchor itself is 0.2025 / 0.2975. The probabilities are 1/2, whose entropy
+        # is log 2, whatever the target. Background is no class.
+        text = 'encode_background_as_zeros: true'
+        config = small_config(text=text)
+        config.loss.classification_loss.Clear()
+        config.loss.classification_loss.quality_focal.beta = 2.0
+        values = losses_of_zeros(config)
+        own = (0.2025 / 0.2975 - 0.5) ** 2
+        expected = (0.5 * (own + 3 / 4) + 2 * 4 / 4) * np.log(2)
+        assert values[ssd.CLASSIFICATION_LOSS] == pytest.approx(expected, rel=1e-4)
 
-def test_the_graph_does_not_grow():
+
+ADAPTIVE = (
+    'matcher { atss_matcher {} }',
+    'matcher { dynamic_matcher { static_steps: 3 } } '
+    'loss { classification_loss { quality_focal {} } }',
+)
+
+
+@pytest.mark.parametrize('text', ['', *ADAPTIVE])
+def test_the_graph_does_not_grow(text):
     def count(batch, num_classes):
-        model = ssd_build.build_ssd(small_config(num_classes), WHERE)
+        model = ssd_build.build_ssd(small_config(num_classes, text), WHERE)
         with tf.Graph().as_default() as graph:
             images = tf1.placeholder(tf.float32, [batch, 96, 96, 3])
-            predictions = model.predict(images, None, None, is_training=True)
+            predictions = {
+                **model.predict(images, None, None, is_training=True),
+                fields.PREPROCESSED: images,
+            }
             groundtruth = targets.Groundtruth(
                 boxes=tf1.placeholder(tf.float32, [batch, 10, 4]),
                 classes=tf1.placeholder(tf.float32, [batch, 10, num_classes]),
@@ -366,6 +389,8 @@ def test_rotated_anchors_find_themselves():
         'loss { hard_example_miner { num_hard_examples: 20 iou_threshold: 0.99 } }',
         'loss { localization_loss { gaussian_wasserstein {} } }',
         'loss { localization_loss { gaussian_kullback_leibler { tau: 2 } } }',
+        *ADAPTIVE,
+        'matcher { dynamic_matcher {} }',
     ],
 )
 def test_rotated_losses_have_slopes(more):

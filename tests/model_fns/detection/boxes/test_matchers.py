@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator_lib import errors
-from model_fns.detection.boxes import matchers
+from model_fns.detection.boxes import adaptive_matchers, matchers
 from protos import target_assignment_pb2
 
 tf1 = tf.compat.v1
@@ -21,7 +21,7 @@ SIMILARITY = [[0.7, 0.45, 0.1, 0.0], [0.1, 0.2, 0.0, 0.3]]
 
 
 def matcher_of(text):
-    return matchers.build_matcher(
+    return adaptive_matchers.build_matcher(
         text_format.Parse(text, target_assignment_pb2.Matcher()), 'here.matcher'
     )
 
@@ -196,7 +196,7 @@ def test_bipartite_with_more_boxes_than_anchors():
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('', '^here.matcher: empty; expected argmax_matcher'),
+        ('', '^here.matcher: empty; expected one of argmax_matcher'),
         (
             'argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.6 }',
             'argmax_matcher.unmatched_threshold: 0.6; expected at most 0.3, matched_threshold',

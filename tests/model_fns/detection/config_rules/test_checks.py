@@ -220,6 +220,17 @@ def test_what_fits_is_accepted(settings):
             'it excludes weighted_sigmoid_focal',
         ),
         (
+            ['loss.classification_loss={ quality_focal {} }', 'loss.hard_example_miner={}'],
+            'loss.hard_example_miner',
+            'it excludes quality_focal',
+        ),
+        # Matchers.
+        (
+            ['matcher={ atss_matcher {} }', 'similarity_calculator={ ioa_similarity {} }'],
+            'similarity_calculator.ioa_similarity',
+            'atss_matcher compares overlaps; expected iou_similarity.',
+        ),
+        (
             ['loss.expected_loss_weights=EXPECTED_SAMPLING', 'loss.random_example_sampler={}'],
             'loss.expected_loss_weights',
             'it excludes random_example_sampler; set one.',
@@ -332,6 +343,13 @@ def test_all_problems_are_in_one_error():
         (
             ['model.ssd.implicit_example_weight=2'],
             'model.ssd.implicit_example_weight has no effect',
+        ),
+        (
+            [
+                'model.ssd.loss.localization_loss={ weighted_giou {} }',
+                'model.ssd.normalize_loc_loss_by_codesize=true',
+            ],
+            'model.ssd.normalize_loc_loss_by_codesize: weighted_giou is one number for a box',
         ),
     ],
 )

@@ -28,6 +28,11 @@ def gradient(loss, predictions, targets, weights):
         return session.run(tf.gradients(value, variable)[0])
 
 
+def run_with(loss, *arguments):
+    """Compute a loss that takes overlaps too."""
+    return loss(*(tf.constant(each, tf.float32) for each in arguments)).numpy()
+
+
 class TestLocalization:
     PREDICTIONS = np.array([[[1.0, 2.0, -3.0, 0.0], [0.5, 0.0, 0.0, 0.0]]])
     TARGETS = np.array([[[0.0, 2.5, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]]])
@@ -116,6 +121,15 @@ class TestClassification:
         expected = alphas * self.run(losses.sigmoid_focal(2.0))
         np.testing.assert_allclose(self.run(losses.sigmoid_focal(2.0, 0.25)), expected, rtol=1e-5)
 
+    def test_quality_focal(self):
+        # Targets 0.5, 0, 0.25 and 0: entropies for the probability 1/2 are log 2, for 3/4 with the
+        # target 0.25 they are 3/4 log 4 + 1/4 log 4/3.
+        logits, targets = [[[0.0, log(3)], [log(3), 0.0]]], [[[1.0, 0.0], [1.0, 0.0]]]
+        values = run_with(losses.QualityFocalLoss(), logits, targets, self.WEIGHTS, [[0.5, 0.25]])
+        hard = (0.75 * log(4) + 0.25 * log(4 / 3)) / 4
+        expected = [[[0, 9 / 16 * log(4)], [2 * hard, log(2) / 4]]]
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-9)
+
     def test_softmax(self):
         # Probabilities 1/4 3/4 and 1/4 3/4; an anchor weighs the mean of its classes' weights.
         expected = [[-log(3 / 4), 1.5 * (-log(1 / 4) - 0.5 * log(3 / 4))]]
@@ -182,6 +196,13 @@ def test_losses_of_decoded_boxes():
     decoded = [build_localization(f'{kind} {{}}') for kind in ('weighted_iou', 'weighted_giou')]
     assert decoded == [IOU, GIOU]
     assert not isinstance(build_localization('weighted_l2 {}'), losses.OverlapLoss)
+
+
+def test_the_weight_of_a_class_does_not_depend_on_the_overlap():
+    weighted = losses.weight_classes(losses.QualityFocalLoss(), [3.0, 1.0])
+    arguments = [[[0.5, -2.0]]], [[[1.0, 0.0]]], [[[0.5, 0.5]]], [[0.25]]
+    values = run_with(weighted, *arguments)
+    np.testing.assert_allclose(values, 3 * run_with(losses.QualityFocalLoss(), *arguments))
 
 
 @pytest.mark.parametrize(
