@@ -29,6 +29,7 @@ _MULTIPLE, _LEAST_SIDE = 32, 64
 _FAR_LARGER = 2.0  # times the input, of images that are cut into tiles for small objects
 _MOST_WITHOUT_ANCHOR = 0.02  # share of the boxes
 _MANY_WITHOUT_ANCHOR = 0.05  # of fitted anchors: small boxes lie between the cells
+_SMALL = 0.25  # of the side of the input, in the median
 _ROOM = 2  # times the objects of the fullest image
 _LEAST_DETECTIONS, _MOST_DETECTIONS = 100, 1000
 _SIGMA = 0.05  # of keypoints without published ones: those of COCO are 0.025 to 0.107
@@ -121,6 +122,9 @@ def decide(
     pretrained = _is_pretrained(recipe)
     side = _PRETRAINED_SIDE if pretrained else family.usual_side
     recipe.decide(*_size_decisions(model, task, facts, wishes, side))
+    adapts = task == 'detection' and not pretrained and _has_small_objects(facts)
+    if adapts:
+        recipe.decide(*_assignment_decisions(model))
     recipe.decide(*_room_decisions(recipe, name, facts))
     recipe.decide(*_augmentation(recipe, task, facts, mirrored))
     if not pretrained:
@@ -129,7 +133,7 @@ def decide(
     recipe.decide(*decisions.repeat_decisions(facts))
     recipe.decide(*decisions.weight_decisions(wishes.weights, _SCOPES, 'detection'))
     recipe.decide(Decision('export_config.best.metric', f'"{family.metric}"'))
-    if task != 'rotated' and not pretrained:  # facts have axis-aligned boxes only
+    if not (task == 'rotated' or pretrained or adapts):  # facts have axis-aligned boxes only
         recipe.decide(*_anchor_decisions(recipe, facts))
     recipe.warnings += list_warnings(recipe, facts)
 
@@ -186,6 +190,31 @@ def _size_decisions(
     if task == 'rotated':  # the base is for inputs of 128 pixels
         yield Decision(f'{model}.feature_extractor.fpn.max_level', 6)
         yield Decision(f'{model}.anchor_generator.multiscale_anchor_generator.max_level', 6)
+
+
+def _has_small_objects(facts: Facts) -> bool:
+    """Return whether most objects are small: fixed thresholds leave many of these without anchors.
+
+    In few minutes larger ones learn more from the many anchors that overlap them.
+    """
+    sides = facts.sides()
+    return bool(len(sides)) and float(np.median(sides)) <= _SMALL
+
+
+def _assignment_decisions(model: str) -> Iterator[Decision]:
+    """Decide which anchors there are, which of them an object has, and what they learn."""
+    reason = 'Each object has an anchor, whatever its size and shape: no anchors are fitted'
+    yield Decision(f'{model}.matcher', '{ atss_matcher { } }', reason)
+    anchors = f'{model}.anchor_generator.multiscale_anchor_generator'
+    yield Decision(f'{anchors}.anchor_scale', 4.0, 'One square anchor of 4 strides in a cell')
+    yield Decision(f'{anchors}.aspect_ratios', '[1.0]')
+    yield Decision(f'{anchors}.scales_per_octave', 1)
+    loss = f'{model}.loss'
+    reason = 'A score is the overlap of the box too: the best box of an object is kept'
+    yield Decision(f'{loss}.classification_loss', '{ quality_focal { } }', reason)
+    yield Decision(f'{loss}.localization_loss', '{ weighted_giou { } }')
+    yield Decision(f'{loss}.localization_weight', 2.0)
+    yield Decision(f'{model}.normalize_loc_loss_by_codesize', False)
 
 
 def _room_decisions(recipe: Recipe, name: str, facts: Facts) -> Iterator[Decision]:
@@ -321,12 +350,12 @@ def _anchor_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
     name = recipe.config.model.WhichOneof('model')
     field = f'model.{name}.{anchor_proposal.KINDS[name].field}'
     before, after = fitted.before, fitted.after
-    without = float(np.mean(before.similarity < before.threshold))
+    without = before.share_without()
     kept = f'{without:.1%} of the boxes meet no anchor by an overlap of {before.threshold:g}'
     if without <= _MOST_WITHOUT_ANCHOR or after is None:
         recipe.reasons[field] = kept
         return
-    rest = float(np.mean(after.similarity < after.threshold))
+    rest = after.share_without()
     if rest >= without:
         recipe.reasons[field] = f'{kept}; k-means finds none that fit better'
         return
