@@ -71,7 +71,7 @@ def _combiner(
     def combine(place: Place, group: Sequence[Example]) -> Any:
         number, position, record_id = place
         seed = tf.stack([tf.constant(stream_seed, tf.int64), position])
-        with training_step.reading_for(find_step(number)):
+        with training_step.provide(find_step(number)):
             return number, position, record_id, then(mixing.combine(group, seed), seed)
 
     return combine

@@ -382,7 +382,7 @@ def _decode(
     def decode(number: tf.Tensor, position: tf.Tensor, record: tf.Tensor) -> Any:
         seed = tf.stack([stream_seed, position])
         example = (cache or reading.task).decode(record)
-        with training_step.reading_for(find_step(number)):
+        with training_step.provide(find_step(number)):
             if mixings:
                 return mixings[0].vary(example, seed)
             return corrupt_records.vary(reading.task, reading.mode, example, seed)

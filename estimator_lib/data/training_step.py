@@ -15,7 +15,7 @@ _state = threading.local()
 
 
 @contextlib.contextmanager
-def reading_for(step: tf.Tensor) -> Iterator[None]:
+def provide(step: tf.Tensor) -> Iterator[None]:
     """Make `current` return a step, an int64 scalar, in this thread."""
     outer = current()
     _state.step = step

@@ -119,12 +119,12 @@ class TargetAssigner:
 
     @property
     def needs_scene(self) -> bool:
-        """Whether `assign` needs a scene."""
+        """Return whether `assign` needs a scene."""
         return self._matcher.needs_placement
 
     @property
     def needs_predictions(self) -> bool:
-        """Whether the scene needs predictions."""
+        """Return whether the scene needs predictions."""
         return self._matcher.needs_predictions
 
     def best_similarity(self, anchors: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:

@@ -130,7 +130,7 @@ def test_a_step_ends_at_its_training_step():
     augment = pipeline.build([option], KINDS)
 
     def varied(step):
-        with training_step.reading_for(step):
+        with training_step.provide(step):
             return augment({'image': tf.zeros([1, 1, 3], tf.uint8)}, SEED)['image']
 
     dataset = tf.data.Dataset.range(4).map(varied)
@@ -147,7 +147,7 @@ def test_a_mixing_ends_at_its_training_step():
     (mixing,) = pipeline.build([option], pipeline.Kinds(RULES, STEPS, mixers)).mixings
 
     def mixed(step):
-        with training_step.reading_for(step):
+        with training_step.provide(step):
             return mixing.combine([{'a': tf.constant(0)}, {'a': tf.constant(1)}], SEED)['a']
 
     assert [int(value) for value in tf.data.Dataset.range(4).map(mixed)] == [1, 1, 0, 0]
