@@ -21,13 +21,7 @@ from estimator_lib.building import (
     eval_input_fn,
     train_input_fn,
 )
-from estimator_lib.checkpoints import (
-    checkpoint_files,
-    cool_down,
-    model_dirs,
-    plain_paths,
-    run_folder,
-)
+from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
@@ -35,7 +29,7 @@ from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
-from estimator_lib.run_records import run_files
+from estimator_lib.run_records import cool_down, run_files
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 

@@ -109,24 +109,24 @@ class PreprocessingStep(_message.Message):
     def __init__(self, normalize_image: _Optional[_Union[NormalizeImage, _Mapping]] = ..., random_horizontal_flip: _Optional[_Union[RandomHorizontalFlip, _Mapping]] = ..., random_pixel_value_scale: _Optional[_Union[RandomPixelValueScale, _Mapping]] = ..., random_image_scale: _Optional[_Union[RandomImageScale, _Mapping]] = ..., random_rgb_to_gray: _Optional[_Union[RandomRGBtoGray, _Mapping]] = ..., random_adjust_brightness: _Optional[_Union[RandomAdjustBrightness, _Mapping]] = ..., random_adjust_contrast: _Optional[_Union[RandomAdjustContrast, _Mapping]] = ..., random_adjust_hue: _Optional[_Union[RandomAdjustHue, _Mapping]] = ..., random_adjust_saturation: _Optional[_Union[RandomAdjustSaturation, _Mapping]] = ..., random_distort_color: _Optional[_Union[RandomDistortColor, _Mapping]] = ..., random_jitter_boxes: _Optional[_Union[RandomJitterBoxes, _Mapping]] = ..., random_crop_image: _Optional[_Union[RandomCropImage, _Mapping]] = ..., random_pad_image: _Optional[_Union[RandomPadImage, _Mapping]] = ..., random_crop_pad_image: _Optional[_Union[RandomCropPadImage, _Mapping]] = ..., random_crop_to_aspect_ratio: _Optional[_Union[RandomCropToAspectRatio, _Mapping]] = ..., random_black_patches: _Optional[_Union[RandomBlackPatches, _Mapping]] = ..., random_resize_method: _Optional[_Union[RandomResizeMethod, _Mapping]] = ..., scale_boxes_to_pixel_coordinates: _Optional[_Union[ScaleBoxesToPixelCoordinates, _Mapping]] = ..., resize_image: _Optional[_Union[ResizeImage, _Mapping]] = ..., subtract_channel_mean: _Optional[_Union[SubtractChannelMean, _Mapping]] = ..., ssd_random_crop: _Optional[_Union[SSDRandomCrop, _Mapping]] = ..., ssd_random_crop_pad: _Optional[_Union[SSDRandomCropPad, _Mapping]] = ..., ssd_random_crop_fixed_aspect_ratio: _Optional[_Union[SSDRandomCropFixedAspectRatio, _Mapping]] = ..., ssd_random_crop_pad_fixed_aspect_ratio: _Optional[_Union[SSDRandomCropPadFixedAspectRatio, _Mapping]] = ..., random_vertical_flip: _Optional[_Union[RandomVerticalFlip, _Mapping]] = ..., random_rotation90: _Optional[_Union[RandomRotation90, _Mapping]] = ..., rgb_to_gray: _Optional[_Union[RGBtoGray, _Mapping]] = ..., convert_class_logits_to_softmax: _Optional[_Union[ConvertClassLogitsToSoftmax, _Mapping]] = ..., random_absolute_pad_image: _Optional[_Union[RandomAbsolutePadImage, _Mapping]] = ..., random_self_concat_image: _Optional[_Union[RandomSelfConcatImage, _Mapping]] = ..., autoaugment_image: _Optional[_Union[AutoAugmentImage, _Mapping]] = ..., drop_label_probabilistically: _Optional[_Union[DropLabelProbabilistically, _Mapping]] = ..., remap_labels: _Optional[_Union[RemapLabels, _Mapping]] = ..., random_jpeg_quality: _Optional[_Union[RandomJpegQuality, _Mapping]] = ..., random_downscale_to_target_pixels: _Optional[_Union[RandomDownscaleToTargetPixels, _Mapping]] = ..., random_patch_gaussian: _Optional[_Union[RandomPatchGaussian, _Mapping]] = ..., random_square_crop_by_scale: _Optional[_Union[RandomSquareCropByScale, _Mapping]] = ..., random_scale_crop_and_pad_to_square: _Optional[_Union[RandomScaleCropAndPadToSquare, _Mapping]] = ..., adjust_gamma: _Optional[_Union[AdjustGamma, _Mapping]] = ..., random_rotation: _Optional[_Union[RandomRotation, _Mapping]] = ..., mosaic: _Optional[_Union[Mosaic, _Mapping]] = ..., mixup: _Optional[_Union[MixUp, _Mapping]] = ..., cutmix: _Optional[_Union[CutMix, _Mapping]] = ..., copy_paste: _Optional[_Union[CopyPaste, _Mapping]] = ..., random_erasing: _Optional[_Union[RandomErasing, _Mapping]] = ..., rand_augment: _Optional[_Union[RandAugment, _Mapping]] = ..., until_step: _Optional[int] = ..., until: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Mosaic(_message.Message):
-    __slots__ = ("output_size", "min_area_inside", "probability", "keep_sizes", "output_height", "output_width", "min_scale", "max_scale")
+    __slots__ = ("output_size", "min_area_inside", "probability", "keep_sizes", "canvas_height", "canvas_width", "min_scale", "max_scale")
     OUTPUT_SIZE_FIELD_NUMBER: _ClassVar[int]
     MIN_AREA_INSIDE_FIELD_NUMBER: _ClassVar[int]
     PROBABILITY_FIELD_NUMBER: _ClassVar[int]
     KEEP_SIZES_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_HEIGHT_FIELD_NUMBER: _ClassVar[int]
-    OUTPUT_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    CANVAS_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    CANVAS_WIDTH_FIELD_NUMBER: _ClassVar[int]
     MIN_SCALE_FIELD_NUMBER: _ClassVar[int]
     MAX_SCALE_FIELD_NUMBER: _ClassVar[int]
     output_size: int
     min_area_inside: float
     probability: float
     keep_sizes: bool
-    output_height: int
-    output_width: int
+    canvas_height: int
+    canvas_width: int
     min_scale: float
     max_scale: float
-    def __init__(self, output_size: _Optional[int] = ..., min_area_inside: _Optional[float] = ..., probability: _Optional[float] = ..., keep_sizes: bool = ..., output_height: _Optional[int] = ..., output_width: _Optional[int] = ..., min_scale: _Optional[float] = ..., max_scale: _Optional[float] = ...) -> None: ...
+    def __init__(self, output_size: _Optional[int] = ..., min_area_inside: _Optional[float] = ..., probability: _Optional[float] = ..., keep_sizes: bool = ..., canvas_height: _Optional[int] = ..., canvas_width: _Optional[int] = ..., min_scale: _Optional[float] = ..., max_scale: _Optional[float] = ...) -> None: ...
 
 class MixUp(_message.Message):
     __slots__ = ("alpha", "probability")

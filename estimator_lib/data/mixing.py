@@ -13,8 +13,8 @@ from typing import Any, Callable, List, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib.data import training_step
 from estimator_lib.data.record_streams import unconverted
+from estimator_lib.task_interfaces import training_step
 from estimator_lib.task_interfaces.tensors import Example, Mixing
 
 # More examples would take more memory and delay the first batch. Fewer would show an image several

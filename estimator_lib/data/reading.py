@@ -18,7 +18,6 @@ from estimator_lib.data import (
     reader_state,
     record_streams,
     repeat_factors,
-    training_step,
 )
 from estimator_lib.data.caches.example_cache import CachePlan, ExampleCache, plan_cache
 from estimator_lib.data.record_sources import Source, create_sources
@@ -26,6 +25,7 @@ from estimator_lib.data.record_streams import Order, unconverted
 from estimator_lib.data.records import count_records
 from estimator_lib.data.sequences import Sequences
 from estimator_lib.task import IMAGE, Example, Features, Labels, Mixing, Task
+from estimator_lib.task_interfaces import training_step
 from protos import input_reader_pb2
 
 ModeKeys = tf_estimator.ModeKeys

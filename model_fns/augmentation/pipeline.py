@@ -11,8 +11,8 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.data import training_step
 from estimator_lib.task import IMAGE, Example, Mixing
+from estimator_lib.task_interfaces import training_step
 from model_fns.augmentation import randomness, steps
 from model_fns.structures.channels import COLORS
 from protos import augmentation_pb2

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.detection.boxes import matchers
-from model_fns.detection.boxes.placements import Placement
 from model_fns.detection.config_rules import checks
 from model_fns.layers import forward_pass
 from protos import target_assignment_pb2
@@ -50,7 +49,7 @@ class AtssMatcher(matchers.Matcher):
         similarity: tf.Tensor,
         valid: tf.Tensor,
         claiming: tf.Tensor,
-        placement: Optional[Placement] = None,
+        placement: Optional[matchers.Placement] = None,
     ) -> tf.Tensor:
         """Match each anchor with the most similar box that it is positive for."""
         assert placement is not None
@@ -62,7 +61,7 @@ class AtssMatcher(matchers.Matcher):
         matches = _most(tf.where(positive, rounded, matchers.NEVER))
         return give_each_row_one(_distances(placement), claiming & valid, matches)
 
-    def _find_candidates(self, placement: Placement) -> tf.Tensor:
+    def _find_candidates(self, placement: matchers.Placement) -> tf.Tensor:
         """Find the nearest anchors of each map: bool [B, M, A]."""
         sizes = placement.scene.anchor_counts()
         count = len(placement.scene.per_cell)
@@ -117,7 +116,7 @@ class DynamicMatcher(matchers.Matcher):
         similarity: tf.Tensor,
         valid: tf.Tensor,
         claiming: tf.Tensor,
-        placement: Optional[Placement] = None,
+        placement: Optional[matchers.Placement] = None,
     ) -> tf.Tensor:
         """Match each anchor with the box that it costs least, among those that take it."""
         assert placement is not None
@@ -129,7 +128,9 @@ class DynamicMatcher(matchers.Matcher):
             lambda: self._match(valid, claiming, placement),
         )
 
-    def _match(self, valid: tf.Tensor, claiming: tf.Tensor, placement: Placement) -> tf.Tensor:
+    def _match(
+        self, valid: tf.Tensor, claiming: tf.Tensor, placement: matchers.Placement
+    ) -> tf.Tensor:
         strides = tf.sqrt(placement.squared_distances()) / placement.scene.strides()
         candidates = (placement.inside() | (strides <= _RADIUS)) & valid[..., tf.newaxis]
         overlaps = tf.where(candidates, placement.predicted_overlaps(), 0.0)
@@ -182,13 +183,13 @@ def give_each_row_one(costs: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor)
     return matches
 
 
-def _distances(placement: Placement) -> tf.Tensor:
+def _distances(placement: matchers.Placement) -> tf.Tensor:
     """Compute how far anchors are from boxes, those outside of them most: float32 [B, M, A]."""
     costs = tf.round(placement.costs() / _COST_STEP)
     return costs * tf.where(placement.inside(), 1.0, _OUTSIDE)
 
 
-def _class_costs(placement: Placement, overlaps: tf.Tensor) -> tf.Tensor:
+def _class_costs(placement: matchers.Placement, overlaps: tf.Tensor) -> tf.Tensor:
     """Compute quality focal losses [B, M, A] for the targets of boxes and IoUs [B, M, A]."""
     assert placement.scene.predicted is not None
     logits = placement.scene.predicted.logits

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities
 from model_fns.detection.boxes.family import ModelBoxes
-from model_fns.detection.boxes.placements import Placement, Scene
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +136,7 @@ class TargetAssigner:
         anchors: tf.Tensor,
         groundtruth: Groundtruth,
         background: np.ndarray,
-        scene: Optional[Scene] = None,
+        scene: Optional[matchers.Scene] = None,
     ) -> Targets:
         """Compute the targets of a batch.
 
@@ -154,7 +153,7 @@ class TargetAssigner:
         similarity = self._similarity(boxes, anchors, 1.0 - classes[..., 0])
         placement = None
         if scene is not None:
-            placement = Placement(scene, boxes, classes, anchors, self._family)
+            placement = matchers.Placement(scene, boxes, classes, anchors, self._family)
         matches = self._matcher.match(
             similarity, groundtruth.valid, groundtruth.weights > 0, placement
         )

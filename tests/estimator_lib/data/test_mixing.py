@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.data import mixing, training_step
+from estimator_lib.data import mixing
 from estimator_lib.data.record_streams import INDEX_SPAN
 from estimator_lib.task import IMAGE, Mixing
+from estimator_lib.task_interfaces import training_step
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 

@@ -5,7 +5,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors, registry
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.data import training_step
+from estimator_lib.task_interfaces import training_step
 from model_fns.augmentation import pipeline, randomness, steps
 from protos import augmentation_pb2
 

@@ -24,7 +24,7 @@ from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
     box_coders,
-    placements,
+    matchers,
     quadrilaterals,
     rotated,
     targets,
@@ -194,18 +194,18 @@ class SsdModel(detector.Detector):
             predictions[fields.ANCHORS], groundtruth, background=self._background, scene=scene
         )
 
-    def _scene(self, predictions: Dict[str, tf.Tensor]) -> placements.Scene:
+    def _scene(self, predictions: Dict[str, tf.Tensor]) -> matchers.Scene:
         """Return what matchers know of the feature maps and the predictions."""
         predicted = None
         if self._assigner.needs_predictions:
             boxes = self._box_coder.decode(
                 predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
             )
-            predicted = placements.Predicted(
+            predicted = matchers.Predicted(
                 tf.stop_gradient(boxes[..., : self._model_family.SIZE]),
                 tf.stop_gradient(predictions[fields.CLASS_LOGITS][..., -self.num_classes :]),
             )
-        return placements.Scene(
+        return matchers.Scene(
             grids=predictions[fields.GRIDS],
             per_cell=self._anchor_generator.anchors_per_location(),
             image_size=_sides(predictions[fields.PREPROCESSED]),

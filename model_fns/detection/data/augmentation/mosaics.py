@@ -101,12 +101,12 @@ def scaled_mosaic(
 def _build(config: augmentation_pb2.Mosaic, where: str) -> steps.Mixer:
     if config.keep_sizes:
         steps.check(not config.output_size, where, config, 'output_size', '0 with keep_sizes')
-        for field in ('output_height', 'output_width'):
+        for field in ('canvas_height', 'canvas_width'):
             is_right = getattr(config, field) == 0 or getattr(config, field) >= 4
             steps.check(is_right, where, config, field, '0, or at least 4 pixels')
         scaled = functools.partial(
             scaled_mosaic,
-            size=(config.output_height, config.output_width),
+            size=(config.canvas_height, config.canvas_width),
             scales=(config.min_scale, config.max_scale),
             min_area_inside=config.min_area_inside,
             probability=config.probability,

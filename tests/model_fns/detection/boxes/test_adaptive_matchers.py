@@ -10,7 +10,6 @@ from model_fns.detection.boxes import (
     adaptive_matchers,
     axis_aligned,
     matchers,
-    placements,
     rotated,
     similarities,
 )
@@ -45,12 +44,12 @@ def match(boxes, count=9, claiming=None, valid=None, normalized=True):
     )
     sides = np.tile(np.float32(SIZE), 2) if normalized else np.float32(1)
     boxes, anchors = tf.constant(boxes / sides), tf.constant(ANCHORS / sides)
-    scene = placements.Scene(
+    scene = matchers.Scene(
         tf.constant(GRIDS), (1, 1), [tf.constant(float(side)) for side in SIZE], normalized
     )
     similarity = similarities.iou(axis_aligned)(boxes, anchors)
     classes = tf.ones_like(boxes[..., :1])
-    placement = placements.Placement(scene, boxes, classes, anchors, axis_aligned)
+    placement = matchers.Placement(scene, boxes, classes, anchors, axis_aligned)
     matcher = adaptive_matchers.AtssMatcher(count)
     return matcher.match(similarity, valid, claiming, placement)[0].numpy().tolist()
 
@@ -127,11 +126,11 @@ def test_atss_is_that_of_loops(rows, count, normalized):
 
 def test_the_inside_of_rotated_boxes():
     # A box of 4 x 20 pixels along the diagonal; centers of anchors along both diagonals.
-    scene = placements.Scene(tf.constant([[1, 4]]), (1,), [32.0, 32.0], is_normalized=False)
+    scene = matchers.Scene(tf.constant([[1, 4]]), (1,), [32.0, 32.0], is_normalized=False)
     box = tf.constant([[[16.0, 16.0, 4.0, 20.0, np.pi / 4]]])
     centers = [[16, 16], [21, 21], [24, 24], [21, 11]]
     anchors = tf.constant([[*center, 8.0, 8.0, 0.0] for center in centers], tf.float32)
-    placement = placements.Placement(scene, box, tf.ones([1, 1, 1]), anchors, rotated)
+    placement = matchers.Placement(scene, box, tf.ones([1, 1, 1]), anchors, rotated)
     assert placement.inside().numpy().tolist() == [[[True, True, False, False]]]
     np.testing.assert_allclose(placement.squared_distances(), [[[0, 50, 128, 50]]])
     # Half sides differ by 2 and 6.
@@ -143,14 +142,14 @@ def dynamic(boxes, predicted, logits=0.0, classes=None, most=13):
     boxes = np.reshape(boxes, [1, -1, 4]).astype(np.float32)
     classes = np.ones([1, boxes.shape[1], 1], np.float32) if classes is None else [classes]
     logits = np.broadcast_to(np.float32(logits), [1, len(ANCHORS), np.shape(classes)[-1]])
-    scene = placements.Scene(
+    scene = matchers.Scene(
         tf.constant(GRIDS),
         (1, 1),
         [tf.constant(float(side)) for side in SIZE],
         False,
-        placements.Predicted(tf.constant(predicted[np.newaxis]), tf.constant(logits)),
+        matchers.Predicted(tf.constant(predicted[np.newaxis]), tf.constant(logits)),
     )
-    placement = placements.Placement(
+    placement = matchers.Placement(
         scene, tf.constant(boxes), tf.constant(classes), tf.constant(ANCHORS), axis_aligned
     )
     everything = tf.ones(boxes.shape[:2], tf.bool)
@@ -210,7 +209,7 @@ def list_matches(sets, size=(384, 512), levels=(3, 4, 5, 6)):
     generator = anchors_lib.MultiscaleAnchorGenerator(levels[0], levels[-1], 4.0, [1.0], 1)
     grids = [tuple(side // 2**level for side in size) for level in levels]
     anchors = tf.constant(generator.generate(grids, size))
-    scene = placements.Scene(
+    scene = matchers.Scene(
         tf.constant(grids), [1] * len(levels), [tf.constant(float(side)) for side in size]
     )
 
@@ -219,7 +218,7 @@ def list_matches(sets, size=(384, 512), levels=(3, 4, 5, 6)):
         boxes = boxes[tf.newaxis]
         similarity = axis_aligned.pairwise_iou(boxes, anchors)
         valid = tf.ones(tf.shape(boxes)[:2], tf.bool)
-        placement = placements.Placement(scene, boxes, boxes[..., :1], anchors, axis_aligned)
+        placement = matchers.Placement(scene, boxes, boxes[..., :1], anchors, axis_aligned)
         matches = adaptive_matchers.AtssMatcher().match(similarity, valid, valid, placement)
         return tf.reduce_max(similarity, -1)[0], matches[0]
 

@@ -184,7 +184,7 @@ def scaled_center(seed, canvas, low, high):
     return np.clip(center, 1, np.array(canvas) - 1), fit
 
 
-KEEPING = 'mosaic { keep_sizes: true output_height: 40 output_width: 60 %s }'
+KEEPING = 'mosaic { keep_sizes: true canvas_height: 40 canvas_width: 60 %s }'
 
 
 @pytest.mark.parametrize('number', range(6))
@@ -232,7 +232,7 @@ def test_objects_keep_their_size_with_a_scale_of_one():
 def test_fields_of_the_two_kinds_of_mosaics():
     with pytest.raises(errors.ConfigError, match='output_size: 30; expected 0 with keep_sizes'):
         build('mosaic { keep_sizes: true output_size: 30 }')
-    with pytest.raises(errors.ConfigError, match='output_width: 3; expected 0, or at least 4'):
-        build('mosaic { keep_sizes: true output_width: 3 }')
+    with pytest.raises(errors.ConfigError, match='canvas_width: 3; expected 0, or at least 4'):
+        build('mosaic { keep_sizes: true canvas_width: 3 }')
     with pytest.raises(errors.ConfigError, match='min_scale: 2; expected at most 1.5'):
         build('mosaic { keep_sizes: true min_scale: 2 }')
