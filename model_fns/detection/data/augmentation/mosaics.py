@@ -183,7 +183,7 @@ def _shrink(
         is_second: bool [2]: whether it is at the bottom and at the right.
         room: int32 [2]: height and width of its quarter.
         half: int32 scalar: half of the side of the canvas.
-        min_area_inside: see `mosaic`.
+        min_area_inside: boxes with a smaller fraction of their area on the canvas are dropped.
     """
     whole = frames.image_size(example)
     # Whole numbers, so that rounding cannot lose a pixel.
@@ -209,7 +209,7 @@ def _cut_to_scale(
         is_second: bool [2]: whether it is at the bottom and at the right.
         room: int32 [2]: height and width of its quarter.
         fit: int32 [2]: height and width of the rectangle.
-        min_area_inside: see `mosaic`.
+        min_area_inside: boxes with a smaller fraction of their area on the canvas are dropped.
     """
     whole = frames.image_size(example)
     # The scale is a fraction: that of the heights, or of the widths where it is less.
