@@ -56,7 +56,11 @@ def index_in_step() -> int:
 
 
 def begin_micro_batches() -> tf.Tensor:
-    """Make the graph one of a micro-batch; return `micro_batch`, which is 0 unless it is fed."""
+    """Make the graph one of a micro-batch; return `micro_batch`, which is 0 unless it is fed.
+
+    Returns:
+        int64 scalar.
+    """
     number = micro_batch()
     if number is None:
         number = tf1.placeholder_with_default(tf.constant(0, tf.int64), [], _MICRO_BATCH)
@@ -83,7 +87,7 @@ def remember_end_points(end_points: Mapping[str, tf.Tensor]) -> None:
     Those of the first network of the graph stay: of the first device, scale and micro-batch.
 
     Args:
-        end_points: activations by name.
+        end_points: [batch, ...] each, activations by name.
     """
     stored = tf1.get_collection_ref(_END_POINTS)
     if not stored:
@@ -91,7 +95,7 @@ def remember_end_points(end_points: Mapping[str, tf.Tensor]) -> None:
 
 
 def pop_end_points() -> Dict[str, tf.Tensor]:
-    """Remove the stored end points from the graph, and return them."""
+    """Remove the stored end points from the graph, and return them: [batch, ...] each."""
     stored = tf1.get_collection_ref(_END_POINTS)
     return stored.pop() if stored else {}
 

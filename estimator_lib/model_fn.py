@@ -223,7 +223,7 @@ class _Training:
 
     @property
     def metric_values(self) -> Tensors:
-        """Values of `metrics`, for the progress line and TensorBoard."""
+        """Values of `metrics`, for the progress line and TensorBoard: float32 scalars."""
         return {name: value for name, (value, _) in self.metrics.items()}
 
 

@@ -135,6 +135,9 @@ def read_position(
         reader_names: the processes of all readers, as in `variable_name`.
         own: index of this reader among them.
         num_sources: number of sources of the reader.
+
+    Returns:
+        int64 [num_sources + 1, COLUMNS].
     """
     zeros = np.zeros([num_sources + 1, COLUMNS], np.int64)
     checkpoint = latest_checkpoint(model_dir) if model_dir else None

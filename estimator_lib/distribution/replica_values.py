@@ -20,6 +20,9 @@ def regularization_loss() -> Optional[tf.Tensor]:
     a function of the weights of one replica, and counts for that replica. When only the first
     replica has added losses, they are multiplied by the number of replicas. So the mean over the
     replicas, and the sum of their gradients, are those of one device.
+
+    Returns:
+        float32 scalar.
     """
     losses = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
     context = tf.distribute.get_replica_context()

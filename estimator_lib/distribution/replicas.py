@@ -68,7 +68,11 @@ def build(
 
 
 def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the mean over the replicas, whose gradient is that of the whole batch."""
+    """Return the mean over the replicas, whose gradient is that of the whole batch.
+
+    Returns:
+        A tensor of the shape of each value.
+    """
     return tf.add_n(list(values)) / len(values)
 
 

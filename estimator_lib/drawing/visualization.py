@@ -222,13 +222,21 @@ def _draw_legend(
 
 
 def sheet(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Place pictures, at least one, row by row on a sheet with as many columns as rows."""
+    """Place pictures, at least one, row by row on a sheet with as many columns as rows.
+
+    Returns:
+        uint8 [height, width, 3].
+    """
     columns = math.ceil(math.sqrt(len(pictures)))
     return grid([reduced(picture) for picture in pictures], columns)
 
 
 def reduced(picture: np.ndarray, most_side: int = 320) -> np.ndarray:
-    """Reduce a picture whose longer side has more than `most_side` pixels."""
+    """Reduce a picture whose longer side has more than `most_side` pixels.
+
+    Returns:
+        uint8 [height', width', 3].
+    """
     height, width = picture.shape[:2]
     longest = max(height, width)
     if longest <= most_side:
@@ -244,6 +252,9 @@ def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarr
         pictures: at least one picture; they may differ in size.
         columns: number of pictures in a row.
         gap: pixels between pictures.
+
+    Returns:
+        uint8 [height, width, 3].
     """
     height = max(picture.shape[0] for picture in pictures)
     width = max(picture.shape[1] for picture in pictures)
@@ -302,7 +313,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 
 def write_png(path: str, picture: np.ndarray) -> None:
-    """Write a picture as a PNG file."""
+    """Write a picture as a PNG file: uint8 [height, width, 3]."""
     with tf.io.gfile.GFile(path, 'wb') as file:
         file.write(encode_png(picture))
 

@@ -145,7 +145,11 @@ def constant_nodes(graph_def: tf1.GraphDef) -> FrozenSet[str]:
 
 
 def constants(graph_def: tf1.GraphDef, names: Iterable[str]) -> Dict[str, np.ndarray]:
-    """Return the values of inputs that are constants, or identities of these, by name."""
+    """Return the values of inputs that are constants, or identities of these, by name.
+
+    Returns:
+        Arrays of any shape.
+    """
     graph = _Graph(graph_def, [])
     values = {name: graph.constant(name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
@@ -194,7 +198,7 @@ def bypass(graph_def: tf1.GraphDef, names: Iterable[str]) -> tf1.GraphDef:
 
 
 def constant_node(name: str, value: np.ndarray) -> tf1.NodeDef:
-    """Return a constant node."""
+    """Return a constant node, of the shape and type of the value."""
     node = tf1.NodeDef(name=name, op='Const')
     node.attr['value'].tensor.CopyFrom(tf.make_tensor_proto(value))
     node.attr['dtype'].type = node.attr['value'].tensor.dtype

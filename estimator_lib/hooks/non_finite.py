@@ -43,6 +43,9 @@ def reported_loss(loss: tf.Tensor) -> tf.Tensor:
 
     The Estimator adds its own hook before any hook of a `model_fn`; it stops at NaN, with a message
     that has neither the loss's name nor the images.
+
+    Returns:
+        float32 scalar.
     """
     return tf.where(tf.math.is_nan(loss), tf.fill(tf.shape(loss), np.inf), loss)
 

@@ -409,6 +409,6 @@ def _file_name(number: int, source_id: bytes) -> str:
 
 
 def copy_example(batch: Mapping[str, np.ndarray], index: int) -> Dict[str, Any]:
-    """Return the values of one example of a batch."""
+    """Return the values of one example of a batch, each without its [batch] dimension."""
     # Copies, because a view would keep its whole batch in memory.
     return {name: copy.copy(values[index]) for name, values in batch.items()}

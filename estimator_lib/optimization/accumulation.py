@@ -43,7 +43,11 @@ class Accumulation:
         self._losses: List[tf.Tensor] = []
 
     def mean_losses(self, losses: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
-        """Return losses of the first micro-batch as tensors that `average` turns into means."""
+        """Return losses of the first micro-batch as tensors that `average` turns into means.
+
+        Returns:
+            float32 scalars.
+        """
         with tf1.name_scope('mean_losses'):
             means = {name: tf.identity(loss, name) for name, loss in losses.items()}
         self._losses += means.values()

@@ -58,6 +58,9 @@ def step_decay(
 ) -> tf.Tensor:
     """Compute a rate that falls in steps: `base * factor ** floor(step / decay_step)`.
 
+    Returns:
+        float32 scalar.
+
     Raises:
         errors.ConfigError: a value is out of its range.
     """
@@ -119,7 +122,7 @@ def slow_start(
     """Replace a policy's rate during the slow start.
 
     Args:
-        step: the global step.
+        step: integer scalar, the global step.
         rate: the rate of the policy.
         base_learning_rate: the rate at the end of a linear start.
         slow_start_step: number of steps of the slow start; 0: none.

@@ -20,7 +20,7 @@ from protos import optimizer_pb2
 
 
 def constant(step: tf.Tensor, *, learning_rate: float) -> tf.Tensor:
-    """Return the same rate at each step."""
+    """Return the same rate at each step: float32 scalar."""
     del step
     parts.require_rate('constant_learning_rate.learning_rate', learning_rate)
     return tf.constant(learning_rate, tf.float32)
@@ -43,6 +43,9 @@ def exponential_decay(
     rounded down when `staircase`. Before `burnin_steps` it is the burn-in rate (0 stands for the
     initial rate). The minimum bounds the burn-in too. Example: initial 0.1, factor 0.5, decay steps
     10, burn-in 0.01 for 5 steps: 0.01 at step 4, 0.1 at steps 5 to 14, 0.05 at step 15.
+
+    Returns:
+        float32 scalar.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -76,6 +79,9 @@ def exponential_decay_with_warmup(
 
     The rate is linear from the warm-up rate at step 0 to the base rate at `warmup_steps`, and then
     `base * factor ** ((step - warmup_steps) / decay_steps)`; it is never below the minimum.
+
+    Returns:
+        float32 scalar.
 
     Raises:
         errors.ConfigError: a value is out of its range.
@@ -136,6 +142,9 @@ def cosine_decay(
     h)))` after that (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5); the end rate after
     `total_steps`. Where nothing is left for the cosine (total = w + h), the base rate
     holds up to `total_steps`.
+
+    Returns:
+        float32 scalar.
 
     Raises:
         errors.ConfigError: `total_steps` is 0 or less than `warmup_steps`, the base rate is less

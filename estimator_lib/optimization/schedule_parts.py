@@ -16,6 +16,9 @@ def exponential(
     """Compute `rate * factor ** (step / decay_steps)`.
 
     The exponent is rounded down when `staircase`.
+
+    Returns:
+        float32 scalar.
     """
     if staircase:
         exponent = tf.cast(step // decay_steps, tf.float32)
@@ -27,13 +30,13 @@ def exponential(
 def polynomial(
     step: tf.Tensor, rate: float, end_rate: float, decay_steps: int, power: float
 ) -> tf.Tensor:
-    """Compute a curve from `rate` at step 0 to `end_rate` from `decay_steps` on."""
+    """Compute a curve from `rate` at step 0 to `end_rate` from `decay_steps` on: float32 scalar."""
     done = tf.cast(tf.minimum(step, decay_steps), tf.float32) / decay_steps
     return (rate - end_rate) * tf.pow(1.0 - done, power) + end_rate
 
 
 def line(step: tf.Tensor, start: float, end: float, steps: int) -> tf.Tensor:
-    """Compute a line through `start` at step 0 and `end` at `steps`."""
+    """Compute a line through `start` at step 0 and `end` at `steps`: float32 scalar."""
     return start + tf.cast(step, tf.float32) * ((end - start) / steps)
 
 
@@ -45,7 +48,7 @@ def piecewise(step: tf.Tensor, boundaries: Sequence[int], rates: Sequence[float]
 
 
 def apply_minimum(rate: tf.Tensor, minimum: float) -> tf.Tensor:
-    """Bound a rate from below; a minimum of 0 adds no op."""
+    """Bound a rate, a float32 scalar, from below; a minimum of 0 adds no op."""
     return tf.maximum(rate, minimum) if minimum > 0 else rate
 
 

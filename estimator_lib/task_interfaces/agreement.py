@@ -44,7 +44,11 @@ def compare(
 
 
 def is_close(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Check which floats are equal but for rounding, after broadcasting."""
+    """Check which floats are equal but for rounding, after broadcasting.
+
+    Returns:
+        bool, of the broadcast shape.
+    """
     return np.isclose(actual, expected, **_EXACT)
 
 

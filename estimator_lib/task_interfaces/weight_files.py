@@ -29,7 +29,7 @@ class WeightReader(Protocol):
         """Return whether the file has a variable."""
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Return the value of a variable."""
+        """Return the value of a variable: an array of the variable's shape."""
 
     def description(self) -> str:
         """Return a line for the restore report: what the weights are, and their license."""

@@ -14,7 +14,11 @@ _LEVELS = 256
 
 
 def equalize(image: tf.Tensor) -> tf.Tensor:
-    """Replace the values of each channel by their rank, spread over all levels."""
+    """Replace the values of each channel by their rank, spread over all levels.
+
+    Returns:
+        uint8 [height, width, channels].
+    """
     channels = image.shape[-1]
     # The values of channel c are counted in the bins from 256 c on.
     values = tf.cast(image, tf.int32) + _LEVELS * np.arange(channels, dtype=np.int32)
@@ -31,7 +35,11 @@ def equalize(image: tf.Tensor) -> tf.Tensor:
 
 
 def auto_contrast(image: tf.Tensor) -> tf.Tensor:
-    """Stretch the values of each channel to 0 to 255; channels of one value stay."""
+    """Stretch the values of each channel to 0 to 255; channels of one value stay.
+
+    Returns:
+        uint8 [height, width, channels].
+    """
     height, width, channels = tf.unstack(tf.shape(image))
     # Channels beside each other in lines: a last dimension of 3 would take several times as long.
     lines = tf.cast(tf.reshape(image, [height, width * channels]), tf.float32)
@@ -45,7 +53,7 @@ def auto_contrast(image: tf.Tensor) -> tf.Tensor:
 
 
 def solarize(image: tf.Tensor, threshold: int) -> tf.Tensor:
-    """Invert the values from a threshold on, 0 to 256."""
+    """Invert the values from a threshold on, 0 to 256: uint8 [height, width, channels]."""
     if threshold > 255:
         return image
     # Inverting is an exclusive or with 255. A choice for each pixel would take ten times as long.
@@ -54,25 +62,29 @@ def solarize(image: tf.Tensor, threshold: int) -> tf.Tensor:
 
 
 def posterize(image: tf.Tensor, bits: int) -> tf.Tensor:
-    """Keep the highest bits of each value, 0 to 8 of them."""
+    """Keep the highest bits of each value, 0 to 8 of them: uint8 [height, width, channels]."""
     return tf.bitwise.bitwise_and(image, tf.constant(256 - 2 ** (8 - bits), tf.uint8))
 
 
 def change_color(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Multiply the distance of each pixel from its luminance."""
+    """Multiply the distance of each pixel from its luminance: uint8 [height, width, 3]."""
     numbers = tf.cast(image, tf.float32)
     return _extrapolate(color.mix_with_gray(numbers, 0.0), numbers, factor)
 
 
 def change_contrast(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Multiply the distance of each pixel from the mean luminance of the image."""
+    """Multiply the distance of each pixel from the mean luminance of the image.
+
+    Returns:
+        uint8 [height, width, 3].
+    """
     numbers = tf.cast(image, tf.float32)
     mean = tf.round(tf.reduce_mean(color.mix_with_gray(numbers, 0.0)))
     return _extrapolate(mean, numbers, factor)
 
 
 def change_brightness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Multiply all values."""
+    """Multiply all values: uint8 [height, width, channels]."""
     return _extrapolate(tf.constant(0.0), tf.cast(image, tf.float32), factor)
 
 
@@ -80,6 +92,9 @@ def change_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Multiply the distance of each pixel from the smoothed image; the border stays.
 
     A smoothed pixel is the mean of 3 x 3 pixels, where its own weight is 5.
+
+    Returns:
+        uint8 [height, width, channels].
     """
     numbers = tf.cast(image, tf.float32)
     # Sums of whole numbers, which are exact in any order: over columns, then over rows.

@@ -15,7 +15,11 @@ def image_size(example: Example) -> tf.Tensor:
 
 
 def to_float(image: tf.Tensor) -> tf.Tensor:
-    """Convert the image to float32; pixels keep their values, 0 to 255."""
+    """Convert the image to float32; pixels keep their values, 0 to 255.
+
+    Returns:
+        [height, width, channels].
+    """
     return tf.cast(image, tf.float32)
 
 

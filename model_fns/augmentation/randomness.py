@@ -40,7 +40,11 @@ def uniform_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
 
 
 def normal_tensor(seed: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
-    """Draw independent float32 numbers of the standard normal distribution."""
+    """Draw independent float32 numbers of the standard normal distribution.
+
+    Returns:
+        float32 of that shape.
+    """
     return tf.raw_ops.StatelessRandomNormal(shape=shape, seed=seed)
 
 
@@ -52,7 +56,7 @@ def beta(seed: tf.Tensor, alpha: float) -> tf.Tensor:
 
 
 def between(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Map numbers in [0, 1) to [low, high)."""
+    """Map numbers in [0, 1) to [low, high): float32, of the same shape."""
     return low + uniform * (high - low)
 
 
@@ -63,6 +67,9 @@ def integer(uniform: tf.Tensor, low: Integer, high: Integer) -> tf.Tensor:
         uniform: in [0, 1).
         low: an int or int32.
         high: an int or int32, not below `low`.
+
+    Returns:
+        int32, of the shape of `uniform`.
     """
     count = tf.cast(high - low + 1, tf.float32)
     return low + tf.cast(uniform * count, tf.int32)

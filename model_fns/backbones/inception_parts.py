@@ -81,7 +81,11 @@ class Conv:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """Build the convolution, with batch norm and activation."""
+        """Build the convolution, with batch norm and activation.
+
+        Returns:
+            [batch, height', width', channels'].
+        """
         if self.stddev is not None:
             style = style.but(initializer=layers.truncated_normal(self.stddev))
         return layers.conv2d(
@@ -110,7 +114,7 @@ class MaxPool:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """Build the max pooling."""
+        """Build the max pooling: [batch, height', width', channels']."""
         del style, depth
         size = kernel_size(self.scope)
         return tf.nn.max_pool2d(inputs, size, self.stride, self.padding, name=self.scope)
@@ -128,7 +132,7 @@ class AvgPool:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """Build the average pooling."""
+        """Build the average pooling: [batch, height', width', channels']."""
         del style, depth
         return tf.nn.avg_pool2d(inputs, kernel_size(self.scope), 1, 'SAME', name=self.scope)
 
@@ -141,7 +145,11 @@ class Fork:
     end_point: Optional[str] = None
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """Build all parts on the same input, and join them along the channels."""
+        """Build all parts on the same input, and join them along the channels.
+
+        Returns:
+            [batch, height', width', channels'].
+        """
         return layers.concat([part.build(inputs, style, depth) for part in self.parts], style)
 
 
@@ -161,7 +169,11 @@ class Mixed:
         return self.scope
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
-        """Build the branches, and join them along the channels."""
+        """Build the branches, and join them along the channels.
+
+        Returns:
+            [batch, height', width', channels'].
+        """
         with tf1.variable_scope(self.scope):
             return join(self.branches, inputs, style, depth)
 
@@ -169,7 +181,11 @@ class Mixed:
 def join(
     branches: Sequence[Branch], inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth
 ) -> tf.Tensor:
-    """Build the branches in the current variable scope and join them along the channels."""
+    """Build the branches in the current variable scope and join them along the channels.
+
+    Returns:
+        [batch, height, width, sum of channels].
+    """
     outputs = []
     for index, branch in enumerate(branches):
         with tf1.variable_scope(f'Branch_{index}'):

@@ -39,7 +39,11 @@ class Residual:
     end_point: Optional[str] = None
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
-        """Build the branches and add their projection to the input."""
+        """Build the branches and add their projection to the input.
+
+        Returns:
+            [batch, height', width', channels'].
+        """
         with tf1.variable_scope(self.scope):
             joined = parts.join(self.branches, inputs, style, depth)
             update = layers.conv2d(joined, inputs.shape[-1], 1, style.linear(), 'Conv2d_1x1')
@@ -64,7 +68,7 @@ class Repeat:
     scope: str = 'Repeat'
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
-        """Build the blocks one after the other."""
+        """Build the blocks one after the other: [batch, height', width', channels']."""
         with tf1.variable_scope(self.scope):
             for index in range(self.count):
                 block = dataclasses.replace(self.block, scope=f'{self.block.scope}_{index + 1}')
@@ -193,7 +197,7 @@ def inception_resnet_v2_features(
         final_endpoint: where to stop.
 
     Returns:
-        Float32 [batch, height', width', channels'] by name, from the first on.
+        float32 [batch, height', width', channels'] by name, from the first on.
 
     Raises:
         ValueError: there are no such end points, or not with that output stride.
@@ -275,7 +279,7 @@ def build_second_stage(
             True: it pads, and they become 9 x 9.
 
     Returns:
-        Float32 [n, height', width', 1536].
+        float32 [n, height', width', 1536].
     """
     end_points = inception_resnet_v2_features(
         crops, style, align_feature_maps=align_feature_maps, first_endpoint=SECOND_PART

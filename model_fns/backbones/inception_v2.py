@@ -33,7 +33,11 @@ class Stem:
     end_point: str = 'Conv2d_1a_7x7'
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
-        """Build the separable 7x7 convolution of stride 2."""
+        """Build the separable 7x7 convolution of stride 2.
+
+        Returns:
+            [batch, height / 2, width / 2, channels].
+        """
         channels = depth(64)
         return layers.separable_conv2d(
             inputs,
@@ -138,7 +142,7 @@ def inception_v2_features(
         final_endpoint: where to stop.
 
     Returns:
-        Float32 [batch, height', width', channels'] by name, from the first on.
+        float32 [batch, height', width', channels'] by name, from the first on.
 
     Raises:
         ValueError: there are no such end points.

@@ -88,7 +88,11 @@ class Inverted:
         return 'IBN' if self.expansion > 1 else 'IBNNoExpansion'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """Build the expansion, the depthwise filter, the gate and the projection."""
+        """Build the expansion, the depthwise filter, the gate and the projection.
+
+        Returns:
+            [batch, height', width', channels].
+        """
         names = ['Conv_1', 'Conv'] if self.expansion > 1 else ['Conv']
         outputs = inputs
         if self.expansion > 1:
@@ -118,7 +122,11 @@ class Fused:
     scope: str = 'FusedConv'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """Build the expanding convolution and the projection."""
+        """Build the expanding convolution and the projection.
+
+        Returns:
+            [batch, height', width', channels].
+        """
         expanded = inputs.shape[-1] * self.expansion
         outputs = layers.conv2d(
             inputs, expanded, self.kernel_size, context.style, 'Conv', stride=self.stride
@@ -142,7 +150,11 @@ class Tucker:
     scope: str = 'TuckerConv'
 
     def build(self, inputs: tf.Tensor, channels: int, context: Context) -> tf.Tensor:
-        """Build the compression, the filter and the expansion."""
+        """Build the compression, the filter and the expansion.
+
+        Returns:
+            [batch, height', width', channels].
+        """
         rank_in = _scaled(inputs.shape[-1], self.ranks[0])
         rank_out = _scaled(channels, self.ranks[1])
         outputs = layers.conv2d(inputs, rank_in, 1, context.style, 'Conv')
@@ -325,7 +337,7 @@ def mobiledet_features(
         depth_multiplier: factor on all channel counts.
 
     Returns:
-        Float32 [batch, height', width', channels'] by name: `C1` to `C5`, where `C<i>` is 2^i
+        float32 [batch, height', width', channels'] by name: `C1` to `C5`, where `C<i>` is 2^i
         times smaller than the image.
     """
     style = style.but(activation=architecture.activation)

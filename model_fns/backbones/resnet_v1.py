@@ -61,7 +61,11 @@ ARCHITECTURES: Dict[str, Architecture] = {
 def bottleneck_v1(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Build 1x1, 3x3 and 1x1 convolutions, and add the input or a projection of it."""
+    """Build 1x1, 3x3 and 1x1 convolutions, and add the input or a projection of it.
+
+    Returns:
+        [batch, height', width', 4 * depth], and the end points within.
+    """
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, 4 * unit.depth, unit, linear)
     # As published, one term of the sum has a range named so: the shortcut where it is projected.
@@ -77,7 +81,11 @@ def bottleneck_v1(
 def lite_bottleneck_v1(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Build two 3x3 convolutions, and add the input or a projection of it."""
+    """Build two 3x3 convolutions, and add the input or a projection of it.
+
+    Returns:
+        [batch, height', width', depth], and the end points within.
+    """
     linear = style.but(activation=None)
     shortcut, parts = _shortcut(inputs, unit.depth, unit, linear)
     linear = linear if parts else linear.with_sum_range()
@@ -127,7 +135,7 @@ def resnet_v1_features(
         final_endpoint: the block to stop at, `<scope>/block3` say; None: the last one.
 
     Returns:
-        Float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
+        float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
         `conv1_3`), `<scope>/block<i>` and, within, `/unit_<k>/bottleneck_v1` and its `/shortcut`,
         `/conv1`, `/conv2`, `/conv3`, where the scope is the architecture's.
     """
@@ -175,7 +183,7 @@ def resnet_v1_block4(
         sum_activation: of the units' sums; None: ReLU.
 
     Returns:
-        Float32 [batch, height, width, channels']. The variables have the names that they have in
+        float32 [batch, height, width, channels']. The variables have the names that they have in
         the whole network.
     """
     architecture = ARCHITECTURES[name]

@@ -30,6 +30,9 @@ def bottleneck_v2(
     """Build 1x1, 3x3 and 1x1 convolutions of the normalized input, and add them to the input.
 
     Where the channels change, what is added is a projection of the normalized input.
+
+    Returns:
+        [batch, height', width', 4 * depth], and the end points within.
     """
     depth = 4 * unit.depth
     preact = _normalize(inputs, style, 'preact')
@@ -55,6 +58,9 @@ def basic_v2(
 
     As published the first unit of a block adds a projection of the normalized input, whether the
     channels change or not, and the second convolution is activated before the sum.
+
+    Returns:
+        [batch, height', width', depth], and the end points within.
     """
     preact = _normalize(inputs, style, 'preact')
     parts: registry.EndPoints = {}
@@ -100,7 +106,11 @@ def basic_features(
 
 
 def postnorm(features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
-    """Return the last block's sum, normalized and activated, in the current variable scope."""
+    """Return the last block's sum, normalized and activated, in the current variable scope.
+
+    Returns:
+        [batch, height, width, channels].
+    """
     return _normalize(features, style, 'postnorm')
 
 
@@ -132,7 +142,7 @@ def resnet_v2_features(
         pool_padding: of the root's pooling: `SAME`, or `FIXED` for a border of zeros on all sides.
 
     Returns:
-        Float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
+        float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
         within, `/unit_<k>/bottleneck_v2` and its `/shortcut`, `/conv1`, `/conv2`, `/conv3`. Block
         outputs are sums, neither normalized nor activated.
     """

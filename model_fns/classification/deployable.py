@@ -55,16 +55,23 @@ class ClassificationDeployable(interface.Deployable):
 
         They are from 0 to 255, and a little outside where a family resizes bicubically. The network
         was trained so: without these values its logits differ.
+
+        Returns:
+            float32 [batch, height, width, channels].
         """
         return self._family.denormalize(features[IMAGE])
 
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """Build the logits and probabilities of pixels."""
+        """Build the logits and probabilities of pixels: float32 [batch, classes] each."""
         logits = self._logits({IMAGE: self._family.normalize(pixels)})
         return {LOGITS: logits, PROBABILITIES: tf.nn.softmax(logits)}
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
-        """Build the outputs of `ClassificationTask.postprocess`, with those of the file."""
+        """Build the outputs of `ClassificationTask.postprocess`, with those of the file.
+
+        Returns:
+            Logits and probabilities are float32 [batch, classes].
+        """
         del features
         return {**self._postprocess(found[LOGITS]), **found}
 

@@ -127,7 +127,11 @@ class MultiLabelTask(ClassificationTask):
         labels: Optional[Arrays] = None,
         shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
-        """Return the image over its predicted classes, and its labels."""
+        """Return the image over its predicted classes, and its labels.
+
+        Returns:
+            uint8 [height', width', 3].
+        """
         picture = visualization.displayable(features[IMAGE])
         own = np.flatnonzero(() if labels is None else self._shown(labels))
         if not outputs:
@@ -250,7 +254,7 @@ class MultiLabelDeployable(ClassificationDeployable):
         return made
 
     def network(self, pixels: tf.Tensor) -> Tensors:
-        """Build the logits and probabilities of pixels."""
+        """Build the logits and probabilities of pixels: float32 [batch, classes] each."""
         logits = self._logits({IMAGE: self._family.normalize(pixels)})
         return {LOGITS: logits, PROBABILITIES: tf.sigmoid(logits)}
 

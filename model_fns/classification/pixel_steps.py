@@ -22,17 +22,21 @@ def uniforms(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
 
 
 def scale_uniform(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Scale a number from [0, 1) to [low, high)."""
+    """Scale a number from [0, 1) to [low, high): float32, of the same shape."""
     return low + uniform * (high - low)
 
 
 def integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
-    """Return an int32 from 0 to count - 1."""
+    """Return an int32 from 0 to count - 1, of the shape of `uniform`."""
     return tf.cast(uniform * tf.cast(count, tf.float32), tf.int32)
 
 
 def random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Return a crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height."""
+    """Return a crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height.
+
+    Returns:
+        [height', width', channels].
+    """
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.shape(image),
         np.array([[[0, 0, 1, 1]]], np.float32),
@@ -53,7 +57,7 @@ def shift_brightness(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 
 
 def scale_saturation(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Scale the saturation by 0.5 to 1.5; gray pixels stay."""
+    """Scale the saturation of [height, width, channels] by 0.5 to 1.5; gray pixels stay."""
     if pixels.shape[-1] == 1:
         return pixels
     scale = scale_uniform(uniform, 0.5, 1.5)
@@ -63,7 +67,7 @@ def scale_saturation(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 
 
 def shift_hue(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Shift the hue by -0.2 to 0.2 of its circle; gray pixels stay."""
+    """Shift the hue of [height, width, channels] by -0.2 to 0.2 of its circle; gray stays."""
     if pixels.shape[-1] == 1:
         return pixels
     delta = scale_uniform(uniform, -0.2, 0.2)
@@ -71,7 +75,7 @@ def shift_hue(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 
 
 def scale_contrast(pixels: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Scale the distances from the mean of each channel."""
+    """Scale the distances of [height, width, channels] from the mean of each channel."""
     return change_colors(
         pixels,
         lambda colors: tf.raw_ops.AdjustContrastv2(images=colors, contrast_factor=factor),
@@ -79,7 +83,7 @@ def scale_contrast(pixels: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 
 
 def vary_contrast(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Scale the contrast by 0.5 to 1.5."""
+    """Scale the contrast of [height, width, channels] by 0.5 to 1.5."""
     return scale_contrast(pixels, scale_uniform(uniform, 0.5, 1.5))
 
 

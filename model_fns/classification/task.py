@@ -264,7 +264,7 @@ class ClassificationTask(Task):
         return merged_views.merge_exclusive(logits)
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
-        """Build the cross entropy of each head."""
+        """Build the cross entropy of each head: float32 scalars."""
         named = {CLASSIFICATION_LOSS: self._loss(predictions[LOGITS], labels)}
         if AUXILIARY_LOGITS in predictions and self._auxiliary_loss_weight:
             auxiliary = self._loss(predictions[AUXILIARY_LOGITS], labels)
@@ -312,7 +312,7 @@ class ClassificationTask(Task):
         labels: Optional[Arrays] = None,
         shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
-        """Return the image over its predicted class, probability and label."""
+        """Return the image over its class, probability and label: uint8 [height', width', 3]."""
         names = self._class_names()
         if not outputs:
             picture = visualization.displayable(features[IMAGE])
@@ -374,7 +374,7 @@ class ClassificationTask(Task):
         return {PROBABILITIES: (self._num_classes,), CLASSES: ()}
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
-        """Return the outputs of an export, of those of `postprocess`."""
+        """Select outputs of an export: logits, probabilities [batch, classes], classes [batch]."""
         return {name: outputs[name] for name in (LOGITS, PROBABILITIES, CLASSES)}
 
     def deployable(

@@ -215,6 +215,9 @@ class Decoder:
     def read(self, path: str) -> np.ndarray:
         """Read and decode a file of an image, with those of its further channels.
 
+        Returns:
+            [height, width, channels].
+
         Raises:
             errors.DataError: as for `__call__`; or a file of a channel is not there, or another
                 size.

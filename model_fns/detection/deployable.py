@@ -77,7 +77,11 @@ class SingleShotDeployable(DetectorDeployable):
         self._drops_empty = drops_empty
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """Return the input pixels; padding gets the color that normalization turns into padding."""
+        """Return the input pixels; padding gets the color that normalization turns into padding.
+
+        Returns:
+            float32 [B, height, width, channels].
+        """
         images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
         if self._model.resizer.pads:
             color = self._padding_pixel()
@@ -111,7 +115,7 @@ class SingleShotDeployable(DetectorDeployable):
         }
 
     def intermediates(self, raw: Tensors) -> Tensors:
-        """Return codes and scores of all anchors."""
+        """Return codes and scores of all anchors: [B, A, 4] and [B, A, classes]."""
         return {name: raw[name] for name in (fields.BOX_ENCODINGS, _SCORES)}
 
     def custom_ops(self, ops: Ops) -> FrozenSet[str]:

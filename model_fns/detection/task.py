@@ -151,7 +151,7 @@ class DetectionTask(Task):
         return 'detection'
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """Decode a record into named tensors; see `inputs.Reader.decode`."""
+        """Decode a record, a string scalar, into named tensors; see `inputs.Reader.decode`."""
         return self._reader.decode(serialized)
 
     def mixings(self) -> Sequence[Mixing]:

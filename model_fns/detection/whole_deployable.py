@@ -59,12 +59,12 @@ class WholeDeployable(deployable.DetectorDeployable):
         }
 
     def pixels(self, features: Features) -> tf.Tensor:
-        """Return the resized images."""
+        """Return the resized images: float32 [B, height, width, channels]."""
         images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
         return tf.clip_by_value(images, 0.0, 255.0)
 
     def content_sizes(self, features: Features) -> Optional[tf.Tensor]:
-        """Return sizes without padding."""
+        """Return sizes without padding: int32 [B, 2]."""
         return features[fields.TRUE_IMAGE_SHAPE][:, :2] if self._model.resizer.pads else None
 
     def network(self, pixels: tf.Tensor) -> Tensors:

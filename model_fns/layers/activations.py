@@ -12,17 +12,29 @@ from model_fns.layers.style import LayerStyle
 
 
 def hard_swish(inputs: tf.Tensor) -> tf.Tensor:
-    """Compute swish with a piecewise linear gate: x * relu6(x + 3) / 6 (Howard et al. 2019)."""
+    """Compute swish with a piecewise linear gate: x * relu6(x + 3) / 6 (Howard et al. 2019).
+
+    Returns:
+        A tensor of the shape of `inputs`.
+    """
     return inputs * tf.nn.relu6(inputs + 3.0) * (1.0 / 6.0)
 
 
 def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
-    """Compute relu6(x + 3) / 6, with the rounded sixth that published weights expect."""
+    """Compute relu6(x + 3) / 6, with the rounded sixth that published weights expect.
+
+    Returns:
+        A tensor of the shape of `inputs`.
+    """
     return tf.nn.relu6(inputs + 3.0) * 0.16667
 
 
 def gelu(inputs: tf.Tensor) -> tf.Tensor:
-    """Compute x times the normal distribution's share below x (Hendrycks and Gimpel 2016)."""
+    """Compute x times the normal distribution's share below x (Hendrycks and Gimpel 2016).
+
+    Returns:
+        A tensor of the shape of `inputs`.
+    """
     return tf.nn.gelu(inputs, approximate=False)
 
 
@@ -51,6 +63,9 @@ def activate(outputs: tf.Tensor, style: LayerStyle) -> tf.Tensor:
 
     Where the style rounds, it rounds what follows a ReLU or ReLU6, each product in a hard swish or
     hard sigmoid, and otherwise what comes in: other activations are computed in float.
+
+    Returns:
+        A tensor of the shape of `outputs`.
     """
     activation, settings = style.activation, style.quantization
     if activation is gelu and style.is_training:
@@ -89,7 +104,7 @@ def rounded(
     """Return values rounded to a range of a layer in the current scope, where the style rounds.
 
     Args:
-        values: float32 where the style rounds.
+        values: of any shape; float32 where the style rounds.
         style: of the layer.
         range_name: the last part of the name of the range.
         at_least_0: whether no value is below 0, as after a ReLU.

@@ -137,7 +137,11 @@ def dropout(
 
 
 def to_float32(outputs: tf.Tensor) -> tf.Tensor:
-    """Cast outputs for losses and post-processing; no op where they are float32 already."""
+    """Cast outputs for losses and post-processing; no op where they are float32 already.
+
+    Returns:
+        A tensor of the same shape.
+    """
     return outputs if outputs.dtype == tf.float32 else tf.cast(outputs, tf.float32)
 
 

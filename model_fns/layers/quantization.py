@@ -142,7 +142,7 @@ def quantize_weights(
     """Round the weights of a layer in the current scope to 255 values of their own range.
 
     Args:
-        values: float32, what the layer multiplies by.
+        values: of any shape, float32, what the layer multiplies by.
         settings: when rounding begins, and the names of the ranges.
         is_training: whether the range is that of the values, and is stored; else the stored one.
         is_folded: whether batch norm is folded into them; else they are the variable itself.
@@ -169,7 +169,7 @@ def quantize_outputs(
     """Round activations to 256 values of the average of their ranges.
 
     Args:
-        values: float32.
+        values: of any shape, float32.
         settings: when rounding begins, and the names of the ranges.
         is_training: whether the average moves.
         scope: name of the range.

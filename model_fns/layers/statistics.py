@@ -93,6 +93,11 @@ def affine(values: tf.Tensor, factor: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Multiply values by a factor for each channel, and add a bias.
 
     It is batch norm with a mean of 0 and a deviation of 1: one kernel, and one for all gradients.
+
+    Args:
+        values: [..., channels].
+        factor: [channels].
+        bias: [channels].
     """
     scaled = tf.raw_ops.FusedBatchNormV3(
         x=_image(values),

@@ -131,5 +131,9 @@ class LayerStyle:
         return self.but(quantization=self.quantization.but(gate=name))
 
     def cast(self, values: tf.Tensor) -> tf.Tensor:
-        """Cast values to the type that layers compute in; no op where they have it."""
+        """Cast values to the type that layers compute in; no op where they have it.
+
+        Returns:
+            A tensor of the same shape.
+        """
         return values if values.dtype == self.compute_dtype else tf.cast(values, self.compute_dtype)

@@ -122,7 +122,7 @@ class CacheFile:
         return value
 
     def put(self, key: Key, value: np.ndarray) -> bool:
-        """Add the bytes of a key; return False if there is no room for them."""
+        """Add the bytes of a key, uint8 [n]; return False if there is no room for them."""
         size = value.size
         padding = bytes(-size % ALIGNMENT)
         with self._lock:

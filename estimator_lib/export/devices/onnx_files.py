@@ -193,7 +193,7 @@ class OnnxModel(FileModel):
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """Return the outputs for an image.
+        """Return the outputs for an image, float32 [1, *input_shape].
 
         Raises:
             errors.UserError: onnxruntime cannot compute them.

@@ -57,7 +57,11 @@ class StaticGraph(NamedTuple):
     batch: Optional[int] = 1
 
     def input(self) -> tf.Tensor:
-        """Build the placeholder of the input, in the current graph."""
+        """Build the placeholder of the input, in the current graph.
+
+        Returns:
+            float32 [batch, *input_shape].
+        """
         return _input(self.deployable, self.batch)
 
     def add(self, image: tf.Tensor, ops: Ops) -> Tensors:

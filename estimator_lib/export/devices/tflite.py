@@ -107,7 +107,7 @@ class TfliteModel(FileModel):
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """Return the outputs for an image."""
+        """Return the outputs for an image, float32 [1, *input_shape]."""
         if self._input['dtype'] != np.float32:
             image = np.clip(np.round(image), *_PIXELS).astype(self._input['dtype'])
         return dict(self._run(**{static_graph.INPUT: image}))

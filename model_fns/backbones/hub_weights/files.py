@@ -69,6 +69,9 @@ class FamilyReader:
     def get_tensor(self, name: str) -> np.ndarray:
         """Return the value of a variable, float32.
 
+        Returns:
+            A tensor of the variable's shape.
+
         Raises:
             errors.CheckpointError: the file has it in a type that NumPy does not have.
         """

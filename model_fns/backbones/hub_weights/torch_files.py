@@ -91,6 +91,9 @@ class TorchFile:
     def get_tensor(self, name: str) -> np.ndarray:
         """Return the values of a tensor.
 
+        Returns:
+            A tensor of the tensor's shape.
+
         Raises:
             errors.CheckpointError: the file has fewer numbers than the tensor.
         """

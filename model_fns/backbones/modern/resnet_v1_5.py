@@ -37,7 +37,11 @@ _BASIC = ('resnet_v1_5_18', 'resnet_v1_5_34')
 def bottleneck_v1_5(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Build a bottleneck that strides in its 3x3 convolution."""
+    """Build a bottleneck that strides in its 3x3 convolution.
+
+    Returns:
+        [batch, height', width', 4 * depth], and the end points within.
+    """
     unit = dataclasses.replace(unit, strides_first=False)
     return resnet_v1.bottleneck_v1(inputs, unit, style)
 
@@ -45,7 +49,11 @@ def bottleneck_v1_5(
 def basic_v1_5(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
-    """Build two 3x3 convolutions, of which the first strides."""
+    """Build two 3x3 convolutions, of which the first strides.
+
+    Returns:
+        [batch, height', width', depth], and the end points within.
+    """
     return resnet_v1.lite_bottleneck_v1(inputs, unit, style)
 
 

@@ -191,7 +191,7 @@ def conv(
 
 
 def norm(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Tensor:
-    """Apply the style's batch norm."""
+    """Apply the style's batch norm: [batch, height, width, channels]."""
     return layers.batch_norm(inputs, style.batch_norm, style.is_training, scope)
 
 

@@ -293,7 +293,11 @@ def first_stage(
     options: registry.Options,
     architecture: Architecture,
 ) -> tf.Tensor:
-    """Return the last two maps before the second stage, side by side."""
+    """Return the last two maps before the second stage, side by side.
+
+    Returns:
+        [batch, height, width, 2 * channels].
+    """
     begin = architecture.second_stage
     options = options.but(final_endpoint=f'Cell_{begin - 1}')
     end_points = nasnet_features(images, style, options, architecture)
@@ -304,7 +308,11 @@ def first_stage(
 def second_stage(
     inputs: tf.Tensor, style: layers.LayerStyle, architecture: Architecture
 ) -> tf.Tensor:
-    """Build the remaining cells, on crops of what `first_stage` gives; activated."""
+    """Build the remaining cells, on crops of what `first_stage` gives; activated.
+
+    Returns:
+        [boxes, height', width', channels'].
+    """
     steps = plan(architecture)
     last = [step.end_point for step in steps].index(f'Cell_{architecture.second_stage - 1}')
     maps: List[Optional[tf.Tensor]] = [None] * last + tf.split(inputs, 2, axis=3)

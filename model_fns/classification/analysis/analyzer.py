@@ -59,7 +59,11 @@ class ClassificationAnalyzer(Analyzer):
         self._histograms = ScoreHistograms(len(class_names))
 
     def fetches(self, features: Features, outputs: Tensors, labels: Labels) -> Tensors:
-        """Return probabilities, label, prediction and name."""
+        """Return probabilities, label, prediction and name.
+
+        Returns:
+            [batch, classes] of the first, [batch] of the others.
+        """
         return {
             PROBABILITIES: outputs[PROBABILITIES],
             _PREDICTION: outputs[CLASSES] - self._labels_offset,
@@ -70,7 +74,11 @@ class ClassificationAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `ClassificationTask.draw` needs, with images as uint8."""
+        """Return what `ClassificationTask.draw` needs, with images as uint8.
+
+        Returns:
+            Images [batch, height, width, channels].
+        """
         return drawn_tensors(self._to_pixels, features, outputs, labels)
 
     def add(self, arrays: Arrays) -> Finding:
@@ -191,7 +199,11 @@ def drawn_tensors(
     outputs: Tensors,
     labels: Labels,
 ) -> Tuple[Features, Tensors, Labels]:
-    """Return what a classifier's `draw` needs, with images as uint8; see `Analyzer.drawn`."""
+    """Return what a classifier's `draw` needs, with images as uint8; see `Analyzer.drawn`.
+
+    Returns:
+        Images [batch, height, width, channels].
+    """
     pixels = tf.clip_by_value(tf.round(to_pixels(features[IMAGE])), 0.0, 255.0)
     shown = {name: outputs[name] for name in (CLASSES, PROBABILITIES)}
     return {IMAGE: tf.cast(pixels, tf.uint8), SOURCE_ID: features[SOURCE_ID]}, shown, labels

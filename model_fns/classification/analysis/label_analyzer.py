@@ -50,7 +50,11 @@ class MultiLabelAnalyzer(Analyzer):
         self._histograms = ScoreHistograms(len(class_names))
 
     def fetches(self, features: Features, outputs: Tensors, labels: Labels) -> Tensors:
-        """Return probabilities, labels and name."""
+        """Return probabilities, labels and name.
+
+        Returns:
+            [batch, classes] of the first two, [batch] of the name.
+        """
         return {
             PROBABILITIES: outputs[PROBABILITIES],
             inputs.LABEL: labels[inputs.LABEL],
@@ -60,7 +64,11 @@ class MultiLabelAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `MultiLabelTask.draw` needs, with images as uint8."""
+        """Return what `MultiLabelTask.draw` needs, with images as uint8.
+
+        Returns:
+            Images [batch, height, width, channels].
+        """
         return analysis.drawn_tensors(self._to_pixels, features, outputs, labels)
 
     def add(self, arrays: Arrays) -> Finding:

@@ -83,7 +83,7 @@ class DetectionAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what pictures show, with images as uint8."""
+        """Return what pictures show, with images as uint8: images [batch, height, width, 3]."""
         pixels = tf.cast(tf.clip_by_value(tf.round(features[IMAGE]), 0.0, 255.0), tf.uint8)
         shown = {name: outputs[name] for name in _DRAWN if name in outputs}
         return {**features, IMAGE: pixels}, shown, labels

@@ -33,7 +33,7 @@ def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.T
 
 
 def to_record(boxes: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Return the boxes themselves, which are the numbers of a record."""
+    """Return the boxes themselves, which are the numbers of a record: float32 [..., 4]."""
     del height, width
     return boxes
 
@@ -61,7 +61,11 @@ def crop(
     size: int,
     image_size: Tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
-    """Crop the features inside of boxes by bilinear interpolation; see `family.ModelBoxes`."""
+    """Crop the features inside of boxes by bilinear interpolation; see `family.ModelBoxes`.
+
+    Returns:
+        float32 [R, size, size, channels].
+    """
     normalized = from_boxes(boxes, *image_size)
     return box_crops.crop_and_resize(features, normalized, images, [size, size])
 
@@ -73,7 +77,7 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Check which boxes have two sides above 0: bool [...]."""
+    """Check which boxes have two sides above 0: bool [...], of boxes [..., 4]."""
     return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
 
 
@@ -126,12 +130,12 @@ def has_sides(box: Sequence[float]) -> bool:
 
 
 def enclosing_boxes(boxes: tf.Tensor) -> tf.Tensor:
-    """Return the boxes themselves, which are axis-aligned already."""
+    """Return the boxes [..., 4] themselves, which are axis-aligned already."""
     return boxes
 
 
 def to_center_size(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Compute center y, center x, height and width, each [...]."""
+    """Compute center y, center x, height and width, each [...], of boxes [..., 4]."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=-1)
     height, width = ymax - ymin, xmax - xmin
     return ymin + 0.5 * height, xmin + 0.5 * width, height, width
@@ -190,7 +194,7 @@ def self_iou(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute intersection over union of boxes at the same index, [...]."""
+    """Compute intersection over union of boxes at the same index, [...], of boxes [..., 4]."""
     intersection = _elementwise_intersection(first, second)
     return tf.math.divide_no_nan(intersection, area(first) + area(second) - intersection)
 
@@ -256,7 +260,7 @@ def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def rotate90(boxes: tf.Tensor) -> tf.Tensor:
-    """Rotate normalized boxes with their image by 90 degrees, counterclockwise."""
+    """Rotate normalized boxes with their image by 90 degrees, counterclockwise: [..., 4]."""
     return _rearranged(boxes, *_QUARTER_TURN)
 
 

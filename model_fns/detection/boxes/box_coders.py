@@ -76,11 +76,15 @@ class MeanStddevBoxCoder(BoxCoder):
         self._stddev = stddev
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Encode boxes as differences of corners in units of the standard deviation."""
+        """Encode boxes as differences of corners in units of the standard deviation.
+
+        Returns:
+            float32 [..., 4].
+        """
         return (boxes - anchors) / self._stddev
 
     def decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-        """Decode differences of corners in units of the standard deviation."""
+        """Decode differences of corners in units of the standard deviation: float32 [..., 4]."""
         return codes * self._stddev + anchors
 
 

@@ -26,10 +26,10 @@ class Boxes(Protocol):
     SIZE: int
 
     def area(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Compute areas [...]."""
+        """Compute areas [...], of boxes [..., K]."""
 
     def has_area(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Check which boxes have only sides above 0: bool [...]."""
+        """Check which boxes have only sides above 0: bool [...], of boxes [..., K]."""
 
     def enclosing_boxes(self, boxes: tf.Tensor) -> tf.Tensor:
         """Compute the smallest enclosing axis-aligned boxes, [..., 4]: ymin, xmin, ymax, xmax."""
@@ -44,13 +44,17 @@ class Boxes(Protocol):
         """Compute the IoU [N, N] of boxes with each other; the diagonal is undefined."""
 
     def elementwise_iou(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        """Compute intersection over union of boxes at the same index, [...]."""
+        """Compute intersection over union of boxes at the same index, [...], of boxes [..., K]."""
 
     def clip_to_window(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Clip boxes to a window [..., 4], if boxes of the family can be clipped."""
 
     def scale(self, boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor:
-        """Scale boxes with their image, whose sides are multiplied by these factors [...]."""
+        """Scale boxes with their image, whose sides are multiplied by these factors [...].
+
+        Returns:
+            The boxes, [..., K].
+        """
 
 
 class ModelBoxes(Boxes, Protocol):
@@ -111,7 +115,12 @@ class BoxFamily(Boxes, Protocol):
         """Convert boxes [..., SIZE] to the values of a record; sides broadcast against [...]."""
 
     def is_sound(self, numbers: tf.Tensor, overhang: float) -> tf.Tensor:
-        """Check which values of a record are plausible: bool [...]; NaN passes."""
+        """Check which values of a record are plausible: bool [...]; NaN passes.
+
+        Args:
+            numbers: float32 [..., K].
+            overhang: distance by which a box may extend beyond the image.
+        """
 
     def find_problem(self, box: Sequence[float], overhang: float) -> str:
         """Describe why the normalized box of a record is implausible; empty if plausible."""
@@ -123,16 +132,20 @@ class BoxFamily(Boxes, Protocol):
         """Check whether the box of a record has an area."""
 
     def area_inside(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-        """Compute the areas of the parts of boxes inside of a window."""
+        """Compute the areas of the parts of boxes inside of a window: [...] of boxes [..., K]."""
 
     def change_frame(self, boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Convert boxes to coordinates of a window [..., 4]: its corners are (0, 0), (1, 1)."""
 
     def flip(self, boxes: tf.Tensor, axis: int) -> tf.Tensor:
-        """Mirror normalized boxes with their image, top to bottom (0) or left to right (1)."""
+        """Mirror normalized boxes with their image, top to bottom (0) or left to right (1).
+
+        Returns:
+            [..., K].
+        """
 
     def rotate90(self, boxes: tf.Tensor) -> tf.Tensor:
-        """Rotate normalized boxes with their image by 90 degrees, counterclockwise."""
+        """Rotate normalized boxes with their image by 90 degrees, counterclockwise: [..., K]."""
 
     def transform(self, boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
         """Transform boxes [n, SIZE]: each point p, (y, x), moves to matrix p + shift."""

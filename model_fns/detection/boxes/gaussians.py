@@ -31,7 +31,11 @@ class _Gaussian(NamedTuple):
 
     @property
     def determinant(self) -> tf.Tensor:
-        """Determinant of the covariance; rounding may make it negative, so it is bounded."""
+        """Determinant of the covariance; rounding may make it negative, so it is bounded.
+
+        Returns:
+            [...] of the entries' shape.
+        """
         return tf.maximum(self.xx * self.yy - self.xy * self.xy, _LEAST_SIDE**4)
 
 
@@ -50,7 +54,11 @@ def squared_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def normalized_wasserstein(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute the 2-Wasserstein distance over 2 (det S det T)^(1/8), independent of units."""
+    """Compute the 2-Wasserstein distance over 2 (det S det T)^(1/8), independent of units.
+
+    Returns:
+        [...] of boxes [..., 5].
+    """
     distance = _root(squared_wasserstein(first, second), _LEAST_DISTANCE)
     determinants = _gaussian(first).determinant * _gaussian(second).determinant
     return distance / (2.0 * tf.maximum(tf.pow(determinants, 0.125), _LEAST_SIDE))

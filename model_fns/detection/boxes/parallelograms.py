@@ -164,18 +164,18 @@ class _Shape(NamedTuple):
     second_x: tf.Tensor
 
     def lengths(self) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Compute the lengths of the half edges."""
+        """Compute the lengths of the half edges, each of the shape of `y`."""
         return (
             tf.sqrt(tf.square(self.first_y) + tf.square(self.first_x)),
             tf.sqrt(tf.square(self.second_y) + tf.square(self.second_x)),
         )
 
     def area(self) -> tf.Tensor:
-        """Compute areas."""
+        """Compute areas, of the shape of `y`."""
         return 4.0 * tf.abs(self.first_x * self.second_y - self.first_y * self.second_x)
 
     def relative(self, origin: _Points, scale: tf.Tensor) -> _Shape:
-        """Return the parallelograms relative to an origin, in other units."""
+        """Return the parallelograms relative to an origin, in other units, of the same shape."""
         edges = (edge * scale for edge in self[2:])
         return _Shape((self.y - origin[0]) * scale, (self.x - origin[1]) * scale, *edges)
 

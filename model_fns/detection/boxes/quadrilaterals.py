@@ -115,7 +115,7 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Check which boxes have an area: bool [...]."""
+    """Check which boxes have an area: bool [...], of boxes [..., 8]."""
     return area(boxes) > 0.0
 
 
@@ -146,7 +146,7 @@ def self_iou(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute intersection over union of boxes at the same index, [...]."""
+    """Compute intersection over union of boxes at the same index, [...], of boxes [..., 8]."""
     common = parallelograms.elementwise_intersection(
         _parallelograms(first), _parallelograms(second)
     )
@@ -167,7 +167,7 @@ def area_inside(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return the boxes unchanged: a clipped rotated rectangle is seldom a rectangle."""
+    """Return the boxes [..., 8] unchanged: a clipped rotated rectangle is seldom one."""
     del window
     return boxes
 
@@ -211,7 +211,7 @@ def flip(boxes: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def rotate90(boxes: tf.Tensor) -> tf.Tensor:
-    """Rotate normalized boxes with their image by 90 degrees, counterclockwise."""
+    """Rotate normalized boxes with their image by 90 degrees, counterclockwise: [..., 8]."""
     exchanged = tf.gather(boxes, [1, 0, 3, 2, 5, 4, 7, 6], axis=-1)
     return exchanged * ([-1.0, 1.0] * 4) + [1.0, 0.0] * 4
 

@@ -24,7 +24,7 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
-    """Check which boxes have two sides above 0: bool [...]."""
+    """Check which boxes have two sides above 0: bool [...], of boxes [..., 5]."""
     return tf.reduce_all(boxes[..., 2:4] > 0, axis=-1)
 
 
@@ -94,7 +94,11 @@ def le90(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def wrap(angles: tf.Tensor, period: float = math.pi) -> tf.Tensor:
-    """Wrap angles to [-period/2, period/2) by adding whole periods."""
+    """Wrap angles to [-period/2, period/2) by adding whole periods.
+
+    Returns:
+        Radians, of the shape of `angles`.
+    """
     wrapped = (
         tf.math.floormod(angles + 0.5 * period, tf.constant(period, angles.dtype)) - 0.5 * period
     )
@@ -136,7 +140,7 @@ def self_iou(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Compute intersection over union of boxes at the same index, [...]."""
+    """Compute intersection over union of boxes at the same index, [...], of boxes [..., 5]."""
     common = parallelograms.elementwise_intersection(
         to_parallelograms(first), to_parallelograms(second)
     )
@@ -144,7 +148,7 @@ def elementwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """Return the boxes unchanged: a clipped rotated rectangle is seldom a rectangle."""
+    """Return the boxes [..., 5] unchanged: a clipped rotated rectangle is seldom one."""
     del window
     return boxes
 
@@ -166,7 +170,11 @@ def crop(
     size: int,
     image_size: Tuple[tf.Tensor, tf.Tensor],
 ) -> tf.Tensor:
-    """Crop features inside boxes on grids that rotate with the boxes; see `family.ModelBoxes`."""
+    """Crop features inside boxes on grids that rotate with the boxes; see `family.ModelBoxes`.
+
+    Returns:
+        float32 [R, size, size, channels].
+    """
     return rotated_crops.crop(features, tf.stop_gradient(boxes), images, size, image_size)
 
 

@@ -29,7 +29,11 @@ def ioa(family: Boxes) -> Similarity:
 def negative_squared_distance(
     groundtruth: tf.Tensor, anchors: tf.Tensor, scores: Optional[tf.Tensor] = None
 ) -> tf.Tensor:
-    """Compute minus the squared Euclidean distance of the values of the boxes."""
+    """Compute minus the squared Euclidean distance of the values of the boxes.
+
+    Returns:
+        [..., N, A] of [..., N, K] and [..., A, K].
+    """
     del scores
     first = groundtruth[..., :, tf.newaxis, :]
     second = anchors[..., tf.newaxis, :, :]

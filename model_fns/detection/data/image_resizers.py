@@ -78,7 +78,11 @@ class ImageResizer(abc.ABC):
         """Compute height and width of the resized content: ints, or int32 scalars."""
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
-        """Compute the padded size of content of this size; None if nothing is padded."""
+        """Compute the padded size of content of this size; None if nothing is padded.
+
+        Returns:
+            int32 scalars.
+        """
         del height, width
         return None
 
@@ -135,7 +139,7 @@ class FixedShapeResizer(ImageResizer):
         return False
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Return the fixed height and width."""
+        """Return the fixed height and width: int32 scalars."""
         return self.static_size
 
 
@@ -171,7 +175,7 @@ class KeepAspectRatioResizer(ImageResizer):
         return self.static_size or (self._least, self._most)
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Compute both sides times the factor, rounded half to even."""
+        """Compute both sides times the factor, rounded half to even: int32 scalars."""
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         shorter, longer = tf.reduce_min(sides), tf.reduce_max(sides)
         up = tf.round(sides * (self._least / shorter))
@@ -179,7 +183,7 @@ class KeepAspectRatioResizer(ImageResizer):
         return _whole(tf.where(tf.reduce_max(up) > self._most, down, up))
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
-        """Return `most` by `most` if results are padded, else None."""
+        """Return `most` by `most` if results are padded, else None: int32 scalars."""
         return self.static_size
 
 
@@ -187,11 +191,11 @@ class IdentityResizer(ImageResizer):
     """Resizer that keeps the size of an image."""
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Return the size of the image."""
+        """Return the size of the image: int32 scalars."""
         return height, width
 
     def resize(self, image: tf.Tensor, masks: Optional[tf.Tensor] = None) -> Resized:
-        """Convert an image to float32 without resizing."""
+        """Convert an image to float32 without resizing: [height, width, channels]."""
         return Resized(tf.cast(image, tf.float32), masks, tf.shape(image))
 
 
@@ -222,7 +226,11 @@ class ConditionalShapeResizer(ImageResizer):
         self._if_greater = if_greater
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Compute both sides times the factor to the threshold, truncated to integers."""
+        """Compute both sides times the factor to the threshold, truncated to integers.
+
+        Returns:
+            int32 scalars.
+        """
         sides = tf.cast(tf.stack([height, width]), tf.float32)
         if self._if_greater:
             side = tf.reduce_max(sides)
@@ -241,11 +249,11 @@ class PadToMultipleResizer(ImageResizer):
         self._multiple = multiple
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
-        """Return the size of the image."""
+        """Return the size of the image: int32 scalars."""
         return height, width
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
-        """Round both sides up to the next multiple."""
+        """Round both sides up to the next multiple: int32 scalars."""
         return height + -height % self._multiple, width + -width % self._multiple
 
 

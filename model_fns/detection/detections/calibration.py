@@ -59,7 +59,11 @@ def piecewise_linear_by_column(scores: tf.Tensor, points: Mapping[int, Points]) 
 
 
 def sigmoid(scores: tf.Tensor, a: float, b: float) -> tf.Tensor:
-    """Compute 1 / (1 + exp(a logit(score) + b)) (Platt 1999), the identity for a = -1, b = 0."""
+    """Compute 1 / (1 + exp(a logit(score) + b)) (Platt 1999), the identity for a = -1, b = 0.
+
+    Returns:
+        A tensor of the shape of `scores`.
+    """
     scores = tf.clip_by_value(scores, _LEAST, _MOST)
     logits = tf.math.log(scores) - tf.math.log1p(-scores)
     return tf.sigmoid(-(a * logits + b))

@@ -104,7 +104,14 @@ def suppress_in_one_op(
 def suppress_in_tflite(
     codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor, rules: Rules
 ) -> Detections:
-    """Suppress the boxes of one image by TFLite's op; anchors must be a constant of the graph."""
+    """Suppress the boxes of one image by TFLite's op; anchors must be a constant of the graph.
+
+    Args:
+        codes: float32 [1, A, 4].
+        scores: float32 [1, A, classes].
+        anchors: float32 [A, 4].
+        rules: of the suppression.
+    """
     room = rules.max_detections
     low, high = np.split(tf.get_static_value(anchors), 2, axis=-1)
     centered = tf.constant(np.concatenate([(low + high) / 2, high - low], -1))

@@ -70,7 +70,7 @@ class Pairs:
 
     @property
     def slots(self) -> tf.Tensor:
-        """S, the number of slots."""
+        """S, the number of slots: int32 scalar."""
         return tf.shape(self.anchors)[1]
 
 

@@ -55,7 +55,7 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         return MatchedDetections(counted.classes, counted.scores, found[counts])
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """Return True for single objects that are not difficult."""
+        """Return True for single objects that are not difficult: bool [m]."""
         return ~np.logical_or(groundtruth.difficult, _several(groundtruth))
 
     def evaluate(self) -> Dict[str, float]:

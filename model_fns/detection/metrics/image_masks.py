@@ -38,7 +38,13 @@ def resize_groundtruth(
 
 
 def paste_detections(masks: np.ndarray, boxes: np.ndarray, size: Sequence[int]) -> RunLengthMasks:
-    """Paste masks of detections into the image; see `detections.masks.binary_windows`."""
+    """Paste masks of detections into the image; see `detections.masks.binary_windows`.
+
+    Args:
+        masks: [n, h, w], scores of the pixels of each box.
+        boxes: [n, 4], normalized to the image.
+        size: height and width of the image.
+    """
     return RunLengthMasks.encode_windows(binary_windows(masks, boxes, size), size)
 
 

@@ -47,7 +47,7 @@ class Keypoints(Shape):
     def overlaps(
         self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """Compute the similarity of keypoints, whatever `by_detection` says."""
+        """Compute the similarity of keypoints, whatever `by_detection` says: [n, m]."""
         del by_detection
         points, objects = self._chosen(detections), self._chosen(groundtruth)
         labeled = ~np.isnan(objects).any(axis=-1)  # [m, k]
@@ -69,7 +69,7 @@ class Keypoints(Shape):
         return np.where(counted, near, 0.0).sum(axis=-1) / counted.sum(axis=-1)
 
     def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
-        """Compute the area of the box around the keypoints."""
+        """Compute the area of the box around the keypoints: [n]."""
         points = self._chosen(regions)
         if not len(points):
             return np.zeros([0])

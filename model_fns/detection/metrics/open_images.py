@@ -85,7 +85,7 @@ class OpenImagesEvaluator(AveragePrecisionEvaluator):
         )
 
     def objects_to_find(self, groundtruth: Groundtruth) -> np.ndarray:
-        """Return the weight of each object; groups have `group_weight`."""
+        """Return the weight of each object; groups have `group_weight`: float [m]."""
         weights = np.where(groundtruth.group_of, self._group_weight, 1.0)
         return np.where(self._unknown(groundtruth), 0.0, weights)
 

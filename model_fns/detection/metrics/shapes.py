@@ -53,14 +53,14 @@ class _Boxes(Shape):
     def overlaps(
         self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """Compute the overlaps of boxes."""
+        """Compute the overlaps of boxes: [n, m]."""
         boxes, objects = detections.boxes, groundtruth.boxes
         if not np.any(by_detection):
             return overlaps.iou(boxes, objects)
         return np.where(by_detection, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
 
     def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
-        """Compute the areas of boxes."""
+        """Compute the areas of boxes: [n]."""
         return overlaps.areas(regions.boxes)
 
 
@@ -72,15 +72,15 @@ class _Masks(Shape):
     def overlaps(
         self, detections: Detections, groundtruth: Groundtruth, by_detection: np.ndarray
     ) -> np.ndarray:
-        """Compute the overlaps of masks."""
+        """Compute the overlaps of masks: [n, m]."""
         return detections.masks.overlaps(groundtruth.masks, by_detection)
 
     def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
-        """Compute the pixels of masks."""
+        """Compute the pixels of masks: [n]."""
         return regions.masks.areas()
 
     def empty(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
-        """Find the masks without a pixel."""
+        """Find the masks without a pixel: bool [n]."""
         return self.areas(regions) == 0
 
     def unknown(self, groundtruth: Groundtruth) -> np.ndarray:

@@ -102,7 +102,11 @@ class ConvolutionalBoxPredictor(BoxPredictor):
     def predict(
         self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Predict codes and logits by the head of each feature map."""
+        """Predict codes and logits by the head of each feature map.
+
+        Returns:
+            Box codes, float32 [B, A, K], and class logits, float32 [B, A, C'].
+        """
         codes, logits = [], []
         for index, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
             # The head of a single map is published without a separate scope.
@@ -193,6 +197,9 @@ class WeightSharedBoxPredictor(BoxPredictor):
         self, feature_maps: Sequence[tf.Tensor], anchors_per_location: Sequence[int]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
         """Predict codes and logits by the shared head.
+
+        Returns:
+            Box codes, float32 [B, A, K], and class logits, float32 [B, A, C'].
 
         Raises:
             ValueError: feature maps differ in their number of anchors.

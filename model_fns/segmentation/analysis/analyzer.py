@@ -53,7 +53,11 @@ class SegmentationAnalyzer(Analyzer):
         self._counts = resampling.ClassCounts()
 
     def fetches(self, features: Features, outputs: Tensors, labels: Labels) -> Tensors:
-        """Return predicted and labeled classes, and the size without padding."""
+        """Return predicted and labeled classes, and the size without padding.
+
+        Returns:
+            Classes int32 [batch, height, width].
+        """
         return {
             fields.SEMANTIC_PREDICTIONS: tf.cast(outputs[fields.SEMANTIC_PREDICTIONS], tf.int32),
             fields.SEMANTIC: labels[fields.SEMANTIC],
@@ -63,7 +67,11 @@ class SegmentationAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `SegmentationTask.draw` needs: images as uint8, integers as int32."""
+        """Return what `SegmentationTask.draw` needs: images as uint8, integers as int32.
+
+        Returns:
+            Images [batch, height, width, 3].
+        """
         pixels = tf.clip_by_value(tf.round(features[fields.IMAGE]), 0.0, 255.0)
         outputs, labels = (
             {

@@ -16,13 +16,21 @@ from model_fns.structures.channels import change_colors
 
 
 def shift_brightness(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Add up to `most` of the full range, either way, to all pixels of a float32 image."""
+    """Add up to `most` of the full range, either way, to all pixels of a float32 image.
+
+    Returns:
+        [height, width, channels].
+    """
     shift = (2.0 * uniform - 1.0) * (255.0 * most)
     return change_colors(image, lambda colors: _clip_to_range(colors + shift))
 
 
 def scale_contrast(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Multiply differences from each channel's mean by 1 / `most` to `most`."""
+    """Multiply differences from each channel's mean by 1 / `most` to `most`.
+
+    Returns:
+        float32 [height, width, channels].
+    """
     factor = _factor(uniform, most)
 
     def change(colors: tf.Tensor) -> tf.Tensor:
@@ -32,7 +40,7 @@ def scale_contrast(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tens
 
 
 def scale_saturation(image: tf.Tensor, uniform: tf.Tensor, most: float) -> tf.Tensor:
-    """Multiply the saturation by 1 / `most` to `most`."""
+    """Multiply the saturation by 1 / `most` to `most`: float32 [height, width, channels]."""
     scale = _factor(uniform, most)
 
     def change(colors: tf.Tensor) -> tf.Tensor:

@@ -54,7 +54,8 @@ class Dataset:
         """Return labels of a program's own input_fn as records have them.
 
         Args:
-            labels: by the names of `fields`; 255 of `SEMANTIC` becomes the ignore label.
+            labels: [batch, height, width], by the names of `fields`; 255 of `SEMANTIC` becomes the
+                ignore label.
         """
         classes = labels[fields.SEMANTIC]
         unified = targets.unify_ignored(classes, self.num_classes, self.ignore_label)

@@ -59,6 +59,10 @@ def walk(
 
 
 def text_feature(record: tf.Tensor, key: str, default: Optional[str] = None) -> tf.Tensor:
-    """Read a text feature of a record; the op fails where it is missing and has no default."""
+    """Read a text feature of a record; the op fails where it is missing and has no default.
+
+    Returns:
+        String scalar.
+    """
     feature = tf.io.FixedLenFeature([], tf.string, default)
     return tf.io.parse_single_example(record, {key: feature})[key]

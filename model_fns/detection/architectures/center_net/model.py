@@ -64,7 +64,11 @@ class CenterNetModel(detector.Detector):
             self.outputs = frozenset([fields.DETECTION_KEYPOINTS])
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """Fill padding, then normalize images with their padding, as published."""
+        """Fill padding, then normalize images with their padding, as published.
+
+        Returns:
+            float32 [B, height, width, channels].
+        """
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         return self.channels.normalize(images, self._extractor.preprocess)
 
@@ -99,7 +103,7 @@ class CenterNetModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """Compute the losses of all heads; heat maps ignore cells of padding."""
+        """Compute the losses of all heads, scalars; heat maps ignore cells of padding."""
         groundtruth = groundtruth.trimmed()
         by_head = self._group_by_head(predictions)
         values: Dict[str, tf.Tensor] = {}

@@ -77,7 +77,7 @@ class FasterRcnnModel(detector.Detector):
         self._coder = coder
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """Fill padding, then normalize images with their padding, as published."""
+        """Fill padding, then normalize images [B, height, width, channels], as published."""
         images = detector.fill_raw_padding(images, true_shapes, self.resizer.pad_values)
         images = self.resizer.to_network_channels(images)
         return self.channels.normalize(images, self._backbone.extractor.preprocess)
@@ -130,7 +130,7 @@ class FasterRcnnModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """Compute the losses of all stages; anchors on padding are negatives."""
+        """Compute the losses of all stages, scalars; anchors on padding are negatives."""
         del true_shapes
         groundtruth = self._to_pixels(groundtruth, predictions[fields.PREPROCESSED])
         region_losses = self._first.losses(

@@ -47,12 +47,20 @@ class Backbone:
     build_style: Optional[Callable[[bool], layers.LayerStyle]] = None
 
     def features(self, images: tf.Tensor, is_training: bool) -> List[tf.Tensor]:
-        """Compute the features of images; see `Extractor.features`."""
+        """Compute the features of images; see `Extractor.features`.
+
+        Returns:
+            [B, height', width', channels'] each.
+        """
         mode = is_training, self.trains_batch_norm, self._style(is_training)
         return self.extractor.features(images, self.stride, *mode)
 
     def box_features(self, crops: tf.Tensor, is_training: bool) -> tf.Tensor:
-        """Compute the features of boxes, always with the same variables."""
+        """Compute the features of boxes, always with the same variables.
+
+        Returns:
+            [n, height', width', channels'].
+        """
         mode = is_training, self.trains_batch_norm, self._style(is_training)
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
             return self.extractor.box_features(crops, *mode)

@@ -126,7 +126,11 @@ class SsdModel(detector.Detector):
         return self._build_extractor(False).backbone_scope
 
     def preprocess(self, images: tf.Tensor, true_shapes: Optional[tf.Tensor]) -> tf.Tensor:
-        """Normalize images, then fill their padding, as published."""
+        """Normalize images, then fill their padding, as published.
+
+        Returns:
+            float32 [B, height, width, channels].
+        """
         images = self.channels.normalize(images, self._build_extractor(False).preprocess)
         if true_shapes is not None:
             images = detector.fill_padding(images, true_shapes, self.resizer.pad_values)
@@ -173,7 +177,7 @@ class SsdModel(detector.Detector):
         return maps, grids, tf.convert_to_tensor(boxes)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """Compute the similarity of boxes and their best anchors.
+        """Compute the similarity of boxes [M, K] and their best anchors.
 
         None where the matcher has no threshold and may leave boxes without an anchor.
         """
@@ -219,7 +223,11 @@ class SsdModel(detector.Detector):
         true_shapes: Optional[tf.Tensor],
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
-        """Compute the classification and localization loss; anchors on padding are negatives."""
+        """Compute the classification and localization loss; anchors on padding are negatives.
+
+        Returns:
+            float32 scalars.
+        """
         del true_shapes
         rules = self._rules
         assigned = self.targets(predictions, groundtruth)
@@ -374,7 +382,7 @@ class RotatedSsdModel(SsdModel):
     """
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """Compute the similarity of boxes and their best anchors; anchors are normalized."""
+        """Compute the similarity of boxes [M, 8] and their best anchors, which are normalized."""
         sides = _sides(images)
         fit = super().anchor_fit(images, quadrilaterals.to_boxes(boxes, *sides))
         return fit and fit._replace(anchors=quadrilaterals.from_boxes(fit.anchors, *sides))

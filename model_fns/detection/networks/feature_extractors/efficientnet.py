@@ -93,6 +93,9 @@ class SsdEfficientNetBifpn(FeatureExtractor):
         """Compute the levels of the BiFPN.
 
         At its published width the backbone has all published variables, even unused ones.
+
+        Returns:
+            [B, height / 2^L, width / 2^L, channels] each.
         """
         settings = self.settings
         changes = {

@@ -236,7 +236,7 @@ class FeatureExtractor(abc.ABC):
         """Compute the backbone's feature maps by name, in the current scope.
 
         Args:
-            images: preprocessed images.
+            images: float32 [B, height, width, channels], preprocessed.
             **options: see `Settings.options`.
         """
         return self.network.features(images, self.base_style(), self.settings.options(**options))
@@ -262,7 +262,11 @@ class FeatureExtractor(abc.ABC):
 
     @abc.abstractmethod
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the feature maps, in the current variable scope."""
+        """Compute the feature maps, in the current variable scope.
+
+        Returns:
+            [B, height', width', channels'] each.
+        """
 
 
 EXTRACTORS: Registry[Callable[[Settings], FeatureExtractor]] = Registry('feature extractor')
@@ -368,7 +372,11 @@ def extractor_types() -> Tuple[str, ...]:
 
 
 def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:
-    """Pad images with zeros at the bottom and right to a multiple of a number."""
+    """Pad images with zeros at the bottom and right to a multiple of a number.
+
+    Returns:
+        [B, height', width', channels].
+    """
     if multiple <= 1:
         return images
     size = tf.shape(images)[1:3]

@@ -56,7 +56,11 @@ class _GeneralExtractor(FeatureExtractor):
         return self.settings.with_statistics(style)
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
-        """Compute the backbone's feature maps; training drops branches as configured."""
+        """Compute the backbone's feature maps; training drops branches as configured.
+
+        Returns:
+            [B, height', width', channels'] each.
+        """
         keep_prob = self.settings.drop_path_keep_prob
         return super().end_points(images, drop_path_keep_prob=keep_prob, **options)
 
@@ -67,7 +71,7 @@ class SsdGeneral(_GeneralExtractor):
     unsupported = (('pyramid', 'it has no feature pyramid'),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the tapped and the stacked maps."""
+        """Compute the tapped and the stacked maps: [B, height', width', channels'] each."""
         end_points = self.end_points(images)
         taps = [self.network.feature_maps[stride] for stride in _TAPPED_STRIDES]
         with tf1.variable_scope(self.backbone_scope):
@@ -80,7 +84,7 @@ class SsdGeneralFpn(_GeneralExtractor):
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid."""
+        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
         return pyramids.tapped_pyramid(
             self.end_points(images),
             self.network,

@@ -48,7 +48,7 @@ class SsdMobileNetV1Fpn(FeatureExtractor):
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid."""
+        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
         last_channels = _LITE_LAST_CHANNELS if self.settings.use_depthwise else ()
         return pyramids.tapped_pyramid(
             self.end_points(images, last_channels=last_channels),
@@ -71,7 +71,7 @@ class SsdMobileNetV1Ppn(FeatureExtractor):
     )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the pooled maps."""
+        """Compute the pooled maps: [B, height', width', channels'] each."""
         # The layers above the tap only exist because published checkpoints have their variables.
         tap = self.end_points(images)[self.network.feature_maps[16]]
         return pooled_maps(tap, self.settings.num_layers)

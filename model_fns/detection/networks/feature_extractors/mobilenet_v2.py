@@ -40,7 +40,11 @@ class SsdMobileNetV2(StackedExtractor):
     layout = stack_layout(['layer_15/expansion_output', 'layer_19'])
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
-        """Compute the backbone's feature maps with the last layer of its generation."""
+        """Compute the backbone's feature maps with the last layer of its generation.
+
+        Returns:
+            [B, height', width', channels'] each.
+        """
         last_channels = _last_channels(self.settings)
         return super().end_points(images, last_channels=last_channels, **options)
 
@@ -54,7 +58,7 @@ class SsdMobileNetV2Fpn(FeatureExtractor):
     unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid."""
+        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
         narrows = self.settings.use_depthwise and self.settings.generation.narrows_lite
         last_channels = _LITE_LAST_CHANNELS if narrows else _last_channels(self.settings)
         return pyramids.tapped_pyramid(
@@ -92,7 +96,7 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
         return self.settings.with_statistics(style)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the searched neck."""
+        """Compute the levels of the searched neck: [B, height', width', channels'] each."""
         settings = self.settings
         end_points = self.end_points(images, final_endpoint='layer_18')
         is_training = settings.style.is_training

@@ -19,7 +19,11 @@ class SsdMobileNetV3Large(StackedExtractor):
     layout = stack_layout(['layer_14/expansion_output', 'layer_17'])
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
-        """Compute the backbone's feature maps up to the last tap."""
+        """Compute the backbone's feature maps up to the last tap.
+
+        Returns:
+            [B, height', width', channels'] each.
+        """
         return super().end_points(images, final_endpoint=self.layout[1].tap, **options)
 
 

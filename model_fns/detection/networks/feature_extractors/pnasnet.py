@@ -29,7 +29,7 @@ class SsdPnasnet(StackedExtractor):
     averages_classifier = True
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the tapped and the stacked maps."""
+        """Compute the tapped and the stacked maps: [B, height', width', channels'] each."""
         end_points = self.end_points(images)
         with tf1.variable_scope('SSD_feature_maps'):
             return stacked_maps(end_points, self.layout, self.settings)

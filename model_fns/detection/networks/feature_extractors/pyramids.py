@@ -30,7 +30,7 @@ def tapped_pyramid(
     """Build a feature pyramid with the configured levels.
 
     Args:
-        end_points: end points of the backbone.
+        end_points: end points of the backbone, [B, height', width', channels'] each.
         network: the backbone; its maps of strides 4 to 32 are levels 2 to 5.
         settings: levels, channels, style, padding, and `use_depthwise`.
         coarse_scope: name of the layers of the levels above the last tap; `{}` is their number.
@@ -78,7 +78,8 @@ def feature_pyramid(
     Variables are under `fpn/`.
 
     Args:
-        maps: maps of the backbone, from fine to coarse, each half the size of the previous one.
+        maps: [B, height', width', channels'] of the backbone, from fine to coarse, each half the
+            size of the previous one.
         settings: style, padding, and `use_depthwise`.
         depth: channels of every level.
         coarse_scopes: names of the layers that add coarser levels, each a 3x3 convolution with

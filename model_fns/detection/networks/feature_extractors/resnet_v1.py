@@ -43,6 +43,9 @@ class _ResNetV1Extractor(FeatureExtractor):
 
         In the second generation blocks begin with subsampling, and an overridden activation also
         applies to the sums of blocks.
+
+        Returns:
+            [B, height', width', channels'] each.
         """
         settings = self.settings
         if not settings.generation.strides_first:
@@ -78,7 +81,7 @@ class SsdResNetV1Fpn(_ResNetV1Extractor):
     )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid."""
+        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
         return pyramids.tapped_pyramid(
             self.end_points(images),
             self.network,
@@ -99,7 +102,7 @@ class SsdResNetV1Ppn(_ResNetV1Extractor):
     )
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the projected map and the pooled maps."""
+        """Compute the projected map and the pooled maps: [B, height', width', channels'] each."""
         tap = self.end_points(images)[self.network.feature_maps[16]]
         with tf1.variable_scope(self.backbone_scope):
             projected = layers.conv2d(

@@ -58,7 +58,7 @@ class StackedExtractor(FeatureExtractor):
     layout: Tuple[MapLayout, ...]
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the tapped and the stacked maps."""
+        """Compute the tapped and the stacked maps: [B, height', width', channels'] each."""
         end_points = self.end_points(images)
         with tf1.variable_scope(self.backbone_scope):
             return stacked_maps(end_points, self.layout, self.settings)
@@ -73,7 +73,7 @@ def stacked_maps(
     al. 2016, figure 2). Its layers are named after the last tap.
 
     Args:
-        end_points: end points of the backbone.
+        end_points: end points of the backbone, [B, height', width', channels'] each.
         layout: layout of all maps; the first `settings.num_layers` are built.
         settings: style, padding and channel rule.
 
