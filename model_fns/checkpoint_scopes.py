@@ -57,6 +57,10 @@ def check_type(kind: str, known: Collection[str]) -> str:
 def restore_map(kind: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:
     """Index variables of a backbone by their names in the checkpoint of another task.
 
+    Example:
+        `resnet_v1_50/conv1/weights` is `FeatureExtractor/resnet_v1_50/conv1/weights` in a
+        checkpoint of detection, and has its own name in one of classification.
+
     Args:
         kind: `fine_tune_checkpoint_type`.
         variables: of a model.

@@ -25,7 +25,8 @@ class CheckpointMapping(Named):
                 of the same model.
 
         Returns:
-            Variables by their name in the checkpoint.
+            Variables by their name in the checkpoint. A classifier's `conv1/weights` restored from
+            `detection` has the key `FeatureExtractor/conv1/weights`.
 
         Raises:
             errors.ConfigError: the task does not restore from that type.

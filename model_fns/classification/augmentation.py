@@ -56,6 +56,10 @@ def mixup(
 
     Zhang et al., "mixup: Beyond Empirical Risk Minimization" (2018).
 
+    Example:
+        With a share of 0.75 pixels of 100 and 200 become 125, and the labels 2 and 0 of 4 classes
+        become (0.25, 0, 0.75, 0).
+
     Args:
         group: two examples with `SHARES`.
         seed: int64 [2].
@@ -76,6 +80,10 @@ def cutmix(
     """Replace a rectangle by that of another image, and blend the labels by its area.
 
     Yun et al., "CutMix" (2019), equations 1 and 2.
+
+    Example:
+        With a share of 0.75 the rectangle has half of each side: 6 x 8 pixels of 12 x 16. The
+        labels 2 and 0 of 4 classes become (0.25, 0, 0.75, 0), if no edge cuts the rectangle.
 
     Args:
         group: two examples with `SHARES`, and images of one size and type.

@@ -26,6 +26,15 @@ def test_a_scope_that_is_in_a_name_twice_is_renamed_twice():
         assert checkpoint_scopes.rename_scope(name, rename) == expected
 
 
+def test_the_example_of_the_docstring():
+    name = 'resnet_v1_50/conv1/weights'
+    with tf.Graph().as_default():
+        weights = tf.compat.v1.get_variable(name, [])
+        restored = checkpoint_scopes.restore_map('detection', [weights])
+        assert restored == {f'FeatureExtractor/{name}': weights}
+        assert checkpoint_scopes.restore_map('classification', [weights]) == {name: weights}
+
+
 def test_names_in_an_outer_scope():
     with tf.Graph().as_default():
         kept = [tf.compat.v1.get_variable(name, []) for name in ('a/x', 'q/q/min/biased')]

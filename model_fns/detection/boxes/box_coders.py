@@ -39,6 +39,10 @@ class FasterRcnnBoxCoder(BoxCoder):
     ty = sy (y - ya) / ha, tx = sx (x - xa) / wa, th = sh ln(h / ha), tw = sw ln(w / wa), in that
     order (Ren et al. 2015, equation 2, with scales).
 
+    Example:
+        With scales of 1 the box [-4, 8, 16, 10] has the code (0.1, 0.25, ln 2, -ln 2) relative to
+        the anchor [0, 6, 10, 10]: center (6, 9) against (5, 8), size 20 x 2 against 10 x 4.
+
     Args:
         scales: (sy, sx, sh, sw).
 
@@ -60,6 +64,8 @@ class FasterRcnnBoxCoder(BoxCoder):
         """Decode center offsets and log size ratios [..., 4]."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         ty, tx, th, tw = tf.unstack(codes / tf.constant(self.scales), axis=-1)
+        # No bound on th and tw (Detectron2 has ln(1000 / 16)): the published graphs and the op of
+        # TFLite decode without one, and files are compared with what this code computes.
         return box_ops.from_center_size(
             ty * ha + ya, tx * wa + xa, tf.exp(th) * ha, tf.exp(tw) * wa
         )
@@ -67,6 +73,10 @@ class FasterRcnnBoxCoder(BoxCoder):
 
 class MeanStddevBoxCoder(BoxCoder):
     """Differences of corners, in units of a standard deviation.
+
+    Example:
+        With a deviation of 2 the box [-4, 8, 16, 10] has the code (-2, 1, 3, 0) relative to the
+        anchor [0, 6, 10, 10].
 
     Args:
         stddev: the standard deviation.
@@ -90,6 +100,10 @@ class MeanStddevBoxCoder(BoxCoder):
 
 class SquareBoxCoder(BoxCoder):
     """Codes of squares: ty, tx as in `FasterRcnnBoxCoder`, tl = sl ln(l / la), l = sqrt(h w).
+
+    Example:
+        The box [-4, 8, 16, 10] has the code (10 / sqrt(40), 10 / sqrt(40), 0) relative to the
+        anchor [0, 6, 10, 10]: both have the length sqrt(40), and the centers differ by (1, 1).
 
     Args:
         scales: (sy, sx, sl).

@@ -50,6 +50,11 @@ class RotatedBoxCoder(BoxCoder):
 
     in that order. The code of an axis-aligned box is that of `FasterRcnnBoxCoder`, then 0.
 
+    Example:
+        With scales of 1 the box (14, 13, 2, 4, pi / 2 + 0.1) has the code
+        (-1.5, 0.5, 0, -ln 2, 0.2 / pi) relative to the anchor (10, 10, 2, 8, pi / 2), which lies
+        along the rows.
+
     Args:
         scales: (sy, sx, sh, sw, st).
         wrap: range of the difference of angles.

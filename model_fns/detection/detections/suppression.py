@@ -59,6 +59,11 @@ def suppress(
 ) -> Detections:
     """Suppress overlapping boxes of a batch.
 
+    Example:
+        Boxes [0, 0, 2, 2], [0, 0, 2, 1.8] and [4, 4, 6, 6] of one class have the scores 0.9, 0.8
+        and 0.7. The second overlaps the first by an IoU of 0.9. So with a threshold of 0.6 the
+        first and the third survive.
+
     Args:
         boxes: float32 [B, A, q, K]. Corners may be swapped; overlaps with a box without area are 0.
         scores: float32 [B, A, C], without background.

@@ -55,6 +55,22 @@ def test_mixup_blends_images_and_labels(number, text, alpha):
     np.testing.assert_allclose(shares, [1 - share, 0, share, 0], atol=1e-6)
 
 
+@pytest.mark.parametrize('mixture', [augmentation.mixup, augmentation.cutmix])
+def test_the_examples_of_the_docstrings(monkeypatch, mixture):
+    monkeypatch.setattr(randomness, 'beta', lambda seed, alpha: tf.constant(0.75))
+    middle = tf.constant([0.5, 0.5])
+    monkeypatch.setattr(randomness, 'uniforms', lambda seed, *counts: [middle[: counts[-1]]])
+    group = [example(1, 2), example(2, 0)]
+    for one, value in zip(group, (100, 200)):
+        one[IMAGE] = tf.fill([HEIGHT, WIDTH, 3], tf.constant(value, tf.uint8))
+    mixed = mixture(group, tf.constant([1, 2], tf.int64))
+    np.testing.assert_allclose(mixed[SHARES], [0.25, 0, 0.75, 0])
+    if mixture is augmentation.mixup:
+        assert (mixed[IMAGE].numpy() == 125).all()
+    else:
+        assert (mixed[IMAGE].numpy() == 200).sum() == 6 * 8 * 3
+
+
 @pytest.mark.parametrize('dtype', [np.uint8, np.float32])
 @pytest.mark.parametrize('number', range(5))
 def test_cutmix_replaces_a_rectangle(number, dtype):

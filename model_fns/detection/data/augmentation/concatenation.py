@@ -24,6 +24,10 @@ def random_self_concat(
 ) -> Example:
     """Repeat the image with its objects below, and to the right.
 
+    Example:
+        An image of 4 x 6 pixels with the box [0, 0, 1, 0.5] and a copy below have 8 x 6 pixels and
+        the boxes [0, 0, 0.5, 0.5] and [0.5, 0, 1, 0.5].
+
     Args:
         example: any example.
         seed: int64 [2].

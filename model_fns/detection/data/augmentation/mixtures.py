@@ -26,6 +26,10 @@ def mixup(
     Zhang et al., "mixup: Beyond Empirical Risk Minimization" (2018). Both images keep their scale
     and are at the top left of a black canvas that they fit in.
 
+    Example:
+        With a share of 0.75 pixels of 100 and 200 become 125. The boxes of the first image have
+        the weight 0.75, those of the second 0.25.
+
     Args:
         group: two examples.
         seed: int64 [2].

@@ -95,3 +95,11 @@ def test_boxes_of_each_class():
     found = suppression.suppress(boxes, scores, rules)
     assert found.counts.numpy() == [3]
     assert found.classes[0, :3].numpy().tolist() == [0, 1, 1]
+
+
+def test_the_example_of_the_docstring():
+    boxes, scores = [[0.0, 0, 2, 2], [0, 0, 2, 1.6]], [[0.9, 0.6]]
+    _, values = run(boxes, scores, 2, 0.5)
+    np.testing.assert_allclose(values, [[0.9, NONE]])
+    _, values = run(boxes, scores, 2, 1.0, sigma=0.5)
+    np.testing.assert_allclose(values, [[0.9, 0.316]], atol=1e-3)

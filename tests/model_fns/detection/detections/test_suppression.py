@@ -197,3 +197,11 @@ def test_recorded_details():
     np.testing.assert_allclose(found.scores, case['out_scores'], rtol=1e-6)
     np.testing.assert_array_equal(found.classes, case['out_classes'])
     np.testing.assert_array_equal(found.anchors, case['out_index'][..., 0])
+
+
+def test_the_example_of_the_docstring():
+    boxes = np.float32([[0, 0, 2, 2], [0, 0, 2, 1.8], [4, 4, 6, 6]])[np.newaxis, :, np.newaxis]
+    scores = np.float32([[[0.9], [0.8], [0.7]]])
+    found = run(boxes, scores, Rules(iou_threshold=0.6, max_per_class=3, max_total=3))
+    assert found.counts == [2]
+    assert found.anchors[0, :2].tolist() == [0, 2]

@@ -53,6 +53,12 @@ def test_every_copy_has_its_objects(vertical, horizontal, example, seed):
     assert len(after[fields.BOXES]) == len(cells) * count
 
 
+def test_the_example_of_the_docstring():
+    after = run(_step(1, 0), plain(painted(4, 6, [[0, 0, 4, 3]])), (1, 2))
+    assert after[fields.IMAGE].shape == (8, 6, 3)
+    np.testing.assert_allclose(after[fields.BOXES], [[0, 0, 0.5, 0.5], [0.5, 0, 1, 0.5]])
+
+
 def test_probabilities_are_of_each_direction():
     example = plain(painted(2, 3, []))
     shapes = np.array(

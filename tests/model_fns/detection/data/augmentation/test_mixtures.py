@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from model_fns.augmentation import randomness
 from model_fns.detection import fields
+from model_fns.detection.data.augmentation import mixtures
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     painted,
     painted_examples,
@@ -59,6 +60,17 @@ def test_shares_have_the_variance_of_their_distribution(alpha):
     assert abs(shares.mean() - 0.5) < 0.04
     variance = 1 / (4 * (2 * alpha + 1))  # of Beta(alpha, alpha)
     assert abs(shares.var() - variance) < 0.12 * variance
+
+
+def test_the_example_of_the_docstring(monkeypatch):
+    monkeypatch.setattr(randomness, 'beta', lambda seed, alpha: tf.constant(0.75))
+    group = [plain(painted(2, 3, [[0, 0, 1, 1]])) for _ in range(2)]
+    for example, value in zip(group, (100, 200)):
+        example[fields.IMAGE][:] = value
+    group = [{name: tf.constant(value) for name, value in one.items()} for one in group]
+    after = mixtures.mixup(group, tf.constant([1, 2], tf.int64))
+    np.testing.assert_array_equal(after[fields.IMAGE], np.full([2, 3, 3], 125))
+    np.testing.assert_allclose(after[fields.WEIGHTS], [0.75, 0.25])
 
 
 def test_a_blend_may_not_happen():
