@@ -29,7 +29,7 @@ _MULTIPLE, _LEAST_SIDE = 32, 64
 _FAR_LARGER = 2.0  # times the input, of images that are cut into tiles for small objects
 _MOST_WITHOUT_ANCHOR = 0.02  # share of the boxes
 _MANY_WITHOUT_ANCHOR = 0.05  # of fitted anchors: small boxes lie between the cells
-_SMALL = 0.25  # of the side of the input, in the median
+_SMALL, _SEEN = 0.25, 12.0  # in the median: share of the side of the input, and pixels of it
 _ROOM = 2  # times the objects of the fullest image
 _LEAST_DETECTIONS, _MOST_DETECTIONS = 100, 1000
 _SIGMA = 0.05  # of keypoints without published ones: those of COCO are 0.025 to 0.107
@@ -122,7 +122,7 @@ def decide(
     pretrained = _is_pretrained(recipe)
     side = _PRETRAINED_SIDE if pretrained else family.usual_side
     recipe.decide(*_size_decisions(model, task, facts, wishes, side))
-    adapts = task == 'detection' and not pretrained and _has_small_objects(facts)
+    adapts = task == 'detection' and not pretrained and _has_small_objects(recipe, facts)
     if adapts:
         recipe.decide(*_assignment_decisions(model))
     recipe.decide(*_room_decisions(recipe, name, facts))
@@ -192,13 +192,15 @@ def _size_decisions(
         yield Decision(f'{model}.anchor_generator.multiscale_anchor_generator.max_level', 6)
 
 
-def _has_small_objects(facts: Facts) -> bool:
+def _has_small_objects(recipe: Recipe, facts: Facts) -> bool:
     """Return whether most objects are small: fixed thresholds leave many of these without anchors.
 
-    In few minutes larger ones learn more from the many anchors that overlap them.
+    In few minutes larger ones learn more from the many anchors that overlap them, and smaller ones
+    than a cell and a half have one anchor each by either matcher.
     """
     sides = facts.sides()
-    return bool(len(sides)) and float(np.median(sides)) <= _SMALL
+    middle = float(np.median(sides)) if len(sides) else 0.0
+    return middle * network_side(recipe) >= _SEEN and middle <= _SMALL
 
 
 def _assignment_decisions(model: str) -> Iterator[Decision]:
