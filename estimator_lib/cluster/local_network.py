@@ -16,6 +16,7 @@ import struct
 import sys
 from typing import Optional, Sequence
 
+# From the headers of Linux: Python has names for the first two from 3.12 on, and none for the rest.
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _SIOCSIFFLAGS = 0x8914

@@ -29,6 +29,7 @@ GRACE_SECONDS = 15.0
 PEER_LOST_GRACE_SECONDS = 3.0
 # A worker that has not left a finished job after this time hangs in a step without an answer.
 FINISHED_GRACE_SECONDS = 20.0
+# As argparse and shells have them: 143 is 128 + SIGTERM.
 _USER_ERROR_STATUS = 2
 _TOLD_TO_END_STATUS = 143
 

@@ -33,8 +33,11 @@ CORRUPT_FRAME = b'\xff'
 
 _MAX = np.iinfo(np.int64).max
 _SEED_SPAN = 2**32
+# Above the seeds of up to 256 sources, so that these draws do not repeat those of the order.
 _MIXING_SALT = 1 << 40
 _FRAMES_SALT = 1 << 41
+# A fixed number: the thread of tf.data that tunes such numbers can hold up the end of an iterator
+# for half a minute.
 _MAX_PARALLEL_READS = 16
 _BUFFER_SHARE = 8  # 1 / 8 of the size of the shuffle buffer is prefetched
 

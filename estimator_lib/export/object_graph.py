@@ -124,7 +124,7 @@ def build(
         functions: of `trace`.
         variables: values by name.
         signatures: their names; all compute the same.
-        input_key: see `trace`.
+        input_key: the name of the images among the inputs.
     """
     graph = saved_object_graph_pb2.SavedObjectGraph()
     root = graph.nodes.add()

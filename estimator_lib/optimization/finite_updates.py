@@ -66,6 +66,8 @@ class FiniteUpdates:
             update: `apply_gradients` of an optimizer; with several replicas, of the first one's.
             pairs: the arguments of `update`.
         """
+        # The update itself depends on the loss and the gradients: when a hook sees a NaN, the
+        # optimizer would already have applied its gradient.
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             return tf.cond(self.is_finite, lambda: tf.group(update(pairs)), tf.no_op).op
 

@@ -20,6 +20,7 @@ tf1 = tf.compat.v1
 SCOPE = 'loss_scale'  # the variables' names start with it
 
 # All are powers of 2: multiplying and dividing by them rounds nothing.
+# The initial factor and the steps until it grows are those of the LossScaleOptimizer of Keras.
 _FIRST = 2.0**15
 _LEAST = 1.0
 _MOST = 2.0**24

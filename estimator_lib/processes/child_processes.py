@@ -21,6 +21,7 @@ _START = (
 )
 # The line that TensorFlow's C++ writes before it aborts.
 _FATAL = re.compile(rb'\S+ \S+: F \S+\] (.*)')
+# From linux/prctl.h: Python has no name for it.
 _PR_SET_PDEATHSIG = 1
 _SAFE_PATH = 'PYTHONSAFEPATH'
 _REFUSED_STATUS = 3  # of a child of `try_apart` that tells a `UserError` on standard output

@@ -24,6 +24,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+# The default time of Kubernetes between SIGTERM and SIGKILL.
 DEADLINE_SECONDS = 30.0
 # SIGHUP: the terminal or the connection to it is closed.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

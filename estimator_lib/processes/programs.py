@@ -20,6 +20,7 @@ from typing import Iterator, Optional, TextIO
 from estimator_lib import errors, texts
 from estimator_lib.processes import preemption
 
+# The status with which argparse ends a program.
 USAGE_STATUS = 2
 _PIPE_STATUS = 128 + signal.SIGPIPE
 # What a file system refuses, which is no fault of the program.

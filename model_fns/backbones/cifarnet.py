@@ -12,6 +12,7 @@ from model_fns.backbones import registry
 tf1 = tf.compat.v1
 
 SCOPE = 'CifarNet'
+# The size of `fc4` in the published checkpoints of TF-Slim.
 _HIDDEN = 192
 
 

@@ -39,6 +39,7 @@ HONORS = (
 )
 
 _STEM_STRIDE = 2
+# Tan and Le 2019, table 1, stage 9.
 _TOP_CHANNELS = 1280
 # Channels between the layers of a gate, by those of the block's input.
 _GATE_RATIO = 0.25

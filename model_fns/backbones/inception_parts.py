@@ -27,6 +27,7 @@ tf1 = tf.compat.v1
 Depth = Callable[[int], int]
 Branch = Tuple['Layer', ...]
 
+# Defaults of the published networks in TF-Slim: their checkpoints were trained with these.
 BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 0.001
 WEIGHT_DECAY = 4e-5

@@ -13,6 +13,7 @@ from model_fns.backbones.mobilenet_parts import Channels, Convolution, InvertedR
 
 SCOPE = 'MobilenetV2'
 LAST_END_POINT = 'layer_19'
+# Sandler et al. 2018, table 2.
 LAST_CHANNELS = 1280
 
 # Expansion, output channels, how many blocks, stride of the first: table 2 of the paper.

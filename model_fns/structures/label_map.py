@@ -24,6 +24,7 @@ from protos import label_map_pb2
 
 log = logging.getLogger(__name__)
 
+# In label maps of the Object Detection API 0 is the background.
 FIRST_ID = 1
 UNKNOWN_ID = -1
 _MAX_ID = 2**31 - 1  # of the field

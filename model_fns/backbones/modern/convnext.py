@@ -26,6 +26,8 @@ tf1 = tf.compat.v1
 SCOPE = 'ConvNeXt'
 HONORS = ('depth_multiplier', 'weight_decay', 'drop_path_keep_prob')
 
+# Liu et al. 2022, section 2; the epsilon is that of the published code, without which its weights
+# give other numbers.
 _STEM_STRIDE = 4
 _KERNEL_SIZE = 7
 _EXPANSION = 4

@@ -32,6 +32,7 @@ import numpy as np
 
 from model_fns.detection.metrics import coco_matching
 
+# The thresholds tf and tb of TIDE (Bolya et al. 2020).
 FOREGROUND = 0.5
 BACKGROUND = 0.1
 

@@ -49,7 +49,7 @@ class Groundtruth:
     image_classes: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
-        """Return `examples`, or the indices in the batch."""
+        """Return `examples`, or the indices in the batch: int32 [B]."""
         return tf.range(tf.shape(self.boxes)[0]) if self.examples is None else self.examples
 
     def trimmed(self) -> Groundtruth:

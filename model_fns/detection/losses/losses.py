@@ -55,7 +55,7 @@ def smooth_l1(delta: float = 1.0) -> LocalizationLoss:
 
 
 def l1(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Compute the absolute error, summed over the code."""
+    """Compute the absolute error of codes [B, A, K], summed over the code: [B, A]."""
     return tf.reduce_sum(tf.abs(predictions - targets), axis=-1) * weights
 
 

@@ -76,8 +76,8 @@ class Reduction(abc.ABC):
 
         Args:
             losses: both [B, A].
-            assigned: see `reduce`.
-            decode_boxes: see `reduce`.
+            assigned: targets of the anchors.
+            decode_boxes: returns the predicted boxes.
         """
 
 

@@ -66,7 +66,7 @@ def _cells(
     Args:
         first: float32 [B, A, 2], a corner of each box.
         second: float32 [B, A, 2], the opposite corner.
-        iou_threshold: see `may_overlap`.
+        iou_threshold: at least `LEAST_THRESHOLD`, less than 1.
 
     Returns:
         int64 [grids, 1, B, A, 2], cells of sizes; int64 [grids, grids, B, A, 2], cells of positions

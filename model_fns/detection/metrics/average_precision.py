@@ -12,6 +12,7 @@ from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
 
+# The threshold of Pascal VOC.
 IOU_THRESHOLD = 0.5
 
 

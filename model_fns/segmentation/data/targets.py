@@ -14,6 +14,7 @@ from model_fns.segmentation import fields
 from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
+# The data sets of DeepLab mark pixels without a class so.
 IGNORED_IN_RECORDS = 255
 # The edge label of a pixel that may or may not be an edge. It differs from the ignore label of the
 # classes, which may be 0 (no edge, here) or a class of edges.

@@ -10,6 +10,7 @@ from model_fns import layers
 _DEPTHWISE = layers.truncated_normal(0.33)
 _POINTWISE = layers.truncated_normal(0.06)
 
+# That of DeepLab; the backbones, which are published by themselves, have another one.
 BATCH_NORM_EPSILON = 1e-5
 
 

@@ -34,6 +34,7 @@ BASIC_UNITS: Dict[str, Tuple[int, ...]] = {
 
 _MOBILENET_FIELDS = ('depth_multiplier', 'use_separable_conv', 'upsampling_interpolation')
 _SIDES = {'fixed_shape_resizer': ('height', 'width'), 'pad_to_multiple_resizer': ('multiple',)}
+# The published CenterNets are Keras models, whose defaults differ from those of TF-Slim.
 _KERAS_DECAY = 0.99
 _RESNET_EPSILON = 1.001e-5
 _TOP_CHANNELS = 256

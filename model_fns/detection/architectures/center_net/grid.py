@@ -11,6 +11,7 @@ from typing import Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
+# Zhou et al. 2019, section 3: R = 4.
 STRIDE = 4
 
 
