@@ -7,6 +7,7 @@ mode. Gradients, checkpoints and hooks have modules of their own.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
@@ -15,6 +16,7 @@ from estimator_lib import distribution, graph_state, tf_estimator
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
+    class_match,
     fine_tuning,
     initial_values,
     model_dirs,
@@ -292,8 +294,14 @@ def _train_scaffold(
             last_layer_scopes=task.last_layer_scopes(),
             model_dir=run_config.model_dir,
             channels=task.image_format.channels,
+            find_classes=functools.partial(
+                class_match.find, task.class_columns(), task.asset_files()
+            ),
         )
     if run_config.model_dir:
+        class_match.require_same_classes(
+            task.class_columns(), task.asset_files(), run_config.model_dir
+        )
         if run_config.is_chief:
             checkpoint_files.list_by_name(run_config.model_dir)
         model_dirs.check_model_dir(run_config.model_dir, tf1.global_variables())

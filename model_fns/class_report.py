@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import Counter, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Callable, Counter, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from estimator_lib import errors
 from estimator_lib.task import DataReport
@@ -73,6 +73,45 @@ def class_report(
     }
     problems = [empty.pop(_TRAINING)] if _TRAINING in empty else []
     return DataReport(lines, [*empty.values(), *_missing(seen, names)], problems)
+
+
+def labeled_report(
+    readers: Mapping[str, Sequence[Tuple[Annotated, Counts]]],
+    names: Mapping[int, str],
+    id_of_name: Callable[[str], int],
+) -> DataReport:
+    """Report, for images of which not all classes were looked for, what is known of each class.
+
+    Args:
+        readers: each record with its counts, by reader.
+        names: of the classes by id.
+        id_of_name: returns the id of a class by one of its names.
+    """
+    lines: List[str] = []
+    warnings: List[str] = []
+    for reader, records in readers.items():
+        groups: Dict[Tuple[str, ...], List[Counts]] = collections.defaultdict(list)
+        for annotated, counts in records:
+            groups[annotated.looked_for].append(counts)
+        for looked_for, images in groups.items() if any(groups) else ():
+            totals: Counter[int] = collections.Counter()
+            for counts in images:
+                totals.update(counts)
+            known = {id_of_name(name) for name in looked_for} or set(names)
+            said = ', '.join(looked_for) or 'all classes'
+            lines.append(f'{reader}: {len(images)} images, looked for: {said}')
+            states = [
+                (name, f'{totals[key]:,}' if totals[key] or key in known else 'not looked for')
+                for key, name in names.items()
+            ]
+            lines += [f'  {name}: {state}' for name, state in states]
+            extra = [names[key] for key in sorted(names.keys() - known) if totals[key]]
+            if extra:
+                warnings.append(
+                    f'{reader}.labeled_classes names {said}, and the images have labels of '
+                    f'{errors.shortened(extra, _MOST_NAMED)}, too'
+                )
+    return DataReport(lines, warnings)
 
 
 def inverse_frequency(counts: Sequence[int]) -> List[float]:

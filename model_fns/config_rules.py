@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Dict, Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from protos import cluster_pb2, input_reader_pb2, reader_paths
@@ -50,11 +50,29 @@ def _quantization_warnings(config: PipelineConfig) -> Iterator[str]:
         )
 
 
-def _channels(config: PipelineConfig) -> Iterator[Problem]:
-    """Check the channels of the readers."""
+def labeled_problems(config: PipelineConfig, needed: str) -> Iterator[Problem]:
+    """Yield a problem for each reader that names the classes that were looked for.
+
+    Args:
+        config: the pipeline config.
+        needed: what the model would need for it.
+    """
+    for path, reader in _readers(config).items():
+        if any(reader.labeled_classes):
+            text = f'the classes exclude each other in the loss of the model; expected {needed}.'
+            yield Problem(f'{path}.labeled_classes', text)
+
+
+def _readers(config: PipelineConfig) -> Dict[str, input_reader_pb2.InputReader]:
     readers = {f'eval_input_reader.{index}': x for index, x in enumerate(config.eval_input_reader)}
     if config.HasField('train_input_reader'):
         readers = {'train_input_reader': config.train_input_reader, **readers}
+    return readers
+
+
+def _channels(config: PipelineConfig) -> Iterator[Problem]:
+    """Check the channels of the readers."""
+    readers = _readers(config)
     deciding = next(iter(readers.values()), config.train_input_reader)
     total = 3 + deciding.num_additional_channels
     for path, reader in readers.items():

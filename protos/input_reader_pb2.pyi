@@ -34,7 +34,7 @@ FAIL: CorruptRecordPolicy
 SKIP: CorruptRecordPolicy
 
 class InputReader(_message.Message):
-    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "coco_input_reader", "voc_input_reader", "yolo_input_reader", "folder_input_reader", "mask_input_reader", "instance_input_reader", "labelme_input_reader", "panoptic_input_reader", "csv_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "image_bits", "channel_means", "channel_deviations", "num_examples", "ignored_boxes")
+    __slots__ = ("name", "label_map_path", "shuffle", "shuffle_buffer_size", "filenames_shuffle_buffer_size", "num_epochs", "sample_1_of_n_examples", "num_readers", "num_parallel_batches", "num_prefetch_batches", "queue_capacity", "min_after_dequeue", "read_block_length", "prefetch_size", "num_parallel_map_calls", "drop_remainder", "num_additional_channels", "num_keypoints", "keypoint_type_weight", "max_number_of_boxes", "load_multiclass_scores", "load_context_features", "load_context_image_ids", "load_instance_masks", "mask_type", "load_dense_pose", "load_track_id", "load_keypoint_depth_features", "use_display_name", "include_source_id", "input_type", "frame_index", "use_keypoint_label_map", "tf_record_input_reader", "external_input_reader", "coco_input_reader", "voc_input_reader", "yolo_input_reader", "folder_input_reader", "mask_input_reader", "instance_input_reader", "labelme_input_reader", "panoptic_input_reader", "csv_input_reader", "sample_from_datasets_weights", "expand_labels_hierarchy", "corrupt_record_policy", "examples_per_batch", "cache", "max_image_pixels", "cache_max_megabytes", "cache_folder", "image_bits", "channel_means", "channel_deviations", "num_examples", "ignored_boxes", "labeled_classes")
     class BoxFlag(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CROWD: _ClassVar[InputReader.BoxFlag]
@@ -110,6 +110,7 @@ class InputReader(_message.Message):
     CHANNEL_DEVIATIONS_FIELD_NUMBER: _ClassVar[int]
     NUM_EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     IGNORED_BOXES_FIELD_NUMBER: _ClassVar[int]
+    LABELED_CLASSES_FIELD_NUMBER: _ClassVar[int]
     name: str
     label_map_path: str
     shuffle: bool
@@ -167,7 +168,8 @@ class InputReader(_message.Message):
     channel_deviations: _containers.RepeatedScalarFieldContainer[float]
     num_examples: int
     ignored_boxes: _containers.RepeatedScalarFieldContainer[InputReader.BoxFlag]
-    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., coco_input_reader: _Optional[_Union[CocoInputReader, _Mapping]] = ..., voc_input_reader: _Optional[_Union[VocInputReader, _Mapping]] = ..., yolo_input_reader: _Optional[_Union[YoloInputReader, _Mapping]] = ..., folder_input_reader: _Optional[_Union[FolderInputReader, _Mapping]] = ..., mask_input_reader: _Optional[_Union[MaskInputReader, _Mapping]] = ..., instance_input_reader: _Optional[_Union[InstanceInputReader, _Mapping]] = ..., labelme_input_reader: _Optional[_Union[LabelmeInputReader, _Mapping]] = ..., panoptic_input_reader: _Optional[_Union[PanopticInputReader, _Mapping]] = ..., csv_input_reader: _Optional[_Union[CsvInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., image_bits: _Optional[int] = ..., channel_means: _Optional[_Iterable[float]] = ..., channel_deviations: _Optional[_Iterable[float]] = ..., num_examples: _Optional[int] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ...) -> None: ...
+    labeled_classes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., label_map_path: _Optional[str] = ..., shuffle: bool = ..., shuffle_buffer_size: _Optional[int] = ..., filenames_shuffle_buffer_size: _Optional[int] = ..., num_epochs: _Optional[int] = ..., sample_1_of_n_examples: _Optional[int] = ..., num_readers: _Optional[int] = ..., num_parallel_batches: _Optional[int] = ..., num_prefetch_batches: _Optional[int] = ..., queue_capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., read_block_length: _Optional[int] = ..., prefetch_size: _Optional[int] = ..., num_parallel_map_calls: _Optional[int] = ..., drop_remainder: bool = ..., num_additional_channels: _Optional[int] = ..., num_keypoints: _Optional[int] = ..., keypoint_type_weight: _Optional[_Iterable[float]] = ..., max_number_of_boxes: _Optional[int] = ..., load_multiclass_scores: bool = ..., load_context_features: bool = ..., load_context_image_ids: bool = ..., load_instance_masks: bool = ..., mask_type: _Optional[_Union[InstanceMaskType, str]] = ..., load_dense_pose: bool = ..., load_track_id: bool = ..., load_keypoint_depth_features: bool = ..., use_display_name: bool = ..., include_source_id: bool = ..., input_type: _Optional[_Union[InputType, str]] = ..., frame_index: _Optional[int] = ..., use_keypoint_label_map: bool = ..., tf_record_input_reader: _Optional[_Union[TFRecordInputReader, _Mapping]] = ..., external_input_reader: _Optional[_Union[ExternalInputReader, _Mapping]] = ..., coco_input_reader: _Optional[_Union[CocoInputReader, _Mapping]] = ..., voc_input_reader: _Optional[_Union[VocInputReader, _Mapping]] = ..., yolo_input_reader: _Optional[_Union[YoloInputReader, _Mapping]] = ..., folder_input_reader: _Optional[_Union[FolderInputReader, _Mapping]] = ..., mask_input_reader: _Optional[_Union[MaskInputReader, _Mapping]] = ..., instance_input_reader: _Optional[_Union[InstanceInputReader, _Mapping]] = ..., labelme_input_reader: _Optional[_Union[LabelmeInputReader, _Mapping]] = ..., panoptic_input_reader: _Optional[_Union[PanopticInputReader, _Mapping]] = ..., csv_input_reader: _Optional[_Union[CsvInputReader, _Mapping]] = ..., sample_from_datasets_weights: _Optional[_Iterable[float]] = ..., expand_labels_hierarchy: bool = ..., corrupt_record_policy: _Optional[_Union[CorruptRecordPolicy, str]] = ..., examples_per_batch: _Optional[_Iterable[int]] = ..., cache: _Optional[_Union[InputReader.Cache, str]] = ..., max_image_pixels: _Optional[int] = ..., cache_max_megabytes: _Optional[int] = ..., cache_folder: _Optional[str] = ..., image_bits: _Optional[int] = ..., channel_means: _Optional[_Iterable[float]] = ..., channel_deviations: _Optional[_Iterable[float]] = ..., num_examples: _Optional[int] = ..., ignored_boxes: _Optional[_Iterable[_Union[InputReader.BoxFlag, str]]] = ..., labeled_classes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TFRecordInputReader(_message.Message):
     __slots__ = ("input_path",)
@@ -176,7 +178,7 @@ class TFRecordInputReader(_message.Message):
     def __init__(self, input_path: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FileOptions(_message.Message):
-    __slots__ = ("list_path", "split", "part", "seed", "ignore_exif", "bits", "additional_channel_path")
+    __slots__ = ("list_path", "split", "part", "seed", "ignore_exif", "bits", "additional_channel_path", "ignore_class", "group")
     LIST_PATH_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +186,8 @@ class FileOptions(_message.Message):
     IGNORE_EXIF_FIELD_NUMBER: _ClassVar[int]
     BITS_FIELD_NUMBER: _ClassVar[int]
     ADDITIONAL_CHANNEL_PATH_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     list_path: _containers.RepeatedScalarFieldContainer[str]
     split: str
     part: str
@@ -191,7 +195,9 @@ class FileOptions(_message.Message):
     ignore_exif: bool
     bits: int
     additional_channel_path: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, list_path: _Optional[_Iterable[str]] = ..., split: _Optional[str] = ..., part: _Optional[str] = ..., seed: _Optional[int] = ..., ignore_exif: bool = ..., bits: _Optional[int] = ..., additional_channel_path: _Optional[_Iterable[str]] = ...) -> None: ...
+    ignore_class: _containers.RepeatedScalarFieldContainer[str]
+    group: str
+    def __init__(self, list_path: _Optional[_Iterable[str]] = ..., split: _Optional[str] = ..., part: _Optional[str] = ..., seed: _Optional[int] = ..., ignore_exif: bool = ..., bits: _Optional[int] = ..., additional_channel_path: _Optional[_Iterable[str]] = ..., ignore_class: _Optional[_Iterable[str]] = ..., group: _Optional[str] = ...) -> None: ...
 
 class CocoInputReader(_message.Message):
     __slots__ = ("image_path", "annotation_path", "options", "rotated_boxes", "class_masks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -19,6 +19,7 @@ from estimator_lib.checkpoints.checkpoint_files import (
     latest_checkpoint,
     resolve_start,
 )
+from estimator_lib.checkpoints.class_match import ClassMatch
 from estimator_lib.checkpoints.initial_values import init_feed_dict, load_values
 from estimator_lib.checkpoints.restore_report import RestoreReport
 from estimator_lib.optimization.partitioned import variable_name
@@ -30,12 +31,15 @@ log = logging.getLogger('estimator_lib')
 
 _LENIENT = 'ignore_missing_variables'
 
+FindClasses = Callable[[str], Optional[ClassMatch]]
+
 
 def fine_tune_report(
     train_config: train_pb2.TrainConfig,
     restore_map: Mapping[str, tf.Variable],
     last_layer_scopes: Sequence[str] = (),
     channels: int = 3,
+    find_classes: FindClasses = lambda prefix: None,
 ) -> RestoreReport:
     """Compare the wanted variables with those of `train_config.fine_tune_checkpoint`.
 
@@ -50,11 +54,15 @@ def fine_tune_report(
     Images with more than three channels: kernels of a network of three are restored too, and those
     of further channels start at zero. So the network computes what it did for the colors alone.
 
+    Columns of classes are restored by the name of the class, whatever its index; those of a new
+    class keep their initial value.
+
     Args:
         train_config: the checkpoint, and the variables that are excluded from it.
         restore_map: the wanted variables by their names in the checkpoint.
         last_layer_scopes: name parts of the task's last layers.
         channels: of the images of the model.
+        find_classes: returns the classes in a checkpoint; None: they are those of the model.
 
     Raises:
         errors.CheckpointError: the checkpoint does not exist; no variable fits; or some variable
@@ -75,11 +83,20 @@ def fine_tune_report(
         return is_out or any(part in name for part in parts)
 
     kinds = graph_state.companions_by_kind(tf1.get_default_graph())
+    classes = find_classes(prefix)
+    columns = classes.columns(shapes, restore_map) if classes else {}
     report = restore_report.match(
-        shapes, restore_map, prefix, excluded, companions=kinds, channels=channels
+        shapes,
+        restore_map,
+        prefix,
+        excluded,
+        companions=kinds,
+        channels=channels,
+        columns=columns,
     )
-    if weights is not None:
-        report = dataclasses.replace(report, note=weights.description())
+    notes = [weights.description()] if weights is not None else []
+    notes += [classes.note] if classes and report.columns else []
+    report = dataclasses.replace(report, note='\n'.join(notes))
     _warn_of_idle_scopes(scopes, [entry.name for entry in report.excluded], restore_map)
     if not report.loaded:
         raise errors.CheckpointError(f'{field}: {_nothing_matched(report, shapes)}')
@@ -105,6 +122,7 @@ def fine_tune_start(
     last_layer_scopes: Sequence[str] = (),
     model_dir: Optional[str] = None,
     channels: int = 3,
+    find_classes: FindClasses = lambda prefix: None,
 ) -> Dict[str, Any]:
     """Return arguments of a `Scaffold` that start a run from `fine_tune_checkpoint`.
 
@@ -117,6 +135,7 @@ def fine_tune_start(
         last_layer_scopes: as in `fine_tune_report`.
         model_dir: the folder of the run. If it holds a checkpoint, the run resumes from that one.
         channels: as in `fine_tune_report`.
+        find_classes: as in `fine_tune_report`.
 
     Returns:
         `init_fn` and, if possible, `init_feed_dict`. Empty if there is nothing to restore: the
@@ -132,14 +151,16 @@ def fine_tune_start(
     if resumed is not None:
         log.info('resuming from %s; fine_tune_checkpoint is not read', resumed)
         return {}
-    report = fine_tune_report(train_config, restore_map, last_layer_scopes, channels)
+    report = fine_tune_report(train_config, restore_map, last_layer_scopes, channels, find_classes)
     restore_map = _renamed(restore_map, train_config.checkpoint_names)
     log.log(logging.INFO if report.is_complete else logging.WARNING, '%s', report.table())
     for entry in report.loaded:
-        if entry.shape != entry.checkpoint_shape:
+        if entry.shape != entry.checkpoint_shape and entry.checkpoint_name not in report.columns:
             text = '%s: the weights of channels beside the three of the checkpoint start at zero'
             log.info(text, entry.name)
     wanted = {entry.checkpoint_name: restore_map[entry.checkpoint_name] for entry in report.loaded}
+    # Columns of new classes keep the values that the init op gives them, so it comes first.
+    by_class = {name: wanted.pop(name) for name in report.columns}
     # A strategy's Scaffold takes no init_feed_dict.
     fed = {} if tf.distribute.has_strategy() else init_feed_dict(report.source, wanted)
 
@@ -150,6 +171,9 @@ def fine_tune_start(
             fed.clear()
         else:
             load_values(session, report.source, wanted, with_moving_averages=True)
+        load_values(
+            session, report.source, by_class, with_moving_averages=True, columns=report.columns
+        )
 
     start: Dict[str, Any] = {'init_fn': tf.autograph.experimental.do_not_convert(init_fn)}
     return {**start, 'init_feed_dict': fed} if fed else start

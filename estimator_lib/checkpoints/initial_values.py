@@ -9,7 +9,19 @@ are assigned.
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+import types
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -37,6 +49,7 @@ def load_values(
     restore_map: Mapping[str, tf.Variable],
     with_moving_averages: bool = False,
     max_bytes: int = MAX_FED_BYTES,
+    columns: Mapping[str, Sequence[int]] = types.MappingProxyType({}),
 ) -> None:
     """Set variables from a checkpoint.
 
@@ -49,9 +62,22 @@ def load_values(
         with_moving_averages: whether moving averages of these variables start from the same
             values. Otherwise they keep averages of random values.
         max_bytes: the largest number of bytes to feed at once.
+        columns: by the name in the checkpoint, `ClassAxis.sources` of variables whose columns are
+            rearranged; a column without a source keeps its value.
     """
     graph = session.graph if with_moving_averages else None
-    settings = _settings(prefix, restore_map, graph)
+
+    def rearranged(value: np.ndarray, name: str, part: tf.Variable) -> np.ndarray:
+        if name not in columns:
+            return partitioned.take_slice(value, part)
+        sources = np.array(columns[name])
+        own = partitioned.components(part)[0]
+        current = own.numpy() if partitioned.is_eager(part) else session.run(own)
+        taken = partitioned.take_slice(value[..., sources], part)
+        has_source = np.broadcast_to(sources >= 0, (*value.shape[:-1], len(sources)))
+        return np.where(partitioned.take_slice(has_source, part), taken, current)
+
+    settings = _settings(prefix, restore_map, graph, rearranged)
     eager = any(map(partitioned.is_eager, restore_map.values()))
     _set_targets(session, settings, eager, max_bytes)
 
@@ -118,7 +144,7 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
         for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     )
     feed: Dict[tf.Tensor, Any] = {}
-    for value, targets in _initializers(_settings(prefix, restore_map, graph)):
+    for value, targets in _initializers(_settings(prefix, restore_map, graph, _slice)):
         own = collections.Counter(_start(target).ref() for target in targets)
         if any(uses[start] > count for start, count in own.items()):
             return {}
@@ -203,7 +229,10 @@ def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
 
 
 def _settings(
-    prefix: str, restore_map: Mapping[str, tf.Variable], graph: Optional[tf.Graph]
+    prefix: str,
+    restore_map: Mapping[str, tf.Variable],
+    graph: Optional[tf.Graph],
+    part_of: Callable[[np.ndarray, str, tf.Variable], np.ndarray],
 ) -> Iterator[Setting]:
     """Yield the values to set; with a graph, also for its moving averages."""
     averages = {} if graph is None else _moving_averages(graph)
@@ -218,7 +247,12 @@ def _settings(
             if variable_name(part) in averages:
                 variables.append(averages[variable_name(part)])
             targets = [target for each in variables for target in partitioned.components(each)]
-            yield partitioned.take_slice(value, part), targets
+            yield part_of(value, name, part), targets
+
+
+def _slice(value: np.ndarray, name: str, part: tf.Variable) -> np.ndarray:
+    del name
+    return partitioned.take_slice(value, part)
 
 
 def _widened(value: np.ndarray, variable: tf.Variable) -> np.ndarray:

@@ -79,7 +79,9 @@ class RestoreReport:
         unused: in the checkpoint, but not wanted.
         fresh: the number of companion variables, by their kind, that are not in the checkpoint and
             keep their initial values; see `graph_state.add_companion`.
-        note: a line about the source; empty for none.
+        note: lines about the source; empty for none.
+        columns: by the name in the checkpoint, `ClassAxis.sources` of loaded variables whose
+            classes have other indices there.
     """
 
     source: str
@@ -90,6 +92,7 @@ class RestoreReport:
     unused: Tuple[Entry, ...] = ()
     fresh: Mapping[str, int] = dataclasses.field(default_factory=dict)
     note: str = ''
+    columns: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -115,7 +118,8 @@ class RestoreReport:
         """Format the totals, then the names in each group that was not loaded, up to `max_rows`."""
         totals = [('', 'variables', 'parameters')]
         totals += [(title, *_totals(getattr(self, name))) for name, title in _TITLES.items()]
-        heading = [f'Restore from {self.source}', *([f'  {self.note}'] if self.note else [])]
+        heading = [f'Restore from {self.source}']
+        heading += [f'  {note}' for note in self.note.splitlines()]
         lines = [*heading, *_aligned(totals, right=(1, 2))]
         lines += [f'{count} {kind} start fresh' for kind, count in self.fresh.items()]
         return '\n'.join([*lines, self.sections(max_rows)]).rstrip()
@@ -162,6 +166,7 @@ def match(
     list_run: bool = False,
     companions: Mapping[str, Collection[str]] = types.MappingProxyType({}),
     channels: int = _COLORS,
+    columns: Mapping[str, Sequence[int]] = types.MappingProxyType({}),
 ) -> RestoreReport:
     """Compare wanted variables with a checkpoint, and group them by the result.
 
@@ -174,6 +179,7 @@ def match(
             slots, moving averages, the global step.
         companions: names of variables that the checkpoint may lack, by their kind.
         channels: of the images; a checkpoint of three may be restored, see `is_widened`.
+        columns: see `RestoreReport`; such variables may have another shape in the checkpoint.
 
     Returns:
         The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,
@@ -190,7 +196,7 @@ def match(
             checkpoint_name,
             None if shape is None else tuple(shape),
         )
-        group = _choose_group(entry, excluded, channels)
+        group = _choose_group(entry, excluded, channels, checkpoint_name in columns)
         if group == 'missing' and entry.name in kinds:
             fresh[kinds[entry.name]] += 1
         else:
@@ -201,7 +207,9 @@ def match(
         if name not in restore_map and (list_run or not is_of_the_run(name, shapes))
     ]
     entries: Dict[str, Any] = {name: tuple(group) for name, group in groups.items()}
-    return RestoreReport(source, **entries, fresh=dict(fresh))
+    taken = {entry.checkpoint_name for entry in entries.get('loaded', ())}
+    moved = {name: sources for name, sources in columns.items() if name in taken}
+    return RestoreReport(source, **entries, fresh=dict(fresh), columns=moved)
 
 
 def differences(
@@ -287,12 +295,14 @@ def is_widened(shape: Shape, checkpoint_shape: Shape, channels: int) -> bool:
     return same and shape[2] * _COLORS == checkpoint_shape[2] * channels
 
 
-def _choose_group(entry: Entry, excluded: Callable[[str], bool], channels: int) -> str:
+def _choose_group(
+    entry: Entry, excluded: Callable[[str], bool], channels: int, by_class: bool
+) -> str:
     if excluded(entry.name):
         return 'excluded'
     if entry.checkpoint_shape is None:
         return 'missing'
-    fits = entry.checkpoint_shape == entry.shape
+    fits = by_class or entry.checkpoint_shape == entry.shape
     if fits or is_widened(entry.shape, entry.checkpoint_shape, channels):
         return 'loaded'
     return 'mismatched'

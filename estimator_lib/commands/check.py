@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
@@ -14,11 +15,12 @@ from estimator_lib import distribution, environment, errors, texts, tf_estimator
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
+    class_match,
     fine_tuning,
     model_dirs,
     model_variables,
 )
-from estimator_lib.commands import outline
+from estimator_lib.commands import outline, shared_images
 from estimator_lib.data import inputs
 from estimator_lib.data.corrupt_records import RecordProblem
 from estimator_lib.distribution import gpu_code, half_types, mixed_precision
@@ -139,6 +141,13 @@ def _check_data(
     """Count and inspect the records of each reader, and print a report of the examples."""
     readers = inputs.named_readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
+    fingerprints: Dict[str, List[shared_images.Fingerprint]] = {name: [] for name, _ in readers}
+
+    def examine(name: str, record: bytes) -> None:
+        examined[name].append(task.examine(record))
+        fingerprint = shared_images.fingerprint(record)
+        fingerprints[name] += [] if fingerprint is None else [fingerprint]
+
     sampled = False
     for name, reader in readers:
         with problems.collecting(name):
@@ -152,7 +161,7 @@ def _check_data(
                 task,
                 reader,
                 check_all=check_all,
-                examine=lambda record, kept=examined[name]: kept.append(task.examine(record)),
+                examine=functools.partial(examine, name),
             )
             if reader.corrupt_record_policy == input_reader_pb2.SKIP and examined[name]:
                 left_out = _Problems()
@@ -168,7 +177,10 @@ def _check_data(
         rest = ', of the records that were looked at (--check_all looks at all)' if sampled else ''
         # A problem of a sample may not be a problem of all records: it is only a warning.
         problems.messages += [*report.certain, *([] if sampled else report.problems)]
-        warnings = [*report.problems, *report.warnings] if sampled else report.warnings
+        warnings = [*report.problems, *report.warnings] if sampled else [*report.warnings]
+        training = fingerprints.pop(readers[0][0])
+        shared = (shared_images.describe(training, own, n) for n, own in fingerprints.items())
+        warnings += [warning for warning in shared if warning is not None]
         _warn(f'{warning}{rest}' for warning in warnings)
 
 
@@ -224,6 +236,7 @@ def _model_lines(
         restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
             model_dirs.check_model_dir(model_dir, restored, complete=False)
+            class_match.require_same_classes(task.class_columns(), task.asset_files(), model_dir)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
@@ -231,6 +244,8 @@ def _model_lines(
                 config.train_config,
                 checkpoint_maps.fine_tuning_map(task, restored, config.train_config),
                 task.last_layer_scopes(),
+                task.image_format.channels,
+                functools.partial(class_match.find, task.class_columns(), task.asset_files()),
             )
             lines.append(report.table())
         return lines

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import zlib
-from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data import file_examples, records
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
+
+# Key of the names of the classes that were looked for in an image, see `labeled_classes`.
+LABELED = 'image/class/labeled'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Source:
             content for file in self.files for content in file.contents()
         ]
         listed += self.repeats
+        listed += [(file.suffix,) for file in self.files if file.suffix]
         return zlib.crc32(repr(listed).encode()) or 1
 
 
@@ -142,18 +148,57 @@ def _find_files(
     name = f'input reader {reader.name!r}: ' if reader.name else ''
     field, paths = reader_paths.reader_paths(reader)
     kind = reader_paths.files_kind(reader)
-    if not kind:
+    added = _added_features(reader, len(paths))
+    if not kind and not any(added):
         return records.find_files([paths[index] for index in indices], f'{name}{field}')
+    if not kind:
+        files: Dict[str, records.RecordFile] = {}
+        for index in indices:
+            for file in records.find_files([paths[index]], f'{name}{field}'):
+                marked = file._replace(suffix=added[index])
+                if files.setdefault(file.path, marked) != marked:
+                    raise errors.ConfigError(
+                        f'{name}labeled_classes: {file.path} is in two entries of {field} of which '
+                        'other classes were looked for; expected it in one.'
+                    )
+        return [files[path] for path in sorted(files)]
     opener = file_examples.OPENERS.get(kind)
+    indices = list(indices)
     try:
         opened = [opener(reader, index) for index in indices]
     except errors.UserError as error:
         raise type(error)(f'{name}{kind}: {error}') from None
     sizes = [sum(size for _, size in examples.contents()) for examples in opened]
     return [
-        records.RecordFile(examples.path, '', size, examples)
-        for examples, size in zip(opened, sizes)
+        records.RecordFile(examples.path, '', size, examples, added[index])
+        for examples, size, index in zip(opened, sizes, indices)
     ]
+
+
+def labeled_names(reader: input_reader_pb2.InputReader) -> List[List[str]]:
+    """Return the names in each entry of `labeled_classes`; none: all classes were looked for."""
+    return [
+        [name.strip() for name in entry.split(',') if name.strip()]
+        for entry in reader.labeled_classes
+    ]
+
+
+def _added_features(reader: input_reader_pb2.InputReader, num_paths: int) -> List[bytes]:
+    """Return the features that each record of a path gets, serialized; appending them adds them."""
+    entries = labeled_names(reader)
+    if len(entries) not in (0, 1, num_paths):
+        raise errors.ConfigError(
+            f'labeled_classes has {len(entries)} entries; expected one for each of the {num_paths} '
+            f'entries of {reader_paths.reader_paths(reader)[0]}, or one for all.'
+        )
+    added = []
+    for names in entries or [[]]:
+        example = tf.train.Example()
+        if names:
+            values = [name.encode() for name in names]
+            example.features.feature[LABELED].bytes_list.value.extend(values)
+        added.append(example.SerializeToString())
+    return added if len(added) == num_paths else added * num_paths
 
 
 def _shares(

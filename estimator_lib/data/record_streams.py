@@ -221,8 +221,24 @@ def read_file(source: Source, file: Sequence[tf.Tensor], skip_corrupt: bool) -> 
     sequences = source.sequences
     record_ids = tf.data.Dataset.range(file_number * FILE_SPAN, _MAX)
     read = _read_past_corrupt if skip_corrupt else tf.data.TFRecordDataset
-    dataset = tf.data.Dataset.zip((record_ids, read(path, compression)))
+    payloads = _with_suffixes(read(path, compression), source, file_number)
+    dataset = tf.data.Dataset.zip((record_ids, payloads))
     return dataset if sequences is None else sequences.all_frames(dataset)
+
+
+def _with_suffixes(
+    payloads: tf.data.Dataset, source: Source, file_number: tf.Tensor
+) -> tf.data.Dataset:
+    """Add the features that the reader adds to each record of a file."""
+    suffixes = [file.suffix for file in source.files]
+    if not any(suffixes):
+        return payloads
+
+    def add(record: tf.Tensor) -> tf.Tensor:
+        whole = record + tf.gather(tf.constant(suffixes), file_number)
+        return tf.where(tf.equal(record, CORRUPT_FRAME), record, whole)
+
+    return payloads.map(unconverted(add))
 
 
 def list_records(source: Source) -> Iterator[Tuple[int, bytes]]:
@@ -325,7 +341,7 @@ def _read_examples(source: Source, dataset: tf.data.Dataset) -> tf.data.Dataset:
         try:
             # Not as a scalar array of objects: TensorFlow (2.15 to 2.21) never frees the string of
             # one that a Python function returns alone.
-            return file.examples.read(index)
+            return file.examples.read(index) + file.suffix
         except errors.DataError:  # described when a run fails, or by the log of what is skipped
             return CORRUPT_FRAME
 

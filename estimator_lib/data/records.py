@@ -57,12 +57,14 @@ class RecordFile(NamedTuple):
         compression: '' or `GZIP`, as `tf.data.TFRecordDataset` takes it.
         size: size on disk in bytes.
         examples: the examples of a data set in another format; None for a TFRecord file.
+        suffix: serialized features that the reader adds to each record.
     """
 
     path: str
     compression: str
     size: int
     examples: Optional[FileExamples] = None
+    suffix: bytes = b''
 
     def contents(self) -> Sequence[Tuple[str, int]]:
         """Return names and sizes in bytes of the files on disk, without their folder."""
@@ -222,7 +224,8 @@ def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
         if len(payloads) >= most:
             break
         if file.examples is not None:
-            payloads += itertools.islice(_usable_examples(file.examples), most - len(payloads))
+            usable = itertools.islice(_usable_examples(file.examples), most - len(payloads))
+            payloads += [payload + file.suffix for payload in usable]
             continue
         with contextlib.suppress(*unreadable, MemoryError, OverflowError), _open(file) as stream:
             while len(payloads) < most and (header := stream.read(_HEADER_BYTES)):
@@ -232,7 +235,7 @@ def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
                 payload = stream.read(length)
                 if len(payload) < length:
                     break
-                payloads.append(payload)
+                payloads.append(payload + file.suffix)
                 stream.read(_FRAME_BYTES - _HEADER_BYTES)
     return payloads
 

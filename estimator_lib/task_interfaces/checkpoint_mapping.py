@@ -3,11 +3,72 @@
 from __future__ import annotations
 
 import abc
-from typing import Collection, Mapping, Optional, Sequence
+import dataclasses
+from typing import Callable, Collection, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib.task_interfaces.named import Named
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassAxis:
+    """Arrangement of classes on the last axis of a variable: equal groups of columns.
+
+    A group has the columns before the classes (the background), then `block` for each class.
+
+    Attributes:
+        classes: number of classes.
+        before: number of columns before those of the first class.
+        block: number of columns of a class.
+        repeats: whether there may be several groups, as one for each anchor of a cell.
+    """
+
+    classes: int
+    before: int = 0
+    block: int = 1
+    repeats: bool = False
+
+    def sources(self, size: int, held_size: int, moved: Mapping[int, int]) -> Optional[List[int]]:
+        """Return the column of the checkpoint that each column takes, -1 for its initial value.
+
+        With a background, two classes and two anchors, `size` is 6. From a checkpoint of one class,
+        `held_size` 4, which is now the second: [0, -1, 1, 2, -1, 3].
+
+        Args:
+            size: of the axis of the variable.
+            held_size: of the axis in the checkpoint.
+            moved: index in the checkpoint of the classes that it has.
+
+        Returns:
+            The columns; None if the sizes are not those of such an axis.
+        """
+        groups, rest = divmod(size, self.before + self.classes * self.block)
+        if rest or not groups or held_size % groups or (groups > 1 and not self.repeats):
+            return None
+        held_classes, rest = divmod(held_size // groups - self.before, self.block)
+        if rest or held_classes <= max(moved.values(), default=-1):
+            return None
+        group = list(range(self.before))
+        for index in range(self.classes):
+            start = self.before + moved.get(index, 0) * self.block
+            group += [start + k if index in moved else -1 for k in range(self.block)]
+        starts = range(0, held_size, held_size // groups)
+        return [-1 if column < 0 else start + column for start in starts for column in group]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassColumns:
+    """Variables with a part for each class, and the names of classes of saved models.
+
+    Attributes:
+        axes: by a regular expression that the names of such variables contain.
+        indices: indices of classes by name, from the text of a file of `asset_files`; a class may
+            have several names.
+    """
+
+    axes: Mapping[str, ClassAxis]
+    indices: Callable[[str], Mapping[str, int]]
 
 
 class CheckpointMapping(Named):
@@ -69,3 +130,7 @@ class CheckpointMapping(Named):
     def last_layer_scopes(self) -> Sequence[str]:
         """Return name parts of the variables whose shapes depend on the classes."""
         return ()
+
+    def class_columns(self) -> Optional[ClassColumns]:
+        """Return the variables with a part for each class; None: they are not known."""
+        return None

@@ -162,4 +162,6 @@ def _first_share(seed: tf.Tensor, alpha: float, probability: float) -> tf.Tensor
 def _mixed(group: Sequence[Example], image: tf.Tensor, share: tf.Tensor) -> Example:
     """Return the first example with a mixed image, and the labels mixed by a share."""
     first, second = (example[SHARES] for example in group)
-    return {**group[0], IMAGE: image, SHARES: share * first + (1.0 - share) * second}
+    # A label that is not known (NaN) stays so, unless its image has no share.
+    parts = tf.math.multiply_no_nan(first, share), tf.math.multiply_no_nan(second, 1.0 - share)
+    return {**group[0], IMAGE: image, SHARES: parts[0] + parts[1]}

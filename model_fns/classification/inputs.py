@@ -6,6 +6,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.data import record_sources
 from estimator_lib.task import IMAGE, SOURCE_ID, Example, Features, Labels
 from estimator_lib.task_interfaces.batch_specs import ALWAYS, LEARNING, BatchSpec, BatchTensor
 from model_fns.datasets.meaning import annotated, checks, objects
@@ -42,7 +43,13 @@ BATCH = BatchSpec(
 MULTI_LABEL_BATCH = BatchSpec(
     _FEATURES,
     (
-        BatchTensor(LABEL, tf.float32, ('batch', CLASSES), '1 for each class, else 0', LEARNING),
+        BatchTensor(
+            LABEL,
+            tf.float32,
+            ('batch', CLASSES),
+            '1 for each class, else 0; NaN: unknown',
+            LEARNING,
+        ),
         _SHARES,
     ),
 )
@@ -127,7 +134,16 @@ def annotate(serialized: bytes) -> Optional[Annotated]:
     known = [Object(source, label=label) for label in labels if label != _UNLABELED]
     known += [Object(source, name=text.decode(errors='replace')) for text in texts]
     digest = annotated.digest(b''.join(features['image/encoded'].bytes_list.value[:1]))
-    return Annotated(source, (0, 0), known, len(known), source_id=source, digest=digest)
+    looked_for = tuple(name.decode() for name in features[record_sources.LABELED].bytes_list.value)
+    return Annotated(
+        source,
+        (0, 0),
+        known,
+        len(known),
+        source_id=source,
+        digest=digest,
+        looked_for=looked_for,
+    )
 
 
 def find_issues(images: Sequence[Annotated], num_classes: int, labels_offset: int) -> List[Issue]:

@@ -73,7 +73,7 @@ def sigmoid_cross_entropy(
     Args:
         logits: float32 [batch, num_classes].
         labels: float32 [batch, num_classes]: 1 for each label of an image, else 0; shares in
-            between, where training mixes images.
+            between, where training mixes images. NaN, a class that was not looked for: no loss.
         label_smoothing: s, in [0, 1).
         class_weights: factors on the loss of each class; empty: 1.
         focal_gamma: g: a further factor, (1 - p)^g, where p is the probability of the right answer
@@ -82,6 +82,8 @@ def sigmoid_cross_entropy(
     Returns:
         float32 scalar.
     """
+    is_known = tf.logical_not(tf.math.is_nan(labels))
+    labels = tf.where(is_known, labels, 0.0)
     targets = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
     per_class = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
     if focal_gamma:
@@ -90,4 +92,4 @@ def sigmoid_cross_entropy(
         per_class *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
     if class_weights:
         per_class *= tf.constant(list(class_weights), tf.float32)
-    return tf.reduce_mean(per_class)
+    return tf.reduce_mean(tf.where(is_known, per_class, 0.0))

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.analysis.analyzer import Analyzer
+from estimator_lib.data import record_sources
 from estimator_lib.drawing import visualization
 from estimator_lib.task import (
     AS_CONFIGURED,
@@ -42,6 +43,7 @@ _KEYS = {
     'image/class/text': tf.io.VarLenFeature(tf.string),
     'image/source_id': tf.io.FixedLenFeature([], tf.string, ''),
     'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
+    record_sources.LABELED: tf.io.VarLenFeature(tf.string),
 }
 # Key and kind of the labels of a record: numbers, or names.
 _LABEL_LISTS = {int: ('image/class/label', 'int64_list'), bytes: ('image/class/text', 'bytes_list')}
@@ -51,7 +53,10 @@ class MultiLabelTask(ClassificationTask):
     """Classification of images into any number of the classes; arguments are those of the base."""
 
     def decode(self, serialized: tf.Tensor) -> Example:
-        """Decode one record; its labels become float32 [num_classes], 1 for each label."""
+        """Decode one record; its labels become float32 [num_classes], 1 for each label.
+
+        Classes that were not looked for become NaN.
+        """
         channels = self._preprocess.channels
         parsed = tf.io.parse_single_example(serialized, {**_KEYS, **channels.keys()})
         ids = parsed['image/class/label'].values
@@ -66,10 +71,17 @@ class MultiLabelTask(ClassificationTask):
         )
         with tf.control_dependencies([in_range]):
             is_label = tf.reduce_any(tf.one_hot(indices, self._num_classes) > 0, axis=0)
+        labels = tf.cast(is_label, tf.float32)
+        names = parsed[record_sources.LABELED].values
+        if self._label_map is not None:
+            looked_for = self._label_map.lookup(names) - self._labels_offset
+            is_known = tf.reduce_any(tf.one_hot(looked_for, self._num_classes) > 0, axis=0)
+            is_known |= is_label | tf.equal(tf.size(names), 0)
+            labels = tf.where(is_known, labels, np.nan)
         source_id = parsed['image/source_id']
         return {
             IMAGE: channels.decode(parsed, self._max_pixels),
-            inputs.LABEL: tf.ensure_shape(tf.cast(is_label, tf.float32), [self._num_classes]),
+            inputs.LABEL: tf.ensure_shape(labels, [self._num_classes]),
             SOURCE_ID: tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id),
         }
 
@@ -227,7 +239,7 @@ class MultiLabelTask(ClassificationTask):
 
     @staticmethod
     def _shown(labels: Arrays) -> np.ndarray:
-        return np.asarray(labels.get(inputs.SHARES, labels[inputs.LABEL]))
+        return np.nan_to_num(labels.get(inputs.SHARES, labels[inputs.LABEL]))
 
     def _joined(self, indices: Sequence[int]) -> str:
         names = self._class_names()

@@ -29,7 +29,7 @@ def create_metrics(logits: tf.Tensor, labels: tf.Tensor) -> Dict[str, Metric]:
 
     Args:
         logits: float32 [batch, num_classes].
-        labels: float32 [batch, num_classes] of 0 and 1.
+        labels: float32 [batch, num_classes] of 0 and 1; NaN: the image does not count for a class.
 
     Returns:
         `SCORES`: int64 [2, num_classes, bins]: counts of scores of images without and with each
@@ -50,8 +50,9 @@ def create_metrics(logits: tf.Tensor, labels: tf.Tensor) -> Dict[str, Metric]:
     position = (logits + _HIGHEST) * (_BINS / (2 * _HIGHEST))
     bins = tf.cast(tf.floor(tf.clip_by_value(position, 0.0, _BINS - 1.0)), tf.int64)
     classes = tf.broadcast_to(tf.range(num_classes, dtype=tf.int64), tf.shape(bins, tf.int64))
-    indices = tf.stack([tf.cast(labels, tf.int64), classes, bins], axis=-1)
-    indices = tf.reshape(indices, [-1, 3])
+    known = tf.logical_not(tf.math.is_nan(labels))
+    targets = tf.cast(tf.where(known, labels, 0.0), tf.int64)
+    indices = tf.boolean_mask(tf.stack([targets, classes, bins], axis=-1), known)
     update = total.scatter_nd_add(indices, tf.ones(tf.shape(indices)[:1], tf.int64))
     return {SCORES: (total.read_value(), update)}
 

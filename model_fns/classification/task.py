@@ -405,6 +405,11 @@ class ClassificationTask(Task):
         """Return the scopes of the layers that depend on the number of classes."""
         return self._network.logits_scopes
 
+    def class_columns(self) -> label_map_files.ClassColumns:
+        """Return the layers of logits."""
+        scopes = self._network.logits_scopes
+        return label_map_files.columns_of(scopes, self._num_classes, self._labels_offset)
+
     def averages_model_variables(self) -> bool:
         """Return True: averages are kept of all variables, as by the published trainer."""
         return True
@@ -490,4 +495,5 @@ def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_m
     model = config.model.classification
     named = label_map_files.read_label_maps(config, first_id=min(1, model.labels_offset))
     ids = range(model.labels_offset, model.labels_offset + model.num_classes)
+    label_map_files.check_labeled_classes(config, named)
     return named or label_map_files.read_labels_file(config, ids)

@@ -123,6 +123,9 @@ BATCH = BatchSpec(
         BatchTensor(fields.NUM_LEFT_OUT, tf.int32, ('batch',), 'number of boxes beyond M'),
         BatchTensor(fields.IMAGE_CLASSES, tf.float32, _PER_CLASS, '1 for verified classes'),
         BatchTensor(
+            fields.LABELED_CLASSES, tf.float32, _PER_CLASS, '1 for classes that were looked for'
+        ),
+        BatchTensor(
             fields.ABSENT_CLASSES, tf.float32, _PER_CLASS, '1 for classes verified as absent'
         ),
         BatchTensor(

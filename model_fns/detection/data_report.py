@@ -49,9 +49,17 @@ def report(
     room = {name: reader.room(name == TRAINING) for name in examined}
     left_out = box_report.list_warnings(examined, room)
     meaning = check_meaning(examined, reader.num_classes)
+    labeled = DataReport()
+    if reader.labeled_classes and reader.label_map is not None:
+        records = {
+            name: [(each.annotated, each.counts()) for each in own if each.annotated is not None]
+            for name, own in examined.items()
+        }
+        find = reader.label_map.id_of_name
+        labeled = class_report.labeled_report(records, reader.class_names(), find)
     classes = DataReport(
-        [*classes.lines, *boxes.lines],
-        [*left_out, *classes.warnings, *boxes.warnings, *inputs],
+        [*classes.lines, *labeled.lines, *boxes.lines],
+        [*left_out, *labeled.warnings, *classes.warnings, *boxes.warnings, *inputs],
         classes.problems,
     )
     return record_reports.add(classes, meaning)

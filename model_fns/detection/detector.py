@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import importlib
+import types
 from typing import (
     Any,
     Callable,
@@ -27,6 +28,7 @@ from estimator_lib import errors
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import checkpoint_scopes
 from model_fns.detection import fields
@@ -73,6 +75,7 @@ class Detector(abc.ABC):
         family: family of the boxes.
         loss_names: names of the values of `losses`.
         last_layer_scopes: parts of the names of variables whose shapes depend on the classes.
+        class_axes: layers whose outputs are those of classes, see `ClassColumns`.
         outputs: names of `fields` of outputs besides boxes: masks, keypoints.
         tells_classes: True: detections have classes; False: all are of the first.
         side_inputs: names of `fields` that `predict` uses besides images.
@@ -85,6 +88,7 @@ class Detector(abc.ABC):
     family: BoxFamily
     loss_names: Sequence[str]
     last_layer_scopes: Sequence[str]
+    class_axes: Mapping[str, ClassAxis] = types.MappingProxyType({})
     outputs: FrozenSet[str] = frozenset()
     tells_classes: bool = True
     side_inputs: FrozenSet[str] = frozenset()

@@ -36,6 +36,7 @@ KEYPOINT_VISIBILITIES = 'groundtruth_keypoint_visibilities'
 NUM_BOXES = 'num_groundtruth_boxes'
 NUM_LEFT_OUT = 'num_groundtruth_boxes_left_out'
 IMAGE_CLASSES = 'groundtruth_image_classes'
+LABELED_CLASSES = 'groundtruth_labeled_classes_of_image'
 ABSENT_CLASSES = 'groundtruth_verified_neg_classes'
 INCOMPLETE_CLASSES = 'groundtruth_not_exhaustive_classes'
 

@@ -16,7 +16,12 @@ from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules import center_net as center_net_checks
 from model_fns.detection.config_rules import rotated as rotated_checks
 from model_fns.detection.config_rules import two_stage as two_stage_checks
-from model_fns.detection.config_rules.checks import check_ssd, find_warnings, size_problems
+from model_fns.detection.config_rules.checks import (
+    check_labeled,
+    check_ssd,
+    find_warnings,
+    size_problems,
+)
 from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
@@ -92,7 +97,7 @@ _COMMON = config_rules.CHANNELS + ConfigRules(
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-    problems=(_names, instance_rules.check_readers),
+    problems=(_names, check_labeled, instance_rules.check_readers),
     warnings=(instance_rules.find_warnings, find_warnings),
 )
 _SINGLE_SHOT = (

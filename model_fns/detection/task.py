@@ -104,8 +104,7 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
-        self._analyzed = analyzed
-        self._views = views
+        self._analyzed, self._views = analyzed, views
         self.image_format = model.channels.format
 
     @classmethod
@@ -409,6 +408,10 @@ class DetectionTask(Task):
         """Return parts of the names of variables whose shapes depend on the classes."""
         return self._model.last_layer_scopes
 
+    def class_columns(self) -> label_map_files.ClassColumns:
+        """Return the layers that predict classes."""
+        return label_map_files.class_columns(self._model.class_axes)
+
     def asset_files(self) -> Mapping[str, str]:
         """Return the label map as files for exports."""
         return label_map_files.asset_files(self._label_map)
@@ -492,4 +495,5 @@ class DetectionTask(Task):
             keypoint_visibilities=labels.get(fields.KEYPOINT_VISIBILITIES),
             ignored_coverage=self._reader.ignored_coverage or None,
             image_classes=labels.get(fields.IMAGE_CLASSES),
+            labeled_classes=labels.get(fields.LABELED_CLASSES),
         )

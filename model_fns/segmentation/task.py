@@ -109,8 +109,7 @@ class SegmentationTask(Task):
         self._network = network
         self.image_format = network.channels.format
         self._preprocessor = preprocessor
-        self._data = data
-        self._dataset = data.dataset
+        self._data, self._dataset = data, data.dataset
         self._metrics = metrics.Metrics.from_config(
             model, self._dataset.num_classes, self._dataset.ignore_label, self._dataset.class_names
         )
@@ -399,9 +398,7 @@ class SegmentationTask(Task):
         kind = checkpoint_type or 'segmentation'
         if kind != 'segmentation':
             scope = f'{self._network.backbone.scope}/'
-            variables = [
-                variable for variable in variables if variable_name(variable).startswith(scope)
-            ]
+            variables = [each for each in variables if variable_name(each).startswith(scope)]
         return checkpoint_scopes.restore_map(kind, variables)
 
     def last_layer_scopes(self) -> Sequence[str]:
@@ -420,6 +417,10 @@ class SegmentationTask(Task):
                 self._data.evaluation, self._preprocessor, self._network.output_stride, asked
             )
             self._sizes_are_checked = True
+
+    def class_columns(self) -> label_map_files.ClassColumns:
+        """Return the layers of the semantic logits."""
+        return label_map_files.class_columns(self._network.class_axes(self._dataset.num_classes), 0)
 
     def asset_files(self) -> Mapping[str, str]:
         """Return the label map and the names of the classes."""

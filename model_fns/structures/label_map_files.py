@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import os
-from typing import Dict, Optional, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.data import record_sources
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis, ClassColumns
 from model_fns.structures.label_map import FIRST_ID, LabelMap
-from protos import pipeline_pb2
+from protos import input_reader_pb2, pipeline_pb2
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +41,8 @@ def read_label_maps(
         errors.DataError: label maps are not valid (the message has a line for each, with its
             field), or two contradict each other.
     """
-    readers = [('train_input_reader', config.train_input_reader)]
-    readers += [(f'eval_input_reader.{n}', one) for n, one in enumerate(config.eval_input_reader)]
     fields: Dict[str, str] = {}
-    for name, reader in readers:
+    for name, reader in _readers(config):
         if reader.label_map_path:
             fields.setdefault(reader.label_map_path, f'{name}.label_map_path')
     maps, problems = [], []
@@ -53,6 +54,15 @@ def read_label_maps(
     if problems:
         raise errors.DataError('\n'.join(problems))
     return functools.reduce(LabelMap.merged, maps) if maps else None
+
+
+def _readers(
+    config: pipeline_pb2.TrainEvalPipelineConfig,
+) -> List[Tuple[str, input_reader_pb2.InputReader]]:
+    """Return the readers with the paths of their messages."""
+    evaluation = enumerate(config.eval_input_reader)
+    named = [(f'eval_input_reader.{index}', reader) for index, reader in evaluation]
+    return [('train_input_reader', config.train_input_reader), *named]
 
 
 def read_labels_file(
@@ -92,6 +102,48 @@ def read_labels_file(
 def asset_files(label_map: Optional[LabelMap]) -> Dict[str, str]:
     """Return the contents of the asset files by name: the label map, where there is one."""
     return {} if label_map is None else {FILE: label_map.text()}
+
+
+def check_labeled_classes(
+    config: pipeline_pb2.TrainEvalPipelineConfig, label_map: Optional[LabelMap]
+) -> bool:
+    """Check the names of `labeled_classes`; return whether any reader has some.
+
+    Raises:
+        errors.ConfigError: the label map has no such class.
+    """
+    readers = [(name, record_sources.labeled_names(each)) for name, each in _readers(config)]
+    for field, entries in readers:
+        for name in itertools.chain(*entries):
+            try:
+                if label_map is not None:
+                    label_map.id_of_name(name)
+            except errors.DataError as error:
+                raise errors.ConfigError(f'{field}.labeled_classes: {error}') from error
+    return any(any(entries) for _, entries in readers)
+
+
+def class_columns(axes: Mapping[str, ClassAxis], first_id: int = FIRST_ID) -> ClassColumns:
+    """Return the variables of a model that has label maps, for restores by class name.
+
+    Args:
+        axes: see `ClassColumns`.
+        first_id: the id of the class of index 0.
+    """
+
+    def indices(text: str) -> Dict[str, int]:
+        items = LabelMap.parse(text, first_id=min(FIRST_ID, first_id)).items
+        named = {item.name: item.id - first_id for item in items}
+        for item in items:
+            named.setdefault(item.display_name, item.id - first_id)
+        return named
+
+    return ClassColumns(axes, indices)
+
+
+def columns_of(scopes: Sequence[str], num_classes: int, first_id: int) -> ClassColumns:
+    """Return `class_columns` of layers of logits, one column for each class."""
+    return class_columns(dict.fromkeys(scopes, ClassAxis(num_classes)), first_id)
 
 
 def localize(

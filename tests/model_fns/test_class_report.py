@@ -2,7 +2,13 @@
 
 import pytest
 
-from model_fns.class_report import class_report, effective_number, inverse_frequency
+from model_fns.class_report import (
+    class_report,
+    effective_number,
+    inverse_frequency,
+    labeled_report,
+)
+from model_fns.datasets.meaning.annotated import Annotated
 
 NAMES = {1: 'cat', 2: 'dog', 3: 'cow', 4: 'hen'}
 TRAINING = [{1: 3, 2: 1}, {1: 2}, {}]
@@ -83,3 +89,33 @@ def test_weights_of_uneven_classes_are_shown_in_the_order_of_ids():
     ]
     assert lines({1: 299, 2: 30}) == []
     assert lines({1: 300}) == [] == lines({1: 300, 2: 30}, 'pixels')
+
+
+def test_what_was_looked_for_is_told_by_class():
+    def image(looked_for, **counts):
+        ids = {'car': 1, 'bus': 2, 'van': 3}
+        annotated = Annotated('', (1, 1), looked_for=looked_for)
+        return annotated, {ids[name]: count for name, count in counts.items()}
+
+    records = [image(('car', 'van'), car=2), image(('car', 'van'), bus=1), image((), car=1, bus=4)]
+    names = {1: 'car', 2: 'bus', 3: 'van'}
+    found = labeled_report(
+        {'train_input_reader': records}, names, {'car': 1, 'bus': 2, 'van': 3}.get
+    )
+    assert found.lines == [
+        'train_input_reader: 2 images, looked for: car, van',
+        '  car: 2',
+        '  bus: 1',
+        '  van: 0',
+        'train_input_reader: 1 images, looked for: all classes',
+        '  car: 1',
+        '  bus: 4',
+        '  van: 0',
+    ]
+    (warning,) = found.warnings
+    assert 'labeled_classes names car, van' in warning and warning.endswith('labels of bus, too')
+    missing = {'train_input_reader': [image(('car',), car=1)]}
+    found = labeled_report(missing, names, {'car': 1}.get)
+    assert '  bus: not looked for' in found.lines
+    everything = {'train_input_reader': records[2:]}
+    assert not labeled_report(everything, names, {}.get).lines

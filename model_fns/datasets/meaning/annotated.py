@@ -52,6 +52,7 @@ class Annotated(NamedTuple):
         digest: of the encoded image; '': it is not read.
         other_size: height and width if the EXIF orientation is treated otherwise; None: it does not
             swap them.
+        looked_for: names of the classes that annotators looked for; empty: all.
         has_other_size: the annotation says that it is of an image of the other size.
     """
 
@@ -64,6 +65,7 @@ class Annotated(NamedTuple):
     digest: str = ''
     other_size: Optional[Tuple[int, int]] = None
     has_other_size: bool = False
+    looked_for: Tuple[str, ...] = ()
 
 
 def digest(encoded: bytes) -> str:

@@ -34,6 +34,7 @@ class Groundtruth:
             is no background; None: ignored boxes only keep their matches from being background.
         image_classes: float32 [B, C]: 1 for classes whose presence or absence is known; none in an
             image means all. None if they are not read.
+        labeled_classes: float32 [B, C]: 1 for classes that were looked for. None: all were.
     """
 
     boxes: tf.Tensor
@@ -47,6 +48,7 @@ class Groundtruth:
     keypoint_visibilities: Optional[tf.Tensor] = None
     ignored_coverage: Optional[float] = None
     image_classes: Optional[tf.Tensor] = None
+    labeled_classes: Optional[tf.Tensor] = None
 
     def numbers(self) -> tf.Tensor:
         """Return `examples`, or the indices in the batch: int32 [B]."""
@@ -60,7 +62,7 @@ class Groundtruth:
         """
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
         rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        for name in ('examples', 'masks', 'image_classes', 'ignored_coverage'):
+        for name in ('examples', 'masks', 'image_classes', 'labeled_classes', 'ignored_coverage'):
             del rows[name]
         return dataclasses.replace(
             self, **{name: values[:, :count] for name, values in rows.items() if values is not None}
@@ -169,8 +171,10 @@ class TargetAssigner:
             gathered, [classes.shape[-1], groundtruth.boxes.shape[-1], 1], axis=-1
         )
         weights = tf.where(matched, weights[..., 0], 0.0)
-        negative = tf.where(ignored, 0.0, self._negative_class_weight)
-        class_weights = tf.where(matched, weights, negative)[..., tf.newaxis]
+        negative = tf.where(ignored, 0.0, self._negative_class_weight)[..., tf.newaxis]
+        if groundtruth.labeled_classes is not None:
+            negative *= _known_columns(groundtruth.labeled_classes, len(background))
+        class_weights = tf.where(matched[..., tf.newaxis], weights[..., tf.newaxis], negative)
         class_targets = tf.where(
             matched[..., tf.newaxis], matched_classes, tf.constant(background, tf.float32)
         )
@@ -199,6 +203,21 @@ def _with_background_column(classes: tf.Tensor, columns: int) -> tf.Tensor:
     if extra not in (0, 1):
         raise ValueError(f'{columns} columns of targets for {classes.shape[-1]} classes')
     return tf.pad(classes, [[0, 0], [0, 0], [extra, 0]])
+
+
+def _known_columns(labeled: tf.Tensor, columns: int) -> tf.Tensor:
+    """Return which class targets of an unmatched anchor are known: float32 [B, 1, columns].
+
+    Of an image in which not all classes were looked for, background is not known. With a column of
+    background, [1, 0] becomes [0, 1, 0], and [1, 1] becomes [1, 1, 1].
+
+    Args:
+        labeled: see `Groundtruth.labeled_classes`.
+        columns: C, or C + 1 with a column of background.
+    """
+    if columns > labeled.shape[-1]:
+        labeled = tf.concat([tf.reduce_min(labeled, axis=1, keepdims=True), labeled], axis=1)
+    return labeled[:, tf.newaxis]
 
 
 def _gather_rows(rows: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:

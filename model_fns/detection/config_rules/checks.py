@@ -8,6 +8,7 @@ from google.protobuf import message as message_lib
 
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
+from model_fns import config_rules
 from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
     anchors_pb2,
@@ -125,6 +126,14 @@ def find_warnings(config: PipelineConfig) -> Iterator[str]:
                 'train_config.load_all_detection_checkpoint_vars has no effect with a '
                 'fine_tune_checkpoint_type that is not "detection".'
             )
+
+
+def check_labeled(config: PipelineConfig) -> Iterator[Problem]:
+    """Check that the loss has a part for each class where not all classes were looked for."""
+    if _is_softmax(config) and not config.model.HasField('center_net'):
+        yield from config_rules.labeled_problems(
+            config, 'weighted_sigmoid or weighted_sigmoid_focal as its classification_loss'
+        )
 
 
 def _is_softmax(config: PipelineConfig) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.data import record_sources
 from model_fns.datasets.annotations import class_maps
 from model_fns.datasets.meaning import annotated, readings
 from model_fns.datasets.meaning.annotated import CROWD, DIFFICULT, UNWEIGHTED, Annotated, Object
@@ -68,8 +69,15 @@ def annotate(
             )
         )
     encoded = b''.join(values('image/encoded', 'bytes_list')[:1])
+    looked_for = values(record_sources.LABELED, 'bytes_list')
     return Annotated(
-        source, size, objects, num_kept, source_id=source, digest=annotated.digest(encoded)
+        source,
+        size,
+        objects,
+        num_kept,
+        source_id=source,
+        digest=annotated.digest(encoded),
+        looked_for=tuple(name.decode() for name in looked_for),
     )
 
 

@@ -54,6 +54,10 @@ def join_boxes(group: Sequence[Example]) -> Example:
         joined[fields.IMAGE_CLASSES] = tf.reduce_max(
             tf.stack([example[fields.IMAGE_CLASSES] for example in group]), axis=0
         )
+    if fields.LABELED_CLASSES in first:  # known are the classes that were looked for in all parts
+        joined[fields.LABELED_CLASSES] = tf.reduce_min(
+            tf.stack([example[fields.LABELED_CLASSES] for example in group]), axis=0
+        )
     return {**first, **joined}
 
 

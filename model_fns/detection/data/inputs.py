@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.config import validation
+from estimator_lib.data import record_sources
 from estimator_lib.task import Example, Features, Labels
 from model_fns.detection import fields, metrics
 from model_fns.detection.boxes import axis_aligned
@@ -27,7 +28,7 @@ from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.detection.data.keypoints import KeypointDecoder
 from model_fns.detection.data.masks import decode_masks
 from model_fns.structures import channels as image_channels
-from model_fns.structures import images
+from model_fns.structures import images, label_map_files
 from model_fns.structures import label_map as label_maps
 from model_fns.structures.channels import THREE_COLORS, Channels
 from protos import input_reader_pb2, pipeline_pb2
@@ -100,6 +101,7 @@ class Reader:
         image_classes: True: labels contain the classes whose presence in an image was verified.
         absent_classes: True: labels contain the classes that LVIS verified to be absent, and those
             that lack objects.
+        labeled_classes: True: labels contain the classes that were looked for in an image.
         max_train_boxes: replaces `max_boxes` in training; None: the same number.
         family: family of the boxes.
         max_pixels: largest number of pixels of an image that is decoded.
@@ -120,6 +122,7 @@ class Reader:
     keypoints: Optional[KeypointDecoder] = None
     image_classes: bool = False
     absent_classes: bool = False
+    labeled_classes: bool = False
     max_train_boxes: Optional[int] = None
     family: BoxFamily = axis_aligned
     max_pixels: int = images.MAX_PIXELS
@@ -175,6 +178,10 @@ class Reader:
             example.update(self.keypoints.decode(parsed, count))
         if self.image_classes:
             example[fields.IMAGE_CLASSES] = self._image_classes(parsed)
+        if self.labeled_classes:
+            names = parsed[record_sources.LABELED]
+            hot = self._k_hot(self.label_map.lookup(names, self.use_display_name))
+            example[fields.LABELED_CLASSES] = tf.where(tf.size(names) > 0, hot, tf.ones_like(hot))
         for name, key in _LVIS_KEYS.items() if self.absent_classes else ():
             example[name] = self._k_hot(parsed[key])
         if self.context is not None:
@@ -278,6 +285,8 @@ class Reader:
         points = {} if self.keypoints is None else self.keypoints.keys()
         points = {key: _list_feature(dtype) for key, dtype in points.items()}
         classes = dict(_IMAGE_CLASS_KEYS) if self.image_classes else {}
+        if self.labeled_classes:
+            classes[record_sources.LABELED] = _list_feature(tf.string)
         if self.absent_classes:
             classes.update(dict.fromkeys(_LVIS_KEYS.values(), _list_feature(tf.int64)))
         context = {} if self.context is None else self.context.keys()
@@ -370,7 +379,7 @@ class Reader:
             labels[fields.MASKS] = _padded(masks, tf.maximum(count, 1))
         labels[fields.NUM_BOXES] = count
         labels[fields.NUM_LEFT_OUT] = boxes - count
-        whole = (fields.IMAGE_CLASSES, *_LVIS_KEYS)
+        whole = (fields.IMAGE_CLASSES, fields.LABELED_CLASSES, *_LVIS_KEYS)
         labels.update({name: example[name] for name in whole if name in example})
         return labels
 
@@ -404,6 +413,7 @@ def build_reader(
         image_classes=metrics.needs_image_classes(config.eval_config)
         or config.model.center_net.object_center_params.use_labeled_classes,
         absent_classes=metrics.needs_absent_classes(config.eval_config),
+        labeled_classes=label_map_files.check_labeled_classes(config, label_map),
         family=family,
         max_pixels=validation.pixel_limit(config),
         channels=image_channels.from_config(config),

@@ -11,7 +11,7 @@ from model_fns.detection import fields
 from model_fns.detection.metrics import coco, coco_keypoints, open_images, pascal, shapes
 from model_fns.detection.metrics.accumulation import Metrics
 from model_fns.detection.metrics.best_f1 import BestF1Evaluator
-from model_fns.detection.metrics.coco import CocoEvaluator
+from model_fns.detection.metrics.coco import CocoEvaluator, CocoFiles
 from model_fns.detection.metrics.evaluator import Evaluator
 from model_fns.detection.metrics.lvis import LvisEvaluator
 from model_fns.detection.metrics.open_images import OpenImagesEvaluator
@@ -231,7 +231,11 @@ def build_metrics(
                     'predicts none.'
                 )
         evaluators.append(evaluator)
-    return Metrics([*evaluators, BestF1Evaluator(classes.names)])
+    files = []
+    if config.coco_files:
+        needs = frozenset().union(*(evaluator.needs for evaluator in evaluators))
+        files.append(CocoFiles(classes.names, config.coco_files, needs))
+    return Metrics([*evaluators, BestF1Evaluator(classes.names), *files])
 
 
 def build_analyzed(
@@ -268,6 +272,10 @@ def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:
     names = list_metrics_sets(config, rotated)
     for name in names:
         METRICS_SETS.get(name, _WHERE)
+        if rotated and config.coco_files:
+            raise errors.ConfigError(
+                'eval_config.coco_files: COCO has no rotated boxes; expected none.'
+            )
         if rotated and name != ROTATED_METRICS_SET:
             raise errors.ConfigError(
                 f'{_WHERE}: {name!r} is for axis-aligned boxes; expected '

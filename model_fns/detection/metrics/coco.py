@@ -7,9 +7,24 @@ masks with the batch. The overlaps of masks are computed by that tool's kernels.
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+import json
+import os
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
+import tensorflow as tf
 
 from model_fns.detection.metrics import coco_matching, shapes
 from model_fns.detection.metrics.coco_matching import ClassResult, Matches
@@ -20,6 +35,15 @@ MASK_PREFIX = 'DetectionMasks_'
 
 _CATEGORY_MAP = 'PerformanceByCategory/mAP'
 _SUPER_CATEGORY_MAP = 'PerformanceBySuperCategory'
+
+GROUNDTRUTH_FILE = 'groundtruth.json'
+# By the key of what is compared. pycocotools takes the area of a detection from its box where a
+# result has one beside a mask or keypoints, so each kind has a file of its own.
+RESULTS_FILES = {
+    'bbox': 'results.json',
+    'segmentation': 'results_masks.json',
+    'keypoints': 'results_keypoints.json',
+}
 
 
 class Number(NamedTuple):
@@ -194,3 +218,97 @@ def mean(results: Iterable[ClassResult], number: Optional[Number]) -> Optional[f
     values = np.array([getattr(result, number.table)[number.cells] for result in results])
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else None
+
+
+class CocoFiles(Evaluator):
+    """Writer of the objects and detections that the metrics of an evaluation compare.
+
+    It has no metrics of its own. The files replace those of an earlier evaluation. pycocotools
+    computes the metrics of COCO from them: `COCO(groundtruth).loadRes(results)`, with the results
+    of boxes, of masks or of keypoints.
+
+    Args:
+        class_names: names by id, from 1.
+        folder: of the files; created if needed.
+        needs: names of `fields` of labels beside boxes that the evaluation compares.
+    """
+
+    def __init__(self, class_names: Mapping[int, str], folder: str, needs: FrozenSet[str]):
+        super().__init__(class_names)
+        self._folder = folder
+        self.needs = needs
+        self.clear()
+
+    def names(self) -> Sequence[str]:
+        """Return no names."""
+        return ()
+
+    def clear(self) -> None:
+        """Discard all images."""
+        self._images: List[Dict[str, Any]] = []
+        self._objects: List[Dict[str, Any]] = []
+        self._detections: List[Dict[str, Any]] = []
+
+    def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
+        """Add the objects and detections of an image."""
+        number = len(self._images) + 1
+        own, found = _entries(number, groundtruth), _entries(number, detections)
+        image: Dict[str, Any] = {'id': number, 'file_name': image_id}
+        masks = [each['segmentation'] for each in (*own, *found) if 'segmentation' in each]
+        if masks:
+            image['height'], image['width'] = masks[0]['size']
+        self._images.append(image)
+        areas = np.asarray(groundtruth.areas, np.float64)
+        for index, entry in enumerate(own):
+            width, height = entry['bbox'][2:]
+            entry['id'] = len(self._objects) + 1
+            entry['area'] = float(areas[index]) if areas[index] > 0 else width * height
+            entry['iscrowd'] = int(groundtruth.is_crowd[index])
+            self._objects.append(entry)
+        for entry, score in zip(found, detections.scores):
+            self._detections.append({**entry, 'score': float(score)})
+
+    def evaluate(self) -> Dict[str, float]:
+        """Write the files; there are no metrics."""
+        categories = [{'id': key, 'name': name} for key, name in sorted(self.class_names.items())]
+        groundtruth = {
+            'images': self._images,
+            'annotations': self._objects,
+            'categories': categories,
+        }
+        files: Dict[str, Any] = {GROUNDTRUTH_FILE: groundtruth}
+        for kind, name in RESULTS_FILES.items():
+            others = RESULTS_FILES.keys() - {kind}
+            if kind == 'bbox' or any(kind in each for each in self._detections):
+                files[name] = [
+                    {key: value for key, value in each.items() if key not in others}
+                    for each in self._detections
+                ]
+        tf.io.gfile.makedirs(self._folder)
+        for name, content in files.items():
+            with tf.io.gfile.GFile(os.path.join(self._folder, name), 'w') as file:
+                json.dump(content, file)
+        return {}
+
+
+def _entries(number: int, rows: Any) -> List[Dict[str, Any]]:
+    """Return the entries of the objects or detections of an image: class, box, mask, keypoints."""
+    boxes = np.asarray(rows.boxes, np.float64).reshape(-1, 4)
+    entries: List[Dict[str, Any]] = []
+    for index, (top, left, bottom, right) in enumerate(boxes.tolist()):
+        entry: Dict[str, Any] = {'image_id': number, 'category_id': int(rows.classes[index])}
+        entry['bbox'] = [left, top, right - left, bottom - top]
+        if rows.keypoints is not None:
+            entry.update(_keypoints(np.asarray(rows.keypoints[index], np.float64)))
+        entries.append(entry)
+    for entry, mask in zip(entries, () if rows.masks is None else rows.masks.to_json()):
+        entry['segmentation'] = mask
+    return entries
+
+
+def _keypoints(points: np.ndarray) -> Dict[str, Any]:
+    """Return x, y and visibility of each keypoint; 0 for one that is not labeled (NaN)."""
+    labeled = ~np.isnan(points).any(axis=1)
+    visible = np.where(labeled, 2.0, 0.0)[:, np.newaxis]
+    values = np.concatenate([np.nan_to_num(points[:, ::-1]) * labeled[:, np.newaxis], visible], 1)
+    return {'keypoints': values.ravel().tolist(), 'num_keypoints': int(labeled.sum())}

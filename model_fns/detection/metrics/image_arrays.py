@@ -34,6 +34,7 @@ _LABELS = (
 # Labels that are fetched if the reader provides them.
 _MORE_LABELS = (
     fields.IMAGE_CLASSES,
+    fields.LABELED_CLASSES,
     fields.ABSENT_CLASSES,
     fields.INCOMPLETE_CLASSES,
     fields.NUM_LEFT_OUT,
@@ -99,7 +100,10 @@ def groundtruth(image: Mapping[str, np.ndarray]) -> Groundtruth:
 
 
 def detections(image: Mapping[str, np.ndarray]) -> Detections:
-    """Return the detections of an image, in its pixels; see `groundtruth` for the argument."""
+    """Return the detections of an image, in its pixels; see `groundtruth` for the argument.
+
+    Those of classes that were not looked for are left out: they may be right.
+    """
     count, size = int(image[fields.NUM_DETECTIONS]), image[fields.ORIGINAL_SHAPE]
     boxes = image[fields.DETECTION_BOXES][:count]
     masks, keypoints = None, image.get(fields.DETECTION_KEYPOINTS)
@@ -107,13 +111,16 @@ def detections(image: Mapping[str, np.ndarray]) -> Detections:
         masks = image_masks.paste_detections(
             image[fields.DETECTION_MASKS][:count], boxes, size.tolist()
         )
-    return Detections(
+    found = Detections(
         boxes=_to_pixels(boxes, size),
         scores=image[fields.DETECTION_SCORES][:count],
         classes=image[fields.DETECTION_CLASSES][:count].astype(np.int64),
         masks=masks,
         keypoints=None if keypoints is None else keypoints[:count] * size,
     )
+    if fields.LABELED_CLASSES not in image:
+        return found
+    return found.kept(np.isin(found.classes, to_id(np.flatnonzero(image[fields.LABELED_CLASSES]))))
 
 
 def _to_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:

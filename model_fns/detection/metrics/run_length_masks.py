@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Mapping, Sequence, Tuple
+from typing import Any, Iterable, List, Mapping, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -62,6 +62,13 @@ class RunLengthMasks:
         indices = np.flatnonzero(rows) if rows.dtype == bool else rows
         return RunLengthMasks([self._encoded[index] for index in indices])
 
+    def to_json(self) -> List[Mapping[str, Any]]:
+        """Return the masks in the form of COCO's files, with run lengths as text."""
+        return [
+            {'size': [int(side) for side in mask['size']], 'counts': _text(mask['counts'])}
+            for mask in self._encoded
+        ]
+
     def areas(self) -> np.ndarray:
         """Compute the pixels of each mask: float64 [n]."""
         if not self._encoded:
@@ -81,6 +88,10 @@ class RunLengthMasks:
         divided = [int(flag) for flag in by_own_area]
         ratios = np.asarray(_kernels().iou(self._encoded, others._encoded, divided), np.float64)
         return np.nan_to_num(ratios.reshape(len(self), len(others)))
+
+
+def _text(counts: Union[bytes, str]) -> str:
+    return counts.decode('ascii') if isinstance(counts, bytes) else counts
 
 
 def _kernels() -> Any:

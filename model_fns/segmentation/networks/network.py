@@ -14,8 +14,10 @@ import tensorflow as tf
 
 from estimator_lib import graph_state
 from estimator_lib.config import schema
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import layers
 from model_fns.backbones import registry
+from model_fns.segmentation import fields
 from model_fns.segmentation.networks import (
     aspp,
     backbones,
@@ -143,6 +145,10 @@ class SegmentationNetwork:
             return (_DECODER_SCOPE if is_decoder_last else _LOGITS_SCOPE,)
         own = tuple(head.own_scope for head in self.heads if head.num_filters)
         return (_LOGITS_SCOPE, *_CONTEXT_SCOPES, _DECODER_SCOPE, dense_prediction_cell.SCOPE, *own)
+
+    def class_axes(self, num_classes: int) -> Dict[str, ClassAxis]:
+        """Return the layers whose outputs are those of the classes."""
+        return {rf'^{_LOGITS_SCOPE}/{fields.SEMANTIC_HEAD}(_\d+)?/': ClassAxis(num_classes)}
 
     def output_names(self) -> Sequence[str]:
         """Return the names in `fields` of the outputs of `infer`."""

@@ -1,7 +1,8 @@
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.data import record_sources
+from estimator_lib.data import record_sources, record_streams, records
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 
@@ -80,3 +81,50 @@ def test_the_fingerprint_follows_the_files_not_the_folder(tmp_path):
     assert prints[0] == prints[1]
     assert len(set(prints)) == 3
     assert 0 not in prints
+
+
+def _looked_for(serialized):
+    feature = tf.train.Example.FromString(serialized).features.feature
+    return [name.decode() for name in feature[record_sources.LABELED].bytes_list.value]
+
+
+def test_records_of_a_path_name_the_classes_that_were_looked_for(tmp_path):
+    paths = [cases.write_ids(tmp_path / f'{name}.tfrecord', [0, 1]) for name in 'ab']
+    reader = cases.reader_of(*paths, labeled_classes=['car, bus', ''])
+    files = record_sources.input_files(reader)
+    expected = [['car', 'bus']] * 2 + [[]] * 2
+    assert list(map(_looked_for, records.first_records(files, 9))) == expected
+    source = record_sources.Source(0, tuple(files))
+    streamed = [record for _, record in record_streams.list_records(source)]
+    assert list(map(_looked_for, streamed)) == expected
+    # TensorFlow's parser reads the features of the record and those that were added.
+    spec = {
+        'id': tf.io.FixedLenFeature([], tf.int64, -1),
+        record_sources.LABELED: tf.io.VarLenFeature(tf.string),
+    }
+    parsed = tf.io.parse_single_example(streamed[1], spec)
+    assert parsed[record_sources.LABELED].values.numpy().tolist() == [b'car', b'bus']
+    plain = cases.reader_of(*paths)
+    unlabeled = record_sources.Source(0, tuple(record_sources.input_files(plain)))
+    assert unlabeled.fingerprint != source.fingerprint
+
+
+def test_a_corrupt_record_stays_one_where_features_are_added(tmp_path):
+    path = cases.write_ids(tmp_path / 'a.tfrecord', [0, 1])
+    cases.change_byte(path, 20)
+    files = record_sources.input_files(cases.reader_of(path, labeled_classes=['car']))
+    streamed = [
+        record for _, record in record_streams.list_records(record_sources.Source(0, tuple(files)))
+    ]
+    assert streamed[0] == record_streams.CORRUPT_FRAME
+    assert _looked_for(streamed[1]) == ['car']
+
+
+def test_labeled_classes_that_do_not_fit_the_paths_are_refused(tmp_path):
+    first, second, third = (cases.write_shards(tmp_path, [2], name) for name in 'abc')
+    reader = cases.reader_of(first, second, third, labeled_classes=['car', 'bus'])
+    with pytest.raises(errors.ConfigError, match='has 2 entries; expected one for each of the 3'):
+        record_sources.input_files(reader)
+    reader = cases.reader_of(first, first, labeled_classes=['car', 'bus'])
+    with pytest.raises(errors.ConfigError, match='is in two entries'):
+        record_sources.input_files(reader)

@@ -8,7 +8,9 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 import model_fns
-from estimator_lib.data import corrupt_records
+from estimator_lib import errors
+from estimator_lib.data import corrupt_records, record_sources
+from model_fns.classification import inputs, losses, multi_label_metrics
 from model_fns.classification.multi_label import MultiLabelTask
 from model_fns.classification.task import ClassificationTask
 from model_fns.datasets import codecs, records
@@ -184,3 +186,41 @@ def test_postprocessing_and_files_for_devices(data):
     device = task.deployable(None, {})
     logits = [{'logits': np.array([[1.0, -1.0]])}], [{'logits': np.array([[2.0, 1.0]])}]
     assert device.agreement(*logits, exact=False)['classes'] == 0.5
+
+
+def test_classes_that_were_not_looked_for_cost_nothing_and_count_for_nothing(data):
+    _, config = data
+    task = model_fns.build_task(config)
+    looked_for = tf.train.Example()
+    looked_for.features.feature[record_sources.LABELED].bytes_list.value.append(b'green')
+    with tf.Graph().as_default(), tf1.Session() as session:
+        labels = task.decode(record(1) + looked_for.SerializeToString())[inputs.LABEL]
+        session.run(tf1.tables_initializer())
+        labels = session.run(labels)
+    # Red is a label of the image, green was looked for, blue may be there.
+    np.testing.assert_array_equal(labels, [1, 0, np.nan])
+    logits = tf.constant([[0.0, 0.0, 30.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = losses.sigmoid_cross_entropy(logits, labels[np.newaxis])
+    assert float(loss) == pytest.approx(2 * np.log(2) / 3)
+    np.testing.assert_allclose(tape.gradient(loss, logits), [[-0.5 / 3, 0.5 / 3, 0]], atol=1e-6)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        metric = multi_label_metrics.create_metrics(
+            tf.zeros([1, 3]), tf.constant(labels[np.newaxis])
+        )[multi_label_metrics.SCORES]
+        session.run(tf1.local_variables_initializer())
+        session.run(metric[1])
+        counts = session.run(metric[0]).sum(axis=2)
+    assert counts.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_single_labels_exclude_each_other(data):
+    _, config = data
+    single = pipeline_pb2.TrainEvalPipelineConfig()
+    single.CopyFrom(config)
+    single.model.classification.multi_label = False
+    single.train_input_reader.labeled_classes.append('red')
+    said = r'train_input_reader\.labeled_classes: .* expected .*multi_label: true'
+    with pytest.raises(errors.ConfigError, match=said):
+        model_fns.validate(single)

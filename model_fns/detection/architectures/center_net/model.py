@@ -9,6 +9,7 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tup
 import tensorflow as tf
 
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns.detection import detector, fields, file_forms, whole_deployable
 from model_fns.detection.architectures.center_net import (
@@ -52,6 +53,9 @@ class CenterNetModel(detector.Detector):
         post_processor: Optional[post_processing.PostProcessor] = None,
     ):
         self.num_classes = num_classes
+        last = heads.layer_scope(len(object_task.center_head.filters))
+        name = f'{heads.SCOPE}/{object_task.center_head.name}/output_'
+        self.class_axes = {rf'{name}\d+/{last}/': ClassAxis(num_classes)}
         self.resizer = resizer
         self._extractor = extractor
         self._objects = object_task

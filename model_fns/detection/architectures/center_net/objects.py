@@ -133,6 +133,8 @@ class Objects:
         weights = grid.image_weights(first, true_shapes)
         if self.only_labeled and groundtruth.image_classes is not None:
             weights *= _labeled(groundtruth.image_classes)[:, tf.newaxis, tf.newaxis]
+        if groundtruth.labeled_classes is not None:
+            weights *= groundtruth.labeled_classes[:, tf.newaxis, tf.newaxis]
         center = [self.center_loss(logits, heat, weights) for logits in predictions[CENTER]]
         cells = tf.floor(places.centers)
 

@@ -64,14 +64,13 @@ class FasterRcnnModel(detector.Detector):
         self.resizer = resizer
         self.tells_classes = second is not None
         self.loss_names = REGION_LOSSES if second is None else (*REGION_LOSSES, *BOX_LOSSES)
+        self.class_axes = {} if second is None else second.class_axes(num_classes, coder.code_size)
         if second is not None and second.third is not None:
             self.loss_names = (*self.loss_names, *second.third.loss_names)
             self.outputs = second.third.outputs | (second.outputs & {fields.REFRAMED_MASKS})
         if second is not None and second.context is not None:
             self.side_inputs = frozenset((fields.CONTEXT_FEATURES, fields.NUM_CONTEXT_FEATURES))
-        self._backbone = backbone
-        self._first = first
-        self._second = second
+        self._backbone, self._first, self._second = backbone, first, second
         self.where = where
         self._model_family = model_family(family)
         self._coder = coder

@@ -164,6 +164,10 @@ class RegionLosses:
         """
         objects = tf.ones_like(groundtruth.classes[..., :1])
         as_objects = dataclasses.replace(groundtruth, classes=objects)
+        if groundtruth.labeled_classes is not None:
+            # What may be an object of another class is neither an object nor background.
+            known = tf.reduce_min(groundtruth.labeled_classes, axis=1, keepdims=True)
+            as_objects = dataclasses.replace(as_objects, labeled_classes=known)
         return self.assigner.assign(anchors, as_objects, _NOT_AN_OBJECT)
 
     def __call__(

@@ -8,11 +8,12 @@ the padded input.
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Sequence, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import pyramid
 from model_fns.detection.boxes import axis_aligned, box_coders, matchers, similarities, targets
@@ -27,6 +28,21 @@ HEAD_SCOPE = 'SecondStageBoxPredictor'
 
 # The least overlap of a proposal and its matched box, as published.
 MATCHED = 0.5
+
+
+def class_axes(num_classes: int, box_size: int) -> Dict[str, ClassAxis]:
+    """Return the layers of the heads whose outputs are those of classes, see `ClassColumns`.
+
+    Args:
+        num_classes: C.
+        box_size: K.
+    """
+    logits = ClassAxis(num_classes, before=1, repeats=True)
+    codes = ClassAxis(num_classes, block=box_size, repeats=True)
+    return {
+        rf'{HEAD_SCOPE}/(ClassPredictor|class_predictions)/': logits,
+        rf'{HEAD_SCOPE}/(BoxEncodingPredictor|refined_locations)/': codes,
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple, Un
 
 import tensorflow as tf
 
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import layers
 from model_fns.detection import fields
 from model_fns.detection.architectures.faster_rcnn import (
@@ -214,6 +215,12 @@ class SecondStage:
     context: Optional[context_attention.ContextAttention] = None
     third: Optional[ThirdStage] = None
     outputs: FrozenSet[str] = frozenset()
+
+    def class_axes(self, num_classes: int, code_size: int) -> Dict[str, ClassAxis]:
+        """Return the layers whose outputs are those of classes, see `ClassColumns`."""
+        masks = None if self.third is None else self.third.masks
+        of_masks = {} if masks is None else masks.build_head(False).class_axes()
+        return {**second_stage.class_axes(num_classes, code_size), **of_masks}
 
     @property
     def drops_features(self) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from typing import Callable, NamedTuple
+from typing import Callable, Dict, NamedTuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import layers
 from model_fns.detection.boxes import targets
 from model_fns.detection.detections import suppression
@@ -92,6 +93,11 @@ class MaskHead:
             logits = self._convolution(features, count, self.style.linear(), last)
         return tf.transpose(layers.to_float32(logits), [0, 3, 1, 2])
 
+    def class_axes(self) -> Dict[str, ClassAxis]:
+        """Return the last layer, whose outputs are those of classes, see `ClassColumns`."""
+        scope = _layer_scope(self.num_layers - 1 + self.enlarges_late)
+        return {} if self.shared else {f'{_SCOPE}/{scope}/': ClassAxis(self.num_classes)}
+
     def _factors(self, features: tf.Tensor) -> layers.Size:
         sizes = features.shape[1:3].as_list()
         for name, wanted, size in zip(('height', 'width'), (self.height, self.width), sizes):
@@ -105,8 +111,11 @@ class MaskHead:
     def _convolution(
         self, features: tf.Tensor, num_outputs: int, style: layers.LayerStyle, layer: int
     ) -> tf.Tensor:
-        scope = f'Conv_{layer}' if layer else 'Conv'
-        return layers.conv2d(features, num_outputs, _KERNEL, style, scope)
+        return layers.conv2d(features, num_outputs, _KERNEL, style, _layer_scope(layer))
+
+
+def _layer_scope(layer: int) -> str:
+    return f'Conv_{layer}' if layer else 'Conv'
 
 
 class MatchedRows(NamedTuple):

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns.detection import (
     deployable,
@@ -116,6 +117,8 @@ class SsdModel(detector.Detector):
         self._box_coder = box_coder
         self._post_processor = post_processor
         self._rules = loss_rules
+        axis = ClassAxis(num_classes, before=int(background_column), repeats=True)
+        self.class_axes = {r'(^|/)ClassPredictor/(?!depthwise)': axis}
         self._background = np.zeros(self.class_columns, np.float32)
         if background_column and not background_is_zeros:
             self._background[0] = 1.0

@@ -39,6 +39,7 @@ def assign(
     negative_class_weight=1.0,
     coder=CODER,
     ignored_coverage=None,
+    labeled=None,
 ):
     """Compute targets of a batch as arrays; classes are indices of two, or rows of them."""
     classes = np.asarray(classes)
@@ -56,6 +57,7 @@ def assign(
                 tf.constant(weights, tf.float32),
                 tf.constant(valid, tf.bool),
                 ignored_coverage=ignored_coverage,
+                labeled_classes=None if labeled is None else tf.constant(labeled, tf.float32),
             ),
             background,
         )
@@ -112,6 +114,18 @@ def test_boxes_without_weight_force_no_match():
     forced = matchers.ArgMaxMatcher(0.9, force_match_for_each_row=True)
     found = assign([[FIRST, SECOND]], [[1, 0]], [[0, 1]], [[True] * 2], matcher=forced)
     assert found.matches.tolist() == [[NO, 1, NO, NO]]
+
+
+def test_classes_that_were_not_looked_for_are_no_background():
+    boxes, classes, weights, valid = [[FIRST]] * 2, [[1]] * 2, [[1]] * 2, [[True]] * 2
+    labeled = [[0, 1], [1, 1]]  # in the first image, only the second class
+    found = assign(boxes, classes, weights, valid, labeled=labeled)
+    # The matched anchor has its weight; of the others, background is not known either.
+    np.testing.assert_array_equal(found.class_weights[0], [[1, 1, 1]] + [[0, 0, 1]] * 3)
+    np.testing.assert_array_equal(found.class_weights[1], np.ones([4, 3]))
+    no_column = np.zeros([2], np.float32)
+    found = assign(boxes, classes, weights, valid, background=no_column, labeled=labeled)
+    np.testing.assert_array_equal(found.class_weights[0], [[1, 1]] + [[0, 1]] * 3)
 
 
 def test_images_of_a_batch_and_their_padding():

@@ -1,0 +1,147 @@
+"""Classes of a checkpoint by name: which columns of a class predictor are whose.
+
+A data set that gains a class, or whose label map has another order, keeps what was learned of its
+classes: columns are restored by the names in the label map beside the checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.checkpoints.checkpoint_files import latest_checkpoint
+from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis, ClassColumns
+
+# Of the files beside a checkpoint: in its folder, or in the one above, for a SavedModel.
+_FOLDERS = ('', os.path.join(os.pardir, 'assets.extra'))
+
+_Names = Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMatch:
+    """Classes of a model, by their index in a checkpoint.
+
+    Attributes:
+        moved: index in the checkpoint of each class of the model that it has.
+        axes: see `ClassColumns`.
+        note: sentence for the restore report.
+    """
+
+    moved: Mapping[int, int]
+    axes: Mapping[str, ClassAxis]
+    note: str
+
+    def columns(
+        self, shapes: Mapping[str, Sequence[int]], restore_map: Mapping[str, tf.Variable]
+    ) -> Dict[str, List[int]]:
+        """Return `ClassAxis.sources` of the variables that are not restored as they are.
+
+        Args:
+            shapes: shapes of the tensors of the checkpoint by name.
+            restore_map: wanted variables by their names in it.
+        """
+        changed = {}
+        for name, variable in restore_map.items():
+            own = variable_name(variable)
+            axis = next((axis for key, axis in self.axes.items() if re.search(key, own)), None)
+            shape, held = tuple(variable.shape.as_list()), tuple(shapes.get(name, ()))
+            if axis is None or not held or shape[:-1] != held[:-1]:
+                continue
+            sources = axis.sources(shape[-1], held[-1], self.moved)
+            if sources is not None and sources != list(range(held[-1])):
+                changed[name] = sources
+        return changed
+
+
+def find(
+    columns: Optional[ClassColumns], texts: Mapping[str, str], prefix: str
+) -> Optional[ClassMatch]:
+    """Compare the classes of a task with those of the label map beside a checkpoint.
+
+    Args:
+        columns: `Task.class_columns()`.
+        texts: `Task.asset_files()`.
+        prefix: the checkpoint.
+
+    Returns:
+        None if either has no names, or if they are the same.
+    """
+    folder = os.path.dirname(prefix)
+    both = _names(columns, texts, folder)
+    if both is None or columns is None or both[0] == both[1]:
+        return None
+    path, (ours, theirs) = _label_file(texts, folder), both
+    moved: Dict[int, int] = {}
+    for name, index in ours.items():
+        if name in theirs:
+            moved.setdefault(index, theirs[name])
+    new, lost = _names_except(ours, moved), _names_except(theirs, moved.values())
+    places = sum(index != held for index, held in moved.items())
+    note = f'classes: {len(moved)} of {len(set(ours.values()))} kept by name'
+    note += f', {places} of them at another index' if places else ''
+    note += f'; new: {errors.shortened(new, 5)}' if new else ''
+    note += f'; gone: {errors.shortened(lost, 5)}' if lost else ''
+    if new and lost:
+        note += f' (a class that was only renamed is kept if {path} has its new name)'
+    return ClassMatch(moved, columns.axes, note)
+
+
+def require_same_classes(
+    columns: Optional[ClassColumns], texts: Mapping[str, str], model_dir: str
+) -> None:
+    """Refuse to resume a run with another order of its classes.
+
+    Args:
+        columns: `Task.class_columns()`.
+        texts: `Task.asset_files()`.
+        model_dir: the folder of the run; it may be new.
+
+    Raises:
+        errors.CheckpointError: a class has another index than in the checkpoints of the folder.
+    """
+    both = _names(columns, texts, model_dir) if latest_checkpoint(model_dir) else None
+    if both is None:
+        return
+    ours, theirs = both
+    for name, index in ours.items():
+        if theirs.get(name, index) != index:
+            raise errors.CheckpointError(
+                f'model_dir {model_dir} was trained with {name!r} as class {theirs[name]} (counted '
+                f'from 0), and in the label map of the config it is class {index}: its outputs '
+                'would go on as other classes. Use another model_dir, where '
+                'train_config.fine_tune_checkpoint names this one: then classes are restored by '
+                'name.'
+            )
+
+
+def _names_except(names: _Names, indices: Collection[int]) -> List[str]:
+    """Return the first name of each class that is not among `indices`."""
+    first: Dict[int, str] = {}
+    for name, index in names.items():
+        first.setdefault(index, name)
+    return [name for index, name in sorted(first.items()) if index not in indices]
+
+
+def _label_file(texts: Mapping[str, str], folder: str) -> Optional[str]:
+    """Return the path of the file of class names of a saved model; None if there is none."""
+    paths = [os.path.join(folder, each, name) for name in texts for each in _FOLDERS]
+    return next((path for path in paths if tf.io.gfile.exists(path)), None)
+
+
+def _names(
+    columns: Optional[ClassColumns], texts: Mapping[str, str], folder: str
+) -> Optional[Tuple[_Names, _Names]]:
+    """Return the indices of classes by name, of a task and of a saved model."""
+    path = _label_file(texts, folder)
+    if columns is None or path is None:
+        return None
+    with tf.io.gfile.GFile(path) as file:
+        theirs = columns.indices(file.read())
+    return columns.indices(texts[os.path.basename(path)]), theirs

@@ -1,0 +1,150 @@
+"""Images that training and evaluation share, whose metrics say too much.
+
+Equal files have an equal SHA-256. Nearly equal pictures, like frames of a video or a file that was
+saved again, have difference hashes that differ in few bits, and nearly equal thumbnails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+from estimator_lib import errors
+from estimator_lib.data import records
+from estimator_lib.data.record_sources import input_files, named_readers
+from protos import pipeline_pb2
+
+# Different frames of a scene differ by more bits. Pictures with little texture differ by few, so
+# that their thumbnails decide.
+_MOST_BITS = 6
+_MOST_DIFFERENCE = 8.0  # mean of a pixel of the thumbnails, of 255
+_ENCODED = 'image/encoded'  # key of a record
+_SIDE = 16  # of a thumbnail
+_FIRST = 1000  # images of each reader that are compared at the start of a run
+_PAIRS = 1 << 22  # pairs of hashes in memory
+_BITS = np.array([bin(value).count('1') for value in range(256)], np.uint8)
+
+
+class Fingerprint(NamedTuple):
+    """What tells whether two images are equal.
+
+    Attributes:
+        name: of the image.
+        digest: SHA-256 of the encoded image.
+        hash: difference hash of 64 bits; 0 where the image cannot be decoded.
+        thumbnail: uint8 [16, 16], gray; None where the image cannot be decoded.
+    """
+
+    name: str
+    digest: bytes
+    hash: int = 0
+    thumbnail: Optional[np.ndarray] = None
+
+
+def fingerprint(serialized: bytes) -> Optional[Fingerprint]:
+    """Return the fingerprint of a record; None where it has no image."""
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except Exception:  # each protobuf runtime has its own DecodeError
+        return None
+    encoded = b''.join(features[_ENCODED].bytes_list.value[:1])
+    if not encoded:
+        return None
+    names = [features[f'image/{key}'].bytes_list.value for key in ('source_id', 'filename')]
+    name = next((values[0].decode(errors='replace') for values in names if values), '')
+    digest = hashlib.sha256(encoded).digest()
+    try:
+        with Image.open(io.BytesIO(encoded)) as image:
+            image.draft('L', (8 * _SIDE, 8 * _SIDE))  # a JPEG is decoded at about this size
+            gray = image.convert('L')
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return Fingerprint(name, digest)
+    thumbnail = np.asarray(gray.resize((_SIDE, _SIDE), Image.Resampling.BOX))
+    return Fingerprint(name, digest, difference_hash(gray), thumbnail)
+
+
+def difference_hash(gray: Image.Image) -> int:
+    """Compute whether each of 8 x 8 cells is darker than the next one in its row, as 64 bits.
+
+    N. Krawetz, "Kind of Like That" (2013). The cells are means of 8 rows of 9 parts. A picture that
+    becomes brighter to the right has the hash 2^64 - 1, one that becomes darker 0.
+
+    Args:
+        gray: any image of one channel of 8 bits.
+    """
+    cells = np.asarray(gray.resize((9, 8), Image.Resampling.BOX), np.int16)
+    return int.from_bytes(np.packbits(cells[:, :-1] < cells[:, 1:]).tobytes(), 'big')
+
+
+def find_shared(
+    training: Sequence[Fingerprint], evaluation: Sequence[Fingerprint]
+) -> List[Tuple[int, int]]:
+    """Return (evaluation, training) indices of each evaluation image that training nearly has."""
+    if not training:
+        return []
+    by_digest = {each.digest: index for index, each in reversed(list(enumerate(training)))}
+    ours, theirs = _hash_bytes(training), _hash_bytes(evaluation)
+    step = max(1, _PAIRS // len(training))
+    shared = []
+    for start in range(0, len(evaluation), step):
+        bits = _BITS[theirs[start : start + step, np.newaxis] ^ ours].sum(axis=-1)
+        for index, row in enumerate(bits, start):
+            own = evaluation[index]
+            match = by_digest.get(own.digest)
+            for other in np.flatnonzero(row <= _MOST_BITS) if match is None else ():
+                if _is_near(own.thumbnail, training[other].thumbnail):
+                    match = int(other)
+                    break
+            if match is not None:
+                shared.append((index, match))
+    return shared
+
+
+def describe(
+    training: Sequence[Fingerprint], evaluation: Sequence[Fingerprint], title: str
+) -> Optional[str]:
+    """Return a warning about images that training and an evaluation share; None without any."""
+    shared = find_shared(training, evaluation)
+    if not shared:
+        return None
+    own, other = shared[0]
+    is_equal = evaluation[own].digest == training[other].digest
+    return (
+        f'{title}: {len(shared)} of {len(evaluation)} evaluation images are nearly equal to '
+        f'training images, e.g. {evaluation[own].name} {"equals" if is_equal else "is like"} '
+        f'{training[other].name}: metrics are better than on new images; expected splits by groups '
+        '(--group of convert-records, options.group of readers)'
+    )
+
+
+def find_warnings(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Compare the first images of training and of each evaluation, of files on this machine."""
+    found = {}
+    for name, reader in named_readers(config):
+        try:
+            files = input_files(reader)
+        except errors.UserError:  # the run itself reports it
+            return []
+        if any('://' in file.path for file in files):
+            return []
+        first = map(fingerprint, records.first_records(files, _FIRST))
+        found[name] = [each for each in first if each is not None]
+    training = found.pop('train_input_reader')
+    warnings = [describe(training, images, name) for name, images in found.items()]
+    return [warning for warning in warnings if warning is not None]
+
+
+def _hash_bytes(images: Sequence[Fingerprint]) -> np.ndarray:
+    """Return the hashes as uint8 [n, 8]."""
+    return np.array([each.hash for each in images], '>u8').reshape(-1, 1).view(np.uint8)
+
+
+def _is_near(first: Optional[np.ndarray], second: Optional[np.ndarray]) -> bool:
+    if first is None or second is None:
+        return False
+    return bool(np.abs(first.astype(int) - second.astype(int)).mean() <= _MOST_DIFFERENCE)
