@@ -24,8 +24,9 @@ from estimator_lib import errors, texts
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import journals
 from model_fns.datasets import codecs, examination, image_files, outcomes, records, sources
+from model_fns.datasets import ignored_regions as regions
 from model_fns.datasets.annotations import tiles
-from model_fns.datasets.files import channel_folders, folder_files, image_lists
+from model_fns.datasets.files import channel_folders, folder_files, image_lists, splits
 from model_fns.datasets.meaning import checks
 from model_fns.datasets.outcomes import Outcome, list_problems
 from model_fns.datasets.rotated import boxes as rotated_boxes
@@ -56,6 +57,7 @@ class Options:
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size, by its header; None: as many as TensorFlow decodes.
         split: name of each part and its fraction of the images; empty: one part without a name.
+        group: see `splits.group_numbers`: each group of images goes to one part; '': none.
         tiling: tiles that large images are cut into; None: images stay whole.
         min_area_inside: objects are in a tile that holds at least this part of their area.
         drop_empty_tiles: leave out tiles without an object.
@@ -73,6 +75,7 @@ class Options:
     apply_exif: bool = True
     max_pixels: Optional[int] = None
     split: Sequence[Tuple[str, float]] = ()
+    group: str = ''
     tiling: Optional[Tiling] = None
     min_area_inside: float = 0.7
     drop_empty_tiles: bool = False
@@ -190,10 +193,11 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
     if options.tiling is not None:
         items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
-    parts = image_lists.assign_parts(
-        [source.stratum(item) for item in items], [share for _, share in options.split] or [1.0]
-    )
-    return Plan(items, parts, prefixes, classes, not known, problems, notes)
+    shares = [share for _, share in options.split] or [1.0]
+    paths = [item.path for item in items]  # tiles of an image have the path of the image
+    groups, more = splits.group_parts(paths, options.group, len(shares))
+    parts = image_lists.assign_parts([source.stratum(item) for item in items], shares, groups)
+    return Plan(items, parts, prefixes, classes, not known, problems, [*notes, *more])
 
 
 def _new_classes(source: Source, items: Sequence[Item], options: Options) -> LabelMap:
@@ -202,7 +206,7 @@ def _new_classes(source: Source, items: Sequence[Item], options: Options) -> Lab
     Raises:
         errors.DataError: they have no class; the message lists their problems.
     """
-    names = source.class_names(items)
+    names = regions.class_names(source, items)
     if names:
         return LabelMap.from_names(names, source.first_new_id)
     converter = Converter(source, LabelMap.from_names(['object']), options)
@@ -366,6 +370,7 @@ class Converter:
     def __init__(self, source: Source, classes: LabelMap, options: Options, decodes: bool = True):
         self._source = source
         self._classes = classes
+        self._extended = regions.extend(classes, source)
         self._options = options
         self.channel_folders = channel_folders.ChannelFolders(options.additional_channels)
         self.applies_exif = options.apply_exif
@@ -383,7 +388,7 @@ class Converter:
         num_kept = sources.count_objects(features) if tile is None else tile.num_objects
         if report.problems and num_kept == 0:  # it would be trained as an image without objects
             return Outcome(None, report.problems)
-        summary = summarize(features, report.num_clipped, tile)
+        summary = summarize(features, report.num_clipped, tile, report.num_ignored)
         is_written = tile is None or tile.is_written
         record = records.serialize(features) if is_written else None
         return Outcome(record, report.problems, summary)
@@ -453,10 +458,11 @@ class Converter:
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         features.update(self.channel_folders.features(item.path, image.header))
         try:
-            features.update(self._source.features(item, image.header, self._classes, report))
+            own = self._source.features(item, image.header, self._extended, report)
         except sources.SizeError as error:
             raise errors.DataError(f'{error}{self._hint(image)}') from error
-        return features, pixels
+        own, report.num_ignored = regions.expand(own, self._classes, report)
+        return {**features, **own}, pixels
 
     def _hint(self, image: image_files.ImageFile) -> str:
         if not image.swaps_sides:

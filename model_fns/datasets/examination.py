@@ -9,7 +9,7 @@ import tensorflow as tf
 import tqdm
 
 from estimator_lib import errors
-from model_fns.datasets import image_files, records, sources
+from model_fns.datasets import ignored_regions, image_files, records, sources
 from model_fns.datasets.files import folder_files
 from model_fns.datasets.meaning import checks
 from model_fns.datasets.meaning.annotated import Annotated
@@ -115,7 +115,7 @@ def read(
         clips: boxes that reach outside of the image are clipped; else they are left out.
         apply_exif: images are rotated as their EXIF orientation says.
     """
-    rules = _Rules(clips, apply_exif)
+    rules, extended = _Rules(clips, apply_exif), ignored_regions.extend(classes, source)
     bar = tqdm.tqdm(total=len(items), desc='annotations', unit='image', disable=None)
     with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(items), _AT_ONCE):
@@ -123,7 +123,12 @@ def read(
             headers = pool.map(lambda item: _header(item, rules), part)
             for item, sizes in zip(part, headers):
                 bar.update()
-                annotation = sizes and _annotation(source, item, sizes, classes, clips)
+                annotation = sizes and _annotation(source, item, sizes, extended, clips)
+                if annotation and annotation.features is not None:
+                    features, _ = ignored_regions.expand(
+                        annotation.features, classes, annotation.report
+                    )
+                    annotation = annotation._replace(features=features)
                 if annotation:
                     yield annotation
 

@@ -32,11 +32,13 @@ _FIELDS = {
     '--names': 'names_path',
     '--list': 'options.list_path',
     '--split': 'options.split',
+    '--group': 'options.group',
     '--seed': 'options.seed',
     '--bits': 'options.bits',
     '--keep_bits': 'image_bits',
     channel_folders.FLAG: 'options.additional_channel_path',
     '--label_map': 'label_map_path',
+    '--ignore_class': 'options.ignore_class',
     '--exif=ignore': 'options.ignore_exif: true',
     '--exif=apply': 'options.ignore_exif: false',
     '--boxes=rotated': 'rotated_boxes: true',
@@ -271,6 +273,8 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield f'--list={options.list_path[index]}'
     if options.split:
         yield f'--split={options.split}'
+    if options.group:
+        yield f'--group={options.group}'
     yield f'--seed={options.seed}'
     if options.ignore_exif:
         yield '--exif=ignore'
@@ -278,6 +282,8 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield f'--bits={options.bits}'
     if reader.image_bits > _USUAL_BITS:
         yield '--keep_bits'
+    for name in options.ignore_class:
+        yield f'--ignore_class={name}'
     count = len(options.additional_channel_path) // len(message.image_path)
     for path in options.additional_channel_path[index * count : (index + 1) * count]:
         yield f'{channel_folders.FLAG}={path}'

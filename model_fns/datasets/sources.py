@@ -60,6 +60,7 @@ class Report:
         pixels: number of pixels by value, where the annotation is an image of values.
         problems: of the objects that are left out.
         num_clipped: number of the boxes that were clipped by more than a pixel.
+        num_ignored: number of regions to ignore, by the name of their class.
     """
 
     def __init__(self, clips: bool = True):
@@ -67,6 +68,7 @@ class Report:
         self.pixels: Optional[Mapping[int, int]] = None
         self.problems: List[Problem] = []
         self.num_clipped = 0
+        self.num_ignored: Mapping[str, int] = {}
         self._clips = clips
 
     def observe(self, place: str, numbers: Optional[Sequence[float]] = None, **facts: Any) -> None:
@@ -144,6 +146,7 @@ class Source(abc.ABC):
     Attributes:
         first_id: least id that a class of its label map may have.
         first_new_id: id of the first class of a new label map.
+        ignored: names of objects that are regions to ignore, see `ignored_regions`.
         most_checked: number of images that the checks of the whole set read; None: all, as
             annotations are text.
     """
@@ -151,6 +154,7 @@ class Source(abc.ABC):
     first_id = FIRST_ID
     first_new_id = FIRST_ID
     most_checked: Optional[int] = None
+    ignored: Sequence[str] = ()
 
     _include_masks = False
     _draws_classes = False
@@ -299,6 +303,12 @@ def class_id(classes: LabelMap, name: str) -> int:
             f'{errors.did_you_mean(name, classes.names.values())}'
         )
     return classes.id_of_name(name)
+
+
+def class_name(classes: LabelMap, key: int) -> str:
+    """Return the name of a class, or of regions to ignore, by its id."""
+    others = {other: name for name, other in classes.other_names}
+    return others[key] if key in others.keys() - classes.names.keys() else classes.item(key).name
 
 
 def number(value: Any) -> Optional[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from typing import Any, Counter, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from estimator_lib import texts
@@ -37,25 +38,34 @@ class ImageSummary(NamedTuple):
         num_clipped: boxes cut at the border of the image.
         digest: of the encoded image.
         tile: the part of an image that the record holds; None: the image is whole.
+        num_ignored: number of regions to ignore by name, each of which is a crowd of each class.
     """
 
     classes: Optional[Mapping[str, int]]
     num_clipped: int
     digest: str
     tile: Optional[Tile] = None
+    num_ignored: Mapping[str, int] = types.MappingProxyType({})
 
 
 def summarize(
-    features: records.Features, num_clipped: int, tile: Optional[Tile] = None
+    features: records.Features,
+    num_clipped: int,
+    tile: Optional[Tile] = None,
+    num_ignored: Mapping[str, int] = types.MappingProxyType({}),
 ) -> ImageSummary:
     """Return the summary of a record's features."""
     classes: Optional[Mapping[str, int]] = None
     if _OBJECT_CLASSES in features:
-        classes = collections.Counter(features[_OBJECT_CLASSES])
+        objects = collections.Counter(features[_OBJECT_CLASSES])
+        if tile is None:
+            objects.subtract(dict.fromkeys(objects, sum(num_ignored.values())))
+        classes = +objects
     elif _IMAGE_CLASS in features:
         names: Any = features[_IMAGE_CLASS]
         classes = dict.fromkeys([names] if isinstance(names, str) else names, 1)
-    return ImageSummary(classes, num_clipped, str(features['image/key/sha256']), tile)
+    digest = str(features['image/key/sha256'])
+    return ImageSummary(classes, num_clipped, digest, tile, dict(num_ignored))
 
 
 class Summary:
@@ -66,6 +76,7 @@ class Summary:
         self._images: Counter[str] = collections.Counter()
         self._digests: Counter[str] = collections.Counter()
         self._num_empty = self._num_clipped = 0
+        self._ignored: Counter[str] = collections.Counter()
         self._num_tiles = self._num_left_out = 0
         self._in_no_tile: Dict[str, Set[int]] = {}
 
@@ -79,6 +90,7 @@ class Summary:
                 return
         self._digests[image.digest] += 1
         self._num_clipped += image.num_clipped
+        self._ignored.update(image.num_ignored)
         if image.classes is not None:
             self._objects.update(image.classes)
             self._images.update(image.classes.keys())
@@ -108,6 +120,10 @@ class Summary:
             lines.append(
                 f'{texts.counted(self._num_clipped, "object")} cut at the border of the image'
             )
+        lines += [
+            f'{texts.counted(count, "region")} to ignore, {name!r}: a crowd of each class'
+            for name, count in self._ignored.items()
+        ]
         lines += self._tile_lines()
         return '\n'.join(
             [f'converted {texts.counted(sum(self._digests.values()), "image")}:', *lines]

@@ -14,6 +14,8 @@ from model_fns.structures.label_map import LabelMap
 
 BACKGROUND = 0
 IGNORED = 255  # value of pixels that count for nothing, in records
+# Ids of regions to ignore while an annotation is read, see `ignored_regions`.
+FIRST_IGNORED_ID = 1 << 20
 _MAX_BYTE = 255
 
 
@@ -31,6 +33,11 @@ class Shape(NamedTuple):
     mask: Optional[pixel_masks.PixelMask]
     box: Sequence[float]
     is_crowd: bool = False
+
+    @property
+    def is_ignored(self) -> bool:
+        """True if the pixels count for nothing."""
+        return self.is_crowd or self.class_id >= FIRST_IGNORED_ID
 
 
 def class_features(classes: np.ndarray) -> records.Features:
@@ -66,8 +73,8 @@ def check_ignored(classes: LabelMap, pixels: str) -> None:
 def draw(shapes: Sequence[Shape], header: images.ImageHeader, classes: LabelMap) -> np.ndarray:
     """Draw shapes as class ids; other pixels are background.
 
-    Smaller objects are above larger ones, of equal ones the last. Crowds are below all objects, and
-    their pixels are ignored.
+    Smaller objects are above larger ones, of equal ones the last. Crowds and regions to ignore are
+    below all objects, and their pixels are ignored.
 
     Args:
         shapes: of the objects of an image.
@@ -80,14 +87,16 @@ def draw(shapes: Sequence[Shape], header: images.ImageHeader, classes: LabelMap)
     Raises:
         errors.DataError: there is a crowd, and the label map has a class of the id `IGNORED`.
     """
-    if any(shape.is_crowd for shape in shapes):
-        check_ignored(classes, 'the pixels of crowds')
+    if any(shape.is_ignored for shape in shapes):
+        check_ignored(classes, 'the pixels of crowds and of regions to ignore')
     drawn = np.full([header.height, header.width], BACKGROUND, np.int32)
     masks = [shape.mask or pixel_masks.of_box(shape.box, header) for shape in shapes]
-    order = sorted(range(len(shapes)), key=lambda i: (not shapes[i].is_crowd, -masks[i].num_pixels))
+    order = sorted(
+        range(len(shapes)), key=lambda i: (not shapes[i].is_ignored, -masks[i].num_pixels)
+    )
     for index in order:
         shape, mask = shapes[index], masks[index]
-        value = IGNORED if shape.is_crowd else shape.class_id
+        value = IGNORED if shape.is_ignored else shape.class_id
         drawn[mask.window][mask.pixels > 0] = value
     return drawn
 

@@ -14,7 +14,7 @@ from estimator_lib.commands import command_line
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import child_processes, journals
 from model_fns import extras
-from model_fns.datasets import conversion, records, sources
+from model_fns.datasets import conversion, ignored_regions, records, sources
 from model_fns.datasets.annotations import id_pngs
 from model_fns.datasets.files import channel_folders, image_lists
 from model_fns.datasets.formats import (  # noqa: F401  (they register themselves)
@@ -38,6 +38,7 @@ _DRAWN = ('coco', 'yolo', 'labelme')  # formats of shapes, which --class_masks d
 # Formats whose objects have masks.
 WITH_MASKS = ('coco', 'yolo', 'labelme', 'panoptic', 'instances')
 _OF_MASKS = ('masks', 'instances')
+_OF_IMAGES = ('folders',)  # formats of classes of whole images
 # The formats that read a flag; others refuse it.
 _FORMATS_OF_FLAGS = {
     'annotations': tuple(name for name in sources.SOURCES if name != 'folders'),
@@ -49,6 +50,7 @@ _FORMATS_OF_FLAGS = {
     'annotation_suffix': _OF_MASKS,
     'ignore_label': _OF_MASKS,
     'class_name': ('instances',),
+    'ignore_class': tuple(name for name in sources.SOURCES if name not in _OF_IMAGES),
 }
 _OF_TILES = ('overlap', 'min_area_inside', 'empty_tiles')
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
@@ -106,6 +108,14 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         '--no_masks',
         action='store_true',
         help=f"{', '.join(WITH_MASKS)}: leave objects' masks out",
+    )
+    parser.add_argument(
+        '--ignore_class',
+        action='append',
+        metavar='NAME',
+        help='objects of this name are regions to ignore: training learns nothing in them, and '
+        'evaluations count no detection there; may repeat; always: '
+        f'{", ".join(ignored_regions.NAMES)}, unless --label_map has them',
     )
     parser.add_argument(
         '--names',
@@ -232,6 +242,13 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         metavar='train:0.8,val:0.2',
         help='names of parts, and how much of the images each gets: DIR/ as --output_prefix gives '
         'DIR/train-*.tfrecord and DIR/val-*.tfrecord; folders: in each class',
+    )
+    parser.add_argument(
+        '--group',
+        default='',
+        metavar='auto|REGEX',
+        help='images of one group go to one part of --split: auto: copies and frames, by the ends '
+        'of their names; REGEX: images whose paths have the same match (or first group of it)',
     )
     parser.add_argument(
         '--seed', type=int, default=0, help='of the split and of the order (default 0)'
@@ -384,12 +401,19 @@ def read_options(flags: argparse.Namespace) -> conversion.Options:
         additional_channels=tuple(flags.additional_channels or ()),
         apply_exif=flags.exif == 'apply',
         split=flags.split or (),
+        group=_group(flags),
         tiling=_tiling(flags),
         min_area_inside=flags.min_area_inside,
         drop_empty_tiles=flags.empty_tiles == 'drop',
         seed=flags.seed,
         num_workers=flags.num_workers,
     )
+
+
+def _group(flags: argparse.Namespace) -> str:
+    if flags.group and not flags.split:
+        raise errors.UserError(f'--group={flags.group} has no effect without --split.')
+    return flags.group
 
 
 def open_source(flags: argparse.Namespace) -> sources.Source:
@@ -411,7 +435,10 @@ def open_source(flags: argparse.Namespace) -> sources.Source:
             f'--class_masks: {got} has no polygons to draw; expected one of '
             f'{", ".join(f"--from={name}" for name in _DRAWN)} with axis-aligned boxes.'
         )
-    return sources.SOURCES.get(flags.format)(flags)
+    source = sources.SOURCES.get(flags.format)(flags)
+    if flags.format not in _OF_IMAGES:
+        source.ignored = tuple(dict.fromkeys((*ignored_regions.NAMES, *(flags.ignore_class or ()))))
+    return source
 
 
 def _changed(flags: argparse.Namespace, names: Iterable[str]) -> List[str]:

@@ -61,26 +61,35 @@ def select(items: List[AnyListed], lines: Optional[Sequence[str]]) -> List[AnyLi
     return [item for item in items if id(item) in taken]
 
 
-def assign_parts(strata: Sequence[str], shares: Sequence[float]) -> List[int]:
+def assign_parts(
+    strata: Sequence[str], shares: Sequence[float], groups: Optional[Sequence[int]] = None
+) -> List[int]:
     """Assign each item to a part of a split.
 
     Each stratum is split in proportion, and so is the whole. Stratum by stratum, an item goes to
-    the part that is farthest below its share so far.
+    the part that is farthest below its share so far. Whole groups go, in the stratum of their first
+    item; the largest ones first, so that the small ones even out the shares.
 
     Args:
         strata: of each item, in a random order.
         shares: of the parts; they add up to 1.
+        groups: number of the group of each item; None: each is its own group.
 
     Returns:
         The number of its part for each item.
     """
+    members: Dict[int, List[int]] = {}
+    for index in range(len(strata)):
+        members.setdefault(index if groups is None else groups[index], []).append(index)
     parts = [0] * len(strata)
     counts = [0] * len(shares)
-    order = sorted(range(len(strata)), key=lambda index: strata[index])
-    for place, index in enumerate(order, 1):
+    for own in sorted(members.values(), key=lambda own: (strata[own[0]], -len(own))):
+        place = sum(counts) + len(own)
         lacks = [share * place - count for share, count in zip(shares, counts)]
-        parts[index] = lacks.index(max(lacks))
-        counts[parts[index]] += 1
+        part = lacks.index(max(lacks))
+        counts[part] += len(own)
+        for index in own:
+            parts[index] = part
     return parts
 
 

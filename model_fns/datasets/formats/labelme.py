@@ -44,8 +44,7 @@ _KEYS = frozenset(
 )
 _CORNERS = 4
 # Labels of labelme for regions that are no objects; the pixels of the second are background.
-_IGNORED, _BACKGROUND = '__ignore__', '_background_'
-_NO_CLASSES = (_IGNORED, _BACKGROUND)
+_BACKGROUND = '_background_'
 _REGIONS = 'regions to ignore'
 _CIRCLE_POINTS = 64
 
@@ -122,7 +121,7 @@ class Labelme(paired.PairedSource):
                 continue
             labels = [shape.get('label') for shape in shapes if isinstance(shape, dict)]
             names.update(label for label in labels if sources.is_text(label))
-        return sorted(names - set(_NO_CLASSES))
+        return sorted(names - {_BACKGROUND})
 
     def _image_name(self, path: str) -> str:
         try:
@@ -149,12 +148,7 @@ class Labelme(paired.PairedSource):
         if any(each.is_ignored for each in objects):
             features.update(sources.crowd_features([each.is_ignored for each in objects]))
         if self._draws_classes:
-            drawn = [
-                class_maps.Shape(
-                    each.pixel_class, each.mask, each.box, each.pixel_class == class_maps.IGNORED
-                )
-                for each in objects
-            ]
+            drawn = [class_maps.Shape(each.pixel_class, each.mask, each.box) for each in objects]
             features.update(class_maps.class_features(class_maps.draw(drawn, header, classes)))
         return features
 
@@ -186,7 +180,7 @@ class Labelme(paired.PairedSource):
         drawn = [_part(shape, header) for shape in shapes]
         outlines = [part.outline for part in drawn]
         name = shapes[0]['label']
-        is_ignored = name in _NO_CLASSES and name not in classes
+        is_ignored = name == _BACKGROUND and name not in classes
         parts = [polygons.box_around(outline) for outline in outlines]
         report.observe_box(
             place,
@@ -211,9 +205,9 @@ class Labelme(paired.PairedSource):
         if not is_ignored:
             return [_Object(ids[0], name, box, mask, rotated, pixel_class=ids[0])]
         # A detection in such a region counts for nothing, whatever its class.
-        pixels = class_maps.BACKGROUND if name == _BACKGROUND else class_maps.IGNORED
         return [
-            _Object(key, classes.item(key).name, box, mask, rotated, True, pixels) for key in ids
+            _Object(key, classes.item(key).name, box, mask, rotated, True, class_maps.BACKGROUND)
+            for key in ids
         ]
 
 

@@ -127,10 +127,14 @@ class Masks(id_pngs.IdPngs):
             return {**{value: value for value in (BACKGROUND, *classes.names)}, **ignored}
         fixed = {_BACKGROUND_NAME: BACKGROUND, _IGNORED_NAME: IGNORED}
         named = {
-            value: fixed[name] if name in fixed else sources.class_id(classes, name)
+            value: fixed[name] if name in fixed else self._class_id(classes, name)
             for value, name in self._values.items()
         }
         return {**ignored, **named}  # 255 is ignored unless `values` names a class for it.
+
+    def _class_id(self, classes: LabelMap, name: str) -> int:
+        key = sources.class_id(classes, name)
+        return IGNORED if key >= class_maps.FIRST_IGNORED_ID else key
 
     def _expected(self, classes: LabelMap) -> str:
         if self._values:

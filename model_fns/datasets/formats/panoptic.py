@@ -114,7 +114,7 @@ class Panoptic(coco.Coco):
         if len(things) > _MOST_INSTANCES:
             raise errors.DataError(f'{len(things)} things; expected at most {_MOST_INSTANCES}.')
         for segment in segments:
-            if not segment.is_crowd:
+            if not segment.is_crowd and segment.class_id < class_maps.FIRST_IGNORED_ID:
                 semantic[ids == segment.id] = segment.class_id
         for number, thing in enumerate(things, 1):
             if not thing.is_crowd:

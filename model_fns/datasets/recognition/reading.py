@@ -9,7 +9,8 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 from estimator_lib import errors
 from estimator_lib.config import config_files
 from model_fns.datasets import conversion, readers
-from model_fns.datasets.recognition import layouts, splits
+from model_fns.datasets.files import splits
+from model_fns.datasets.recognition import layouts
 from model_fns.datasets.recognition.layouts import EVALUATION, TRAIN, DataSet, Folder
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2

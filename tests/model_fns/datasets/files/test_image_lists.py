@@ -33,3 +33,10 @@ def test_lines_without_an_image_are_told():
     with pytest.raises(errors.DataError, match='--list: 2 of 3 stems have no image .*: b, c.d.'):
         image_lists.select(ITEMS, ['b', 'a', 'c.d', 'b'])
     assert image_lists.select(ITEMS, None) == ITEMS
+
+
+def test_whole_groups_go_to_one_part():
+    groups = [0, 1, 0, 2, 0, 3, 1, 4, 5, 6]
+    parts = image_lists.assign_parts([''] * 10, [0.7, 0.3], groups)
+    assert all(len({part for part, own in zip(parts, groups) if own == k}) == 1 for k in range(7))
+    assert parts.count(0) == 7 and parts.count(1) == 3

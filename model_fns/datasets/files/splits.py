@@ -6,10 +6,11 @@ import collections
 import hashlib
 import os
 import re
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from estimator_lib import errors, texts
 
+AUTO = 'auto'
 SHARE = 0.2  # of the images, for evaluation
 _COPY = re.compile(r'\.rf\.[0-9a-zA-Z]{6,}$')  # Roboflow's name of an augmented copy
 _FRAME = re.compile(r'^(.*?)[-_. ]*(\d+)$')
@@ -40,6 +41,67 @@ def find_group(name: str) -> str:
     return match[1] if match and match[1] else stem
 
 
+def group_numbers(names: Sequence[str], pattern: str) -> List[int]:
+    """Return the number of the group of each image, for a split by `--group`.
+
+    With the pattern `^(cam[0-9]+)_`, `cam1_01.png` and `cam1_02.png` are of one group, and `x.png`
+    is one of its own.
+
+    Args:
+        names: paths of the images, relative to the data set.
+        pattern: a regular expression, whose first group, or else whose match, names the group; or
+            `AUTO`: copies and frames of a scene, as `find_group` tells.
+
+    Raises:
+        errors.DataError: the pattern is not valid, or no name matches it.
+    """
+    if pattern == AUTO:
+        groups = group_images(names, range(len(names)))
+        numbers = {place: index for index, own in enumerate(groups.values()) for place in own}
+        return [numbers[place] for place in range(len(names))]
+    try:
+        matches = [re.search(pattern, name) for name in names]
+    except re.error as error:
+        raise errors.DataError(f'--group={pattern!r}: {error}.') from None
+    if not any(matches):
+        raise errors.DataError(
+            f'--group={pattern!r} matches none of {texts.counted(len(names), "name")}, like '
+            f'{names[0]!r}; expected a pattern of what the images of a group share.'
+        )
+    keys = [
+        f'/{name}' if match is None else match[min(1, match.re.groups)] or ''
+        for name, match in zip(names, matches)
+    ]
+    known: Dict[str, int] = {}
+    return [known.setdefault(key, len(known)) for key in keys]
+
+
+def group_parts(
+    names: Sequence[str], pattern: str, num_parts: int
+) -> Tuple[Optional[List[int]], List[str]]:
+    """Return the group of each image, and a line on all; None without a pattern.
+
+    Args:
+        names: see `group_numbers`.
+        pattern: see `group_numbers`; '': each image is its own group.
+        num_parts: number of parts of the split.
+
+    Raises:
+        errors.DataError: there are fewer groups than parts.
+    """
+    if not pattern:
+        return None, []
+    groups = group_numbers(names, pattern)
+    count = len(set(groups))
+    if count < num_parts:
+        raise errors.DataError(
+            f'--group={pattern}: {texts.counted(len(names), "image")} are of '
+            f'{texts.counted(count, "group")}; expected at least one for each of the '
+            f'{num_parts} parts of --split.'
+        )
+    return groups, [f'split by groups: {count} of {texts.counted(len(names), "image")}']
+
+
 def split(names: Sequence[str], strata: Sequence[str] = ()) -> Split:
     """Split images so that copies and frames of one scene stay together.
 
@@ -64,7 +126,7 @@ def split(names: Sequence[str], strata: Sequence[str] = ()) -> Split:
     for place in range(len(names)):
         by_class[strata[place] if strata else ''].append(place)
     for places in by_class.values():
-        groups = _groups(names, places)
+        groups = group_images(names, places)
         num_groups += len(groups)
         evaluation += _choose(groups, SHARE * len(places), len(by_class) == 1)
     if not evaluation:  # classes of one image each, or all images in one group
@@ -74,8 +136,13 @@ def split(names: Sequence[str], strata: Sequence[str] = ()) -> Split:
     return Split(train, sorted(chosen), num_groups)
 
 
-def _groups(names: Sequence[str], places: Sequence[int]) -> Dict[str, List[int]]:
-    """Return the positions of images by the name of their group."""
+def group_images(names: Sequence[str], places: Sequence[int]) -> Dict[str, List[int]]:
+    """Return the positions of images by the name of their group.
+
+    Args:
+        names: paths of the images.
+        places: positions of the images to group.
+    """
     copies: Dict[str, List[int]] = collections.defaultdict(list)
     groups: Dict[str, List[int]] = collections.defaultdict(list)
     for place in places:

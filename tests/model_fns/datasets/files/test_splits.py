@@ -3,7 +3,7 @@
 import pytest
 
 from estimator_lib import errors
-from model_fns.datasets.recognition import splits
+from model_fns.datasets.files import splits
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,15 @@ def test_few_images_give_both_sides_one():
     assert len(splits.split(['cat/a.jpg', 'dog/b.jpg'], ['cat', 'dog']).evaluation) == 1
     with pytest.raises(errors.DataError, match='1 image cannot be split'):
         splits.split(['a.jpg'])
+
+
+def test_groups_of_a_pattern_by_hand():
+    names = ['cam1_01', 'cam2_01', 'x', 'cam1_02', 'y']
+    assert splits.group_numbers(names, r'^(cam\d+)_') == [0, 1, 2, 0, 3]
+    assert splits.group_numbers(names, r'^cam\d+') == [0, 1, 2, 0, 3]
+    copies = ['a1.rf.0f3a9c.jpg', 'b1.jpg', 'a2.jpg', 'b2.jpg']
+    assert splits.group_numbers(copies, splits.AUTO) == [0, 1, 0, 1]
+    with pytest.raises(errors.DataError, match='matches none of 5 names, like .cam1_01'):
+        splits.group_numbers(names, 'scene')
+    with pytest.raises(errors.DataError, match='--group='):
+        splits.group_numbers(names, '(')
