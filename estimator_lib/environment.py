@@ -118,16 +118,29 @@ def memory_bytes() -> int:
 def peak_memory_bytes() -> Optional[int]:
     """Return the peak of this process's resident memory, in bytes; None on Windows."""
     # On Linux, `ru_maxrss` begins with the memory of the parent.
-    with contextlib.suppress(OSError), open(_PROCESS) as file:
-        for line in file:
-            if line.startswith('VmHWM:'):
-                return 1024 * int(line.split()[1])
+    peak = _status_bytes('VmHWM:')
+    if peak is not None:
+        return peak
     try:
         import resource
     except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == 'darwin' else 1024 * peak
+
+
+def resident_memory_bytes() -> Optional[int]:
+    """Return this process's resident memory, in bytes; None where the system does not tell."""
+    return _status_bytes('VmRSS:')
+
+
+def _status_bytes(key: str) -> Optional[int]:
+    """Return a size from the status file of this process; None without such a file or key."""
+    with contextlib.suppress(OSError), open(_PROCESS) as file:
+        for line in file:
+            if line.startswith(key):
+                return 1024 * int(line.split()[1])
+    return None
 
 
 def release_free_memory() -> None:

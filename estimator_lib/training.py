@@ -29,7 +29,7 @@ from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
-from estimator_lib.run_records import cool_down, run_files
+from estimator_lib.run_records import cool_down, resumed_rates, run_files
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -103,6 +103,9 @@ def train_and_evaluate(
     if writes:
         for warning in inputs.check_first_examples(task, config.train_input_reader):
             log.warning('%s', warning)
+        jump = resumed_rates.find_jump(config, model_dir)
+        if jump is not None:
+            log.warning('%s', jump)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
         task.check_evaluation()

@@ -134,9 +134,24 @@ class EarlyStopping:
             )
         seen = {*self._state.steps, self._state.best_step}
         if step not in seen:
-            self._state = self._next_state(step, float(metrics[self._metric]))
+            value, before = float(metrics[self._metric]), self._state
+            self._state = self._next_state(step, value)
             self._save()
+            if self._state.best_step != step:
+                log.info('early stopping: %s', self._explain(step, value, before))
         return self.should_stop(step)
+
+    def _explain(self, step: int, value: float, before: State) -> str:
+        """Describe an evaluation that is not the best: `m 0.4 at step 20 is not above 0.5 ...`."""
+        above = 'above' if self._higher_is_better else 'below'
+        best = 'any, as none was finite'
+        if before.best is not None:
+            best = f'{before.best:.6g} of step {before.best_step}'
+        margin = f' by more than {self._min_delta:g}' if self._min_delta else ''
+        return (
+            f'{self._metric} {value:.6g} at step {step} is not {above} {best}{margin}, '
+            f'{len(self._state.steps)} of {self._patience} evaluations without improvement'
+        )
 
     def should_stop(self, step: int) -> bool:
         """Return whether to stop after the evaluations so far.

@@ -97,7 +97,12 @@ class BestExporter(Exporter):
             )
             return None
         value = float(metrics[self._metric])
-        if not self._is_better(value, self.best_value()):
+        best = self.best_value()
+        direction = 'higher' if self._higher_is_better else 'lower'
+        before = 'none before' if best is None else f'before {best:.6g}'
+        decided = f'{self._metric} {value:.6g} at step {step} ({before}; {direction} is better)'
+        if not self._is_better(value, best):
+            log.info('not exported as the best: %s', decided)
             return None
         path = self._write(checkpoint_path, self._folder)
         if self._checkpoint_folder:
@@ -116,7 +121,7 @@ class BestExporter(Exporter):
             os.path.join(self._folder, BEST_FILE), json.dumps(state, indent=2) + '\n'
         )
         export_folders.keep_newest(self._folder, self._keep_max)
-        log.info('best so far: %s %.6g at step %d', self._metric, value, step)
+        log.info('best so far: %s', decided)
         return path
 
     def best_value(self) -> Optional[float]:

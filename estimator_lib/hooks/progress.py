@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import tensorflow as tf
 
+from estimator_lib import environment
 from estimator_lib.hooks import global_steps
 from estimator_lib.tf_estimator import callers
 
@@ -87,6 +88,7 @@ class Progress:
         remaining: estimated seconds to the end; None: not known yet.
         metrics: further metrics of the steps by name.
         epoch_size: number of examples of an epoch; 0: not known.
+        memory: resident memory of the process in bytes; None: not known.
     """
 
     step: int
@@ -101,6 +103,7 @@ class Progress:
     remaining: Optional[float] = None
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     epoch_size: int = 0
+    memory: Optional[int] = None
 
     def line(self) -> str:
         """Format the line: `step 120/1200  loss 1.2 (...)  lr 0.01  14.2 steps/s  ...  ETA 16s`."""
@@ -118,7 +121,10 @@ class Progress:
             figures.append(f'data {100 * min(1.0, self.waiting / self.seconds):.0f} %')
         if self.skipped:
             figures.append(f'skipped {self.skipped}')
-        return figures + self._time_left()
+        figures += self._time_left()
+        if self.memory is not None:
+            figures.append(f'memory {self.memory / 2**20:.0f} MiB')
+        return figures
 
     def bar_figures(self) -> List[str]:
         """Format what the bar shows: with the bar itself it fits into 80 columns."""
@@ -265,6 +271,7 @@ class ProgressHook(global_steps.GlobalStepHook):
             remaining=self._remaining(now),
             metrics={name: float(value) for name, value in results['metrics'].items()},
             epoch_size=self._epoch_size,
+            memory=environment.resident_memory_bytes(),
         )
         if self._first_step is None:
             self._first_step, self._first_time = self.step, now

@@ -303,6 +303,19 @@ def multipliers(
     return {name: factor for name, factor in factors.items() if factor != 1.0}
 
 
+def policy_multipliers(
+    variables: Iterable[tf.Variable], policy: GradientPolicy
+) -> Dict[str, float]:
+    """Compute `multipliers` with the factors of a policy."""
+    return multipliers(
+        variables,
+        bias_multiplier=policy.bias_multiplier,
+        pattern_multipliers=policy.pattern_multipliers,
+        last_layer_scopes=policy.last_layer_scopes,
+        last_layer_multiplier=policy.last_layer_multiplier,
+    )
+
+
 def multiply(pairs: Iterable[Pair], factors: Mapping[str, float]) -> List[Pair]:
     """Multiply gradients by their factors.
 

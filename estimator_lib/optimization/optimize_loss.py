@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence
+import collections
+import logging
+from typing import Counter, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import texts
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import layer_rates, trained_variables
 from estimator_lib.optimization.accumulation import Accumulation
@@ -14,7 +17,11 @@ from estimator_lib.optimization.finite_updates import FiniteUpdates
 from estimator_lib.optimization.gradients import GradientPolicy
 from estimator_lib.optimization.loss_scale import LossScale
 from estimator_lib.optimization.moving_averages import MovingAverages
-from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.optimization.partitioned import variable_name, whole_name
+
+log = logging.getLogger('estimator_lib')
+
+_Treatment = Tuple[bool, float, float]  # is trained, factors of gradient and of rate
 
 
 def optimize_loss(
@@ -60,9 +67,13 @@ def optimize_loss(
     """
     policy = policy or GradientPolicy()
     trained = select_variables(variables, policy)
+    rates: Mapping[str, float] = {}
     if policy.layer_decay != 1 and trained:
-        factors = layer_rates.compute_factors(loss, trained, policy.layer_decay)
-        optimizer.set_factors(trained, factors)
+        rates = layer_rates.compute_factors(loss, trained, policy.layer_decay)
+        optimizer.set_factors(trained, rates)
+    if not is_plain(policy):
+        every = tf.compat.v1.trainable_variables() if variables is None else variables
+        log.info('%s', '\n'.join(describe_variables(every, trained, policy, rates)))
     scaled = loss if loss_scale is None else loss_scale.multiply(loss)
     pairs = gradients_lib.compute(
         scaled, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
@@ -117,6 +128,64 @@ def select_variables(
     )
 
 
+def describe_variables(
+    variables: Sequence[tf.Variable],
+    trained: Sequence[tf.Variable],
+    policy: GradientPolicy,
+    rates: Mapping[str, float],
+) -> List[str]:
+    """Return a line for each treatment of variables, and for variables that two patterns name.
+
+    Every variable is in one line: frozen, or trained with the factors on its gradient
+    (`gradient_multipliers`, `bias_grad_multiplier`, `last_layer_gradient_multiplier`) and on its
+    learning rate (`layer_decay`).
+
+    Args:
+        variables: the trainable variables.
+        trained: those that `trained_variables.select` has chosen.
+        policy: what the config says of them.
+        rates: factors on the learning rate by name, see `layer_rates`; empty: all are 1.
+    """
+    sizes: Dict[str, int] = collections.Counter()
+    for variable in variables:
+        sizes[whole_name(variable)] += variable.shape.num_elements() or 0
+    names = {whole_name(variable) for variable in trained}
+    factors = gradients_lib.policy_multipliers(trained, policy)
+    groups: Dict[_Treatment, List[str]] = collections.defaultdict(list)
+    for name in sizes:
+        is_trained = name in names
+        rate = rates.get(name, 1.0) if is_trained else 0.0
+        groups[is_trained, factors.get(name, 1.0), rate].append(name)
+    lines = ['variables  parameters  gradient x  rate x']
+    for (is_trained, factor, rate), members in sorted(groups.items(), reverse=True):
+        total = sum(sizes[name] for name in members)
+        cells = f'{factor:10.4g}  {rate:6.4g}' if is_trained else f'{"frozen":>18}'
+        example = f'{members[0]}{", ..." if len(members) > 1 else ""}'
+        lines.append(f'{len(members):9,}  {total:10,}  {cells}  {example}')
+    twice = _named_twice(policy, sorted(names))
+    if twice:
+        count = texts.counted(len(twice), 'variable')
+        lines.append(f'{count} in several gradient_multipliers, whose factors multiply: {twice[0]}')
+    return lines
+
+
+def _named_twice(policy: GradientPolicy, names: Sequence[str]) -> List[str]:
+    """Return the variables that several patterns with a factor match."""
+    counts: Counter[str] = collections.Counter()
+    for pattern, _ in policy.pattern_multipliers:
+        counts.update(trained_variables.match_names(pattern, names))
+    return [name for name in names if counts[name] > 1]
+
+
+def is_plain(policy: GradientPolicy) -> bool:
+    """Return whether no field of the config treats any variable differently."""
+    return policy == GradientPolicy(
+        clip_norm=policy.clip_norm,
+        clip_each=policy.clip_each,
+        last_layer_scopes=policy.last_layer_scopes,
+    )
+
+
 def process_gradients(
     pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, *, summarize: bool = False
 ) -> List[gradients_lib.Pair]:
@@ -129,13 +198,7 @@ def process_gradients(
             norm before and after.
     """
     with tf.name_scope('gradients_processed'):
-        factors = gradients_lib.multipliers(
-            [variable for _, variable in pairs],
-            bias_multiplier=policy.bias_multiplier,
-            pattern_multipliers=policy.pattern_multipliers,
-            last_layer_scopes=policy.last_layer_scopes,
-            last_layer_multiplier=policy.last_layer_multiplier,
-        )
+        factors = gradients_lib.policy_multipliers([variable for _, variable in pairs], policy)
         multiplied = gradients_lib.multiply(pairs, factors)
         norm = gradients_lib.global_norm(multiplied) if summarize and multiplied else None
         if policy.clip_norm <= 0:

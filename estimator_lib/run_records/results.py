@@ -8,15 +8,23 @@ import importlib
 import logging
 import os
 import time
-from typing import Dict, Iterator, Mapping, Sequence
+from typing import Dict, Iterator, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.checkpoints import state_files
 from estimator_lib.drawing import figures
 from estimator_lib.run_records import curves, results_table
-from estimator_lib.run_records.results_table import EPOCH, EVAL, STEP, TIME, Table, format_cell
+from estimator_lib.run_records.results_table import (
+    EPOCH,
+    EVAL,
+    MEMORY,
+    STEP,
+    TIME,
+    Table,
+    format_cell,
+)
 from estimator_lib.run_records.training_events import TrainingCurves, TrainingEvents
 
 log = logging.getLogger('estimator_lib')
@@ -24,6 +32,7 @@ log = logging.getLogger('estimator_lib')
 RESULTS_FILE = 'results.csv'
 CURVES_FILE = 'results.png'
 
+_GROWING = 20  # evaluations in a row, after which growing memory is a warning
 # A drawing takes about half a second, and an evaluation may take less.
 _DRAWING_SECONDS = 60.0
 
@@ -44,6 +53,7 @@ class Results:
         self._model_dir = model_dir
         self._metrics = metrics
         self._path = os.path.join(model_dir, RESULTS_FILE)
+        self._warned_of_memory = False
         self._events: Dict[str, TrainingEvents] = {}
         self._curves = TrainingCurves(model_dir, curves.OF_TRAINING)
         self._next_drawing = time.monotonic() + _DRAWING_SECONDS
@@ -63,16 +73,23 @@ class Results:
             for name, numbers in metrics.items()
             for metric, value in sorted(numbers.items())
         }
+        memory = environment.resident_memory_bytes()
         with _locked(self._model_dir):
             table = self._read()
             passes = {EPOCH: step / self._steps_per_epoch} if self._steps_per_epoch else {}
             values = {
                 **passes,
                 **training.summarize(table.last_step_before(step), step),
+                **({} if memory is None else {MEMORY: memory / 2**20}),
                 **evaluated,
             }
             row = {column: format_cell(value) for column, value in values.items()}
-            results_table.write(self._path, table.with_row({STEP: str(step), TIME: _now(), **row}))
+            table = table.with_row({STEP: str(step), TIME: _now(), **row})
+            results_table.write(self._path, table)
+        growth = find_growth(table)
+        if growth is not None and not self._warned_of_memory:
+            self._warned_of_memory = True
+            log.warning('%s', growth)
 
     def draw_if_due(self) -> None:
         """Draw the curves unless they were drawn in the last minute."""
@@ -119,6 +136,27 @@ class Results:
             if events.exist():
                 break
         return events
+
+
+def find_growth(table: Table) -> Optional[str]:
+    """Return a sentence if the memory has grown from each of the last evaluations to the next.
+
+    Allocators need some evaluations to reach their size, and each start of a run begins anew: both
+    end a row of growing numbers.
+
+    Args:
+        table: results with the column `MEMORY`.
+    """
+    steps, memory = table.curve(MEMORY)
+    last = memory[-_GROWING - 1 :]
+    if len(last) <= _GROWING or any(after <= before for before, after in zip(last, last[1:])):
+        return None
+    return (
+        f'the memory of this process has grown over {_GROWING} evaluations in a row, from '
+        f'{last[0]:,.0f} MiB at step {steps[-_GROWING - 1]} to {last[-1]:,.0f} MiB at step '
+        f'{steps[-1]}; see {MEMORY} in {RESULTS_FILE}: a hook or an input function that keeps what '
+        'it reads is the usual cause'
+    )
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 
 STEP, TIME, EPOCH = 'step', 'time', 'epoch'
+MEMORY = 'memory_mib'  # resident memory of the process, in MiB
 EXAMPLES_PER_SECOND, LEARNING_RATE = 'examples_per_second', 'learning_rate'
 # Starts of the names of other columns: of training, and of an evaluation set with its name.
 TRAIN, EVAL = 'train/', 'eval_'

@@ -164,3 +164,12 @@ def test_stops_exactly_when_the_best_is_patience_evaluations_old(values, patienc
         finite = [value for value in seen if math.isfinite(value)]
         since_best = len(seen) - seen.index(max(finite)) - 1 if finite else len(seen)
         assert decision == (since_best >= patience)
+
+
+def test_each_decision_tells_value_best_and_direction(caplog):
+    stopping = EarlyStopping('m', higher_is_better=False, patience_evaluations=2, min_delta=0.1)
+    with caplog.at_level('INFO'):
+        decisions(stopping, [3.0, 2.95])
+    assert (
+        'm 2.95 at step 20 is not below 3 of step 10 by more than 0.1, 1 of 2 evaluations'
+    ) in caplog.text

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import sys
 
 import pytest
@@ -23,10 +24,11 @@ def test_line_by_hand():
         batch_size=32,
         waiting=0.02,
         remaining=76.3,
+        memory=700 * 2**20,
     ).line()
     assert line == (
         'step 120/1200  loss 1.234 (classification 1.1, regularization 0.134)  lr 0.01  '
-        '14.2 steps/s  454.4 ex/s  data 3 %  ETA 1m16s'
+        '14.2 steps/s  454.4 ex/s  data 3 %  ETA 1m16s  memory 700 MiB'
     )
 
 
@@ -135,7 +137,9 @@ def step_once(hook, session, losses, clock, seconds, during):
 
 
 def lines(caplog):
-    return [message for message in caplog.messages if message.startswith('step ')]
+    messages = [message for message in caplog.messages if message.startswith('step ')]
+    assert all(re.search(r'  memory [0-9]+ MiB$', message) for message in messages)
+    return [message.rpartition('  memory ')[0] for message in messages]
 
 
 @pytest.fixture(autouse=True)

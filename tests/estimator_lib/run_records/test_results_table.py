@@ -5,7 +5,7 @@ import math
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.run_records import results_table
+from estimator_lib.run_records import results, results_table
 from estimator_lib.run_records.results_table import Table, format_cell
 
 
@@ -104,3 +104,20 @@ def test_a_malformed_table_is_named_in_one_sentence(tmp_path, content, message):
     with pytest.raises(errors.DataError, match=message) as caught:
         results_table.read(str(path))
     assert str(path) in str(caught.value) and '\n' not in str(caught.value)
+
+
+def memories(*values):
+    table = Table()
+    for index, value in enumerate(values):
+        table = table.with_row(row(10 * index, memory_mib=format_cell(value)))
+    return table
+
+
+def test_memory_that_grows_over_20_evaluations_in_a_row_is_a_warning():
+    growing = [100.0 + index for index in range(21)]
+    said = results.find_growth(memories(300.0, *growing))
+    assert 'from 100 MiB at step 10 to 120 MiB at step 210' in said
+    assert results.find_growth(memories(*growing[:20])) is None  # 19 times
+    assert results.find_growth(memories(*growing, 120.0)) is None
+    assert results.find_growth(memories(*growing[:10], 90.0, *growing[10:])) is None  # a restart
+    assert results.find_growth(Table()) is None
