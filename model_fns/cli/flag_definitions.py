@@ -50,9 +50,10 @@ _FLAGS_OF_MODES = (
     ),
     (('train_and_evaluate',), 'max_eval_retries eval_timeout'),
     (('train_and_evaluate', 'create_config'), 'data minutes epochs task size weights'),
+    (('train_and_evaluate',), 'seeds'),
     (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
     (('evaluate', 'predict'), 'model_file'),
-    (('evaluate',), 'analyze'),
+    (('evaluate',), 'analyze coco_files'),
     (('export', 'predict'), 'signature_name'),
     (
         ('export',),
@@ -172,6 +173,8 @@ def _define_data_flags(values: flags.FlagValues) -> None:
         ('epochs', 'With data, in place of minutes: passes over the training images.'),
     ):
         flags.DEFINE_float(name, None, text, lower_bound=0.01, flag_values=values)
+    text = 'Train that many runs, in model_dir/seed-1 and so on; --mode=compare groups them.'
+    _integer(values, 'seeds', text, None, 1)
     text = 'With data: what to train, where its annotations are for several tasks.'
     _choice(values, 'task', text, TASKS, None)
     text = "With data: longer side of the network's input in pixels; left out: by the objects."
@@ -252,6 +255,8 @@ def _define_evaluation_flags(values: flags.FlagValues) -> None:
     )
     text = 'Write model_dir/analysis/<step>/report.html: errors by kind, curves, the worst images.'
     _boolean(values, 'analyze', text)
+    text = 'Write coco_files/groundtruth.json and results.json of a detector, for pycocotools.'
+    _boolean(values, 'coco_files', text)
 
 
 def _define_export_flags(values: flags.FlagValues) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 from typing import Any, Callable, Dict, Iterable, Mapping
 
 from estimator_lib import config as config_lib
-from estimator_lib import distribution, errors, training
+from estimator_lib import distribution, environment, errors, training
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.commands import advice, augmented_sheet, check, outline
+from estimator_lib.commands import advice, augmented_sheet, check, outline, shared_images
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluating, evaluators
 from estimator_lib.export import artifacts, exporting, formats
@@ -23,6 +24,7 @@ from model_fns.cli import (
     flag_configs,
     platforms,
     prediction,
+    seed_folders,
 )
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
@@ -101,8 +103,24 @@ def _create_config(options: RunOptions) -> None:
     print(config_lib.saved_pipeline_config(options.model_dir))
 
 
+def _train_seeds(options: RunOptions) -> None:
+    """Train a run for each seed, and say how far apart they are."""
+    runs = seed_folders.options_of_runs(options)
+    if options.data:
+        data_command.prepare(options)
+        runs = seed_folders.options_of_runs(options)  # with the config that was written
+    for each in runs:
+        log.info('run %s', each.model_dir)
+        _train_and_evaluate(each)
+    folder = shlex.quote(options.model_dir)
+    print(f'next: {environment.front_door_command()} --mode=compare --model_dir={folder}')
+
+
 def _train_and_evaluate(options: RunOptions) -> None:
     options.require('model_dir')
+    if options.seeds is not None:
+        _train_seeds(options)
+        return
     if options.data:
         if data_command.prepare(options):
             return
@@ -118,6 +136,8 @@ def _train_and_evaluate(options: RunOptions) -> None:
         # Several devices and workers are set up before any other use of TensorFlow.
         is_alone = task_of_cluster is None and config.train_config.cluster.num_clones <= 1
         is_new = checkpoint_files.latest_checkpoint(options.model_dir) is None
+        for warning in shared_images.find_warnings(config) if is_new else ():
+            log.warning('%s', warning)
         if draws and is_alone and is_new:
             augmented_sheet.start_sheet(task, config, options.model_dir)
     metrics = training.train_and_evaluate(
@@ -151,6 +171,7 @@ def _evaluate(options: RunOptions) -> None:
         return
     options.require('model_dir')
     config = flag_configs.load_config(options)
+    _add_coco_files(options, config)
     checkpoint = chosen_models.chosen_checkpoint(options)
     metrics = training.evaluate(
         build_task(config, options.mode),
@@ -163,11 +184,31 @@ def _evaluate(options: RunOptions) -> None:
     _print_metrics(config, metrics)
 
 
+def _add_coco_files(options: RunOptions, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Name the folder of COCO's files, if they are asked for.
+
+    Raises:
+        errors.UserError: there are several evaluation sets, or no folder for results.
+    """
+    if not options.coco_files:
+        return
+    folder = options.output_dir or options.model_dir
+    count = len(config.eval_input_reader) + options.eval_training_data
+    if not folder or count != 1:
+        expected = 'one' if folder else '--output_dir=DIR for the results'
+        raise errors.UserError(
+            f'--coco_files: there are {count} evaluation sets, of which each replaces the files of '
+            f'the one before; expected {expected}.'
+        )
+    config.eval_config.coco_files = os.path.join(folder, 'coco_files')
+
+
 def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
     if options.analyze and not options.output_dir:  # its place is in the folder of a run
         options.require('model_dir')
     config = chosen_models.load_file_config(options, path)
+    _add_coco_files(options, config)
     metrics = training.evaluate_file(
         build_task(config, options.mode),
         config,

@@ -32,6 +32,7 @@ class RunOptions:
     data: Optional[str] = None
     minutes: Optional[float] = None
     epochs: Optional[float] = None
+    seeds: Optional[int] = None
     task: Optional[str] = None
     size: Optional[int] = None
     weights: Optional[str] = None
@@ -52,6 +53,7 @@ class RunOptions:
     sample_1_of_n_eval_examples: int = 1
     sample_1_of_n_eval_on_train_examples: int = 5
     analyze: bool = False
+    coco_files: bool = False
 
     # Export.
     export_dir: Optional[str] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -59,15 +59,44 @@ def paired_intervals(first: Resampler, second: Resampler, order: np.ndarray) -> 
     Returns:
         The intervals by metric; metrics that no sample defines for both models are missing.
     """
+    same = np.arange(len(order))
+    return grouped_intervals([(first, same)], [(second, order)], len(order))
+
+
+# Metrics of a sample, and the index in a common order of each of its examples.
+Ordered = Tuple[Resampler, np.ndarray]
+
+
+def grouped_intervals(
+    first: Sequence[Ordered], second: Sequence[Ordered], count: int
+) -> Dict[str, Interval]:
+    """Compute the interval of `second - first` of each metric, over runs and examples.
+
+    Each sample draws a run of each group, and as many examples as there are, the same ones of both.
+
+    Args:
+        first: the runs of a group, as of several seeds.
+        second: those of the other group.
+        count: number of examples.
+
+    Returns:
+        See `paired_intervals`.
+    """
     random = np.random.default_rng(_SEED)
     differences: Dict[str, List[float]] = {}
-    count = len(order)
     for _ in range(SAMPLES if count else 0):
         weights = np.bincount(random.integers(count, size=count), minlength=count)
-        before, after = first(weights), second(weights[order])
+        before, after = (
+            run(weights[order]) for run, order in (_draw(random, first), _draw(random, second))
+        )
         for name in before.keys() & after.keys():
             differences.setdefault(name, []).append(after[name] - before[name])
     return {
         name: Interval(*map(float, np.percentile(values, PERCENTILES)))
         for name, values in sorted(differences.items())
     }
+
+
+def _draw(random: np.random.Generator, runs: Sequence[Ordered]) -> Ordered:
+    # A group of one run draws no number, so that its intervals are those of the images alone.
+    return runs[0] if len(runs) == 1 else runs[random.integers(len(runs))]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from typing import Sequence
 
 from estimator_lib import errors
 from model_fns import build_task
-from model_fns.cli import builtin_configs, flag_configs
+from model_fns.cli import builtin_configs, flag_configs, seed_folders
 from model_fns.cli.run_options import RunOptions
-from vision_extras.compare import compare, runs
+from vision_extras.compare import compare, runs, seeds
 from vision_extras.compare.reference import migration
 
 
@@ -29,17 +30,30 @@ def _compare_runs(options: RunOptions) -> Sequence[str]:
     for name in ('pipeline_config_path', 'config_override', 'set', 'num_train_steps'):
         if not options.has_default(name):
             raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
+    members = [seed_folders.list_folders(path) or [path] for path in paths]
     distinct = set(map(os.path.realpath, paths))
-    if len(distinct) < 2 or len(distinct) < len(paths):
+    is_alone = len(paths) == 1 and len(members[0]) > 1
+    if len(distinct) < len(paths) or (len(distinct) < 2 and not is_alone):
         raise errors.UserError(
-            f'--mode=compare needs --model_dir of two or more different runs; got '
+            f'--mode=compare needs --model_dir of two or more different runs, or of one with '
+            'several --seeds; got '
             f'{errors.shortened(paths) or "none"}.'
         )
+    folders = list(itertools.chain(*members))
     configs = [
-        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in paths
+        flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in folders
     ]
     tasks = [build_task(config, options.mode) for config in configs]
-    return compare.compare(runs.read_runs(paths, configs, tasks), options.output_dir or os.curdir)
+    known = runs.read_runs(folders, configs, tasks)
+    lines = compare.compare(known, options.output_dir or os.curdir)
+    if len(folders) == len(paths):
+        return lines
+    rest = iter(known)
+    groups = [
+        seeds.Group(name, list(itertools.islice(rest, len(own))))
+        for name, own in zip(runs.short_names(paths), members)
+    ]
+    return [*seeds.describe(groups), lines[-1]]
 
 
 def _compare_with_reference(options: RunOptions) -> Sequence[str]:
