@@ -103,9 +103,6 @@ def train_and_evaluate(
     if writes:
         for warning in inputs.check_first_examples(task, config.train_input_reader):
             log.warning('%s', warning)
-        jump = resumed_rates.find_jump(config, model_dir)
-        if jump is not None:
-            log.warning('%s', jump)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
         task.check_evaluation()
@@ -121,6 +118,9 @@ def train_and_evaluate(
     with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file), files.ended():
         if writes:
             cool_down.go_back(config, model_dir)
+            jump = resumed_rates.find_jump(config, model_dir)
+            if jump is not None:
+                log.warning('%s', jump)
         if task_of_cluster is not None:
             return running.run_task(
                 task_of_cluster,

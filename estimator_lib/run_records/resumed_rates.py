@@ -44,7 +44,7 @@ def find_jump(config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str) -> O
     return (
         f'the learning rate jumps from {last:.3g} at step {step - 1} to {following:.3g} at step '
         f'{step}{reason}: this run is not the one that was planned with so many steps from its '
-        'start. A schedule that is constant before its end can be continued from there'
+        'start. A longer warmup_stable_decay_learning_rate continues exactly'
     )
 
 
