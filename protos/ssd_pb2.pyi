@@ -88,7 +88,7 @@ class Ssd(_message.Message):
     def __init__(self, num_classes: _Optional[int] = ..., image_resizer: _Optional[_Union[_image_resizer_pb2.ImageResizer, _Mapping]] = ..., feature_extractor: _Optional[_Union[SsdFeatureExtractor, _Mapping]] = ..., box_coder: _Optional[_Union[_box_coding_pb2.BoxCoder, _Mapping]] = ..., matcher: _Optional[_Union[_target_assignment_pb2.Matcher, _Mapping]] = ..., similarity_calculator: _Optional[_Union[_target_assignment_pb2.RegionSimilarityCalculator, _Mapping]] = ..., encode_background_as_zeros: bool = ..., negative_class_weight: _Optional[float] = ..., box_predictor: _Optional[_Union[_box_predictors_pb2.BoxPredictor, _Mapping]] = ..., anchor_generator: _Optional[_Union[_anchors_pb2.AnchorGenerator, _Mapping]] = ..., post_processing: _Optional[_Union[_post_processing_pb2.PostProcessing, _Mapping]] = ..., normalize_loss_by_num_matches: bool = ..., normalize_loc_loss_by_codesize: bool = ..., loss: _Optional[_Union[_losses_pb2.Loss, _Mapping]] = ..., freeze_batchnorm: bool = ..., inplace_batchnorm_update: bool = ..., add_background_class: bool = ..., explicit_background_class: bool = ..., use_confidences_as_targets: bool = ..., implicit_example_weight: _Optional[float] = ..., return_raw_detections_during_predict: bool = ..., mask_head_config: _Optional[_Union[Ssd.MaskHead, _Mapping]] = ..., box_type: _Optional[_Union[_box_coding_pb2.BoxType, str]] = ...) -> None: ...
 
 class SsdFeatureExtractor(_message.Message):
-    __slots__ = ("type", "depth_multiplier", "min_depth", "conv_hyperparams", "override_base_feature_extractor_hyperparams", "pad_to_multiple", "use_explicit_padding", "use_depthwise", "fpn", "bifpn", "replace_preprocessor_with_placeholder", "num_layers", "spaghettinet_arch_name", "drop_path_keep_prob", "batch_norm_trainable")
+    __slots__ = ("type", "depth_multiplier", "min_depth", "conv_hyperparams", "override_base_feature_extractor_hyperparams", "pad_to_multiple", "use_explicit_padding", "use_depthwise", "fpn", "bifpn", "replace_preprocessor_with_placeholder", "num_layers", "spaghettinet_arch_name", "drop_path_keep_prob", "batch_norm_trainable", "pad_stacked_maps")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     DEPTH_MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     MIN_DEPTH_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +104,7 @@ class SsdFeatureExtractor(_message.Message):
     SPAGHETTINET_ARCH_NAME_FIELD_NUMBER: _ClassVar[int]
     DROP_PATH_KEEP_PROB_FIELD_NUMBER: _ClassVar[int]
     BATCH_NORM_TRAINABLE_FIELD_NUMBER: _ClassVar[int]
+    PAD_STACKED_MAPS_FIELD_NUMBER: _ClassVar[int]
     type: str
     depth_multiplier: float
     min_depth: int
@@ -119,4 +120,5 @@ class SsdFeatureExtractor(_message.Message):
     spaghettinet_arch_name: str
     drop_path_keep_prob: float
     batch_norm_trainable: bool
-    def __init__(self, type: _Optional[str] = ..., depth_multiplier: _Optional[float] = ..., min_depth: _Optional[int] = ..., conv_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., override_base_feature_extractor_hyperparams: bool = ..., pad_to_multiple: _Optional[int] = ..., use_explicit_padding: bool = ..., use_depthwise: bool = ..., fpn: _Optional[_Union[_feature_pyramids_pb2.FeaturePyramidNetworks, _Mapping]] = ..., bifpn: _Optional[_Union[_feature_pyramids_pb2.BidirectionalFeaturePyramidNetworks, _Mapping]] = ..., replace_preprocessor_with_placeholder: bool = ..., num_layers: _Optional[int] = ..., spaghettinet_arch_name: _Optional[str] = ..., drop_path_keep_prob: _Optional[float] = ..., batch_norm_trainable: bool = ...) -> None: ...
+    pad_stacked_maps: bool
+    def __init__(self, type: _Optional[str] = ..., depth_multiplier: _Optional[float] = ..., min_depth: _Optional[int] = ..., conv_hyperparams: _Optional[_Union[_hyperparams_pb2.Hyperparams, _Mapping]] = ..., override_base_feature_extractor_hyperparams: bool = ..., pad_to_multiple: _Optional[int] = ..., use_explicit_padding: bool = ..., use_depthwise: bool = ..., fpn: _Optional[_Union[_feature_pyramids_pb2.FeaturePyramidNetworks, _Mapping]] = ..., bifpn: _Optional[_Union[_feature_pyramids_pb2.BidirectionalFeaturePyramidNetworks, _Mapping]] = ..., replace_preprocessor_with_placeholder: bool = ..., num_layers: _Optional[int] = ..., spaghettinet_arch_name: _Optional[str] = ..., drop_path_keep_prob: _Optional[float] = ..., batch_norm_trainable: bool = ..., pad_stacked_maps: bool = ...) -> None: ...

@@ -20,6 +20,7 @@ from estimator_lib.task_interfaces import weight_files
 log = logging.getLogger('estimator_lib')
 
 _PARTS = re.compile(r'(\.index|\.meta|\.data-\d{5}-of-\d{5}|-\d{5}-of-\d{5})$')
+_GRAPHS = ('.pb', '.pbtxt', '.tflite', '.lite')
 _SHARD = re.compile(r'-(\d{5})-of-(\d{5})$')
 _STEP = re.compile(r'-(\d+)$')
 # The name of a checkpoint of TensorFlow 2 programs, before its number.
@@ -69,6 +70,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
             f'{place}{path} is no checkpoint; make one of it: convert-checkpoint --from={path}.'
         )
     path = plain_paths.plain_path(path)
+    _refuse_graph(path, place)
     if tf.io.gfile.isdir(path):
         prefix = latest_checkpoint(path) or next(reversed(list_prefixes(path)), None)
         if prefix is None:
@@ -79,6 +81,17 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
             raise errors.CheckpointError(f'{place}there is no checkpoint {path!r}{_near(path)}')
     _check_shards(prefix, place)
     return prefix
+
+
+def _refuse_graph(path: str, place: str) -> None:
+    """Refuse a graph, which has weights but not their names: a checkpoint can be made of it."""
+    is_file = path.endswith(_GRAPHS) and tf.io.gfile.exists(path)
+    is_model = tf.io.gfile.exists(os.path.join(path, 'saved_model.pb'))
+    if is_file or (is_model and latest_checkpoint(path) is None):
+        raise errors.CheckpointError(
+            f'{place}{path} is a graph, no checkpoint; make a config and a checkpoint of it: '
+            f'recover-config --from={path} --output_dir=recovered'
+        )
 
 
 def latest_checkpoint(folder: str) -> Optional[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns.backbones import registry
 from model_fns.classification import deployable, preprocessing
-from protos import pipeline_pb2
+from vision_extras.recover import bases, multipliers
 from vision_extras.recover import kernels as kernels_lib
-from vision_extras.recover import multipliers
 from vision_extras.recover.artifacts import reading, running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
@@ -22,34 +21,11 @@ from vision_extras.recover.kernels import Kernels
 
 _WHERE = 'model.classification'
 _AUXILIARY = '/AuxLogits/'
+# Sides of the images of published classifiers, in pixels.
+_SIDES = (224, 192, 160, 128, 96, 299, 331, 32, 28)
+# What may be between the logits and a further layer.
+_BETWEEN = ('BiasAdd', 'Add', 'AddV2', 'Squeeze', 'Reshape', 'PlaceholderWithDefault')
 _TOLERANCE = 1e-3  # of the network's input, which is at most some hundreds
-# The values of TF-Slim's training script; 80072 steps are two epochs of ImageNet.
-_DEFAULTS = """
-model { classification { } }
-train_config {
-  batch_size: 32
-  num_steps: 200000
-  optimizer {
-    rms_prop_optimizer {
-      learning_rate {
-        exponential_decay_learning_rate {
-          initial_learning_rate: 0.01 decay_steps: 80072 decay_factor: 0.94
-        }
-      }
-      momentum_optimizer_value: 0.9
-      decay: 0.9
-      epsilon: 1.0
-    }
-    use_moving_average: false
-  }
-}
-train_input_reader {
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/train.record" }
-}
-eval_input_reader {
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/val.record" }
-}
-"""
 
 
 def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
@@ -68,12 +44,13 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         return None
     tried: Dict[str, multipliers.Match] = {}
     counts: Dict[str, int] = {}
+    channels = 1 if any(map(_is_gray, found.items())) else 0
     for network in candidates:
         inside = {
             name: value for name, value in found.items() if name.startswith(f'{network.scope}/')
         }
         counts[network.name] = _num_classes(network, inside)
-        match = _match(network, inside, counts[network.name])
+        match = _match(network, inside, counts[network.name], channels)
         if match is not None:
             tried[network.name] = match
         if match is not None and not match.differences:
@@ -84,9 +61,14 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
             'its kernels are of no known classifier',
             {name: match.differences for name, match in tried.items()},
         )
-    proposal = _describe(registry.get_network(best), tried[best].factor, counts[best])
+    network = registry.get_network(best)
+    proposal = _describe(network, tried[best].factor, counts[best])
+    if channels and network.image_channels == 3:
+        where, evidence = f'{_WHERE}.use_grayscale', 'the first kernel has one input'
+        proposal.config.model.classification.use_grayscale = proposal.learn(where, True, evidence)
     if artifact.graph is not None:
-        _read_graph(artifact, artifact.graph, registry.get_network(best), proposal)
+        _merge_further_layer(artifact.graph, kernels, network, proposal)
+        _read_graph(artifact, artifact.graph, network, proposal)
     else:
         proposal.unknown.append(
             'A checkpoint tells neither the size of images nor how they are normalized: they are '
@@ -104,14 +86,20 @@ def _num_classes(network: registry.Network, found: Dict[str, Tuple[int, ...]]) -
     return widths[-1] if widths else 2
 
 
+def _is_gray(kernel: Tuple[str, Tuple[int, ...]]) -> bool:
+    """Check whether a kernel is that of a first layer of gray images."""
+    name, shape = kernel
+    return name.endswith('/weights') and len(shape) == 4 and shape[0] > 1 and shape[2] == 1
+
+
 def _match(
-    network: registry.Network, found: Dict[str, Tuple[int, ...]], num_classes: int
+    network: registry.Network, found: Dict[str, Tuple[int, ...]], num_classes: int, channels: int
 ) -> Optional[multipliers.Match]:
     def build(factor: float) -> Optional[kernels_lib.NetworkKernels]:
         if factor != 1.0 and 'depth_multiplier' not in network.honors:
             return None
         options = registry.Options(depth_multiplier=factor)
-        size = [1, network.image_size, network.image_size, network.image_channels]
+        size = [1, network.image_size, network.image_size, channels or network.image_channels]
         try:
             return kernels_lib.build_kernels(
                 lambda: [
@@ -131,7 +119,8 @@ def _match(
 
 
 def _describe(network: registry.Network, factor: float, num_classes: int) -> Proposal:
-    config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
+    config = bases.load('signs_mobilenet_v1', 'classification')
+    bases.keep(config.model.classification)
     proposal = Proposal(config, network.name)
     model, evidence = config.model.classification, 'names and shapes of all kernels'
     model.num_classes = proposal.learn(f'{_WHERE}.num_classes', num_classes, evidence)
@@ -139,9 +128,34 @@ def _describe(network: registry.Network, factor: float, num_classes: int) -> Pro
     if 'depth_multiplier' in network.honors:
         where = f'{_WHERE}.backbone.depth_multiplier'
         model.backbone.depth_multiplier = proposal.learn(where, factor, evidence)
+    model.backbone.batch_norm_decay = bases.BATCH_NORM_DECAY
     model.image_height = model.image_width = network.image_size
     model.preprocessing = network.preprocessing
     return proposal
+
+
+def _merge_further_layer(
+    graph: Graph, kernels: Kernels, network: registry.Network, proposal: Proposal
+) -> None:
+    """Multiply a linear layer on the logits with the layer of the logits.
+
+    Programs that retrain a classifier put one there: (x W + b) V + c = x (W V) + (b V + c).
+    """
+    layers = {layer.name: layer for layer in graph.layers()}
+    *_, last = layers.values()
+    name = graph.source(graph.inputs(last.name)[0])
+    while name not in layers and graph.nodes[name].op in _BETWEEN and graph.inputs(name):
+        name = graph.source(graph.inputs(name)[0])
+    scope = kernels.scopes.get(name, '')
+    if last.op != 'MatMul' or not any(part in scope for part in network.logits_scopes):
+        return
+    logits, weights = layers[name], last.weights.astype(np.float64)
+    kernels.arrays[f'{scope}/weights'] = (logits.weights @ weights).astype(np.float32)
+    biases = [0.0 if layer.bias is None else layer.bias for layer in (logits, last)]
+    kernels.arrays[f'{scope}/biases'] = (biases[0] @ weights + biases[1]).astype(np.float32)
+    model = proposal.config.model.classification
+    where, evidence = f'{_WHERE}.num_classes', f'layer {last.name}, multiplied with {name}'
+    model.num_classes = proposal.learn(where, last.weights.shape[-1], evidence)
 
 
 def _read_graph(
@@ -155,11 +169,13 @@ def _read_graph(
         if runner.takes_pixels:
             _read_preprocessing(artifact, graph, runner, network, proposal)
         else:
-            shape = (runner.input_shape or [])[-3:]
-            if len(shape) == 3 and shape[0] and shape[1]:
-                evidence = f'shape of {runner.input_name}'
-                model.image_height = proposal.learn(f'{_WHERE}.image_height', shape[0], evidence)
-                model.image_width = proposal.learn(f'{_WHERE}.image_width', shape[1], evidence)
+            size, evidence = runner.accepted_size((0, 0)), f'shape of {runner.input_name}'
+            if not size[0]:
+                size = _find_size(graph, runner, network, proposal)
+                evidence = 'the only usual size that its last pooling covers'
+                proposal.input_size = size
+            model.image_height = proposal.learn(f'{_WHERE}.image_height', size[0], evidence)
+            model.image_width = proposal.learn(f'{_WHERE}.image_width', size[1], evidence)
             proposal.unknown.append(
                 'Its input is the one of the network, so it does not tell how pixels are '
                 'normalized.'
@@ -169,6 +185,29 @@ def _read_graph(
         model.labels_offset = offset
         evidence = 'added to the index of the largest logit'
         proposal.learn(f'{_WHERE}.labels_offset', offset, evidence)
+
+
+def _find_size(
+    graph: Graph, runner: running.Runner, network: registry.Network, proposal: Proposal
+) -> Tuple[int, int]:
+    """Return the first of the usual sizes (height, width) of images that a graph computes.
+
+    Its last pooling has the size of the features, so other sizes fail, or leave pixels out.
+    """
+    pools = graph.find_ops('AvgPool')
+    fetches = dict(proposal.outputs)
+    fetches.update({pool: f'{graph.inputs(pool)[0]}:0' for pool in pools[-1:]})
+    channels = 1 if proposal.config.model.classification.use_grayscale else network.image_channels
+    for side in dict.fromkeys((network.image_size, *_SIDES)):
+        with contextlib.suppress(tf.errors.InvalidArgumentError):
+            values = runner.run(fetches, np.zeros([side, side, channels], np.float32))
+            windows = [tuple(graph.nodes[pool].attr['ksize'].list.i[1:3]) for pool in pools[-1:]]
+            if windows == [values[pool].shape[1:3] for pool in pools[-1:]]:
+                return side, side
+    raise Refusal(
+        f'{runner.input_name} has no shape, and takes images of none of the sizes '
+        f'{", ".join(map(str, _SIDES))}'
+    )
 
 
 def _outputs(artifact: Artifact, graph: Graph) -> Dict[str, str]:

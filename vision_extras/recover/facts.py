@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
 
 from protos import pipeline_pb2
+
+View = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +39,18 @@ class Proposal:
         outputs: tensors of the artifact by the output of our model that must equal them.
         counts: by output, our prediction of the number of its rows that count, which may be in
             another order; without one all rows count.
+        other_rows: by output, the share of its rows that may be others; without one it is that of
+            float noise at a threshold.
         files: texts of further files by name. Fields of the config with such a name get its path.
         network_input: our prediction that is the network's input; empty: it is the image.
         shared_input: tensor of the artifact that is the network's input, which our model gets too
             for the comparison; empty: it gets the image.
+        prepare: pixels [H, W, C] -> what the artifact's input is of them; None: `network_input`, or
+            it takes pixels.
+        input_size: (height, width) of the images of the comparison, where the graph does not say
+            it; None: it takes any.
+        ours: by output, what of our value the artifact has, and in its order.
+        theirs: by output, our value from the artifact's.
     """
 
     config: pipeline_pb2.TrainEvalPipelineConfig
@@ -47,9 +59,14 @@ class Proposal:
     unknown: List[str] = dataclasses.field(default_factory=list)
     outputs: Dict[str, str] = dataclasses.field(default_factory=dict)
     counts: Dict[str, str] = dataclasses.field(default_factory=dict)
+    other_rows: Dict[str, float] = dataclasses.field(default_factory=dict)
     files: Dict[str, str] = dataclasses.field(default_factory=dict)
     network_input: str = ''
     shared_input: str = ''
+    prepare: Optional[View] = None
+    input_size: Optional[Tuple[int, int]] = None
+    ours: Dict[str, View] = dataclasses.field(default_factory=dict)
+    theirs: Dict[str, View] = dataclasses.field(default_factory=dict)
 
     def learn(self, path: str, value: Any, evidence: str) -> Any:
         """Add a fact; return its value."""

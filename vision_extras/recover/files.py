@@ -12,7 +12,8 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from estimator_lib.checkpoints import checkpoint_files
-from protos import pipeline_pb2
+from protos import label_map_pb2, pipeline_pb2
+from vision_extras.recover import bases
 from vision_extras.recover.artifacts.reading import Artifact
 from vision_extras.recover.facts import Proposal
 from vision_extras.recover.verification import TOLERANCE, Difference
@@ -20,8 +21,10 @@ from vision_extras.recover.verification import TOLERANCE, Difference
 tf1 = tf.compat.v1
 
 CONFIG = 'pipeline.config'
+LABEL_MAP = 'label_map.pbtxt'
 REPORT = 'recovery.md'
-_DEFAULT = 'published default'
+_DEFAULT = 'not told'
+_FINE_TUNING = 'for a fine-tuning'
 
 
 def write_checkpoint(values: Mapping[str, np.ndarray], folder: str) -> str:
@@ -41,6 +44,35 @@ def write_checkpoint(values: Mapping[str, np.ndarray], folder: str) -> str:
             )
 
 
+def name_classes(proposal: Proposal, labels: Sequence[str]) -> None:
+    """Add a label map to a proposal that has none, and name it in the readers.
+
+    Args:
+        proposal: changed in place.
+        labels: names of the classes, maybe with one of a background before them; others, or none,
+            are replaced by placeholders.
+    """
+    config = proposal.config
+    model = getattr(config.model, config.model.WhichOneof('model'))
+    first = {'classification': 0, 'segmentation': 0}.get(config.model.WhichOneof('model'), 1)
+    first = getattr(model, 'labels_offset', first)
+    names = [f'class_{first + index}' for index in range(model.num_classes)]
+    if len(labels) - len(names) in (0, 1):
+        names = list(labels[len(labels) - len(names) :])
+        evidence = f'{len(labels)} lines of a text file in it'
+        proposal.learn('train_input_reader.label_map_path', LABEL_MAP, evidence)
+    if LABEL_MAP not in proposal.files:
+        label_map = label_map_pb2.StringIntLabelMap()
+        for index, name in enumerate(names):
+            is_double = name in names[:index]
+            label_map.item.add(
+                id=first + index, name=f'{name}_{first + index}' if is_double else name
+            )
+        proposal.files[LABEL_MAP] = text_format.MessageToString(label_map)
+    for reader in (config.train_input_reader, *config.eval_input_reader):
+        reader.label_map_path = LABEL_MAP
+
+
 def write_others(proposal: Proposal, folder: str) -> None:
     """Write the further files of a proposal."""
     with checkpoint_files.explained_write(folder):
@@ -57,7 +89,7 @@ def placed(proposal: Proposal, folder: str) -> pipeline_pb2.TrainEvalPipelineCon
         message = messages.pop()
         for field, value in message.ListFields():
             if field.message_type is None:
-                if isinstance(value, str) and value in proposal.files:
+                if isinstance(value, str) and value in (*proposal.files, bases.CHECKPOINT):
                     setattr(message, field.name, os.path.join(folder, value))
             elif isinstance(value, Message):
                 messages.append(value)
@@ -81,7 +113,9 @@ def write_config(
     text = text_format.MessageToString(placed(proposal, output_dir or folder))
     lines = [
         f'# {proposal.network}, recovered from {os.path.basename(artifact.path)}. Values with',
-        f'# "{_DEFAULT}" are not told by it; {REPORT} has the evidence for the others.',
+        f'# "{_DEFAULT}" are those of a model of its kind in the package; {REPORT} has the',
+        '# evidence for the others. The training is a fine-tuning of its weights: set the paths of',
+        f'# the data, and the names of the classes in {LABEL_MAP}.',
         '',
         *annotate(text.splitlines(), proposal),
         '',
@@ -103,7 +137,8 @@ def annotate(lines: Sequence[str], proposal: Proposal) -> List[str]:
         elif line.strip() == '}':
             path.pop()
         elif value and not proposal.knows('.'.join([*path, value.group(1)])):
-            line = f'{line}  # {_DEFAULT}'
+            published = bases.PUBLISHED.get(value.group(1))
+            line += f'  # {_FINE_TUNING}; {published}' if published else f'  # {_DEFAULT}'
         result.append(line)
     return result
 
@@ -140,8 +175,8 @@ def write_report(
         '',
         '## Unknown',
         '',
-        '* Losses, optimizer, augmentation, initial values and regularization are published '
-        'defaults; the config marks them.',
+        '* Losses, initial values and regularization are those of a model of its kind in the '
+        'package; the config marks them. Optimizer, schedule and batch norm are for a fine-tuning.',
         *(f'* {sentence}' for sentence in proposal.unknown),
         '',
     ]

@@ -55,6 +55,7 @@ class Kernels:
         arrays: by name; kernels with a folded batch norm have their layer's name.
         graph: of the artifact; None for a checkpoint.
         layers: of the graph.
+        scopes: of the variables of layers, by the name of the layer.
         folded: layers with a folded batch norm, by the scope of their variables and then by the
             number of the level of a pyramid, which is 0 for a layer that is applied once.
     """
@@ -64,13 +65,14 @@ class Kernels:
         self.folded: Dict[str, Dict[int, Layer]] = {}
         self.graph = artifact.graph
         self.layers: List[Layer] = [] if artifact.graph is None else artifact.graph.layers()
+        self.scopes: Dict[str, str] = {}
         scopes = {layer.name.rpartition('/')[0] for layer in self.layers}
         separable = set()  # scopes with a depthwise convolution
         for layer in self.layers:
             # A tool that folds a batch norm names the kernel by the operation.
             is_renamed = layer.weights_name == f'{layer.name}_weights'
             scope = '' if is_renamed else _own_scope(layer.weights_name)
-            scope = scope or _first_scope(layer.name, scopes)
+            scope = self.scopes[layer.name] = scope or _first_scope(layer.name, scopes)
             if is_renamed:
                 self.arrays.pop(layer.weights_name, None)
             kernel = _KERNELS[layer.op]

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import tempfile
 from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
 
@@ -17,7 +18,7 @@ from estimator_lib.export import inference_graph, serving
 from estimator_lib.export.devices import static_graph
 from model_fns import build_task
 from protos import export_pb2
-from vision_extras.recover import files, verification
+from vision_extras.recover import bases, files, verification
 from vision_extras.recover.artifacts import reading, running
 from vision_extras.recover.artifacts.reading import Artifact
 from vision_extras.recover.facts import Proposal, Refusal
@@ -41,6 +42,8 @@ _QUANTIZED = (
     'Dequantize',
     'QuantizedConv2D',
 )
+# Names that Keras gives to layers: `model/conv2d_3/Conv2D`.
+_KERAS = re.compile(r'^([\w-]+/)*((separable_|depthwise_)?conv2d|dense|block\d+_conv\d+)(_\d+)?/')
 _STATE = 'checkpoint'  # the file that names the checkpoint of a folder
 # Scopes that names of published networks begin with.
 _SCOPES = (
@@ -99,6 +102,7 @@ def recover(source: str, output_dir: str) -> Recovered:
     with _explained(artifact):
         kernels = Kernels(artifact)
         proposal = _propose(artifact, kernels)
+    files.name_classes(proposal, artifact.labels)
     model_dirs.ensure_writable(output_dir)
     with tempfile.TemporaryDirectory() as folder:
         with _explained(artifact):
@@ -126,18 +130,13 @@ def _copy_files(folder: str, output_dir: str) -> None:
 
 @contextlib.contextmanager
 def _explained(artifact: Artifact) -> Iterator[None]:
-    """Turn an error about a graph of an unexpected form into a sentence."""
+    """Turn an error of running a graph into a sentence."""
     try:
         yield
-    except errors.UserError:
-        raise
-    except (
-        *(LookupError, MemoryError, RuntimeError, TypeError, ValueError),
-        tf.errors.OpError,
-    ) as error:
+    except tf.errors.OpError as error:
         raise errors.UserError(
-            f'--from: {artifact.path} is not recovered: its graph has a form that is not supported '
-            f'({type(error).__name__}: {errors.first_line(error)[:200]}).'
+            f'--from: {artifact.path} is not recovered: its graph fails on an image: '
+            f'{errors.first_line(error)[:200]}.'
         ) from error
 
 
@@ -175,6 +174,9 @@ def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
             raise errors.UserError(_refused(artifact, refusal)) from refusal
         if proposal is not None:
             log.info('%s: %s', artifact.path, proposal.network)
+            if artifact.averages:
+                taken = f'moving averages of {artifact.averages} variables'
+                proposal.learn(bases.CHECKPOINT, taken, 'names of the checkpoint')
             return proposal
     raise errors.UserError(_unknown(artifact, kernels))
 
@@ -200,11 +202,17 @@ def _refused(artifact: Artifact, refusal: Refusal) -> str:
 
 def _unknown(artifact: Artifact, kernels: Kernels) -> str:
     names = sorted(kernels.shapes())
-    nearest = errors.nearest_first(names[0].partition('/')[0], _scopes())[:3]
+    if any(map(_KERAS.match, names)):
+        return (
+            f'--from: {artifact.path} is a model of Keras: its layers are '
+            f'{errors.shortened(names, 4)}; expected a network with the names of TF-Slim, the '
+            'Object Detection API or DeepLab.'
+        )
+    near = errors.nearest(names[0].partition('/')[0], _scopes())
+    hint = f'; the scope of the nearest is {near}' if near else ''
     return (
         f'--from: {artifact.path} is of no known network; its kernels are '
-        f'{errors.shortened(names, 4)}. Expected a published network, or one of this package; the '
-        f'scopes of the nearest are {", ".join(nearest)}.'
+        f'{errors.shortened(names, 4)}. Expected a published network, or one of this package{hint}.'
     )
 
 
@@ -242,12 +250,9 @@ def _build(
         return []
     differences = verification.compare(artifact, task, prefix, proposal)
     if not verification.agrees(differences):
-        described = ', '.join(
-            f'{one.output} by {one.largest:.3g} {one.meaning}' for one in differences
-        )
         raise errors.UserError(
             f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but on '
-            f'test images the recovered model differs in {described}; expected at most '
-            f'{verification.TOLERANCE:g}.'
+            f'test images the recovered model differs: {", ".join(map(str, differences))}; '
+            f'expected equal shapes, and at most {verification.TOLERANCE:g}.'
         )
     return differences

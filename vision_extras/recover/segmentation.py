@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns.backbones import registry
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import image_pyramid
 from model_fns.segmentation.networks.network import SegmentationNetwork
-from protos import pipeline_pb2, segmentation_pb2
+from protos import segmentation_pb2
+from vision_extras.recover import bases, multipliers
 from vision_extras.recover import kernels as kernels_lib
-from vision_extras.recover import multipliers
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
@@ -32,31 +32,6 @@ _KERNELS = 'names and shapes of all kernels'
 _SMALL = (40, 56)  # less than any network's input
 _BUILD_SIZE = 129
 _DECODER_STRIDE = 4  # of all published decoders with one level
-# The values of DeepLab's training script for PASCAL VOC.
-_DEFAULTS = """
-model { segmentation { } }
-train_config {
-  batch_size: 16
-  num_steps: 30000
-  optimizer {
-    momentum_optimizer {
-      learning_rate {
-        deeplab_learning_rate {
-          policy: POLY base_learning_rate: 0.007 learning_power: 0.9
-        }
-      }
-      momentum_optimizer_value: 0.9
-    }
-    use_moving_average: false
-  }
-}
-train_input_reader {
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/train.record" }
-}
-eval_input_reader {
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/val.record" }
-}
-"""
 
 
 def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
@@ -70,12 +45,14 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         return None
     if any(_OTHER_HEADS.match(name) for name in found):
         raise Refusal('it has more heads than the semantic one, which is not supported')
-    config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
+    config = bases.load('nuclei_deeplab_mobilenet_v2', 'segmentation')
+    bases.keep(config.model.segmentation)
     proposal = Proposal(config, '')
     model = config.model.segmentation
     classes = found[_LOGITS][-1]
     model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {_LOGITS}')
     model.logits_kernel_size = found[_LOGITS][0]
+    model.backbone.batch_norm_decay = model.aspp.batch_norm_decay = bases.BATCH_NORM_DECAY
     _read_context(model, found, proposal)
     _read_decoder(model, artifact, found, proposal)
     if artifact.graph is not None:
@@ -245,20 +222,24 @@ def _read_graph(
     for name in (fields.SEMANTIC_PROBABILITIES, fields.SEMANTIC_PREDICTIONS):
         if name in known:
             proposal.outputs[name] = known[name]
-    if not proposal.outputs:
-        raise Refusal(f'its graph has no output {fields.SEMANTIC_PREDICTIONS}')
     logits = [layer.name for layer in graph.layers() if layer.weights_name == _LOGITS]
     if len(logits) == 1:
         proposal.outputs[_OUR_LOGITS] = f'{(graph.consumers(logits[0]) or logits)[0]}:0'
+    if not proposal.outputs:
+        raise Refusal(f'its graph has no output {fields.SEMANTIC_PREDICTIONS}')
+    end = _resized_end(graph)
     with running.open_runner(artifact) as runner:
         tensor = first_layer_input(graph, runner.input_name)
-        if tensor is None or not runner.takes_pixels:
+        if tensor is None or not (runner.takes_pixels or runner.accepted_size((0, 0))[0]):
             raise Refusal('its input is not pixels, so the size of images is not known')
-        features = _features(graph)
-        fetches = {'input': tensor, 'features': features}
+        fetches = {'input': tensor, 'features': _features(graph), 'end': end or tensor}
         image = runner.test_image(_SMALL)
         values = runner.run(fetches, image)
+        takes_pixels = runner.takes_pixels
     height, width = values['input'].shape[1:3]
+    if end and not known and values['end'].shape[1:3] == (height, width):
+        proposal.outputs[fields.SEMANTIC_PROBABILITIES] = end
+        proposal.theirs[fields.SEMANTIC_PROBABILITIES] = _softmax
     evidence = f'an image of {image.shape[0]}x{image.shape[1]} is padded to {height}x{width}'
     model.crop_height = proposal.learn(f'{_WHERE}.crop_height', height, evidence)
     model.crop_width = proposal.learn(f'{_WHERE}.crop_width', width, evidence)
@@ -267,6 +248,33 @@ def _read_graph(
     model.backbone.output_stride = stride
     evidence = f'{height} rows of pixels become {rows} of features'
     proposal.learn(f'{_WHERE}.backbone.output_stride', stride, evidence)
+    if not takes_pixels:
+        network = SegmentationNetwork.from_config(model, model.num_classes)
+        proposal.prepare = functools.partial(_normalize, network)
+        proposal.unknown.append(
+            'Its input is normalized, so it does not tell how pixels are: the comparison has '
+            'normalized them as the network was published.'
+        )
+
+
+def _resized_end(graph: Graph) -> str:
+    """Return the tensor of resized logits that a graph ends with; empty: there is none.
+
+    Converters cut DeepLab's graph before its last operations: `--output_arrays=ResizeBilinear_3`.
+    """
+    ends = (name for name in graph.find_ops('ResizeBilinear') if not graph.consumers(name))
+    return next((f'{name}:0' for name in ends), '')
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    values = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return values / values.sum(axis=-1, keepdims=True)
+
+
+def _normalize(network: SegmentationNetwork, image: np.ndarray) -> np.ndarray:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        pixels = tf.constant(image[np.newaxis], tf.float32)
+        return session.run(network.channels.normalize(pixels, network.backbone.normalize))[0]
 
 
 def _features(graph: Graph) -> str:

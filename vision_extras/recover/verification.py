@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, NamedTuple, Sequence
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -31,12 +31,20 @@ class Difference(NamedTuple):
         largest: the largest absolute difference; NaN where the shapes differ.
         meaning: for people.
         accepted: the largest difference that is accepted.
+        is_shape: True: the shapes differ, which `meaning` has.
     """
 
     output: str
     largest: float
     meaning: str
     accepted: float = TOLERANCE
+    is_shape: bool = False
+
+    def __str__(self) -> str:
+        """Describe the difference in a few words."""
+        if self.is_shape:
+            return f'{self.output} has shape {self.meaning}'
+        return f'{self.output} by {self.largest:.3g} {self.meaning}'
 
 
 def compare(
@@ -51,18 +59,30 @@ def compare(
         proposal: names the outputs that must be equal.
     """
     names = list(dict.fromkeys([*proposal.outputs, *proposal.counts.values()]))
-    inputs, shared = proposal.network_input, proposal.shared_input
+    inputs, shared, prepare = proposal.network_input, proposal.shared_input, proposal.prepare
     with running.open_runner(artifact) as runner:
-        images = _images(runner, bool(inputs))
+        as_pixels = runner.takes_pixels or bool(inputs) or prepare is not None
+        images = _images(runner, as_pixels, proposal.input_size)
         fed = [runner.run({'x': shared}, image)['x'][0] for image in images] if shared else images
-        from_pixels = not shared and (runner.takes_pixels or bool(inputs))
-        ours = _recovered(task, checkpoint, fed, from_pixels, [*names, *filter(None, [inputs])])
-        theirs = [
-            runner.run(proposal.outputs, values[inputs][0] if inputs else image)
-            for image, values in zip(images, ours)
-        ]
+        ours = _recovered(
+            task, checkpoint, fed, as_pixels and not shared, [*names, *filter(None, [inputs])]
+        )
+        theirs = []
+        for image, values in zip(images, ours):
+            given = values[inputs][0] if inputs else image if prepare is None else prepare(image)
+            theirs.append(runner.run(proposal.outputs, given))
+    for views, runs in ((proposal.ours, ours), (proposal.theirs, theirs)):
+        for values in runs:
+            values.update({name: view(values[name]) for name, view in views.items()})
     return [
-        _difference(name, theirs, ours, proposal.counts.get(name, '')) for name in proposal.outputs
+        _difference(
+            name,
+            theirs,
+            ours,
+            proposal.counts.get(name, ''),
+            proposal.other_rows.get(name, _OTHER_ROWS),
+        )
+        for name in proposal.outputs
     ]
 
 
@@ -73,11 +93,13 @@ def agrees(differences: Sequence[Difference]) -> bool:
     )
 
 
-def _images(runner: running.Runner, as_pixels: bool) -> Sequence[np.ndarray]:
+def _images(
+    runner: running.Runner, as_pixels: bool, size: Optional[Tuple[int, int]]
+) -> Sequence[np.ndarray]:
     """Return test images that the input accepts."""
     shape = (runner.input_shape or [])[-3:]
-    images = running.test_images([runner.accepted_size(size) for size in _SIZES])
-    if runner.takes_pixels or as_pixels:
+    images = running.test_images([size or runner.accepted_size(each) for each in _SIZES])
+    if as_pixels:
         return images
     channels = shape[-1] if shape and shape[-1] else 3
     return [(image[..., :channels] / 127.5 - 1.0).astype(np.float32) for image in images]
@@ -110,14 +132,15 @@ def _difference(
     theirs: Sequence[Mapping[str, np.ndarray]],
     ours: Sequence[Mapping[str, np.ndarray]],
     count: str = '',
+    most_others: float = _OTHER_ROWS,
 ) -> Difference:
     largest, accepted = 0.0, TOLERANCE
     rows = np.zeros([0])  # difference of each
     for one, other in zip(theirs, ours):
         first, second = np.squeeze(one[name]), np.squeeze(other[name])
         if first.shape != second.shape:
-            meaning = f'{list(one[name].shape)} there, {list(other[name].shape)} here'
-            return Difference(name, float('nan'), meaning)
+            meaning = f'{list(one[name].shape)} there and {list(other[name].shape)} here'
+            return Difference(name, float('nan'), meaning, is_shape=True)
         if first.dtype.kind in 'iu':
             largest, accepted = max(largest, float((first != second).mean())), _OTHER_CLASSES
         elif count:
@@ -132,7 +155,7 @@ def _difference(
         return Difference(name, 0.0, 'over no row: the recovered model has none', accepted=0.0)
     meaning = f'over {len(theirs)} images'
     others = int((rows > TOLERANCE).sum())
-    if others and others <= _OTHER_ROWS * len(rows):
+    if others and others <= most_others * len(rows):
         meaning = f'{meaning}, but for {others} of {len(rows)} rows, up to {rows.max():.3g}'
         rows = rows[rows <= TOLERANCE]
     return Difference(name, float(max([largest, *rows])), meaning, accepted)

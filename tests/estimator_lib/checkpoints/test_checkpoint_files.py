@@ -106,6 +106,16 @@ def test_an_empty_path_is_refused():
         checkpoint_files.resolve_checkpoint('')
 
 
+@pytest.mark.parametrize('name', ['graph.pb', 'model.tflite', 'saved/saved_model.pb'])
+def test_graph_in_place_of_a_checkpoint_names_the_command_that_makes_one(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b'x')
+    path = path.parent if name.startswith('saved/') else path
+    with pytest.raises(errors.CheckpointError, match=f'x: {path} is a graph.*recover-config'):
+        checkpoint_files.resolve_start(str(path), 'x')
+
+
 def test_a_listed_checkpoint_that_was_deleted(folder):
     for path in folder.glob('model.ckpt-100*'):
         path.unlink()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
+from model_fns.structures.label_map import LabelMap
 from tests.vision_extras.recover import recovered
 from vision_extras.recover import kernels
 
@@ -33,14 +34,28 @@ def round_trip(tmp_path_factory):
 
 def test_recovered_config_equals_the_original(round_trip):
     config, _, found = round_trip
-    assert recovered.plain(found.model) == recovered.plain(config.model)
+    training = ['batch_norm_decay']
+    assert recovered.plain(found.model, training) == recovered.plain(config.model)
 
 
 def test_comments_mark_what_the_artifact_does_not_tell(round_trip):
     _, files, _ = round_trip
     lines = pathlib.Path(files.config).read_text(encoding='utf-8').splitlines()
-    assert any('batch_size' in line and 'published default' in line for line in lines)
-    assert not any('num_classes' in line and 'published default' in line for line in lines)
+    assert any('batch_size' in line and '# for a fine-tuning; published' in line for line in lines)
+    assert any('input_path' in line and '# not told' in line for line in lines)
+    assert not any('num_classes' in line and '#' in line for line in lines)
+
+
+def test_training_is_a_fine_tuning_of_the_checkpoint_beside_the_config(round_trip):
+    _, files, found = round_trip
+    train_config = found.train_config
+    assert train_config.fine_tune_checkpoint == os.path.abspath(files.checkpoint)
+    assert not train_config.optimizer.use_moving_average
+    label_map = LabelMap.read(found.train_input_reader.label_map_path)
+    assert [(item.id, item.name) for item in label_map.items][:2] == [
+        (1, 'class_1'),
+        (2, 'class_2'),
+    ]
 
 
 def test_report_has_the_evidence(round_trip):
@@ -62,7 +77,8 @@ def test_tflite_file_tells_what_its_network_is(converted):
     config, files, found, _ = converted
     # A file has no classes, so it does not tell the offset of labels.
     expected = recovered.plain(config.model.classification, without=['labels_offset'])
-    assert recovered.plain(found.model.classification, without=['labels_offset']) == expected
+    untold = ['labels_offset', 'batch_norm_decay']
+    assert recovered.plain(found.model.classification, without=untold) == expected
     report = pathlib.Path(files.report).read_text(encoding='utf-8')
     assert 'A TFLite file with' in report
     assert '* logits: ' in report and '* probabilities: ' in report
@@ -83,6 +99,6 @@ def test_tflite_file_that_computes_something_else_is_refused(converted, tmp_path
 
     read = kernels.Kernels._value
     monkeypatch.setattr(kernels.Kernels, '_value', other)
-    with pytest.raises(errors.UserError, match='the recovered model differs in'):
+    with pytest.raises(errors.UserError, match='the recovered model differs: logits by'):
         recovered.recover(path, str(tmp_path))
     assert not os.listdir(tmp_path / 'recovered')

@@ -3,7 +3,9 @@
 import pathlib
 
 import numpy as np
+import pytest
 
+from model_fns.structures.label_map import LabelMap
 from protos import pipeline_pb2
 from tests.vision_extras.recover import recovered
 from vision_extras.recover import files
@@ -34,8 +36,25 @@ def test_comments_are_only_on_lines_without_a_fact(tmp_path):
     path = files.write_config(proposal(), ARTIFACT, str(tmp_path))
     text = pathlib.Path(path).read_text(encoding='utf-8')
     assert '    num_classes: 3\n' in text
-    assert '  batch_size: 32  # published default\n' in text
+    assert '  batch_size: 32  # for a fine-tuning; published: 1 to 64\n' in text
     assert recovered.parse(text) == proposal().config
+
+
+@pytest.mark.parametrize(
+    'labels, names',
+    [
+        (['cat', 'dog', 'cat'], ['cat', 'dog', 'cat_3']),
+        (['???', 'cat', 'dog', 'cow'], ['cat', 'dog', 'cow']),
+        (['cat'], ['class_1', 'class_2', 'class_3']),
+    ],
+)
+def test_label_map_has_the_names_of_the_file_or_placeholders(tmp_path, labels, names):
+    found = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), 'tiny net')
+    found.config.model.ssd.num_classes = 3
+    files.name_classes(found, labels)
+    files.write_others(found, str(tmp_path))
+    items = LabelMap.read(str(tmp_path / found.config.train_input_reader.label_map_path)).items
+    assert [(item.id, item.name) for item in items] == list(enumerate(names, 1))
 
 
 def test_report_names_evidence_difference_and_gaps(tmp_path):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from tests.vision_extras.recover import recovered
+from vision_extras.recover import files as files_lib
 from vision_extras.recover import recovering
 
 tf1 = tf.compat.v1
@@ -71,7 +72,7 @@ def test_other_scores_are_refused(frozen, tmp_path):
             node.op = 'Relu'
     path = tmp_path / 'a.pb'
     path.write_bytes(changed.SerializeToString())
-    with pytest.raises(errors.UserError, match='the recovered model differs in'):
+    with pytest.raises(errors.UserError, match='the recovered model differs: '):
         recovered.recover(str(path), str(tmp_path))
     assert not os.listdir(tmp_path / 'recovered')
 
@@ -124,6 +125,19 @@ def test_checkpoint_without_a_config(tmp_path):
     assert 'Nothing was compared' in report
 
 
+def test_moving_averages_of_a_checkpoint_are_taken(tmp_path):
+    prefix = recovered.write_checkpoint(MODEL, str(tmp_path))[-1]
+    name = 'MobilenetV1/Conv2d_0/weights'
+    values = recovered.read_checkpoint(prefix)
+    values.pop('global_step')
+    averages = values[f'{name}/ExponentialMovingAverage'] = values[name] + 1.0
+    prefix = files_lib.write_checkpoint(values, str(tmp_path / 'averaged'))
+    files, _ = recovered.recover(prefix, str(tmp_path))
+    np.testing.assert_array_equal(recovered.read_checkpoint(files.checkpoint)[name], averages)
+    report = pathlib.Path(files.report).read_text(encoding='utf-8')
+    assert '| moving averages of 1 variables |' in report
+
+
 def test_model_without_layers_is_no_vision_model(tmp_path):
     with tf.Graph().as_default() as graph:
         tf.add(tf1.placeholder(tf.float32, [2], name='x'), 1.0)
@@ -135,26 +149,22 @@ def test_model_without_layers_is_no_vision_model(tmp_path):
 
 def test_unknown_network_names_its_kernels(tmp_path):
     path = write_graph(tmp_path / 'a.pb', 'mine/first')
-    with pytest.raises(errors.UserError, match='of no known network.*mine/first/weights'):
+    with pytest.raises(errors.UserError, match='of no known network.*mine/first/weights') as caught:
         recovered.recover(path, str(tmp_path))
+    assert 'nearest' not in str(caught.value)
     assert not os.path.exists(tmp_path / 'recovered')
 
 
-def test_nearest_scopes_of_an_unknown_network_are_listed(tmp_path):
+def test_nearest_scope_of_an_unknown_network_is_named(tmp_path):
     path = write_graph(tmp_path / 'a.pb', 'MobilenetV9/first')
-    with pytest.raises(errors.UserError, match='scopes of the nearest are Mobilenet'):
+    with pytest.raises(errors.UserError, match='scope of the nearest is Mobilenet'):
         recovered.recover(path, str(tmp_path))
 
 
-def test_graph_of_an_unexpected_form_is_refused_in_one_sentence(tmp_path, monkeypatch):
-    def fail(artifact, kernels):
-        raise KeyError('x')
-
-    monkeypatch.setattr('vision_extras.recover.classification.propose', fail)
-    path = write_graph(tmp_path / 'a.pb', 'mine/first')
-    with pytest.raises(errors.UserError, match='a form that is not supported .KeyError') as caught:
+def test_model_of_keras_is_named(tmp_path):
+    path = write_graph(tmp_path / 'a.pb', 'model/conv2d_3')
+    with pytest.raises(errors.UserError, match='a.pb is a model of Keras: its layers are '):
         recovered.recover(path, str(tmp_path))
-    assert '\n' not in str(caught.value)
 
 
 def test_nearest_networks_are_listed_with_their_differences(tmp_path):

@@ -42,7 +42,7 @@ def test_nothing_to_compare_is_no_agreement():
 def test_different_shapes_are_no_agreement():
     difference = verification._difference('x', [{'x': np.zeros([2])}], [{'x': np.zeros([3])}])
     assert not verification.agrees([difference])
-    assert difference.meaning == '[2] there, [3] here'
+    assert str(difference) == 'x has shape [2] there and [3] here'
 
 
 def test_few_other_rows_are_accepted_in_any_order():

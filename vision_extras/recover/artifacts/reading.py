@@ -33,6 +33,7 @@ _TRAINING = re.compile(
     r'/(Adam(_1)?|RMSProp(_1)?|Momentum|ExponentialMovingAverage|Adagrad|Adadelta(_1)?)$'
     r'|(^|/)(global_step|beta[12]_power|learning_rate)$'
 )
+_AVERAGE = '/ExponentialMovingAverage'
 _OTHER_FILES = {
     '.onnx': 'an ONNX file',
     '.h5': 'a Keras file',
@@ -55,6 +56,8 @@ class Artifact:
         graph: the graph; None for a checkpoint.
         outputs: names of the tensors of the graph's outputs, by key; empty where unknown.
         objects: of an object-based checkpoint, whose arrays have its keys; else None.
+        averages: number of arrays that are moving averages of variables.
+        labels: names of classes that a file has; empty: none.
     """
 
     path: str
@@ -63,6 +66,8 @@ class Artifact:
     graph: Optional[graphs.Graph] = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     objects: Optional[object_graphs.ObjectGraph] = None
+    averages: int = 0
+    labels: Sequence[str] = ()
 
 
 def read(path: str, scopes: Sequence[str] = ()) -> Artifact:
@@ -147,7 +152,8 @@ def _read_tflite(path: str, scopes: Sequence[str]) -> Artifact:
         translated = tflite_graphs.translate(tflite_files.read(path))
     except errors.UserError as error:
         raise errors.UserError(f'--from: {error}') from error
-    return _graph_artifact(path, TFLITE_FILE, translated.graph_def, scopes, translated.outputs)
+    artifact = _graph_artifact(path, TFLITE_FILE, translated.graph_def, scopes, translated.outputs)
+    return dataclasses.replace(artifact, labels=tflite_files.read_labels(path))
 
 
 def _read_saved_model(path: str, scopes: Sequence[str]) -> Artifact:
@@ -225,9 +231,14 @@ def _graph_artifact(
 def _repair_inputs(graph_def: tf1.GraphDef) -> None:
     """Restore the type of placeholders that a tool for graphs made float.
 
-    `optimize_for_inference` and `strip_unused` do so, also where a cast from uint8 follows.
+    `optimize_for_inference` and `strip_unused` do so, also where a cast from uint8 follows. They
+    leave out the shape too, which TensorFlow then takes for that of one number.
     """
     placeholders = {node.name: node for node in graph_def.node if node.op == 'Placeholder'}
+    for node in placeholders.values():
+        shape = node.attr['shape'].shape
+        if node.attr['dtype'].type == tf.float32.as_datatype_enum and not shape.dim:
+            shape.unknown_rank = True
     for node in graph_def.node:
         source = node.input[0].partition(':')[0] if node.input else ''
         if node.op == 'Cast' and source in placeholders:
@@ -256,6 +267,11 @@ def _read_checkpoint(path: str) -> Artifact:
         for name in shapes
         if types[name] in (tf.float32, tf.float16) and not _TRAINING.search(name)
     ]
+    averaged = [name for name in names if f'{name}{_AVERAGE}' in shapes]
     with checkpoint_files.explained_read(prefix):
         arrays = {name: np.asarray(reader.get_tensor(name)) for name in names}
-    return Artifact(prefix, CHECKPOINT, arrays, objects=object_graphs.read(prefix))
+        # An export of a run with moving averages has them.
+        for name in averaged:
+            arrays[name] = np.asarray(reader.get_tensor(f'{name}{_AVERAGE}'))
+    objects = object_graphs.read(prefix)
+    return Artifact(prefix, CHECKPOINT, arrays, objects=objects, averages=len(averaged))

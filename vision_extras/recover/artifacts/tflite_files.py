@@ -5,7 +5,9 @@ The tables of a file are those of the public schema `schema.fbs` of TensorFlow L
 
 from __future__ import annotations
 
+import io
 import struct
+import zipfile
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
@@ -17,6 +19,11 @@ from estimator_lib.export.devices import tflite_interpreter
 IDENTIFIER = b'TFL3'  # from byte 4 of a file
 LEFT_OUT = -1  # the index of an optional input without a tensor
 CUSTOM = 'CUSTOM'
+DETECTION = 'TFLite_Detection_PostProcess'  # the custom operation that suppresses boxes
+_MOST_LABELS = 1 << 20  # bytes
+_EDGE_TPU = 'edgetpu-custom-op'
+_LAYERS = ('CONV_2D', 'DEPTHWISE_CONV_2D', 'FULLY_CONNECTED')
+_INTEGERS = (np.int8, np.uint8, np.int16)
 
 # NumPy's types by the names of the schema.
 _TYPES = {
@@ -56,12 +63,14 @@ class Operation(NamedTuple):
         inputs: indices of tensors, or `LEFT_OUT`.
         outputs: indices of tensors.
         options: by the names of the schema; those of a custom operation by its own.
+        is_custom: True: it is not of the schema.
     """
 
     kind: str
     inputs: Tuple[int, ...]
     outputs: Tuple[int, ...]
     options: Mapping[str, Any]
+    is_custom: bool = False
 
 
 class File(NamedTuple):
@@ -87,7 +96,7 @@ def read(path: str) -> File:
         path: of the file.
 
     Raises:
-        errors.UserError: it is malformed, or the interpreter of TFLite cannot run it.
+        errors.UserError: it is malformed, quantized, or the interpreter of TFLite cannot run it.
     """
     from tensorflow.lite.tools import flatbuffer_utils
 
@@ -100,9 +109,62 @@ def read(path: str) -> File:
         raise errors.UserError(
             f'{path} is a truncated or corrupt TFLite file: its tables refer to what is not in it.'
         ) from error
+    _refuse_kind(path, file)
     # Only now, as the interpreter ends its process where a table refers to what is not there.
     tflite_interpreter.load(path)
     return file
+
+
+def read_labels(path: str) -> List[str]:
+    """Return the names of classes of a file: the lines of a text file in its associated files.
+
+    Those are a ZIP archive behind the network.
+
+    Args:
+        path: of the file.
+    """
+    with tf.io.gfile.GFile(path, 'rb') as opened:
+        content = io.BytesIO(opened.read())
+    if not zipfile.is_zipfile(content):
+        return []
+    with zipfile.ZipFile(content) as archive:
+        texts = [
+            one
+            for one in archive.infolist()
+            if one.filename.endswith('.txt') and one.file_size <= _MOST_LABELS
+        ]
+        lines = archive.read(texts[0]).decode('utf-8', 'replace').splitlines() if texts else []
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _refuse_kind(path: str, file: File) -> None:
+    """Refuse a file of operations or weights that are no network of floating point.
+
+    Raises:
+        errors.UserError: it is for another processor or program, or quantized.
+    """
+    kinds = [operation.kind for operation in file.operations]
+    if _EDGE_TPU in kinds:
+        raise errors.UserError(
+            f'{path} is compiled for the Edge TPU: its network is one operation, {_EDGE_TPU}; take '
+            'the file from before the compiler.'
+        )
+    custom = {one.kind for one in file.operations if one.is_custom} - {DETECTION}
+    if custom:
+        raise errors.UserError(
+            f'{path} has custom operations of another program: '
+            f'{errors.shortened(sorted(custom))}; expected those of TFLite, or {DETECTION}.'
+        )
+    weights = [
+        file.tensors[one.inputs[1]]
+        for one in file.operations
+        if one.kind in _LAYERS and len(one.inputs) > 1
+    ]
+    if any(one.dtype in _INTEGERS for one in weights):
+        raise errors.UserError(
+            f'{path} is quantized, or trained for it; expected weights and activations of floating '
+            'point only.'
+        )
 
 
 def _check_indices(file: File) -> None:
@@ -155,11 +217,14 @@ def _parse_operation(operation: Any, codes: Any) -> Operation:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
     kinds = {value: name for name, value in _enum(schema.BuiltinOperator).items()}
     kind, options = kinds.get(number, str(number)), vars(operation.builtinOptions or object)
-    if kind == CUSTOM:
-        kind, options = code.customCode.decode(), _parse_options(operation.customOptions)
+    is_custom = kind == CUSTOM
+    if is_custom:
+        kind = code.customCode.decode()
+        # Other programs write theirs in a form of their own.
+        options = _parse_options(operation.customOptions) if kind == DETECTION else {}
     indices = (operation.inputs, operation.outputs)
     inputs, outputs = (tuple(int(i) for i in ([] if one is None else one)) for one in indices)
-    return Operation(kind, inputs, outputs, dict(options))
+    return Operation(kind, inputs, outputs, dict(options), is_custom)
 
 
 def _parse_options(data: Any) -> Dict[str, Any]:

@@ -98,6 +98,32 @@ def fit(
     return None
 
 
+def modern_order(boxes: np.ndarray, counts: Sequence[int]) -> Optional[np.ndarray]:
+    """Return the indices of anchors [A] in the order of the published generator.
+
+    In graphs of the oldest exporter the anchor between the scales of two maps is the second of a
+    cell; since then it is the last.
+
+    Args:
+        boxes: see `split_levels`.
+        counts: see `split_levels`.
+
+    Returns:
+        The indices; None where no map has such cells.
+    """
+    indices: List[np.ndarray] = []
+    start, is_moved = 0, False
+    for level in split_levels(boxes, counts) or []:
+        count, ratios = len(level.sizes), level.sizes[:, 1] / level.sizes[:, 0]
+        places = np.arange(count)
+        if count > 2 and abs(ratios[0] - ratios[1]) < 1e-3:
+            places, is_moved = np.append(np.delete(places, 1), 1), True
+        cells = level.grid[0] * level.grid[1]
+        indices.append(start + count * np.arange(cells)[:, np.newaxis] + places)
+        start += cells * count
+    return np.concatenate([each.ravel() for each in indices]) if is_moved else None
+
+
 def _produces(
     config: anchors_pb2.AnchorGenerator,
     levels: Sequence[Level],

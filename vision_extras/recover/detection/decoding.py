@@ -11,6 +11,7 @@ from vision_extras.recover.artifacts.graphs import Graph
 
 _CONVERTERS = {'Sigmoid': 'SIGMOID', 'Softmax': 'SOFTMAX'}
 _ADDITIONS = ('Add', 'AddV2')
+_SLICES = ('Slice', 'StridedSlice')
 _SUPPRESSIONS = (
     'NonMaxSuppression',
     'NonMaxSuppressionV2',
@@ -46,12 +47,14 @@ class Scores:
         tensor: name of the tensor of the scores; None: not known.
         logit_scale: divisor of logits.
         background_column: True: the first column is left out before suppression.
+        is_cut: True: it is left out of the logits, as in graphs of 2017.
     """
 
     converter: str
     tensor: Optional[str]
     logit_scale: float = 1.0
     background_column: bool = True
+    is_cut: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +179,7 @@ def find_scores(graph: Graph, ends: List[str]) -> Scores:
     sliced = False
     for name in graph.ancestors([end for end in ends if end in graph.nodes]):
         op = graph.nodes[name].op
-        if op in ('Slice', 'StridedSlice') and _skips_first_column(graph, name):
+        if op in _SLICES and _skips_first_column(graph, name):
             sliced = True
         if op in _CONVERTERS:
             scale = 1.0
@@ -184,7 +187,9 @@ def find_scores(graph: Graph, ends: List[str]) -> Scores:
             if graph.nodes[source].op in ('RealDiv', 'Div'):
                 divisor = graph.constant(graph.inputs(source)[1])
                 scale = float(divisor) if divisor is not None and divisor.size == 1 else 1.0
-            return Scores(_CONVERTERS[op], f'{name}:0', scale, sliced)
+                source = graph.source(graph.inputs(source)[0])
+            cuts = graph.nodes[source].op in _SLICES and _skips_first_column(graph, source)
+            return Scores(_CONVERTERS[op], f'{name}:0', scale, sliced or cuts, cuts)
     return Scores('IDENTITY', None)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from model_fns.detection import fields
 from protos import ssd_pb2
 from vision_extras.recover.artifacts.graphs import Graph
+from vision_extras.recover.artifacts.tflite_files import DETECTION
 from vision_extras.recover.facts import Proposal, Refusal
 
-OP = 'TFLite_Detection_PostProcess'
 _WHERE = 'model.ssd'
 _ENCODINGS, _SCORES, _ANCHORS = range(3)  # its inputs
 _CODER = (
@@ -28,7 +28,7 @@ _SUPPRESSION = (
 
 def find(graph: Graph) -> Optional[str]:
     """Return the name of the op; None: there is none."""
-    return next(iter(graph.find_ops(OP)), None)
+    return next(iter(graph.find_ops(DETECTION)), None)
 
 
 def scores(graph: Graph, name: str) -> str:

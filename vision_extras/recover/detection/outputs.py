@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, List, Mapping, Optional, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from model_fns.detection import fields
 from protos import post_processing_pb2
 from vision_extras.recover.artifacts import running
+from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.artifacts.reading import Artifact
-from vision_extras.recover.detection.decoding import Suppression
+from vision_extras.recover.detection import decoding
 from vision_extras.recover.facts import Proposal
 
 _Processing = post_processing_pb2.PostProcessing
@@ -20,6 +22,8 @@ CONVERTERS = {
     'SOFTMAX': _Processing.SOFTMAX,
 }
 _IMAGE = (64, 96)
+# Detections that another order of clipping and suppression replaces.
+_OTHER_DETECTIONS = 0.1
 _NAMES = (
     fields.DETECTION_BOXES,
     fields.DETECTION_SCORES,
@@ -44,8 +48,53 @@ def ends(known: Mapping[str, str]) -> List[str]:
     return [known[key].partition(':')[0] for key in keys if key in known]
 
 
+def add_compared(
+    known: Mapping[str, str],
+    graph: Graph,
+    scores: decoding.Scores,
+    raw_boxes: Sequence[str],
+    proposal: Proposal,
+) -> None:
+    """Set the outputs that are compared: raw scores, and boxes before or after suppression.
+
+    Args:
+        known: see `find`.
+        graph: of the artifact.
+        scores: of the graph.
+        raw_boxes: outputs of boxes before suppression that are compared, if they are known.
+        proposal: changed in place.
+    """
+    raw, boxes = known.get(fields.RAW_DETECTION_SCORES), fields.DETECTION_BOXES
+    converter = (scores.tensor or '').partition(':')[0]
+    if raw and converter and converter not in graph.ancestors([raw.partition(':')[0]]):
+        proposal.unknown.append(
+            f'Its {fields.RAW_DETECTION_SCORES} are logits, as exports of early 2019 have them: '
+            f'{scores.tensor} is compared.'
+        )
+        raw = scores.tensor
+    raw = raw or scores.tensor
+    if raw is not None:
+        proposal.outputs.setdefault(fields.RAW_DETECTION_SCORES, raw)
+    if scores.is_cut:
+        ordered = proposal.ours.get(fields.RAW_DETECTION_SCORES, np.asarray)
+        proposal.ours[fields.RAW_DETECTION_SCORES] = lambda value: ordered(value)[..., 1:]
+    raw_boxes = [name for name in raw_boxes if name in known]
+    proposal.outputs.update({name: known[name] for name in raw_boxes})
+    if not raw_boxes and boxes in known:
+        proposal.outputs[boxes] = known[boxes]
+        proposal.counts[boxes] = fields.NUM_DETECTIONS
+        proposal.other_rows[boxes] = _OTHER_DETECTIONS
+        proposal.unknown.append(
+            f'Boxes are compared as {boxes}, after suppression, as its graph has no raw ones. Few '
+            'of them are others where its suppression clips boxes to the image first, as that of '
+            '2017 does; here they are clipped last.'
+        )
+    elif not raw_boxes and fields.BOX_ENCODINGS not in proposal.outputs:
+        proposal.unknown.append('Boxes are not compared: its graph has no output of them.')
+
+
 def read_suppression(
-    suppression: Optional[Suppression],
+    suppression: Optional[decoding.Suppression],
     runner: running.Runner,
     known: Mapping[str, str],
     config: post_processing_pb2.BatchNonMaxSuppression,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from google.protobuf import text_format
 
 from protos import pipeline_pb2, post_processing_pb2, ssd_pb2
+from vision_extras.recover import bases
 from vision_extras.recover.detection import defaults
 
 RATIOS = (1.0, 2.0, 0.5)
@@ -56,61 +57,6 @@ _HOURGLASS_INPUT = """
   channel_means: [104.01362025, 114.03422265, 119.9165958]
   channel_stds: [73.6027665, 69.89082075, 70.9150767]
 """
-_CENTER_NET = """
-model {
-  center_net {
-    image_resizer {
-      keep_aspect_ratio_resizer {
-        min_dimension: 512 max_dimension: 512 pad_to_max_dimension: true
-      }
-    }
-    object_detection_task {
-      task_loss_weight: 1.0
-      offset_loss_weight: 1.0
-      scale_loss_weight: 0.1
-      localization_loss { l1_localization_loss { } }
-    }
-    object_center_params {
-      object_center_loss_weight: 1.0
-      min_box_overlap_iou: 0.7
-      max_box_predictions: 100
-      classification_loss { penalty_reduced_logistic_focal_loss { alpha: 2.0 beta: 4.0 } }
-    }
-  }
-}
-train_config {
-  batch_size: 128
-  num_steps: 140000
-  data_augmentation_options { random_horizontal_flip { } }
-  optimizer {
-    adam_optimizer {
-      epsilon: 1e-7
-      learning_rate {
-        manual_step_learning_rate {
-          initial_learning_rate: 0.001
-          schedule { step: 90000 learning_rate: 0.0001 }
-          schedule { step: 120000 learning_rate: 0.00001 }
-        }
-      }
-    }
-    use_moving_average: false
-  }
-}
-train_input_reader {
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/train.record" }
-}
-eval_input_reader {
-  shuffle: false
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/val.record" }
-}
-eval_config { metrics_set: "coco_detection_metrics" }
-"""
-_EFFICIENT_HYPERPARAMS = """
-  force_use_bias: true
-  activation: SWISH
-  regularizer { l2_regularizer { weight: 0.00004 } }
-  batch_norm { scale: true decay: 0.99 epsilon: 0.001 }
-"""
 _SIDE = 640
 _SIDE_OF_LITE = 320
 
@@ -122,33 +68,27 @@ def side(kind: str, depthwise: bool) -> int:
 
 def center_net(kind: str) -> pipeline_pb2.TrainEvalPipelineConfig:
     """Build the config of a CenterNet without its number of classes."""
-    config = text_format.Parse(_CENTER_NET, pipeline_pb2.TrainEvalPipelineConfig())
-    extractor = config.model.center_net.feature_extractor
+    config = bases.load('demo_centernet', 'detection')
+    model = config.model.center_net
+    bases.keep(model, ('object_detection_task', 'object_center_params'))
+    for field in ('scale_head_params', 'offset_head_params'):
+        model.object_detection_task.ClearField(field)
+    model.object_center_params.ClearField('center_head_params')
+    model.object_center_params.max_box_predictions = 100
+    keeping = model.image_resizer.keep_aspect_ratio_resizer
+    keeping.min_dimension = keeping.max_dimension = 512
+    keeping.pad_to_max_dimension = True
     if kind.startswith('hourglass'):
-        text_format.Merge(_HOURGLASS_INPUT, extractor)
-    extractor.type = kind
+        text_format.Merge(_HOURGLASS_INPUT, model.feature_extractor)
+    model.feature_extractor.type = kind
     return config
 
 
 def efficient_detector(kind: str) -> pipeline_pb2.TrainEvalPipelineConfig:
     """Build the config of an EfficientDet without its sizes."""
     config = defaults.build(kind, 'weight_shared_convolutional_box_predictor')
-    text_format.Merge(defaults.PYRAMID, config)
-    ssd = config.model.ssd
-    ssd.loss.ClearField('hard_example_miner')
-    ssd.loss.classification_loss.weighted_sigmoid_focal.gamma = 1.5
-    ssd.add_background_class = False
-    ssd.feature_extractor.ClearField('override_base_feature_extractor_hyperparams')
-    head = ssd.box_predictor.weight_shared_convolutional_box_predictor
-    head.class_prediction_bias_init = -4.6
-    for message, initializer in (
-        (ssd.feature_extractor, 'truncated_normal_initializer { stddev: 0.03 mean: 0.0 }'),
-        (head, 'random_normal_initializer { stddev: 0.01 mean: 0.0 }'),
-    ):
-        message.ClearField('conv_hyperparams')
-        text = f'{_EFFICIENT_HYPERPARAMS} initializer {{ {initializer} }}'
-        text_format.Merge(text, message.conv_hyperparams)
-    ssd.image_resizer.keep_aspect_ratio_resizer.pad_to_max_dimension = True
+    config.model.ssd.add_background_class = False
+    config.model.ssd.image_resizer.keep_aspect_ratio_resizer.pad_to_max_dimension = True
     return config
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Dict, Optional, Sequence, Tuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from model_fns.detection import fields
 from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from protos import hyperparams_pb2, pipeline_pb2, ssd_pb2
+from vision_extras.recover import bases
 from vision_extras.recover.artifacts import graphs, running
 from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.artifacts.reading import Artifact
@@ -39,6 +41,7 @@ _IMAGE = (64, 96)
 _SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
 # Layers after the backbone, which have the hyperparameters of the config.
 _ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
+_STACKED = r'_2_Conv2d_\d+_\dx\d_s2_'
 # The layers of the neck of an EfficientDet, whose activation is before them.
 _NECK_LAYERS = r'FeatureExtractor/bifpn/.*/post/'
 
@@ -83,7 +86,7 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         _guess_anchors(ssd, head, match, proposal)
     else:
         with running.open_runner(artifact) as runner:
-            _read_graph(ssd, artifact, artifact.graph, runner, head, turned, proposal)
+            _read_graph(ssd, artifact, artifact.graph, kernels, runner, head, turned, proposal)
     ssd.num_classes = head.class_columns - int(ssd.add_background_class)
     proposal.learn(
         f'{_WHERE}.num_classes', ssd.num_classes, f'{head.class_columns} class logits an anchor'
@@ -182,11 +185,13 @@ def _read_graph(
     ssd: ssd_pb2.Ssd,
     artifact: Artifact,
     graph: Graph,
+    kernels: Kernels,
     runner: running.Runner,
     head: heads.Head,
     turned: Optional[rotated_boxes.Decoding],
     proposal: Proposal,
 ) -> None:
+    _read_padding(ssd.feature_extractor, graph, kernels, proposal)
     tensor = graphs.first_layer_input(graph, runner.input_name)
     if tensor is None:
         raise Refusal('its network has no input of images that could be computed')
@@ -194,16 +199,17 @@ def _read_graph(
     size = runner.run({'input': tensor}, runner.test_image(_IMAGE))['input'].shape[1:3]
     device = device_op.find(graph)
     known = outputs.find(artifact)
+    by_map = functools.partial(_read_anchors, ssd, head, kernels, proposal)
     pixels = (int(size[0]), int(size[1]))
     if device is not None:
         boxes = device_op.read(ssd, graph, device, head.class_columns, proposal)
         known = {fields.DETECTION_SCORES: device_op.scores(graph, device)}
-        _read_anchors(ssd, boxes, pixels, head, proposal)
+        by_map(boxes, pixels)
     elif turned is not None:
         counts = head.anchors or [head.anchors_of_all]
         rotated_boxes.read(proposal.config, turned, runner, counts, pixels, proposal)
     else:
-        _read_anchors(ssd, _read_boxes(ssd, graph, runner, proposal), pixels, head, proposal)
+        by_map(_read_boxes(ssd, graph, runner, proposal), pixels)
     _read_scores(ssd, graph, known, device is None, proposal)
     if device is None:
         outputs.read_suppression(
@@ -214,6 +220,17 @@ def _read_graph(
             _SUPPRESSION,
             proposal,
         )
+
+
+def _read_padding(
+    extractor: ssd_pb2.SsdFeatureExtractor, graph: Graph, kernels: Kernels, proposal: Proposal
+) -> None:
+    """Read whether maps with odd sides are padded by the concatenation of zeros."""
+    stacked = [layer.name for layer in kernels.layers if re.search(_STACKED, layer.name)]
+    before = [graph.source(graph.inputs(name)[0]) for name in stacked]
+    if before and all(graph.nodes[name].op == 'ConcatV2' for name in before):
+        where, evidence = f'{_WHERE}.feature_extractor.pad_stacked_maps', f'node {before[0]}'
+        extractor.pad_stacked_maps = proposal.learn(where, True, evidence)
 
 
 def _read_resizer(
@@ -259,16 +276,59 @@ def _read_boxes(
 
 
 def _read_anchors(
-    ssd: ssd_pb2.Ssd, boxes: np.ndarray, size: Tuple[int, int], head: heads.Head, proposal: Proposal
+    ssd: ssd_pb2.Ssd,
+    head: heads.Head,
+    kernels: Kernels,
+    proposal: Proposal,
+    boxes: np.ndarray,
+    size: Tuple[int, int],
 ) -> None:
     counts: Sequence[int] = head.anchors or [head.anchors_of_all]
-    fitted = anchor_fitting.fit(boxes.astype(np.float64), counts, size)
+    boxes = boxes.astype(np.float64)
+    fitted, order = anchor_fitting.fit(boxes, counts, size), None
+    if fitted is None and head.anchors:
+        order = anchor_fitting.modern_order(boxes, counts)
+        fitted = None if order is None else anchor_fitting.fit(boxes[order], counts, size)
+    if fitted is not None and order is not None:
+        _reorder(kernels, head.anchors, boxes, order, proposal)
     if fitted is None:
         raise Refusal(f'its {len(boxes)} anchors are of no known generator')
     ssd.anchor_generator.CopyFrom(fitted)
     evidence = f'{len(boxes)} anchors that its graph computes'
     kind = fitted.WhichOneof('anchor_generator_oneof')
     proposal.learn(f'{_WHERE}.anchor_generator', kind, evidence)
+
+
+def _reorder(
+    kernels: Kernels,
+    counts: Sequence[int],
+    boxes: np.ndarray,
+    order: np.ndarray,
+    proposal: Proposal,
+) -> None:
+    """Give the outputs of the head the order of the published anchors.
+
+    Args:
+        kernels: changed in place.
+        counts: number of anchors of a cell of each map.
+        boxes: anchors [A, 4] in the order of the artifact.
+        order: see `anchor_fitting.modern_order`.
+        proposal: compares scores in the order of the artifact.
+    """
+    start = 0
+    levels = anchor_fitting.split_levels(boxes, counts) or []
+    for index, (count, level) in enumerate(zip(counts, levels)):
+        places = order[start : start + count] - start
+        start += count * level.grid[0] * level.grid[1]
+        for name, value in list(kernels.arrays.items()):
+            match = re.match(rf'BoxPredictor_{index}/(Class|BoxEncoding)Predictor/(\w+)$', name)
+            if match and match.group(2) in ('weights', 'pointwise_weights', 'biases'):
+                cells = value.reshape(*value.shape[:-1], count, -1)
+                kernels.arrays[name] = cells[..., places, :].reshape(value.shape)
+    inverse = np.argsort(order)
+    proposal.ours[fields.RAW_DETECTION_SCORES] = lambda value: value[:, inverse]
+    evidence = 'the anchor between the scales of two maps is the second of a cell in its graph'
+    proposal.learn(bases.CHECKPOINT, 'kernels of the head in the order of newer anchors', evidence)
 
 
 def _read_scores(
@@ -289,12 +349,7 @@ def _read_scores(
         ssd.add_background_class = scores.background_column
         evidence = 'a slice leaves out the first column of scores'
         proposal.learn(f'{_WHERE}.add_background_class', scores.background_column, evidence)
-    if fields.RAW_DETECTION_SCORES in known:
-        for name in (fields.RAW_DETECTION_SCORES, fields.RAW_DETECTION_BOXES):
-            if name in known:
-                proposal.outputs[name] = known[name]
-    elif scores.tensor is not None:
-        proposal.outputs.setdefault(fields.RAW_DETECTION_SCORES, scores.tensor)
+    outputs.add_compared(known, graph, scores, [fields.RAW_DETECTION_BOXES], proposal)
 
 
 def _guess_anchors(

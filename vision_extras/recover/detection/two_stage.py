@@ -13,6 +13,7 @@ from model_fns.detection import fields, generations
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.boxes import anchors
 from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
+from vision_extras.recover import bases
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
@@ -39,51 +40,14 @@ _PUBLISHED = (
     (published_sizes.SCALES, published_sizes.RATIOS),
     (published_sizes.SCALES[1:], published_sizes.RATIOS),
 )
-# The values of the configs that were published for the TF1 Object Detection API.
-_DEFAULTS = """
-model {
-  faster_rcnn {
-    first_stage_box_predictor_conv_hyperparams {
-      op: CONV
-      regularizer { l2_regularizer { weight: 0.0 } }
-      initializer { truncated_normal_initializer { stddev: 0.01 } }
-    }
-    first_stage_localization_loss_weight: 2.0
-    first_stage_objectness_loss_weight: 1.0
-    second_stage_localization_loss_weight: 2.0
-    second_stage_classification_loss_weight: 1.0
-  }
-}
-train_config {
-  batch_size: 1
-  num_steps: 200000
-  gradient_clipping_by_norm: 10.0
-  data_augmentation_options { random_horizontal_flip { } }
-  optimizer {
-    momentum_optimizer {
-      learning_rate {
-        manual_step_learning_rate {
-          initial_learning_rate: 0.0003
-          schedule { step: 900000 learning_rate: 0.00003 }
-          schedule { step: 1200000 learning_rate: 0.000003 }
-        }
-      }
-      momentum_optimizer_value: 0.9
-    }
-    use_moving_average: false
-  }
-}
-train_input_reader {
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/train.record" }
-}
-eval_input_reader {
-  shuffle: false
-  tf_record_input_reader { input_path: "PATH_TO_BE_CONFIGURED/val.record" }
-}
-eval_config { metrics_set: "coco_detection_metrics" }
-"""
-
-
+# What does not change what a detector computes.
+_TRAINING = (
+    'first_stage_box_predictor_conv_hyperparams',
+    'first_stage_localization_loss_weight',
+    'second_stage_localization_loss_weight',
+    'second_stage_box_predictor',
+)
+_STYLE = ('conv_hyperparams', 'batch_norm_trainable', 'override_base_feature_extractor_hyperparams')
 _MASK_DEFAULTS = """
 train_input_reader { load_instance_masks: true mask_type: PNG_MASKS }
 eval_input_reader { load_instance_masks: true mask_type: PNG_MASKS }
@@ -102,10 +66,12 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         return None
     if any('Attention' in name or 'ContextFeature' in name for name in shapes):
         raise Refusal('it attends to features of other images, which is not supported')
-    config = text_format.Parse(_DEFAULTS, pipeline_pb2.TrainEvalPipelineConfig())
+    config = bases.load('bccd_faster_rcnn', 'detection')
     proposal = Proposal(config, '')
-    model = config.model.faster_rcnn
-    if region_pyramids.has_pyramid(shapes):
+    model, has_pyramid = config.model.faster_rcnn, region_pyramids.has_pyramid(shapes)
+    bases.keep(model, (*_TRAINING, 'feature_extractor'))
+    bases.keep(model.feature_extractor, _STYLE if has_pyramid else ())
+    if has_pyramid:
         region_pyramids.read_kernels(config, kernels, proposal)
     else:
         _read_type(model, shapes, proposal)
@@ -117,7 +83,7 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     if second_stages.has_keypoints(model):
         _set_keypoint_readers(config, proposal)
     if artifact.graph is None:
-        if region_pyramids.has_pyramid(shapes):
+        if has_pyramid:
             raise Refusal('a checkpoint of a two-stage detector with a pyramid tells no anchors')
         published_sizes.set_all(model, shapes[regions[0]][-1] // _CODE_SIZE, proposal)
     else:
@@ -423,10 +389,7 @@ def _read_scores(
             f'{where}.batch_non_max_suppression',
             proposal,
         )
-    if fields.RAW_DETECTION_SCORES in known:
-        proposal.outputs[fields.RAW_DETECTION_SCORES] = known[fields.RAW_DETECTION_SCORES]
-    elif scores.tensor is not None:
-        proposal.outputs[fields.RAW_DETECTION_SCORES] = scores.tensor
+    outputs.add_compared(known, graph, scores, [], proposal)
     if second_stages.has_masks(model) and fields.DETECTION_MASKS in known:
         proposal.outputs[fields.DETECTION_MASKS] = known[fields.DETECTION_MASKS]
         proposal.counts[fields.DETECTION_MASKS] = fields.NUM_DETECTIONS

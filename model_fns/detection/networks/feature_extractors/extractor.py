@@ -71,6 +71,7 @@ class Settings:
         depth_multiplier: factor on channel counts.
         min_depth: least channel count that the factor leaves.
         pad_to_multiple: images are padded to a multiple of it, at the bottom and right.
+        pad_stacked_maps: True: stacked convolutions with stride 2 get maps with even sides.
         padding: padding of convolutions: `SAME`, or `FIXED` for explicit padding.
         use_depthwise: True: added layers have separable convolutions.
         num_layers: number of feature maps, for networks without a pyramid.
@@ -88,6 +89,7 @@ class Settings:
     depth_multiplier: float = 1.0
     min_depth: int = 16
     pad_to_multiple: int = 1
+    pad_stacked_maps: bool = False
     padding: layers.Padding = 'SAME'
     use_depthwise: bool = False
     num_layers: int = 6
@@ -158,6 +160,7 @@ _FIELD_NAMES = {
 _RARE = {
     'bifpn': 'its neck, if it has one, has a top-down path only',
     'drop_path_keep_prob': 'its backbone drops no branches',
+    'pad_stacked_maps': 'it stacks no maps',
 }
 
 
@@ -338,6 +341,7 @@ def build_feature_extractor(
         depth_multiplier=config.depth_multiplier,
         min_depth=config.min_depth,
         pad_to_multiple=config.pad_to_multiple,
+        pad_stacked_maps=config.pad_stacked_maps,
         padding='FIXED' if config.use_explicit_padding else 'SAME',
         use_depthwise=config.use_depthwise,
         num_layers=config.num_layers,

@@ -42,7 +42,7 @@ class _GeneralExtractor(FeatureExtractor):
 
     def __init__(self, settings: Settings, network: str):
         self.backbone = network
-        self.rare = tuple({'drop_path_keep_prob'} & set(self.network.honors))
+        self.rare = (*type(self).rare, *({'drop_path_keep_prob'} & set(self.network.honors)))
         super().__init__(settings)
 
     def base_style(self) -> layers.LayerStyle:
@@ -69,6 +69,7 @@ class SsdGeneral(_GeneralExtractor):
     """Feature extractor with two taps and four stacked maps."""
 
     unsupported = (('pyramid', 'it has no feature pyramid'),)
+    rare = ('pad_stacked_maps',)
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """Compute the tapped and the stacked maps: [B, height', width', channels'] each."""

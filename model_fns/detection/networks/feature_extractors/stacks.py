@@ -13,6 +13,7 @@ from model_fns.detection.networks.feature_extractors.extractor import (
     WHERE,
     FeatureExtractor,
     Settings,
+    pad_to_multiple,
 )
 
 tf1 = tf.compat.v1
@@ -55,6 +56,7 @@ class StackedExtractor(FeatureExtractor):
 
     min_size = 33
     unsupported: Tuple[Tuple[str, str], ...] = (('pyramid', 'it has no feature pyramid'),)
+    rare = ('pad_stacked_maps',)
     layout: Tuple[MapLayout, ...]
 
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
@@ -123,6 +125,8 @@ def _stacked_map(
     features = layers.conv2d(
         features, half, 1, settings.style, f'{prefix}1_Conv2d_{index}_1x1_{half}'
     )
+    if settings.pad_stacked_maps:
+        features = pad_to_multiple(features, 2)
     scope = f'{prefix}2_Conv2d_{index}_{size}x{size}_s2_{depth}'
     stride_2: Dict[str, Any] = {'stride': 2, 'padding': settings.padding}
     if not settings.use_depthwise:

@@ -1,5 +1,8 @@
 """Tables of a tiny TFLite file, and of malformed ones."""
 
+import zipfile
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -45,3 +48,27 @@ def test_tensors_that_do_not_exist_are_found():
     tflite_files._check_indices(File(tensors, [optional], [0], {}))
     with pytest.raises(IndexError, match='there is no tensor 1'):
         tflite_files._check_indices(File(tensors, [optional._replace(outputs=(1,))], [0], {}))
+
+
+@pytest.mark.parametrize(
+    'kind, message',
+    [
+        ('edgetpu-custom-op', 'is compiled for the Edge TPU: .*; take the file from before'),
+        ('MaxUnpooling2D', 'has custom operations of another program: MaxUnpooling2D; expected'),
+        (tflite_files.DETECTION, ''),
+    ],
+)
+def test_custom_operations_tell_what_a_file_is(kind, message):
+    file = File([Tensor('x', np.float32, (1,))], [Operation(kind, (0,), (0,), {}, True)], [0], {})
+    expected = pytest.raises(errors.UserError, match=message) if message else nullcontext()
+    with expected:
+        tflite_files._refuse_kind('a.tflite', file)
+
+
+def test_labels_are_lines_of_an_associated_file(content, tmp_path):
+    path = tmp_path / 'a.tflite'
+    path.write_bytes(content)
+    assert tflite_files.read_labels(str(path)) == []
+    with zipfile.ZipFile(path, 'a') as archive:
+        archive.writestr('labels.txt', 'cat\n\n dog\n')
+    assert tflite_files.read_labels(str(path)) == ['cat', 'dog']

@@ -60,3 +60,19 @@ def test_levels_are_told_by_the_order_of_centers():
 def test_anchors_of_no_generator_are_refused():
     random = np.random.RandomState(0)
     assert anchor_fitting.fit(random.uniform(0.2, 0.8, [12, 4]), [3], (64, 64)) is None
+
+
+def test_order_of_the_oldest_exporter_is_told_by_the_ratios():
+    text, grids, counts, size = CASES['linear']
+    config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
+    boxes = centers(anchors.build_anchor_generator(config, 'a').generate(grids, size))
+    old, start = boxes.copy(), 0
+    for (rows, columns), count in zip(grids, counts):
+        cells = old[start : start + rows * columns * count].reshape(-1, count, 4)
+        if count == 6:
+            cells[:] = cells[:, [0, 5, 1, 2, 3, 4]]
+        start += rows * columns * count
+    assert anchor_fitting.fit(old, counts, size) is None
+    order = anchor_fitting.modern_order(old, counts)
+    np.testing.assert_array_equal(old[order], boxes)
+    assert anchor_fitting.modern_order(boxes, counts) is None

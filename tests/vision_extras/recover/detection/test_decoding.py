@@ -58,3 +58,13 @@ def test_graph_without_boxes():
     assert decoding.find_decodings(empty) == []
     assert decoding.find_suppression(empty) is None
     assert decoding.find_scores(empty, ['x']) == decoding.Scores('IDENTITY', None)
+
+
+def test_background_may_be_left_out_before_the_conversion():
+    """As in graphs of 2017."""
+    with tf.Graph().as_default() as graph:
+        logits = tf1.placeholder(tf.float32, [1, 7, 3], name='logits')
+        scores = tf.nn.sigmoid(tf.slice(logits, [0, 0, 1], [-1, -1, -1]), name='convert')
+        tf.identity(scores, name='detection_scores')
+    found = decoding.find_scores(graphs.Graph(graph.as_graph_def()), ['detection_scores'])
+    assert found == decoding.Scores('SIGMOID', 'convert:0', 1.0, True, is_cut=True)

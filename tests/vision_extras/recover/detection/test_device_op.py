@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from model_fns.detection import fields
 from protos import pipeline_pb2, ssd_pb2
-from vision_extras.recover.artifacts import graphs
+from vision_extras.recover.artifacts import graphs, tflite_files
 from vision_extras.recover.detection import device_op
 from vision_extras.recover.facts import Proposal, Refusal
 
@@ -20,7 +20,9 @@ def build(anchors=ANCHORS):
         else:
             tf.compat.v1.placeholder(tf.float32, name='anchors')
     graph_def = graph.as_graph_def()
-    node = graph_def.node.add(name='last', op=device_op.OP, input=['boxes', 'scores', 'anchors'])
+    node = graph_def.node.add(
+        name='last', op=tflite_files.DETECTION, input=['boxes', 'scores', 'anchors']
+    )
     numbers = {
         'y_scale': 10.0, 'x_scale': 9.0, 'h_scale': 5.0, 'w_scale': 4.0,
         'nms_iou_threshold': 0.6, 'nms_score_threshold': 0.25,

@@ -8,7 +8,6 @@ from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns.backbones import registry
@@ -49,39 +48,6 @@ _ACTIVATIONS = {
     'Relu': (hyperparams_pb2.Hyperparams.RELU, tf.nn.relu),
     graphs.SWISH: (hyperparams_pb2.Hyperparams.SWISH, tf.nn.swish),
 }
-# The values of the config that was published for the TF2 Object Detection API.
-_DEFAULTS = """
-model {
-  faster_rcnn {
-    clip_anchors_to_image: true
-    feature_extractor {
-      batch_norm_trainable: true
-      override_base_feature_extractor_hyperparams: true
-      conv_hyperparams {
-        activation: RELU_6
-        regularizer { l2_regularizer { weight: 0.0004 } }
-        initializer { truncated_normal_initializer { stddev: 0.03 } }
-        batch_norm { scale: true decay: 0.997 epsilon: 0.001 }
-      }
-    }
-  }
-}
-train_config {
-  batch_size: 64
-  num_steps: 25000
-  optimizer {
-    momentum_optimizer {
-      learning_rate {
-        cosine_decay_learning_rate {
-          learning_rate_base: 0.04 total_steps: 25000
-          warmup_learning_rate: 0.013333 warmup_steps: 2000
-        }
-      }
-      momentum_optimizer_value: 0.9
-    }
-  }
-}
-"""
 
 
 def region_codes(shapes: Shapes) -> List[str]:
@@ -108,7 +74,7 @@ def read_kernels(
     Raises:
         Refusal: the network is not known.
     """
-    text_format.Merge(_DEFAULTS, config)
+    config.model.faster_rcnn.clip_anchors_to_image = True
     shapes = kernels.shapes()
     found = {name: shape for name, shape in shapes.items() if name.startswith(f'{_SCOPE}/')}
     kind, levels = _match(found, len(region_codes(shapes)))

@@ -6,8 +6,6 @@ import math
 import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from google.protobuf import text_format
-
 from protos import faster_rcnn_pb2, hyperparams_pb2
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, Layer
@@ -32,51 +30,6 @@ _ACTIVATIONS = {
     'Relu6': hyperparams_pb2.Hyperparams.RELU_6,
     'Relu': hyperparams_pb2.Hyperparams.RELU,
 }
-# The values of the configs that were published for the TF1 Object Detection API.
-_FULLY_CONNECTED = """
-mask_rcnn_box_predictor {
-  use_dropout: false
-  dropout_keep_probability: 1.0
-  fc_hyperparams {
-    op: FC
-    regularizer { l2_regularizer { weight: 0.0 } }
-    initializer { variance_scaling_initializer { factor: 1.0 uniform: true mode: FAN_AVG } }
-  }
-}
-"""
-_MASK_HEAD = """
-mask_rcnn_box_predictor {
-  predict_instance_masks: true
-  conv_hyperparams {
-    op: CONV
-    regularizer { l2_regularizer { weight: 0.0 } }
-    initializer { truncated_normal_initializer { stddev: 0.01 } }
-  }
-}
-"""
-_KEYPOINT_HEAD = """
-mask_rcnn_box_predictor {
-  predict_keypoints: true
-  keypoint_head {
-    conv_hyperparams {
-      op: CONV
-      activation: RELU
-      initializer { truncated_normal_initializer { stddev: 0.01 } }
-    }
-  }
-}
-"""
-_POSITION_SENSITIVE = """
-rfcn_box_predictor {
-  conv_hyperparams {
-    op: CONV
-    regularizer { l2_regularizer { weight: 0.0 } }
-    initializer { truncated_normal_initializer { stddev: 0.01 } }
-  }
-  crop_height: 18
-  crop_width: 18
-}
-"""
 
 
 def recognize(
@@ -142,7 +95,6 @@ def set_activation(
 
 
 def _read_boxes(model: faster_rcnn_pb2.FasterRcnn, shapes: Shapes, proposal: Proposal) -> None:
-    text_format.Merge(_FULLY_CONNECTED, model.second_stage_box_predictor)
     classes = shapes[CLASSES][-1] - 1
     model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {CLASSES}')
     head = model.second_stage_box_predictor.mask_rcnn_box_predictor
@@ -168,13 +120,15 @@ def _read_masks(model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: P
         return
     names = [found[number] for number in sorted(found)]
     model.number_of_stages = proposal.learn(f'{_WHERE}.number_of_stages', 3, f'kernel {names[-1]}')
-    text_format.Merge(_MASK_HEAD, model.second_stage_box_predictor)
     model.second_stage_mask_prediction_loss_weight = 4.0
     head, where = (
         model.second_stage_box_predictor.mask_rcnn_box_predictor,
         f'{_HEAD}.mask_rcnn_box_predictor',
     )
-    proposal.learn(f'{where}.predict_instance_masks', True, f'kernel {names[-1]}')
+    head.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
+    head.predict_instance_masks = proposal.learn(
+        f'{where}.predict_instance_masks', True, f'kernel {names[-1]}'
+    )
     count = shapes[names[-1]][-1]
     if count not in (1, model.num_classes):
         raise Refusal(f'its {count} masks of a box are neither 1 nor {model.num_classes}, a class')
@@ -207,11 +161,13 @@ def _read_keypoints(
                     re.match(rf'{_KEYPOINTS}/Conv_\d+/', name))  # fmt: skip
     if last not in shapes or not layers:
         return
-    text_format.Merge(_KEYPOINT_HEAD, model.second_stage_box_predictor)
     model.number_of_stages = 3
-    head = model.second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head
-    where = f'{_HEAD}.mask_rcnn_box_predictor'
-    proposal.learn(f'{where}.predict_keypoints', True, f'kernel {last}')
+    predictor = model.second_stage_box_predictor.mask_rcnn_box_predictor
+    head, where = predictor.keypoint_head, f'{_HEAD}.mask_rcnn_box_predictor'
+    head.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
+    predictor.predict_keypoints = proposal.learn(
+        f'{where}.predict_keypoints', True, f'kernel {last}'
+    )
     where = f'{where}.keypoint_head'
     # Kernels of transposed convolutions have the outputs before the inputs.
     head.num_keypoints = proposal.learn(f'{where}.num_keypoints', shapes[last][2], f'kernel {last}')
@@ -269,11 +225,13 @@ def _read_maps(
     model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, graph: Optional[Graph], proposal: Proposal
 ) -> None:
     shapes = kernels.shapes()
-    text_format.Merge(_POSITION_SENSITIVE, model.second_stage_box_predictor)
+    model.second_stage_box_predictor.Clear()
     head, where = (
         model.second_stage_box_predictor.rfcn_box_predictor,
         f'{_HEAD}.rfcn_box_predictor',
     )
+    head.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
+    head.crop_height = head.crop_width = 18
     codes, classes = shapes[_BOX_MAPS][-1], shapes[_CLASS_MAPS][-1]
     # With n bins and c classes there are 4nc codes and n(c + 1) scores.
     bins = classes - codes // _CODE_SIZE

@@ -43,6 +43,29 @@ def test_networks_of_tensorflow_2_stack_separable_convolutions_in_one_layer():
     np.testing.assert_allclose(stacked, expected, rtol=1e-4, atol=1e-3)
 
 
+def test_maps_with_odd_sides_are_padded_before_a_stacked_convolution():
+    """A row and a column of zeros make 7 x 5 pixels 8 x 6, which SAME then pads after them only."""
+    settings = dataclasses.replace(SETTINGS, padding='SAME', pad_stacked_maps=True)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        end_points, maps = _maps(settings, LAYOUT[:3])
+        values = slow_networks.randomize(session)
+        tap, stacked = session.run([end_points['c'], maps[2]])
+    half = relu6(layer(tap, values, 'c_1_Conv2d_2_1x1_8'))
+    padded = np.pad(half, [(0, 0), (0, 2), (0, 2), (0, 0)])
+    kernel = values['c_2_Conv2d_2_3x3_s2_16/weights']
+    expected = np.zeros(stacked.shape)
+    for row, column in np.ndindex(*stacked.shape[1:3]):
+        window = padded[:, 2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
+        expected[:, row, column] = np.tensordot(window, kernel, 3)
+    unit = {**values, 'unit/weights': np.eye(16)[np.newaxis, np.newaxis]}
+    for name in ('gamma', 'beta', 'moving_mean', 'moving_variance'):
+        norm = f'c_2_Conv2d_2_3x3_s2_16/BatchNorm/{name}'
+        unit[f'unit/BatchNorm/{name}'] = values[norm]
+    expected = relu6(layer(expected, unit, 'unit'))
+    assert stacked.shape[1:3] == (4, 3)
+    np.testing.assert_allclose(stacked, expected, rtol=1e-4, atol=1e-3)
+
+
 def test_layout_names_taps_then_depths():
     layout = stacks.stack_layout(['x', 'y'], [64, 32])
     assert [(one.tap, one.depth, one.kernel_size) for one in layout] == [
