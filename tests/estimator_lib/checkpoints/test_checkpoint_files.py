@@ -156,7 +156,7 @@ def test_a_copy_without_one_of_its_parts_is_named(folder):
 
 
 def test_a_file_that_is_no_checkpoint(tmp_path):
-    path = tmp_path / 'frozen_inference_graph.pb'
+    path = tmp_path / 'model.ckpt'
     path.write_bytes(b'no checkpoint at all')
     prefix = checkpoint_files.resolve_checkpoint(str(path))
     with pytest.raises(errors.CheckpointError, match='cannot be read as a checkpoint'):
