@@ -32,15 +32,15 @@ def build(kind: str, head: str) -> pipeline_pb2.TrainEvalPipelineConfig:
     shared = ssd.box_predictor.weight_shared_convolutional_box_predictor
     bias = shared.class_prediction_bias_init
     styles = [hyperparams_pb2.Hyperparams() for _ in range(2)]
-    for style, source in zip(styles, (ssd.feature_extractor, shared)):
-        style.CopyFrom(source.conv_hyperparams)
+    styles[0].CopyFrom(ssd.feature_extractor.conv_hyperparams)
+    styles[1].CopyFrom(shared.conv_hyperparams)
     bases.keep(ssd, _TRAINING)
     ssd.feature_extractor.type = kind
     ssd.box_coder.faster_rcnn_box_coder.SetInParent()
     ssd.post_processing.batch_non_max_suppression.SetInParent()
     predictor = getattr(ssd.box_predictor, head)
-    for style, target in zip(styles, (ssd.feature_extractor, predictor)):
-        target.conv_hyperparams.CopyFrom(style)
+    ssd.feature_extractor.conv_hyperparams.CopyFrom(styles[0])
+    predictor.conv_hyperparams.CopyFrom(styles[1])
     if any(part in kind for part in _OVERRIDING):
         ssd.feature_extractor.override_base_feature_extractor_hyperparams = True
     predictor.use_dropout = False
