@@ -29,7 +29,7 @@ _MULTIPLE, _LEAST_SIDE = 32, 64
 _FAR_LARGER = 2.0  # times the input, of images that are cut into tiles for small objects
 _MOST_WITHOUT_ANCHOR = 0.02  # share of the boxes
 _MANY_WITHOUT_ANCHOR = 0.05  # of fitted anchors: small boxes lie between the cells
-_SMALL, _SEEN = 0.25, 12.0  # in the median: share of the side of the input, and pixels of it
+_SEEN = 12.0  # pixels of the side of the median object
 _ROOM = 2  # times the objects of the fullest image
 _LEAST_DETECTIONS, _MOST_DETECTIONS = 100, 1000
 _SIGMA = 0.05  # of keypoints without published ones: those of COCO are 0.025 to 0.107
@@ -199,8 +199,8 @@ def _has_small_objects(recipe: Recipe, facts: Facts) -> bool:
     than a cell and a half have one anchor each by either matcher.
     """
     sides = facts.sides()
-    middle = float(np.median(sides)) if len(sides) else 0.0
-    return middle * network_side(recipe) >= _SEEN and middle <= _SMALL
+    middle = float(np.median(sides)) * network_side(recipe) if len(sides) else 0.0
+    return _SEEN <= middle <= decisions.CLEAR_PIXELS
 
 
 def _assignment_decisions(model: str) -> Iterator[Decision]:

@@ -46,6 +46,11 @@ CASES = {
     'thin boxes': (
         lambda root: public.write_yolo(root, line='0 0.5 0.5 0.04 0.9'),
         {},
+        ['# Fitted to the boxes by k-means: 0.0% meet none, 100.0% before'],
+    ),
+    'small boxes': (
+        lambda root: public.write_yolo(root, line='0 0.5 0.5 0.08 0.08'),
+        {'size': 256},
         ['atss_matcher { }', 'aspect_ratios: [1.0] scales_per_octave: 1', 'quality_focal { }'],
     ),
     'rotated': (
