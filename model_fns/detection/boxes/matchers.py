@@ -169,6 +169,10 @@ class Matcher(abc.ABC):
 class ArgMaxMatcher(Matcher):
     """Matcher of each anchor with its most similar box, if the similarity reaches a threshold.
 
+        similarity of 2 boxes to 4 anchors      both thresholds 0.5    both thresholds 0.2
+            0.7  0.45  0.1  0.0             ->  0, -1, -1, -1          0, 0, -1, 1
+            0.1  0.2   0.0  0.3
+
     Args:
         matched_threshold: least similarity of a match; None: any similarity.
         unmatched_threshold: below it an anchor is a negative; between the thresholds it is ignored.
@@ -189,7 +193,9 @@ class ArgMaxMatcher(Matcher):
         force_match_for_each_row: bool = False,
     ):
         if matched_threshold is None and unmatched_threshold is not None:
-            raise ValueError('an unmatched threshold needs a matched threshold')
+            raise ValueError(
+                f'the unmatched threshold is {unmatched_threshold}; expected a matched one too'
+            )
         if unmatched_threshold is None:
             unmatched_threshold = matched_threshold
         self.threshold = matched_threshold
@@ -223,7 +229,12 @@ class ArgMaxMatcher(Matcher):
 
 
 class BipartiteMatcher(Matcher):
-    """Greedy matcher of the most similar pair, then of the most similar remaining pair, etc."""
+    """Greedy matcher of the most similar pair, then of the most similar remaining pair, etc.
+
+    Example:
+        Similarities (0.8, 0.5, 0.1) and (0.9, 0.6, 0.2) of two boxes to three anchors give the
+        matches 1, 0, -1: the best pair is box 1 with anchor 0, which leaves anchor 1 to box 0.
+    """
 
     def match(
         self,

@@ -91,9 +91,16 @@ class Targets:
 class TargetAssigner:
     """Assigner of targets to anchors, by matching anchors with groundtruth boxes.
 
+    Example:
+        A box [0, 0, 1, 0.8] of class 1 of 2 and the weight 0.5 overlaps the anchor [0, 0, 1, 1] by
+        an IoU of 0.8. From a threshold of 0.5 on the anchor gets the row 0, the class targets
+        (0, 0, 1) after a column of background, the box targets (0, 0, 0, -0.2) of a
+        `MeanStddevBoxCoder(1.0)` and the weight 0.5. Another anchor gets -1, the class targets
+        (1, 0, 0) with the weight 1, and no box targets.
+
     Args:
-        similarity: see `similarities`.
-        matcher: see `matchers`.
+        similarity: computes the similarities of boxes and anchors, one of `similarities`.
+        matcher: gives each anchor a row of a box, or none.
         box_coder: encodes the matched boxes.
         negative_class_weight: class weight of an unmatched anchor.
         family: family of the boxes.
