@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-import re
-from typing import Callable, Iterable, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -46,9 +44,7 @@ def search(
     if network is None:
         return None
     best = Match(1.0, kernels.differences(found, network))
-    lacks = _outline(network.used) - _outline(found)
-    # Layers may be named by their channels; a factor changes nothing else in names.
-    if not best.differences or lacks or _outline(found) - _outline(network.shapes):
+    if not best.differences:
         return best
     for factor in _factors(found, network.shapes, is_scaled):
         scaled = build(factor)
@@ -60,11 +56,6 @@ def search(
         if not match.differences:
             break
     return best
-
-
-def _outline(names: Iterable[str]) -> collections.Counter[str]:
-    """Count names without their numbers."""
-    return collections.Counter(re.sub(r'\d+', '', name) for name in names)
 
 
 def _factors(
