@@ -25,7 +25,9 @@ from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths,
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
-from estimator_lib.export import export_policies
+from estimator_lib.export import export_policies, exported_model, serving
+from estimator_lib.export.exported_file import ExportedFile
+from estimator_lib.export.foreign_file import EvaluatedPredictor
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
@@ -173,8 +175,9 @@ def evaluate_file(
     model_dir: Optional[str] = None,
     eval_training_data: int = 0,
     analyze: bool = False,
+    predictor: Optional[exported_model.Predictor] = None,
 ) -> Metrics:
-    """Evaluate a `.tflite` or `.onnx` file that an export has written.
+    """Evaluate a file of a model.
 
     Args:
         task: the task of the file's model.
@@ -183,6 +186,8 @@ def evaluate_file(
         model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
         eval_training_data: n: evaluate every n-th training example as well; 0: none.
         analyze: write `model_dir/analysis/<file>/` too, where the task has an analysis.
+        predictor: runs the file on whole images; None: it is a `.tflite` or `.onnx` file of an
+            export, and takes what the task prepares.
 
     Returns:
         The metrics of a checkpoint, without losses, by evaluation set.
@@ -190,10 +195,16 @@ def evaluate_file(
     Raises:
         errors.UserError: the file cannot be run, or its model does not belong to the task.
     """
+    file: file_evaluation.EvaluatedFile
+    if predictor is None:
+        file = ExportedFile(task, path)
+    else:
+        task = serving.with_requests(task)
+        file = EvaluatedPredictor(task, predictor)
     return file_evaluation.evaluate_file(
         task,
         config.eval_config,
-        path,
+        file,
         evaluators.evaluation_sets(task, config, eval_training_data),
         create_run_config(config, model_dir, trains=False),
         model_dir,

@@ -1,11 +1,11 @@
-"""Evaluation of exported files (TFLite, ONNX) with the metrics of checkpoints."""
+"""Evaluation of files (TFLite, ONNX, frozen graphs) with the metrics of checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -18,11 +18,14 @@ from estimator_lib.evaluation import evaluating
 from estimator_lib.evaluation.evaluation_session import Measured, Passes
 from estimator_lib.export import artifacts
 from estimator_lib.export.exported_file import ExportedFile
+from estimator_lib.export.foreign_file import EvaluatedPredictor
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2
 
 tf1 = tf.compat.v1
+
+EvaluatedFile = Union[ExportedFile, EvaluatedPredictor]
 
 
 class FileSession(Passes):
@@ -42,7 +45,7 @@ class FileSession(Passes):
     def __init__(
         self,
         task: Task,
-        file: ExportedFile,
+        file: EvaluatedFile,
         input_fn: inputs.RecordInput,
         config: tf_estimator.RunConfig,
         hooks: Sequence[tf1.train.SessionRunHook] = (),
@@ -82,7 +85,7 @@ def _explained(path: str) -> Iterator[None]:
 def evaluate_file(
     task: Task,
     eval_config: eval_pb2.EvalConfig,
-    path: str,
+    file: EvaluatedFile,
     sets: Sequence[evaluating.EvaluationSet],
     config: tf_estimator.RunConfig,
     model_dir: Optional[str] = None,
@@ -93,7 +96,7 @@ def evaluate_file(
     Args:
         task: the task of the file's model.
         eval_config: has the number and folder of pictures.
-        path: the path of the file.
+        file: the file.
         sets: the evaluation sets.
         config: the config of the session, with the random seed.
         model_dir: folder for events, pictures and `<file>.metrics.json`; None: none are written.
@@ -103,9 +106,9 @@ def evaluate_file(
         The metrics, by evaluation set.
 
     Raises:
-        errors.UserError: the file cannot be run, or its model does not belong to the task.
+        errors.UserError: the file fails on an example.
     """
-    file = ExportedFile(task, path)
+    path = file.path
     step, name = artifacts.read_step(path) or 0, os.path.basename(path)
     results: Dict[str, Dict[str, float]] = {}
     for examples in sets:

@@ -1,19 +1,35 @@
-"""Predictor and evaluation of files for devices, with the host's part of the computation."""
+"""Files of `--model_file`: how each is read, as a part of a task or by its outputs alone.
+
+| file | read as |
+| --- | --- |
+| `.tflite`, `.onnx` of an export | `ExportedFile`, with the host's functions of the task |
+| `.tflite` of another program | `foreign_tflite.TfliteFile` |
+| `.pb`, a frozen graph of any program | `foreign_graph.GraphFile` |
+"""
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import artifacts, exported_model, formats, serving
-from estimator_lib.export.devices import static_graph
-from estimator_lib.processes import child_processes
+from estimator_lib.export import (
+    artifacts,
+    exported_model,
+    foreign_graph,
+    formats,
+    frozen_graph,
+    serving,
+)
+from estimator_lib.export.devices import foreign_tflite, static_graph, tflite_interpreter
+from estimator_lib.export.foreign_file import ForeignFile
+from estimator_lib.processes import child_processes, journals
 from estimator_lib.task import Features, Task, Tensors
 from estimator_lib.task_interfaces.deployable import content
 
@@ -22,6 +38,12 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 _MOST_SECONDS = 120  # of the process that tries a file
+
+# Files of any program, by the ends of their names.
+_FOREIGN: Mapping[str, Callable[[str], ForeignFile]] = {
+    '.tflite': foreign_tflite.TfliteFile,
+    foreign_graph.ENDING: foreign_graph.GraphFile,
+}
 
 
 class ExportedFile:
@@ -128,25 +150,65 @@ def _known(shape: Sequence[Any]) -> List[Optional[int]]:
     return [side if isinstance(side, int) else None for side in shape]
 
 
+def endings() -> List[str]:
+    """Return the ends of the names of files: `.tflite`, `.onnx`, `.pb`."""
+    return [*formats.endings(), foreign_graph.ENDING]
+
+
 def is_file(path: Optional[str]) -> bool:
-    """Return True for the path of a file for devices, by the end of its name."""
-    return bool(path) and os.path.splitext(path)[1] in formats.endings()
+    """Return True for the path of a file, by the end of its name."""
+    return bool(path) and _ending(str(path)) in endings()
+
+
+def is_foreign(path: str) -> bool:
+    """Return True for a file that is read by its outputs alone: no `Deployable` belongs to it.
+
+    Args:
+        path: of a file that `check` accepts.
+    """
+    if _ending(path) != foreign_tflite.ENDING:
+        return _ending(path) in _FOREIGN
+    return not tflite_interpreter.has_input(path, static_graph.INPUT)
+
+
+def open_foreign(path: str) -> ForeignFile:
+    """Open a file of any program.
+
+    Raises:
+        errors.UserError: it cannot be run, or has other inputs than one image; it has changed since
+            its export.
+    """
+    check(path)
+    check_content(path, ends_process=True)
+    return _FOREIGN[_ending(path)](path)
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1]
 
 
 def check(path: str) -> None:
-    """Check that a path is that of a file for devices.
+    """Check that a path is that of a file of a known format.
 
     Raises:
         errors.UserError: the path is missing, a folder, or a file of an unknown format.
     """
-    listed = ' or '.join(formats.endings())
+    listed = ' or '.join(endings())
     if tf.io.gfile.isdir(path):
         raise errors.UserError(f'{path} is a folder; expected a file in it, {listed}.')
     if not tf.io.gfile.exists(path):
         raise errors.UserError(
             f'{path} is not there{errors.relative_to(path)}; expected a file, {listed}.'
         )
-    formats.writer_of_file(path)
+    if os.path.basename(path) == 'saved_model.pb':
+        raise errors.UserError(
+            f'{path} is a part of a SavedModel; expected --saved_model_dir='
+            f'{os.path.dirname(path) or "."}.'
+        )
+    if not is_file(path):
+        raise errors.UserError(
+            f'{path}: a file of no known format; expected one that ends with {listed}.'
+        )
 
 
 def check_content(path: str, ends_process: bool) -> None:
@@ -163,11 +225,26 @@ def check_content(path: str, ends_process: bool) -> None:
         errors.UserError: the file has changed since its export, or another process cannot run it.
     """
     about = artifacts.read_about(path)
-    artifacts.check_file(path, about)
-    if ends_process and artifacts.DIGEST not in about:
+    is_exported = _is_described(path, about)
+    if is_exported:
+        artifacts.check_file(path, about)
+    if ends_process and not (is_exported and artifacts.DIGEST in about):
         # This process does not try what that one has refused: a corrupt file that raises an error
         # in one process may end another one.
-        child_processes.try_apart(__name__, path, path=path, seconds=_MOST_SECONDS)
+        _try_apart(path, tuple(journals.stamp(path) or ()))
+
+
+@functools.lru_cache(maxsize=8)
+def _try_apart(path: str, stamp: Tuple[int, ...]) -> None:
+    """Run a file in another process, once for a state of the file."""
+    del stamp
+    child_processes.try_apart(__name__, path, path=path, seconds=_MOST_SECONDS)
+
+
+def _is_described(path: str, about: Mapping[str, Any]) -> bool:
+    """Return whether an `export.json` is about a file, and not about another one beside it."""
+    is_graph = about.get('format') == frozen_graph.FrozenGraphWriter.name
+    return (_ending(path) == foreign_graph.ENDING) == is_graph
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -177,7 +254,11 @@ def main(arguments: Sequence[str]) -> None:
         arguments: the path of the file.
     """
     with child_processes.telling_refusals():
-        model = formats.writer_of_file(arguments[0]).load(arguments[0])
+        (path,) = arguments
+        if is_foreign(path):
+            _FOREIGN[_ending(path)](path).output_shapes()
+            return
+        model = formats.writer_of_file(path).load(path)
         model.run(np.zeros(model.about['inputs'][static_graph.INPUT]['shape'], np.float32))
 
 

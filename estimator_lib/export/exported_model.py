@@ -30,6 +30,7 @@ class Predictor:
         path: the path of the SavedModel.
         max_batch_size: the largest batch of images; None: any number.
         output_shapes: shapes of the outputs by name, without the batch; None for an unknown one.
+        output_types: types of the outputs by name.
 
     Raises:
         errors.UserError: there is no SavedModel, it has changed since its export, or it has no
@@ -55,6 +56,9 @@ class Predictor:
         self.output_shapes = {
             key: _sides_of_example(graph.get_tensor_by_name(name).shape)
             for key, name in self._outputs.items()
+        }
+        self.output_types = {
+            key: graph.get_tensor_by_name(name).dtype for key, name in self._outputs.items()
         }
         shape = graph.get_tensor_by_name(self._input).shape
         self.max_batch_size = shape[0] if shape.rank else None

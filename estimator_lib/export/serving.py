@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any, Callable, Dict, Mapping, Tuple
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from estimator_lib import errors, tf_estimator
 from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS, decode_channels
 from estimator_lib.drawing import visualization
-from estimator_lib.task import Features, Task, Tensors
+from estimator_lib.task import IMAGE, Example, Features, Labels, Task, Tensors
 from protos import export_pb2
 
 tf1 = tf.compat.v1
@@ -22,6 +23,7 @@ INPUT_KEY = 'inputs'
 DEFAULT_SIGNATURE = tf1.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 PREDICT_SIGNATURE = tf1.saved_model.signature_constants.PREDICT_METHOD_NAME
 
+REQUEST = 'request'  # the feature of `with_requests`
 ENCODED_IMAGE = 'image/encoded'  # the key of the image in a `tf.train.Example`
 
 # The names of the placeholders, which tell the kinds of an exported model's input apart.
@@ -91,6 +93,22 @@ def as_requests(images: np.ndarray, kind: str) -> Any:
     if kind == TF_EXAMPLE:
         return [_example(image) for image in images]
     return [visualization.encode_png(image) for image in images]
+
+
+def with_requests(task: Task) -> Task:
+    """Return a task whose features have the image that a server would receive, as `REQUEST`.
+
+    It is a serialized tensor, a string scalar, since images of a batch differ in size.
+    """
+    prepare = task.prepare
+
+    def prepare_with_request(example: Example, mode: str) -> Tuple[Features, Labels]:
+        features, labels = prepare(example, mode)
+        return {**features, REQUEST: tf.io.serialize_tensor(example[IMAGE])}, labels
+
+    changed = copy.copy(task)
+    changed.prepare = prepare_with_request  # type: ignore[method-assign]
+    return changed
 
 
 def _example(image: np.ndarray) -> bytes:

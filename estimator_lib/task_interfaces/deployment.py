@@ -60,6 +60,18 @@ class Deployment(Named):
             outputs: from `postprocess`.
         """
 
+    def evaluated_outputs(self, served: Tensors, sizes: tf.Tensor, features: Features) -> Tensors:
+        """Return outputs for `Task.metrics`, of those that a served model gives for whole images.
+
+        Args:
+            served: outputs of `export_outputs`, each [B, ..]. What depends on the size of an image
+                is padded with zeros at the bottom and right.
+            sizes: int32 [B, 2], height and width of the images that were served.
+            features: of the same images, as evaluation prepares them.
+        """
+        del sizes, features
+        return dict(served)
+
     def as_exported(self: DeploymentT) -> DeploymentT:
         """Return the task as exports have it, by default the task itself.
 

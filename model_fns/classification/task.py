@@ -377,6 +377,11 @@ class ClassificationTask(Task):
         """Select outputs of an export: logits, probabilities [batch, classes], classes [batch]."""
         return {name: outputs[name] for name in (LOGITS, PROBABILITIES, CLASSES)}
 
+    def evaluated_outputs(self, served: Tensors, sizes: tf.Tensor, features: Features) -> Tensors:
+        """Return the outputs by logits, and those of the model."""
+        del sizes, features
+        return {**self.postprocess(served, {}), **served}
+
     def deployable(
         self, ops: deployable.Ops, options: Mapping[str, Any]
     ) -> ClassificationDeployable:

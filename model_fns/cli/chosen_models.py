@@ -20,7 +20,7 @@ from estimator_lib.export import (
 from estimator_lib.processes import path_names
 from estimator_lib.task import Task
 from model_fns import build_task
-from model_fns.cli import flag_configs
+from model_fns.cli import flag_configs, foreign_models
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
 
@@ -69,7 +69,8 @@ def chosen_model(options: RunOptions) -> Model:
         )
     if file:
         _refuse_others('model_file', {'model_dir': options.model_dir})
-        source = ModelSource(file, None, load_file_config(options, file))
+        config = load_file_config(options, file, options.output_dir)
+        source = ModelSource(file, None, config)
         return Model(*open_model(source), source)
     if not options.saved_model_dir:
         if not (options.model_dir or options.checkpoint_path):
@@ -143,10 +144,24 @@ def open_model(source: ModelSource) -> Tuple[exported_model.Predictor, Optional[
     """Load a model and its task."""
     task = None if source.config is None else build_task(source.config, 'predict')
     if exported_file.is_file(source.path):
-        return exported_file.FilePredictor(task, source.path), task
+        return open_file(source.path, task), task
     if source.signature_name is None:
         return exported_model.CheckpointPredictor(task, source.config, source.path), task
     return exported_model.Predictor(source.path, source.signature_name), task
+
+
+def open_file(path: str, task: Task) -> exported_model.Predictor:
+    """Load a file of a task, from an export or another program.
+
+    Raises:
+        errors.UserError: it cannot be run, or is of another model than the task.
+    """
+    if not exported_file.is_foreign(path):
+        return exported_file.FilePredictor(task, path)
+    predictor = foreign_models.open_predictor(path, task)
+    artifacts.check_outputs(path, task.described_outputs(), predictor.output_shapes)
+    artifacts.check_classes(path, task.class_names())
+    return predictor
 
 
 def chosen_file(options: RunOptions) -> Optional[str]:
@@ -179,20 +194,39 @@ def _matching_file(name: str, path: str) -> str:
     return paths[0] if paths else path
 
 
-def load_file_config(options: RunOptions, path: str) -> pipeline_pb2.TrainEvalPipelineConfig:
-    """Load the pipeline config of a file for devices.
+def load_file_config(
+    options: RunOptions, path: str, folder: Optional[str] = None
+) -> pipeline_pb2.TrainEvalPipelineConfig:
+    """Load the pipeline config of a file, or describe the model of one that has none.
+
+    Args:
+        options: of the run.
+        path: of the file.
+        folder: where the names of classes of a file of another program are written; None: they are
+            left out.
 
     Raises:
         errors.UserError: there is no file, or no config.
     """
     exported_file.check(path)
     config_path = options.pipeline_config_path or artifacts.config_path(path)
-    if config_path is None:
+    is_foreign = exported_file.is_foreign(path)
+    if config_path is None and not is_foreign:
         raise errors.UserError(
             f'{path}: there is no pipeline.config beside it, so the meaning of its outputs is '
             'not known; expected the one that was exported with it, or --pipeline_config_path.'
         )
-    return flag_configs.load_file(options, config_path, folders=[os.path.dirname(path)])
+    config = flag_configs.load_file(options, config_path, folders=[os.path.dirname(path)])
+    if config.model.WhichOneof('model') is None and is_foreign:
+        described = foreign_models.describe(path, options.label_map, folder)
+        described.MergeFrom(config)
+        return described
+    if options.label_map:
+        raise errors.UserError(
+            f'--label_map names the classes of a file without a config, and {config_path} has a '
+            'model; leave it out, or set label_map_path of its readers.'
+        )
+    return config
 
 
 def _refuse_others(name: str, others: Mapping[str, Optional[str]]) -> None:

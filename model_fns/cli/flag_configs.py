@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -100,16 +100,24 @@ def _config_folders(options: RunOptions) -> List[str]:
 
 
 def load_file(
-    options: RunOptions, path: str, settings: Sequence[str] = (), folders: Sequence[str] = ()
+    options: RunOptions,
+    path: Optional[str],
+    settings: Sequence[str] = (),
+    folders: Sequence[str] = (),
 ) -> pipeline_pb2.TrainEvalPipelineConfig:
     """Load a config file with the overrides and single fields of the options.
 
     Args:
         options: of the run.
-        path: of the file, or the name of a config of the package.
+        path: of the file, or the name of a config of the package; None: the config is empty.
         settings: single fields that replace those of the options.
         folders: further folders to search for label maps.
     """
+    if path is None:
+        config = config_lib.apply_overrides(
+            pipeline_pb2.TrainEvalPipelineConfig(), options.config_override
+        )
+        return _complete(options, config_lib.apply_settings(config, settings or options.set))
     is_builtin = path.startswith(builtin_configs.PREFIX)
     path = builtin_configs.resolve(path)
     config = config_lib.load_pipeline_config(path)

@@ -52,7 +52,7 @@ _FLAGS_OF_MODES = (
     (('train_and_evaluate', 'create_config'), 'data minutes epochs task size weights'),
     (('train_and_evaluate',), 'seeds'),
     (('evaluate', 'export', 'predict', 'benchmark'), 'checkpoint_path which'),
-    (('evaluate', 'predict'), 'model_file'),
+    (('evaluate', 'predict'), 'model_file label_map'),
     (('evaluate',), 'analyze coco_files'),
     (('export', 'predict'), 'signature_name'),
     (
@@ -200,8 +200,14 @@ def _define_model_flags(values: flags.FlagValues) -> None:
     _string(
         values,
         'model_file',
-        'A .tflite or .onnx file that an export has written, in place of a checkpoint or a '
-        'SavedModel.',
+        'A .tflite or .onnx file that an export has written, a frozen graph (.pb), or a .tflite '
+        'file of another program, in place of a checkpoint or a SavedModel.',
+    )
+    _string(
+        values,
+        'label_map',
+        'With a model_file of another program: a label map, or a text file with a name in each '
+        'line; left out: the names in the file, if any.',
     )
     _string(
         values,

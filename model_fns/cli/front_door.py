@@ -13,7 +13,7 @@ from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.commands import advice, augmented_sheet, check, outline, shared_images
 from estimator_lib.distribution import gpu_code
 from estimator_lib.evaluation import evaluating, evaluators
-from estimator_lib.export import artifacts, exporting, formats
+from estimator_lib.export import artifacts, exported_file, exporting, formats
 from estimator_lib.export.metadata import triton
 from estimator_lib.run_records import results
 from model_fns import build_task, extras, make_task, validate
@@ -207,15 +207,19 @@ def _evaluate_file(options: RunOptions, path: str) -> None:
     """Evaluate a file for devices, and print its metrics beside those of its checkpoint."""
     if options.analyze and not options.output_dir:  # its place is in the folder of a run
         options.require('model_dir')
-    config = chosen_models.load_file_config(options, path)
+    folder = chosen_models.results_dir(options)
+    config = chosen_models.load_file_config(options, path, folder)
     _add_coco_files(options, config)
+    task = build_task(config, options.mode)
+    predictor = chosen_models.open_file(path, task) if exported_file.is_foreign(path) else None
     metrics = training.evaluate_file(
-        build_task(config, options.mode),
+        task,
         config,
         path,
-        chosen_models.results_dir(options),
+        folder,
         _training_sample(options),
         options.analyze,
+        predictor,
     )
     _print_metrics(config, metrics, artifacts.read_metrics(path))
 

@@ -41,6 +41,7 @@ class RunOptions:
     checkpoint_path: Optional[str] = None
     which: Optional[str] = None
     model_file: Optional[str] = None
+    label_map: Optional[str] = None
     saved_model_dir: Optional[str] = None
     signature_name: Optional[str] = None
 

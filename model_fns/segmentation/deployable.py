@@ -66,11 +66,11 @@ class SegmentationDeployable(interface.Deployable):
             size = self._size_in_input(content)
             # Padding has the mean color: subtract it, pad with zeros, and add it again.
             resized = sizes.resize(image[tf.newaxis, :height, :width] - self._mean_pixel, size)[0]
-            return _pad(resized, self.input_shape[:2]) + self._mean_pixel
+            return serving.pad(resized, self.input_shape[:2]) + self._mean_pixel
 
         images = tf.map_fn(
             tf.autograph.experimental.do_not_convert(place),
-            (features[fields.IMAGE], _contents(features)),
+            (features[fields.IMAGE], serving.image_contents(features)),
             fn_output_signature=tf.TensorSpec(self.input_shape, tf.float32),
         )
         return tf.clip_by_value(images, 0.0, 255.0)
@@ -82,23 +82,14 @@ class SegmentationDeployable(interface.Deployable):
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
         """Build the task's outputs at the size of the features' images, zero in the padding."""
-        frame = sizes.spatial_size(features[fields.IMAGE])
-
-        def resize_to_image(name: str, value: tf.Tensor, content: tf.Tensor) -> tf.Tensor:
-            size = self._size_in_input(content)
-            part = value[tf.newaxis, : size[0], : size[1]]
-            return _pad(serving.resize_output(name, part, size, tf.unstack(content))[0], frame)
-
-        outputs = {
-            name: tf.map_fn(
-                tf.autograph.experimental.do_not_convert(
-                    lambda pair, name=name: resize_to_image(name, *pair)
-                ),
-                (value, _contents(features)),
-                fn_output_signature=tf.TensorSpec([None, None, *value.shape[3:]], value.dtype),
-            )
-            for name, value in found.items()
-        }
+        contents = serving.image_contents(features)
+        size = tf.map_fn(
+            tf.autograph.experimental.do_not_convert(
+                lambda content: tf.stack(self._size_in_input(content))
+            ),
+            contents,
+        )
+        outputs = serving.fit_outputs(found, size, features)
         outputs = {name: _cast_ids(value, tf.int64) for name, value in outputs.items()}
         return self._postprocess(outputs, features)
 
@@ -130,16 +121,3 @@ class SegmentationDeployable(interface.Deployable):
 def _cast_ids(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Cast ids: in files they are int32, since LiteRT and MediaPipe read no int64."""
     return tf.cast(value, dtype) if value.dtype.is_integer else value
-
-
-def _contents(features: Features) -> tf.Tensor:
-    """Return height and width of the features' images without padding: int32 [batch, 2]."""
-    if fields.RESIZED_SIZE in features:
-        return features[fields.RESIZED_SIZE]
-    return features[fields.TRUE_IMAGE_SHAPE][:, :2]
-
-
-def _pad(values: tf.Tensor, size: sizes.Size) -> tf.Tensor:
-    """Pad [height, width, ..] with zeros at the bottom and right."""
-    height, width = (side - tf.shape(values)[axis] for axis, side in enumerate(size))
-    return tf.pad(values, [[0, height], [0, width], *([[0, 0]] * (values.shape.rank - 2))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 import tensorflow as tf
 
 from estimator_lib.task import Features, Tensors
@@ -79,6 +81,47 @@ def resize_output(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size)
         ]
         maps *= tf.stack(factors)
     return maps[..., 0] if is_map else maps
+
+
+def fit_outputs(outputs: Tensors, sizes_of_outputs: tf.Tensor, features: Features) -> Tensors:
+    """Resize outputs to the size of features' images without padding, and pad them with zeros.
+
+    Args:
+        outputs: [B, H, W] or [B, H, W, C] each, padded at the bottom and right.
+        sizes_of_outputs: int32 [B, 2], height and width of outputs without padding.
+        features: have the images [B, height, width, channels].
+
+    Returns:
+        [B, height, width] or [B, height, width, C] each.
+    """
+    frame = sizes.spatial_size(features[fields.IMAGE])
+    contents = image_contents(features)
+
+    def fit(name: str, value: tf.Tensor) -> tf.Tensor:
+        @tf.autograph.experimental.do_not_convert
+        def fit_one(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+            one, size, content = parts
+            part = one[tf.newaxis, : size[0], : size[1]]
+            resized = resize_output(name, part, tf.unstack(size), tf.unstack(content))
+            return pad(resized[0], frame)
+
+        spec = tf.TensorSpec([None, None, *value.shape[3:]], value.dtype)
+        return tf.map_fn(fit_one, (value, sizes_of_outputs, contents), fn_output_signature=spec)
+
+    return {name: fit(name, value) for name, value in outputs.items()}
+
+
+def image_contents(features: Features) -> tf.Tensor:
+    """Return height and width of the features' images without padding: int32 [B, 2]."""
+    if fields.RESIZED_SIZE in features:
+        return features[fields.RESIZED_SIZE]
+    return features[fields.TRUE_IMAGE_SHAPE][:, :2]
+
+
+def pad(values: tf.Tensor, size: sizes.Size) -> tf.Tensor:
+    """Pad [height, width, ..] with zeros at the bottom and right."""
+    height, width = (side - tf.shape(values)[axis] for axis, side in enumerate(size))
+    return tf.pad(values, [[0, height], [0, width], *([[0, 0]] * (values.shape.rank - 2))])
 
 
 def _tile_size(size: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:

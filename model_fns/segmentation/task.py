@@ -370,6 +370,10 @@ class SegmentationTask(Task):
         """Return all outputs of `postprocess`."""
         return dict(outputs)
 
+    def evaluated_outputs(self, served: Tensors, sizes: tf.Tensor, features: Features) -> Tensors:
+        """Resize outputs to the images that evaluation has prepared, zero in the padding."""
+        return serving.fit_outputs(served, sizes, features)
+
     def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
         """Build the network for small devices, for images of the least size of evaluations."""
         del ops

@@ -7,6 +7,8 @@ import importlib.metadata
 import importlib.util
 import logging
 import os
+import re
+import struct
 from typing import Any, Iterator, NamedTuple, Tuple
 
 import tensorflow as tf
@@ -14,6 +16,7 @@ import tensorflow as tf
 from estimator_lib import errors, logs
 
 _LITERT = 'ai-edge-litert'
+_EDGE_TPU = 'edgetpu-custom-op'
 
 
 class LoadedFile(NamedTuple):
@@ -46,9 +49,42 @@ def load(path: str, **options: Any) -> LoadedFile:
             loaded = interpreter(model_content=content, **options)
             loaded.allocate_tensors()
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        reason = errors.first_line(error)
-        raise errors.UserError(f'{path} cannot be run by TFLite: {reason}') from error
+        raise errors.UserError(f'{path} cannot be run by TFLite: {_reason(error)}') from error
     return LoadedFile(loaded, version)
+
+
+def _reason(error: Exception) -> str:
+    """Return why the interpreter refuses a file, as one sentence.
+
+    It joins the messages of all tensors without a space, and names the op that it lacks.
+    """
+    reason = errors.first_line(error)
+    custom = re.search(r'unresolved custom op: ([\w-]+)', reason)
+    if custom is None:
+        return re.sub(r'(?<=\w\.)(?=[A-Z]).*', '', reason)
+    if custom.group(1) == _EDGE_TPU:
+        return 'it is compiled for the Edge TPU; expected the file from before the compiler.'
+    return f'it has the custom op {custom.group(1)}, which this interpreter does not know.'
+
+
+def has_input(path: str, name: str) -> bool:
+    """Return whether a file has a signature whose only input has a name.
+
+    A signature is what tells the files of exports from those of other programs. The file is read
+    without the interpreter, which a corrupt one may end.
+    """
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        content = file.read()
+    try:
+        model = schema.Model.GetRootAs(content)
+        signatures = [model.SignatureDefs(index) for index in range(model.SignatureDefsLength())]
+        return any(
+            one.InputsLength() == 1 and one.Inputs(0).Name() == name.encode() for one in signatures
+        )
+    except (struct.error, TypeError, ValueError, AttributeError):  # it is truncated or corrupt
+        return True  # the interpreter says what is wrong
 
 
 def _find_interpreter() -> Tuple[Any, str]:

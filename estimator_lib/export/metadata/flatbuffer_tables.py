@@ -1,10 +1,13 @@
-"""Encoder of flatbuffers whose tables are Python values, for schemas without generated code."""
+"""Flatbuffers whose tables are Python values, for schemas without generated code."""
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Sequence, Union
+from typing import Any, List, Mapping, NamedTuple, Sequence, Union
 
 import flatbuffers
+import flatbuffers.encode
+import flatbuffers.packer
+import flatbuffers.table
 import numpy as np
 
 Referred = Union[str, np.ndarray, 'Table', Sequence['Table']]
@@ -66,3 +69,55 @@ def _write_table(builder: flatbuffers.Builder, table: Table) -> int:
         else:
             builder.PrependUOffsetTRelativeSlot(position, offsets[position], 0)
     return int(builder.EndObject())
+
+
+class Decoded:
+    """Table of a flatbuffer that is read.
+
+    Args:
+        table: of the library, which knows no schema.
+    """
+
+    def __init__(self, table: flatbuffers.table.Table):
+        self._table = table
+
+    def number(self, position: int, dtype: Any) -> Any:
+        """Return the number at a position in the table of the schema; 0 where it is left out."""
+        place = self._place(position)
+        if not place:
+            return dtype(0)
+        return np.frombuffer(self._table.Bytes, dtype, 1, self._table.Pos + place)[0]
+
+    def numbers(self, position: int, dtype: Any) -> Sequence[Any]:
+        """Return the vector of numbers at a position; empty where it is left out."""
+        place = self._place(position)
+        if not place:
+            return []
+        start, count = self._table.Vector(place), self._table.VectorLen(place)
+        return np.frombuffer(self._table.Bytes, dtype, count, start).tolist()
+
+    def table(self, position: int) -> Decoded:
+        """Return the table at a position, which must be there."""
+        start = self._table.Pos + self._place(position)
+        return Decoded(flatbuffers.table.Table(self._table.Bytes, self._table.Indirect(start)))
+
+    def tables(self, position: int) -> List[Decoded]:
+        """Return the vector of tables at a position; empty where it is left out."""
+        place = self._place(position)
+        if not place:
+            return []
+        start = self._table.Vector(place)
+        places = (start + 4 * index for index in range(self._table.VectorLen(place)))
+        content = self._table.Bytes
+        return [
+            Decoded(flatbuffers.table.Table(content, self._table.Indirect(each))) for each in places
+        ]
+
+    def _place(self, position: int) -> int:
+        return int(self._table.Offset(4 + 2 * position))
+
+
+def decode(content: bytes) -> Decoded:
+    """Return the root table of a flatbuffer."""
+    root = flatbuffers.encode.Get(flatbuffers.packer.uoffset, content, 0)
+    return Decoded(flatbuffers.table.Table(content, root))

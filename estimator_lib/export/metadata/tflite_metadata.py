@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_lib.export import artifacts
 from estimator_lib.export.metadata import flatbuffer_tables
@@ -83,6 +84,61 @@ def add(content: bytes, deployable: Deployable, title: str, names: Sequence[str]
     model.metadata = [*(model.metadata or ()), entry]
     described = bytes(flatbuffer_utils.convert_object_to_bytearray(model))
     return _append_labels(described, names) if names else described
+
+
+class Metadata(NamedTuple):
+    """What the metadata of a TFLite file tell of its input and its classes.
+
+    Attributes:
+        mean: of each channel, which is taken from pixels; empty: not told.
+        deviation: of each channel, by which the difference is divided.
+        labels: lines of the file's list of names; empty: it has none.
+    """
+
+    mean: Sequence[float] = ()
+    deviation: Sequence[float] = ()
+    labels: Sequence[str] = ()
+
+
+def read(path: str) -> Metadata:
+    """Read the metadata of a file of any program, and the labels in it."""
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        content = file.read()
+    model = schema.Model.GetRootAs(content)
+    mean: Sequence[float] = ()
+    deviation: Sequence[float] = ()
+    for index in range(model.MetadataLength()):
+        entry = model.Metadata(index)
+        if entry.Name() == NAME.encode():
+            mean, deviation = _read_normalization(model.Buffers(entry.Buffer()).DataAsNumpy())
+    return Metadata(mean, deviation, _read_labels(content))
+
+
+def _read_normalization(data: Any) -> Tuple[Sequence[float], Sequence[float]]:
+    """Return mean and deviation of the first input; empty where the metadata have none."""
+    if isinstance(data, int):  # what the generated code returns for an empty buffer
+        return (), ()
+    root = flatbuffer_tables.decode(bytes(data))
+    for graph in root.tables(3)[:1]:
+        for tensor in graph.tables(2)[:1]:
+            for unit in tensor.tables(4):
+                if unit.number(0, np.uint8) == _NORMALIZATION:
+                    options = unit.table(1)
+                    return options.numbers(0, np.float32), options.numbers(1, np.float32)
+    return (), ()
+
+
+def _read_labels(content: bytes) -> Sequence[str]:
+    """Return the lines of the first text file in the archive behind a model."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return ()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [name for name in archive.namelist() if name.endswith('.txt')]
+        if not names:
+            return ()
+        return archive.read(names[0]).decode('utf-8', 'replace').splitlines()
 
 
 def _describe_input(shape: Sequence[int]) -> Table:
