@@ -62,7 +62,7 @@ def run_options(values: flags.FlagValues) -> RunOptions:
     options['model_dirs'] = tuple(options['model_dir'] or ())
     options['model_dir'] = next(reversed(options['model_dirs']), None)
     # Lists of flags that may repeat.
-    for name in ('config_override', 'set', 'without', 'additional_channels'):
+    for name in ('config_override', 'set', 'without', 'additional_channels', 'only_class'):
         options[name] = tuple(options[name])
     return RunOptions(**options)
 

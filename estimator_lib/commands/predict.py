@@ -28,11 +28,13 @@ from estimator_lib.commands.inference import BATCH_SIZE, Image, Loaded, Report
 from estimator_lib.drawing import visualization
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import exported_model
-from estimator_lib.processes import journals
+from estimator_lib.processes import journals, path_names
 from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Description, Region, Shown, Task
 
 log = logging.getLogger('estimator_lib')
 
+NO_PICTURES = 'none'
+CROPS_FOLDER = 'crops'
 JOURNAL_FILE = 'predictions.partial'
 
 _THREADS = 2 * (os.cpu_count() or 1)  # more than cores, since they also wait for disks
@@ -52,6 +54,8 @@ class Options:
         skips: report a bad image and continue; False: stop at it.
         batch_size: the largest number of images, of equal size, in a batch.
         tiling: the tiles that larger images are cut into; None: images are not cut.
+        pictures: one of `visualization.FORMATS`, or `NO_PICTURES`.
+        crops: whether each object is written as a picture of its own.
     """
 
     shown: Shown = AS_CONFIGURED
@@ -61,6 +65,8 @@ class Options:
     skips: bool = True
     batch_size: int = BATCH_SIZE
     tiling: Optional[Tiling] = None
+    pictures: str = visualization.PNG
+    crops: bool = False
 
 
 def predict_images(
@@ -272,14 +278,41 @@ class _Describer:
         elif self._options.output_format == prediction_files.SUBMISSION:
             lines = self._submission_lines(image, features, outputs)
         elif self._options.output_format in annotation_files.FORMATS:
-            regions = self._regions(features, outputs)
+            flag = f'--output_format={self._options.output_format}'
+            regions = self._regions(features, outputs, flag)
             self._files.write_annotations(entry, image.stem, regions, self._class_names)
-        contents = dict(described.files)
-        if described.picture is not None:
-            contents['.png'] = visualization.encode_png(described.picture)
-        for suffix, content in contents.items():
+        if self._options.crops:
+            self._write_crops(image, pixels, self._regions(features, outputs, '--crops'))
+        for suffix, content in described.files.items():
             self._files.write_file(image.stem + suffix, content)
-        self._files.add(entry._replace(results=results, lines=lines))
+        picture = self._write_picture(image, described.picture)
+        self._files.add(entry._replace(results=results, lines=lines, picture=picture))
+
+    def _write_picture(self, image: Image, picture: Optional[np.ndarray]) -> Optional[str]:
+        """Write a picture; return the path of it, or else of the image."""
+        kind = self._options.pictures
+        if picture is None or kind == NO_PICTURES:
+            return self._files.relative_path(image.name)
+        name = image.stem + visualization.ENDINGS[kind]
+        self._files.write_file(name, visualization.encode(picture, kind))
+        return name
+
+    def _write_crops(self, image: Image, pixels: np.ndarray, regions: Sequence[Region]) -> None:
+        """Write the part of the image in the box of each region, in a folder for each class."""
+        size = np.array(pixels.shape[:2])
+        kind = self._options.pictures
+        kind = visualization.JPEG if kind == NO_PICTURES else kind
+        for number, region in enumerate(regions):
+            top, left = np.clip(np.floor(region.box[:2]).astype(int), 0, size)
+            bottom, right = np.clip(np.ceil(region.box[2:]).astype(int), 0, size)
+            crop = visualization.displayable(pixels[top:bottom, left:right])
+            if not crop.size:
+                continue
+            folder = path_names.as_file_name(self._class_names[region.class_index])
+            name = f'{image.stem}_{number}{visualization.ENDINGS[kind]}'
+            self._files.write_file(
+                os.path.join(CROPS_FOLDER, folder, name), visualization.encode(crop, kind)
+            )
 
     def _coco_results(self, features: Arrays, outputs: Arrays) -> Sequence[Mapping[str, Any]]:
         results = self._task.coco_results(features, outputs, self._options.shown)
@@ -290,13 +323,13 @@ class _Describer:
             )
         return results
 
-    def _regions(self, features: Arrays, outputs: Arrays) -> Sequence[Region]:
+    def _regions(self, features: Arrays, outputs: Arrays, flag: str) -> Sequence[Region]:
         worth_showing = self._options.shown.or_else(self._options.worth_showing)
         regions = self._task.regions(features, outputs, worth_showing)
         if regions is None:
             raise errors.UserError(
-                f'--output_format={self._options.output_format}: it has objects in images, and '
-                f'{self._task.name} finds none; expected json or csv.'
+                f'{flag}: it has objects in images, and {self._task.name} finds none; expected '
+                'json or csv, and no crops.'
             )
         return regions
 

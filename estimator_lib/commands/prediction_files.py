@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import urllib.parse
 import uuid
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -13,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, texts
-from estimator_lib.commands import annotation_files
+from estimator_lib.commands import annotation_files, predictions_page
 from estimator_lib.processes import journals, path_names
 from estimator_lib.task import Region
 
@@ -22,6 +23,7 @@ SUBMISSION = 'submission'
 FORMATS = ('json', 'coco', 'csv', SUBMISSION, *annotation_files.FORMATS)
 PREDICTIONS_FILE = 'predictions.json'
 TABLE_FILE = 'predictions.csv'
+PAGE_FILE = 'predictions.html'
 COCO_IMAGES_FILE = 'images.json'  # the image ids of COCO results
 IMAGE_COLUMN = 'image'
 
@@ -37,6 +39,8 @@ class Entry(NamedTuple):
         rows: the rows for CSV.
         results: the results for COCO, without `image_id`.
         lines: the lines of a submission, by the name of their file.
+        picture: path of its picture, relative to the output folder; None: there is none.
+        summary: see `predictions_page.summarize`.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Entry(NamedTuple):
     rows: Sequence[Mapping[str, Any]] = ()
     results: Sequence[Mapping[str, Any]] = ()
     lines: Mapping[str, Sequence[str]] = {}
+    picture: Optional[str] = None
+    summary: Sequence[Sequence[Any]] = ()
 
 
 class PredictionFiles:
@@ -144,19 +150,30 @@ class PredictionFiles:
         if entry.rows:
             self.found_any = True
         own = {kept: to_json(getattr(entry, kept))} if kept else {}
-        reduced = Entry(entry.name, entry.id, entry.size)._replace(**own)
+        summary = predictions_page.summarize(entry.rows, entry.size)
+        reduced = Entry(
+            entry.name, entry.id, entry.size, picture=entry.picture, summary=summary
+        )._replace(**own)
         if self._journal is not None:
             self._journal.add([reduced, _stamp(entry.name), bool(entry.rows)])
         self.entries.append(reduced)
 
+    def relative_path(self, path: str) -> Optional[str]:
+        """Return the path of a file of this machine as the page finds it; None: it is elsewhere."""
+        if '://' in path or '://' in self._dir or not os.path.isfile(path):
+            return None
+        return os.path.relpath(path, self._dir)
+
     def write_file(self, name: str, content: bytes) -> None:
-        """Write a file of one image.
+        """Write a file of one image, whose name may begin with a folder.
 
         Raises:
             errors.UserError: the file cannot be written.
         """
         path = os.path.join(self._dir, name)
         try:
+            if os.path.dirname(name):
+                tf.io.gfile.makedirs(os.path.dirname(path))
             own = f'{path}.{uuid.uuid4().hex}' if self._atomically else path
             with tf.io.gfile.GFile(own, 'wb') as file:
                 file.write(content)
@@ -166,10 +183,20 @@ class PredictionFiles:
             raise errors.UserError(f'--output_dir: {path}: {error.message}.') from None
 
     def write(self) -> None:
-        """Write the predictions of all images, sorted by name; annotations are written already."""
+        """Write the predictions of all images, sorted by name, and the page that shows them.
+
+        Annotations are written already.
+        """
+        entries = sorted(self.entries, key=lambda entry: entry.name)
+        shown = [
+            predictions_page.Shown(
+                entry.name, entry.picture and urllib.parse.quote(entry.picture), entry.summary
+            )
+            for entry in entries
+        ]
+        self.write_file(PAGE_FILE, predictions_page.to_html(shown).encode())
         if self._annotations is not None:
             return
-        entries = sorted(self.entries, key=lambda entry: entry.name)
         write = {
             'json': self._write_json,
             'csv': self._write_table,

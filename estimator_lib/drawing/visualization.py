@@ -38,6 +38,10 @@ _MIN_CAPTION_WIDTH = 240
 _CAPTION_SCALE_WIDTH = 800  # captions of wider pictures are larger
 _MOST_PIXELS = 1 << 25  # of a picture: memory and time of drawing are bounded
 _MAX_MATRIX_PIXELS = 1000
+PNG, JPEG = 'png', 'jpeg'
+FORMATS = (JPEG, PNG)
+ENDINGS = {PNG: '.png', JPEG: '.jpg'}
+_JPEG_QUALITY = 90  # edges of letters stay sharp
 _PNG_COMPRESSION = 3  # level 9 takes six times as long, and saves a tenth of the bytes
 _MAX_NAME_WIDTH = 140  # of a class beside a matrix
 _LEAST_NAMED_CELL = 9
@@ -309,6 +313,20 @@ def encode_png(pixels: np.ndarray) -> bytes:
         )
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, 'PNG', compress_level=_PNG_COMPRESSION)
+    return file.getvalue()
+
+
+def encode(picture: np.ndarray, kind: str) -> bytes:
+    """Encode a picture, uint8 [height, width, 3], as the bytes of a file.
+
+    Args:
+        picture: the picture.
+        kind: one of `FORMATS`.
+    """
+    if kind == PNG:
+        return encode_png(picture)
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, 'JPEG', quality=_JPEG_QUALITY)
     return file.getvalue()
 
 

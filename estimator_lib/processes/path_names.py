@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import List, Optional
 
 import tensorflow as tf
@@ -64,3 +65,9 @@ def is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def as_file_name(text: str) -> str:
+    """Return a text as a name of a file on any system: `a/b` is `a_b`, and never empty."""
+    name = re.sub(r'[\x00-\x1f<>:"/\\|?*]', '_', text).strip(' .')
+    return name or '_'

@@ -28,10 +28,12 @@ class Shown(NamedTuple):
     Attributes:
         least_score: the least score; None: the limit of the task or its config.
         top_k: the number of results, those with the highest scores; None: as `least_score`.
+        class_indices: positions of classes in `Presentation.class_names`; None: all classes.
     """
 
     least_score: Optional[float] = None
     top_k: Optional[int] = None
+    class_indices: Optional[Tuple[int, ...]] = None
 
     def or_else(self, other: Shown) -> Shown:
         """Return these limits, with those of `other` in place of each None."""

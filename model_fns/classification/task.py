@@ -334,7 +334,10 @@ class ClassificationTask(Task):
         """Return the most probable classes: their names, labels and probabilities."""
         probabilities = np.asarray(outputs[PROBABILITIES])
         names = self._class_names()
-        best = np.argsort(-probabilities, kind='stable')[: shown.top_k or _TOP_K]
+        best = np.argsort(-probabilities, kind='stable')
+        if shown.class_indices is not None:
+            best = best[np.isin(best, shown.class_indices)]
+        best = best[: shown.top_k or _TOP_K]
         rows = [
             {
                 'class': names[index],

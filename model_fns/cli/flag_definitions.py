@@ -18,6 +18,7 @@ QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
 BATCHES = ('dynamic',)
 SERVING_WEIGHTS = ('variables', 'constants')
 SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
+PICTURES = ('none', 'jpeg', 'png')
 WHICH = ('best', 'latest')
 REPOSITORIES = ('triton',)
 TASKS = (
@@ -64,7 +65,8 @@ _FLAGS_OF_MODES = (
     (
         ('predict',),
         'saved_model_dir images additional_channels output_format on_error exif runner '
-        'runner_options raw score_threshold tile overlap whole_image top_k',
+        'runner_options raw score_threshold tile overlap whole_image top_k only_class pictures '
+        'crops',
     ),
     (('check',), 'check_all show_augmented propose_anchors write_config'),
     (('compare',), 'reference'),
@@ -411,6 +413,15 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     _boolean(values, 'whole_image', text)
     text = 'Largest number of detections of an image, or of classes, to write and draw.'
     _integer(values, 'top_k', text, None, 1)
+    flags.DEFINE_multi_string(
+        'only_class',
+        [],
+        'Name of a class that is written and drawn; others are left out; may repeat.',
+        flag_values=values,
+    )
+    text = 'Pictures with the predictions; none: predictions.html shows the images themselves.'
+    _choice(values, 'pictures', text, PICTURES, 'png')
+    _boolean(values, 'crops', 'Write each object as a picture: crops/<class>/<image>_<number>.')
 
 
 def _define_check_flags(values: flags.FlagValues) -> None:

@@ -6,14 +6,14 @@ import functools
 import glob
 import logging
 import math
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, texts
 from estimator_lib.commands import predict
 from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import journals
-from estimator_lib.task import AS_CONFIGURED, Shown
+from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from estimator_lib.task_interfaces.image_format import COLOR
 from model_fns import extras
 from model_fns.cli import chosen_models, video_prediction
@@ -50,12 +50,14 @@ def predict_files(options: RunOptions) -> None:
         text = 'scores below %.3g are hidden: the threshold with the best F1 in the evaluation'
         log.info(text, worth_showing.least_score)
     prediction_options = predict.Options(
-        Shown(options.score_threshold, options.top_k),
+        Shown(options.score_threshold, options.top_k, _class_indices(options.only_class, task)),
         worth_showing,
         options.output_format,
         options.raw,
         skips=options.on_error == 'skip',
         tiling=tiling,
+        pictures=options.pictures,
+        crops=options.crops,
     )
     output_dir, videos = options.output_dir, sources.videos()
     if videos:
@@ -112,6 +114,23 @@ def _refuse_unusable(options: RunOptions) -> None:
             f'--runner_options={options.runner_options}: they are flags of a runner; expected '
             '--runner too.'
         )
+
+
+def _class_indices(names: Sequence[str], task: Optional[Task]) -> Optional[Tuple[int, ...]]:
+    """Return the positions of the classes that are kept; None: all.
+
+    Raises:
+        errors.UserError: there is no such class.
+    """
+    if not names:
+        return None
+    known = [] if task is None else list(task.class_names())
+    for name in names:
+        if name not in known:
+            raise errors.UserError(
+                f'--only_class={name}: no class of the model{errors.did_you_mean(name, known)}'
+            )
+    return tuple(index for index, name in enumerate(known) if name in names)
 
 
 def _identity(options: RunOptions, source: chosen_models.ModelSource) -> List[str]:

@@ -85,6 +85,9 @@ class RunOptions:
     overlap: int = 200
     whole_image: bool = False
     top_k: Optional[int] = None
+    only_class: Tuple[str, ...] = ()
+    pictures: str = 'png'
+    crops: bool = False
 
     # Check.
     check_all: bool = False

@@ -80,6 +80,8 @@ def _refuse_unusable(paths: Sequence[str], output_dir: str, options: predict.Opt
             f'--output_format={options.output_format}: videos have a line of JSON for each frame; '
             'expected json.'
         )
+    if options.crops:
+        raise errors.UserError('--crops: it is for images, and not for videos; leave it out.')
     for place in (*paths, output_dir):
         if folder_files.is_remote(place):
             raise errors.UserError(
@@ -116,7 +118,9 @@ def _predict_video(
     with contextlib.ExitStack() as stack:
         # Closed last to first: the threads end before the files get their names.
         lines = stack.enter_context(_open_lines(f'{prefix}.jsonl'))
-        pictures = stack.enter_context(videos.VideoWriter(f'{prefix}.mp4', video.rate))
+        pictures = None
+        if options.pictures != predict.NO_PICTURES:
+            pictures = stack.enter_context(videos.VideoWriter(f'{prefix}.mp4', video.rate))
         name = os.path.basename(path)
         bar = tqdm.tqdm(total=video.count, unit='frame', desc=name, disable=None)
         stack.enter_context(bar)
@@ -125,7 +129,7 @@ def _predict_video(
             values = prediction_files.to_json(frame.values)
             line = {'frame': index, 'time': round(seconds.popleft(), 3), **values}
             lines.write(json.dumps(line, ensure_ascii=False) + '\n')
-            if frame.picture is not None:
+            if pictures is not None and frame.picture is not None:
                 pictures.write(frame.picture)
             found_any |= bool(frame.rows)
             bar.update()

@@ -274,11 +274,15 @@ def _heat(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
 
 
 def refuse_threshold(shown: Shown) -> None:
-    """Refuse a threshold of scores, which segmentation does not have.
+    """Refuse a threshold of scores, which segmentation does not have, and a choice of classes.
 
     Raises:
-        errors.ConfigError: there is a threshold.
+        errors.ConfigError: there is one.
     """
+    if shown.class_indices is not None:
+        raise errors.ConfigError(
+            '--only_class: segmentation gives each pixel a class; expected the values of all.'
+        )
     if shown.least_score is not None:
         raise errors.ConfigError(
             f'--score_threshold={shown.least_score:g}: segmentation gives each pixel a class and '

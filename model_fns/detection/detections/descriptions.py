@@ -76,6 +76,8 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
     if shown.least_score is not None:
         least_score = shown.least_score
     best = np.argsort(-scores, kind='stable')
+    if shown.class_indices is not None:
+        best = best[of_classes(outputs, shown.class_indices)[best]]
     best = best[scores[best] >= least_score][: shown.top_k]
     boxes = np.asarray(outputs[fields.DETECTION_BOXES], np.float64)[best]
     masks, keypoints, corners = None, None, None
@@ -98,6 +100,12 @@ def find(outputs: Arrays, shape: Sequence[int], least_score: float, shown: Shown
         keypoints,
         corners,
     )
+
+
+def of_classes(outputs: Arrays, class_indices: Sequence[int]) -> np.ndarray:
+    """Return whether each detection of one image is of some classes: bool [n]."""
+    ids = np.asarray(outputs[fields.DETECTION_CLASSES]).astype(int)
+    return np.isin(to_index(ids), class_indices)
 
 
 def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:

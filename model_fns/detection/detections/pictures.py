@@ -14,6 +14,7 @@ from estimator_lib.drawing import colors, visualization
 from estimator_lib.drawing.colors import Color
 from estimator_lib.task import Arrays, Shown
 from model_fns.detection import fields
+from model_fns.detection.detections import descriptions
 from model_fns.detection.detections.masks import binary_windows
 from model_fns.structures.label_map import LabelMap, to_id
 from protos import eval_pb2
@@ -69,6 +70,7 @@ class Drawer:
         groundtruth_color: color of groundtruth boxes among the detections; None: they are not drawn
             there.
         keypoint_edges: pairs of indices of keypoints that are connected by a line.
+        class_indices: see `Shown`.
     """
 
     class_names: Mapping[int, str]
@@ -78,6 +80,7 @@ class Drawer:
     show_labels: bool = True
     groundtruth_color: Optional[Color] = None
     keypoint_edges: Sequence[Tuple[int, int]] = ()
+    class_indices: Optional[Sequence[int]] = None
 
     @property
     def least_score(self) -> float:
@@ -90,6 +93,7 @@ class Drawer:
             self,
             min_score=self.min_score if shown.least_score is None else shown.least_score,
             max_boxes=shown.top_k or self.max_boxes,
+            class_indices=shown.class_indices,
         )
 
     def draw(
@@ -153,7 +157,10 @@ class Drawer:
         """Select the detections to draw, the highest score last."""
         count = int(outputs[fields.NUM_DETECTIONS])
         scores = np.asarray(outputs[fields.DETECTION_SCORES])[:count]
-        best = np.argsort(-scores, kind='stable')[: self.max_boxes]
+        best = np.argsort(-scores, kind='stable')
+        if self.class_indices is not None:
+            best = best[descriptions.of_classes(outputs, self.class_indices)[best]]
+        best = best[: self.max_boxes]
         shown = best[scores[best] >= self.least_score][::-1]
         classes = np.asarray(outputs[fields.DETECTION_CLASSES])[shown].astype(int)
         name = fields.DETECTION_BOXES

@@ -17,7 +17,7 @@ from estimator_lib.commands.prediction_files import PREDICTIONS_FILE
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import exported_model, exporting, saved_model
 from estimator_lib.processes import preemption
-from estimator_lib.task import Description, Shown
+from estimator_lib.task import Description, Region, Shown
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -117,9 +117,60 @@ def test_each_image_is_described_and_drawn(predictor, tmp_path):
             'class': int(np.argmax(logits)),
             'least_score': 0.25,
             'top_k': 3,
+            'class_indices': None,
         }
         assert np.array_equal(np.asarray(Image.open(tmp_path / f'{name}.png')), array[:1, :1])
         assert (tmp_path / f'{name}.txt').read_bytes() == b'hello'
+
+
+class Cutting(Drawing):
+    """Finds two objects: one inside of the image, one that reaches over its border."""
+
+    def class_names(self):
+        return ['a/b', 'c']
+
+    def regions(self, features, outputs, shown=None):
+        return [Region(0, [1.2, 2.0, 2.8, 4.0]), Region(1, [3.0, -2.0, 9.0, 2.5])]
+
+
+@pytest.mark.parametrize('kind, ending', [('png', 'png'), ('jpeg', 'jpg'), ('none', None)])
+def test_kinds_of_pictures_and_crops(tmp_path, kind, ending):
+    array = pixels(0)
+    path = tmp_path / 'an image.png'
+    Image.fromarray(array).save(path)
+    one = predict.Image(str(path), 'a', 1, lambda: array)
+    options = predict.Options(pictures=kind, crops=True)
+    out = tmp_path / 'out'
+    predict.predict_images(Classes(), Cutting(), [one], str(out), options)
+    crop_ending = ending or 'jpg'
+    names = {str(each.relative_to(out)) for each in out.rglob('*') if each.is_file()}
+    pictures = set() if ending is None else {f'a.{ending}'}
+    assert names == pictures | {
+        'a.txt',
+        'predictions.json',
+        'predictions.html',
+        f'crops/a_b/a_0.{crop_ending}',
+        f'crops/c/a_1.{crop_ending}',
+    }
+    crops = [Image.open(out / 'crops' / f'{one}.{crop_ending}') for one in ('a_b/a_0', 'c/a_1')]
+    assert [crop.size for crop in crops] == [(2, 2), (3, 2)]
+    if ending == 'png':
+        assert np.array_equal(np.asarray(crops[0]), array[1:3, 2:4])
+    page = (out / 'predictions.html').read_text()
+    assert ('"../an%20image.png"' if ending is None else f'"a.{ending}"') in page
+
+
+class Classes(Recording):
+    def predict(self, images):
+        return {'classes': np.zeros([len(images)])}
+
+
+def test_crops_of_a_task_without_objects_are_refused(tmp_path):
+    options = predict.Options(crops=True)
+    with pytest.raises(errors.UserError, match='--crops: it has objects in images, and tiny'):
+        predict.predict_images(
+            Classes(), Drawing(), [image('a', pixels(0))], str(tmp_path), options
+        )
 
 
 def test_without_a_description_all_outputs_are_listed(predictor, tmp_path):

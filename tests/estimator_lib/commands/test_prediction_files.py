@@ -25,7 +25,8 @@ def written(tmp_path, output_format):
 
 def test_json_has_values_by_name(tmp_path):
     out = written(tmp_path, 'json')
-    assert [path.name for path in out.iterdir()] == ['predictions.json']
+    names = sorted(path.name for path in out.iterdir())
+    assert names == ['predictions.html', 'predictions.json']
     text = (out / 'predictions.json').read_text(encoding='utf-8')
     assert json.loads(text) == {'a': {'t': 'café'}, 'b': {'n': 3}}
     assert text.index('"a"') < text.index('"b"')

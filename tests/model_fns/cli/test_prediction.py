@@ -38,3 +38,14 @@ def test_refuses_before_the_model_is_loaded(given, message):
     with pytest.raises(errors.UserError) as caught:
         prediction.predict_files(RunOptions(**{**options, **given}))
     assert str(caught.value).startswith(message)
+
+
+def test_classes_by_name():
+    class Named:
+        def class_names(self):
+            return ['cat', 'dog', 'cow']
+
+    assert prediction._class_indices((), None) is None
+    assert prediction._class_indices(('cow', 'cat'), Named()) == (0, 2)
+    with pytest.raises(errors.UserError, match="--only_class=dgo: no class.*did you mean 'dog'"):
+        prediction._class_indices(('dgo',), Named())

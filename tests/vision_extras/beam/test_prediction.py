@@ -46,7 +46,7 @@ def test_what_comes_out_is_what_the_local_command_writes(
     local, beam = (
         {path.name: path for path in (tmp_path / name).iterdir()} for name in ('local', 'beam')
     )
-    assert set(beam) == set(local) and len(beam) == pictures + 1
+    assert set(beam) == set(local) and len(beam) == pictures + 2
     for name in local:
         if name.endswith('.png') or output_format == 'csv':
             assert beam[name].read_bytes() == local[name].read_bytes(), name

@@ -41,6 +41,9 @@ def test_rows_have_names_ids_scores_and_pixels_the_best_first():
         (Shown(least_score=0.0), 0.6, [2, 7, 1]),
         (Shown(top_k=1), 0.0, [2]),
         (Shown(0.99, 5), 0.0, []),
+        (Shown(class_indices=(0, 6)), 0.0, [7, 1]),
+        (Shown(top_k=1, class_indices=(0,)), 0.0, [1]),
+        (Shown(class_indices=(4,)), 0.0, []),
     ],
 )
 def test_what_is_shown(shown, least, ids):

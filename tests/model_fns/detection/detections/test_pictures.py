@@ -5,6 +5,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.drawing import colors, visualization
+from estimator_lib.task import Shown
 from model_fns.detection import fields
 from model_fns.detection.detections import pictures
 from model_fns.structures.label_map import LabelMap
@@ -88,6 +89,22 @@ def test_the_features_are_left_alone():
 def test_texts(options, text):
     picture = drawer(**options).draw(raw_features(), outputs())
     np.testing.assert_array_equal(picture[:150], tagged(text)[:150])
+
+
+@pytest.mark.parametrize('size', [(16, 24), (200, 300), (1200, 900), (3000, 4000)])
+def test_names_and_scores_at_every_size(size):
+    features = {fields.IMAGE: np.full([*size, 3], GRAY, np.uint8)}
+    box = outputs(boxes=[[0.4, 0.4, 0.5, 0.5]])
+    named = drawer().draw(features, box)
+    bare = drawer(skip_labels=True, skip_scores=True).draw(features, box)
+    rows = np.flatnonzero((named != bare).any((1, 2)))
+    assert rows.size and np.ptp(rows) >= 9  # letters that can be read
+
+
+def test_only_chosen_classes_are_drawn():
+    shown = drawer(skip_labels=True, skip_scores=True).showing(Shown(class_indices=(0,)))
+    picture = shown.draw(raw_features(), outputs(classes=[2]))
+    assert where(picture, colors.class_color(2)) is None
 
 
 @pytest.mark.parametrize('side, line', [(600, 2), (1920, 5)])
