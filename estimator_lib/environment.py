@@ -106,6 +106,11 @@ def version_numbers() -> Dict[str, Optional[str]]:
     }
 
 
+def package_version() -> str:
+    """Return the version of this package; of a folder that is not installed, `unknown`."""
+    return _distribution_version(PACKAGE) or 'unknown'
+
+
 def memory_bytes() -> int:
     """Return the memory of this machine, or of the container that this runs in, in bytes."""
     sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13protos/export.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xf9\x01\n\x0c\x45xportConfig\x12J\n\rserving_input\x18\x01 \x01(\x0e\x32%.vision_model_fns.protos.ServingInput:\x0cIMAGE_TENSOR\x12\x31\n\x04\x62\x65st\x18\x02 \x01(\x0b\x32#.vision_model_fns.protos.BestExport\x12\x35\n\x06latest\x18\x03 \x01(\x0b\x32%.vision_model_fns.protos.LatestExport\x12\x33\n\x05\x66inal\x18\x04 \x01(\x0b\x32$.vision_model_fns.protos.FinalExport\"\\\n\nBestExport\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\x1e\n\x10higher_is_better\x18\x02 \x01(\x08:\x04true\x12\x1e\n\x08keep_max\x18\x03 \x01(\r:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\".\n\x0cLatestExport\x12\x1e\n\x08keep_max\x18\x01 \x01(\r:\x01\x35\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\"$\n\x0b\x46inalExport\x12\x15\n\x07\x65nabled\x18\x01 \x01(\x08:\x04true*\\\n\x0cServingInput\x12\x10\n\x0cIMAGE_TENSOR\x10\x00\x12\x1f\n\x1b\x45NCODED_IMAGE_STRING_TENSOR\x10\x01\x12\x19\n\x15SERIALIZED_TF_EXAMPLE\x10\x02')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13protos/export.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\x8b\x02\n\x0c\x45xportConfig\x12J\n\rserving_input\x18\x01 \x01(\x0e\x32%.vision_model_fns.protos.ServingInput:\x0cIMAGE_TENSOR\x12\x31\n\x04\x62\x65st\x18\x02 \x01(\x0b\x32#.vision_model_fns.protos.BestExport\x12\x35\n\x06latest\x18\x03 \x01(\x0b\x32%.vision_model_fns.protos.LatestExport\x12\x33\n\x05\x66inal\x18\x04 \x01(\x0b\x32$.vision_model_fns.protos.FinalExport\x12\x10\n\x07license\x18\xe8\x07 \x01(\t\"\\\n\nBestExport\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\x1e\n\x10higher_is_better\x18\x02 \x01(\x08:\x04true\x12\x1e\n\x08keep_max\x18\x03 \x01(\r:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\".\n\x0cLatestExport\x12\x1e\n\x08keep_max\x18\x01 \x01(\r:\x01\x35\x42\t\x92\xf6\x18\x05\r\x00\x00\x80?\"$\n\x0b\x46inalExport\x12\x15\n\x07\x65nabled\x18\x01 \x01(\x08:\x04true*\\\n\x0cServingInput\x12\x10\n\x0cIMAGE_TENSOR\x10\x00\x12\x1f\n\x1b\x45NCODED_IMAGE_STRING_TENSOR\x10\x01\x12\x19\n\x15SERIALIZED_TF_EXAMPLE\x10\x02')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -26,14 +26,14 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_BESTEXPORT'].fields_by_name['keep_max']._serialized_options = b'\222\366\030\005\r\000\000\200?'
   _globals['_LATESTEXPORT'].fields_by_name['keep_max']._options = None
   _globals['_LATESTEXPORT'].fields_by_name['keep_max']._serialized_options = b'\222\366\030\005\r\000\000\200?'
-  _globals['_SERVINGINPUT']._serialized_start=500
-  _globals['_SERVINGINPUT']._serialized_end=592
+  _globals['_SERVINGINPUT']._serialized_start=518
+  _globals['_SERVINGINPUT']._serialized_end=610
   _globals['_EXPORTCONFIG']._serialized_start=69
-  _globals['_EXPORTCONFIG']._serialized_end=318
-  _globals['_BESTEXPORT']._serialized_start=320
-  _globals['_BESTEXPORT']._serialized_end=412
-  _globals['_LATESTEXPORT']._serialized_start=414
-  _globals['_LATESTEXPORT']._serialized_end=460
-  _globals['_FINALEXPORT']._serialized_start=462
-  _globals['_FINALEXPORT']._serialized_end=498
+  _globals['_EXPORTCONFIG']._serialized_end=336
+  _globals['_BESTEXPORT']._serialized_start=338
+  _globals['_BESTEXPORT']._serialized_end=430
+  _globals['_LATESTEXPORT']._serialized_start=432
+  _globals['_LATESTEXPORT']._serialized_end=478
+  _globals['_FINALEXPORT']._serialized_start=480
+  _globals['_FINALEXPORT']._serialized_end=516
 # @@protoc_insertion_point(module_scope)

@@ -16,16 +16,18 @@ ENCODED_IMAGE_STRING_TENSOR: ServingInput
 SERIALIZED_TF_EXAMPLE: ServingInput
 
 class ExportConfig(_message.Message):
-    __slots__ = ("serving_input", "best", "latest", "final")
+    __slots__ = ("serving_input", "best", "latest", "final", "license")
     SERVING_INPUT_FIELD_NUMBER: _ClassVar[int]
     BEST_FIELD_NUMBER: _ClassVar[int]
     LATEST_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
+    LICENSE_FIELD_NUMBER: _ClassVar[int]
     serving_input: ServingInput
     best: BestExport
     latest: LatestExport
     final: FinalExport
-    def __init__(self, serving_input: _Optional[_Union[ServingInput, str]] = ..., best: _Optional[_Union[BestExport, _Mapping]] = ..., latest: _Optional[_Union[LatestExport, _Mapping]] = ..., final: _Optional[_Union[FinalExport, _Mapping]] = ...) -> None: ...
+    license: str
+    def __init__(self, serving_input: _Optional[_Union[ServingInput, str]] = ..., best: _Optional[_Union[BestExport, _Mapping]] = ..., latest: _Optional[_Union[LatestExport, _Mapping]] = ..., final: _Optional[_Union[FinalExport, _Mapping]] = ..., license: _Optional[str] = ...) -> None: ...
 
 class BestExport(_message.Message):
     __slots__ = ("metric", "higher_is_better", "keep_max")

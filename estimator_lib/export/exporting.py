@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from typing import Any, Mapping
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.export import artifacts, export_folders
+from estimator_lib.export.metadata import client_program, model_card
 from estimator_lib.export.writers import GraphHook, Source, Writer
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -57,7 +58,26 @@ def export(
         about = {'format': writer.name, **writer.verify(model, source, unfinished)}
         folder = os.path.join(unfinished, writer.artifacts_folder)
         artifacts.write(folder, task, config, source.checkpoint, about)
+        writer.finish(model, source, unfinished)
+        _write_card(unfinished, source, about)
 
     path = export_folders.write_whole(directory, write)
     log.info('exported %s to %s', source.checkpoint, path)
     return path
+
+
+def _write_card(folder: str, source: Source, about: Mapping[str, Any]) -> None:
+    """Write the model card of an export."""
+    kind = source.config.model.WhichOneof('model') or ''
+    card = model_card.write(
+        f'{source.task.name} ({kind})' if kind else source.task.name,
+        source.task.hub_tag,
+        source.task.class_names(),
+        about,
+        evaluated.read(source.checkpoint),
+        source.config.export_config.license,
+    )
+    if tf.io.gfile.exists(os.path.join(folder, client_program.NAME)):
+        card += model_card.usage()
+    with tf.io.gfile.GFile(os.path.join(folder, model_card.NAME), 'w') as file:
+        file.write(card)

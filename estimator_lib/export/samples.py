@@ -48,11 +48,11 @@ def evaluation_images(
         if found:
             return Sample(kind, found)
     channels = task.image_format.channels
-    noise = [_noise(number, _CELLS[number % len(_CELLS)], channels) for number in range(count)]
-    return Sample('images of noise', noise)
+    images = [noise(number, _CELLS[number % len(_CELLS)], channels) for number in range(count)]
+    return Sample('images of noise', images)
 
 
-def _noise(seed: int, cell: int, channels: int) -> np.ndarray:
+def noise(seed: int, cell: int, channels: int) -> np.ndarray:
     """Return an image of squares of random colors.
 
     Args:

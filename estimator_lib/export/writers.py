@@ -76,3 +76,16 @@ class Writer(abc.ABC, Generic[Model]):
         Raises:
             errors.UserError: the file computes something else than the model.
         """
+
+    def finish(self, model: Model, source: Source, folder: str) -> None:
+        """Write what needs the other files of the export, such as a program that uses it.
+
+        Args:
+            model: from `build`.
+            source: of the model.
+            folder: has the files of the format and the artifacts.
+
+        Raises:
+            errors.UserError: what was written does not work.
+        """
+        del model, source, folder

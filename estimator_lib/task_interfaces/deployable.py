@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task_interfaces import agreement
+from estimator_lib.task_interfaces.resizing import Resize
 from estimator_lib.task_interfaces.tensors import Arrays, Features, Tensors
 
 # Before the names of `Deployable.intermediates`, where they are beside outputs.
@@ -90,6 +91,10 @@ class Deployable(abc.ABC):
         meanings: what each output of the file is, by its name: for people who read `export.json`.
         contents: content of the outputs that other programs know, by name, in the order in which
             they expect them; further outputs follow these.
+        kind: what the file does, as other programs call it: `detect`, `classify`; '': no such name.
+        resize: the rule that brings an image to `input_shape`; None: it cannot be said in a line.
+        report: lines of Python that make `results` of `outputs`, for the program beside a file; see
+            `client_program`. Empty: there is no program.
         sizes: shapes of outputs without the batch, by name, as far as the config fixes them: a file
             with other ones belongs to another config. None: any side.
         scales_down_to: height and width of the largest image whose outputs for each pixel are of
@@ -99,6 +104,9 @@ class Deployable(abc.ABC):
     input_shape: Tuple[Optional[int], Optional[int], int]
     meanings: Mapping[str, str]
     contents: Mapping[str, Content] = MappingProxyType({})
+    kind: str = ''
+    resize: Optional[Resize] = None
+    report: Sequence[str] = ()
     sizes: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
     scales_down_to: Optional[Tuple[int, int]] = None
 

@@ -21,9 +21,11 @@ class Deployment(Named):
 
     Attributes:
         image_format: format of the images that a server receives.
+        hub_tag: the `pipeline_tag` of the Hugging Face Hub for such models; empty: it has none.
     """
 
     image_format: ImageFormat = COLOR
+    hub_tag: str = ''
 
     @abc.abstractmethod
     def serving_features(self, images: tf.Tensor) -> Features:

@@ -119,6 +119,14 @@ class Presentation:
         del metrics
         return AS_CONFIGURED
 
+    def score_threshold(self, metrics: Mapping[str, float]) -> Optional[float]:
+        """Return the least score that is worth showing, for files; None: there is none.
+
+        Args:
+            metrics: see `worth_showing`.
+        """
+        return self.worth_showing(metrics).least_score
+
     def draw(
         self,
         features: Arrays,

@@ -42,6 +42,15 @@ class ClassificationDeployable(interface.Deployable):
             LOGITS: 'of each class, in the order of labels.txt',
             PROBABILITIES: 'of each class, in the order of labels.txt; their sum is 1',
         }
+        self.kind = 'classify'
+        self.resize = family.rule()
+        self.report = (
+            f"probabilities = outputs['{PROBABILITIES}'][0]",
+            'results = [',
+            "    {'class': names[index], 'score': round(float(probabilities[index]), 6)}",
+            "    for index in np.argsort(-probabilities, kind='stable')[:5]",
+            ']',
+        )
         # Programs that take one output take the first.
         self.contents = dict.fromkeys((PROBABILITIES, LOGITS), interface.Content.CLASS_SCORES)
         self.sizes = dict.fromkeys((PROBABILITIES, LOGITS), (num_classes,))

@@ -231,7 +231,7 @@ class MultiLabelTask(ClassificationTask):
 
     def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""
-        return MultiLabelAnalyzer(self._class_names(), self._preprocess.denormalize)
+        return MultiLabelAnalyzer(self.class_names(), self._preprocess.denormalize)
 
     def create_resampler(self, examples: Arrays) -> None:
         """Return None: an analysis of several labels keeps no examples."""
@@ -242,7 +242,7 @@ class MultiLabelTask(ClassificationTask):
         return np.nan_to_num(labels.get(inputs.SHARES, labels[inputs.LABEL]))
 
     def _joined(self, indices: Sequence[int]) -> str:
-        names = self._class_names()
+        names = self.class_names()
         return ', '.join(names[index] for index in indices) or 'none'
 
 

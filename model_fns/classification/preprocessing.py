@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, registry
+from estimator_lib.task_interfaces.resizing import CENTRAL_CROP, Resize
 from model_fns.backbones.registry import IMAGENET_STANDARDS
 from model_fns.classification import pixel_steps
 from model_fns.structures import images
@@ -51,6 +52,10 @@ class Family(abc.ABC):
     def augmentations(self) -> Sequence[str]:
         """Return the names of what training varies."""
         return [name for name in self.AUGMENTATIONS if self.mirrors or name != MIRRORING]
+
+    def rule(self) -> Optional[Resize]:
+        """Return the rule for programs beside files; None for one that they cannot follow."""
+        return None
 
     def distort(self, image: tf.Tensor, height: int, width: int, seed: tf.Tensor) -> tf.Tensor:
         """Vary one image for training.
@@ -192,6 +197,10 @@ class Inception(Family):
         pixels = pixel_steps.shift_brightness(pixels, brightness)
         return tf.clip_by_value(pixel_steps.scale_saturation(pixels, saturation), 0, 255)
 
+    def rule(self) -> Optional[Resize]:
+        """Return the central crop."""
+        return Resize(CENTRAL_CROP, self.central_fraction)
+
     def _frame(self, image, size):
         whole = tf.shape(image)[-3:-1]
         length = tf.cast(whole, tf.float32)
@@ -245,6 +254,10 @@ class EfficientNet(Inception):
     """
 
     MARGIN = 32
+
+    def rule(self) -> Optional[Resize]:
+        """Return None: the interpolation is bicubic."""
+        return None
 
     def _frame(self, image, size):
         # In whole numbers, so that a crop does not lose a pixel to a rounded share.

@@ -95,6 +95,8 @@ class ClassificationTask(Task):
         views: views of an image in evaluation and prediction; None: the image as it is.
     """
 
+    hub_tag = 'image-classification'
+
     def __init__(
         self,
         network: registry.Network,
@@ -303,7 +305,7 @@ class ClassificationTask(Task):
 
     def metric_title(self, name: str) -> str:
         """Return the name of a metric with the class that it belongs to."""
-        return label_maps.with_class_name(name, self._class_names())
+        return label_maps.with_class_name(name, self.class_names())
 
     def draw(
         self,
@@ -313,7 +315,7 @@ class ClassificationTask(Task):
         shown: Shown = AS_CONFIGURED,
     ) -> Optional[np.ndarray]:
         """Return the image over its class, probability and label: uint8 [height', width', 3]."""
-        names = self._class_names()
+        names = self.class_names()
         if not outputs:
             picture = visualization.displayable(features[IMAGE])
             return visualization.captioned(picture, _label_lines(labels, names))
@@ -333,7 +335,7 @@ class ClassificationTask(Task):
     ) -> Description:
         """Return the most probable classes: their names, labels and probabilities."""
         probabilities = np.asarray(outputs[PROBABILITIES])
-        names = self._class_names()
+        names = self.class_names()
         best = np.argsort(-probabilities, kind='stable')
         if shown.class_indices is not None:
             best = best[np.isin(best, shown.class_indices)]
@@ -352,7 +354,7 @@ class ClassificationTask(Task):
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """Return the confusion matrix."""
         shares = metrics.normalized_rows(values[metrics.CONFUSION])
-        return {metrics.CONFUSION: visualization.confusion_matrix(shares, self._class_names())}
+        return {metrics.CONFUSION: visualization.confusion_matrix(shares, self.class_names())}
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Return each image as evaluation prepares it."""
@@ -398,10 +400,6 @@ class ClassificationTask(Task):
             lambda logits: self.postprocess({LOGITS: logits}, {}),
             self._num_classes,
         )
-
-    def class_names(self) -> Sequence[str]:
-        """Return the display names of the classes, by index."""
-        return self._class_names()
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
@@ -457,7 +455,7 @@ class ClassificationTask(Task):
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
         """Report the number of images of each class, and what the labels mean."""
-        names = dict(enumerate(self._class_names(), self._labels_offset))
+        names = dict(enumerate(self.class_names(), self._labels_offset))
         counts = class_report.counts_by_reader(examined)
         meaning = self._check_meaning(class_report.annotated_by_reader(examined))
         return record_reports.add(class_report.class_report(counts, names, 'images'), meaning)
@@ -466,7 +464,7 @@ class ClassificationTask(Task):
         self, examined: Mapping[str, Sequence[class_report.Record]]
     ) -> Sequence[parts.Part]:
         """Return the number of images of each class, and what the labels mean."""
-        names = dict(enumerate(self._class_names(), self._labels_offset))
+        names = dict(enumerate(self.class_names(), self._labels_offset))
         counts = class_report.counts_by_reader(examined)
         meaning = self._check_meaning(class_report.annotated_by_reader(examined))
         return [
@@ -477,14 +475,15 @@ class ClassificationTask(Task):
     def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""
         return ClassificationAnalyzer(
-            self._class_names(), self._labels_offset, self._preprocess.denormalize
+            self.class_names(), self._labels_offset, self._preprocess.denormalize
         )
 
     def create_resampler(self, examples: Arrays) -> Resampler:
         """Create a function from a sample of images to the accuracies."""
         return resampling.create_resampler(examples, self._num_classes)
 
-    def _class_names(self) -> List[str]:
+    def class_names(self) -> List[str]:
+        """Return the display names of the classes, by index."""
         names = {} if self._label_map is None else self._label_map.names
         return list(metrics.class_names(self._num_classes, names, self._labels_offset))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Mapping, Sequence
+from typing import Any, Dict, FrozenSet, Mapping, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -32,8 +32,38 @@ CONTENTS = {
 }
 
 
+_FRAME = ('frame = np.array(size, float)',)  # boxes are normalized to the image
+# They are normalized to the input, of which the image may take a part.
+_INPUT_FRAME = ('frame = np.array(size) * pixels.shape[:2] / content',)
+
+
+def report_lines(boxes: str, frame: Sequence[str] = _FRAME) -> Sequence[str]:
+    """Return the lines of a program that list detections, with boxes in pixels of the image.
+
+    Args:
+        boxes: output with the boxes: [1, N, 4], or corners [1, N, 8].
+        frame: lines that compute the height and width that boxes are normalized to.
+    """
+    sides = 4 if boxes == fields.DETECTION_BOXES else 8
+    return (
+        *frame,
+        f"count = int(outputs['{fields.NUM_DETECTIONS}'].reshape(-1)[0])",
+        f"boxes = outputs['{boxes}'][0][:count] * np.tile(frame, {sides // 2})",
+        f'boxes = np.clip(boxes, 0, np.tile(size, {sides // 2}))' if sides == 4 else '',
+        f"numbers = outputs['{fields.DETECTION_CLASSES}'][0][:count].astype(int)",
+        f"scores = outputs['{fields.DETECTION_SCORES}'][0][:count]",
+        'results = [',
+        "    {'class': names[number], 'score': round(float(score), 6), 'box': box.tolist()}",
+        '    for number, score, box in zip(numbers, scores, boxes.round(2))',
+        '    if score >= threshold',
+        ']',
+    )
+
+
 class DetectorDeployable(interface.Deployable):
     """Network of a detector, whose files are compared by their detections."""
+
+    kind = 'detect'
 
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
@@ -70,6 +100,10 @@ class SingleShotDeployable(DetectorDeployable):
         # The network's graph makes colors gray.
         self.input_shape = (*model.resizer.static_size, model.channels.total)
         self.meanings, self.contents = _MEANINGS, CONTENTS
+        self.resize = model.resizer.rule
+        if self.resize is not None and model.resizer.pads:
+            self.resize = self.resize._replace(padding=_padding_color(model))
+        self.report = report_lines(fields.DETECTION_BOXES, _INPUT_FRAME)
         self._model = model
         self._converter = converter
         self._rules = rules
@@ -84,7 +118,7 @@ class SingleShotDeployable(DetectorDeployable):
         """
         images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
         if self._model.resizer.pads:
-            color = self._padding_pixel()
+            color = _padding_pixel(self._model)
             images = detector.fill_padding(images, features[fields.TRUE_IMAGE_SHAPE], color)
         return tf.clip_by_value(images, 0.0, 255.0)
 
@@ -152,17 +186,24 @@ class SingleShotDeployable(DetectorDeployable):
             fields.NUM_DETECTIONS: tf.reduce_sum(tf.cast(valid, tf.float32), axis=1),
         }
 
-    def _padding_pixel(self) -> tf.Tensor:
-        """Compute the color that the normalization, which is affine, turns into padding.
 
-        Returns:
-            float32 [3], or [1] for a network with gray inputs.
-        """
-        black = tf.zeros([1, 1, 1, self.input_shape[-1]])
-        lowest, following = (self._model.preprocess(pixel, None) for pixel in (black, black + 1.0))
-        # An image of size 0 consists of padding only.
-        padding = self._model.preprocess(black, tf.zeros([1, 3], tf.int32))
-        return ((padding - lowest) / (following - lowest))[0, 0, 0]
+def _padding_pixel(model: detector.Detector) -> tf.Tensor:
+    """Compute the color that the normalization, which is affine, turns into padding.
+
+    Returns:
+        float32 [3], or [1] for a network with gray inputs.
+    """
+    black = tf.zeros([1, 1, 1, model.channels.total])
+    lowest, following = (model.preprocess(pixel, None) for pixel in (black, black + 1.0))
+    # An image of size 0 consists of padding only.
+    padding = model.preprocess(black, tf.zeros([1, 3], tf.int32))
+    return ((padding - lowest) / (following - lowest))[0, 0, 0]
+
+
+def _padding_color(model: detector.Detector) -> Tuple[float, ...]:
+    """Return the color of padding as numbers."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        return tuple(session.run(_padding_pixel(model)).tolist())
 
 
 def build(

@@ -70,6 +70,7 @@ class UnsuppressedDeployable(whole_deployable.WholeDeployable):
         super().__init__(model)
         self.meanings = _RAW_MEANINGS if rules is None else _MEANINGS
         self.contents = {}
+        self.report = ()
         self._find = find
         self._rules = rules
 

@@ -83,6 +83,8 @@ class DetectionTask(Task):
         views: views of an image in evaluation and prediction; None: the image as it is.
     """
 
+    hub_tag = 'object-detection'
+
     def __init__(
         self,
         model: detector.Detector,
@@ -448,7 +450,9 @@ class DetectionTask(Task):
         """Create an analyzer of errors by type, confusions and curves."""
         if self._analyzed is None:
             return None
-        return analyzer.DetectionAnalyzer(self._analyzed, self._shown_score, self._evaluated_labels)
+        return analyzer.DetectionAnalyzer(
+            self._analyzed, self.score_threshold, self._evaluated_labels
+        )
 
     def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
         """Create a function from a sample of images to average precisions."""
@@ -456,7 +460,7 @@ class DetectionTask(Task):
             return None
         return resampling.create_resampler(examples, self._analyzed)
 
-    def _shown_score(self, metrics: Mapping[str, float]) -> float:
+    def score_threshold(self, metrics: Mapping[str, float]) -> float:
         """Return the least score of detections that are shown, given the metrics."""
         return self._drawer.showing(self.worth_showing(metrics)).least_score
 

@@ -54,6 +54,9 @@ class WholeDeployable(deployable.DetectorDeployable):
         if fields.DETECTION_KEYPOINTS in further:
             further |= {fields.DETECTION_KEYPOINT_SCORES}
         self.meanings = {name: _MEANINGS[name] for name in (boxes, *_ALWAYS, *sorted(further))}
+        self.kind = _kind(model)
+        self.resize = model.resizer.rule
+        self.report = deployable.report_lines(boxes)
         self.contents = {
             name: content for name, content in deployable.CONTENTS.items() if name in self.meanings
         }
@@ -113,6 +116,15 @@ class WholeDeployable(deployable.DetectorDeployable):
         size = self._model.resizer.static_size or (None, None)
         images.set_shape([pixels.shape[0], *size, pixels.shape[-1]])
         return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
+
+
+def _kind(model: detector.Detector) -> str:
+    """Return what the model finds, as other programs call it."""
+    if model.family.IS_ROTATED:
+        return 'obb'
+    if fields.DETECTION_KEYPOINTS in model.outputs:
+        return 'pose'
+    return 'segment' if fields.DETECTION_MASKS in model.outputs else 'detect'
 
 
 def _compared(predictions: Tensors) -> Sequence[str]:

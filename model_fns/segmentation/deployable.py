@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib.task import Arrays, Features, Tensors
 from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces import deployable as interface
+from estimator_lib.task_interfaces.resizing import SHRINK, Resize
 from model_fns.segmentation import fields, serving
 from model_fns.segmentation.networks import sizes
 
@@ -19,6 +20,18 @@ _MEANINGS = {
     fields.CENTER_OFFSETS: 'rows and columns from each pixel to the center of its instance',
     fields.EDGE_PREDICTIONS: 'the class of the edge that each pixel is on; 0: none',
 }
+
+# Lines of the program beside a file: the classes of pixels at the size of the image.
+_REPORT = (
+    f"ids = outputs['{fields.SEMANTIC_PREDICTIONS}'][0][: content[0], : content[1]]",
+    'places = [np.linspace(0, old - 1, side) for old, side in zip(content, size)]',
+    'ids = ids[tuple(np.ix_(*(np.floor(place + 0.5).astype(int) for place in places)))]',
+    "Image.fromarray(ids.astype(np.uint8)).save(os.path.splitext(path)[0] + '_classes.png')",
+    'numbers, counts = np.unique(ids, return_counts=True)',
+    'results = [',
+    "    {'class': names[number], 'pixels': int(count)} for number, count in zip(numbers, counts)",
+    ']',
+)
 
 
 class SegmentationDeployable(interface.Deployable):
@@ -33,6 +46,7 @@ class SegmentationDeployable(interface.Deployable):
         heads: names in `fields` of the outputs of `infer`.
         mean_pixel: the color of padding.
         num_classes: number of probabilities of a pixel; None: not known.
+        resizes: whether the config resizes images before they are scaled down.
     """
 
     def __init__(
@@ -43,10 +57,16 @@ class SegmentationDeployable(interface.Deployable):
         heads: Sequence[str],
         mean_pixel: Sequence[float],
         num_classes: Optional[int] = None,
+        resizes: bool = False,
     ):
         self.input_shape = (*size, len(mean_pixel))
         self.scales_down_to = size
         self.meanings = {name: _MEANINGS[name] for name in heads}
+        self.kind = 'semantic'
+        if not resizes:
+            padding = tuple(float(value) for value in mean_pixel)
+            self.resize = Resize(SHRINK, padding=padding, aligns_corners=True)
+        self.report = _REPORT
         self.contents = {fields.SEMANTIC_PROBABILITIES: interface.Content.CLASS_SCORES}
         self.sizes = {
             name: (*size, num_classes) if name == fields.SEMANTIC_PROBABILITIES else size

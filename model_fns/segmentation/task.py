@@ -55,7 +55,7 @@ from model_fns.segmentation.data import (
 )
 from model_fns.segmentation.deployable import SegmentationDeployable
 from model_fns.segmentation.metrics import metrics
-from model_fns.segmentation.networks import image_pyramid, sizes
+from model_fns.segmentation.networks import image_pyramid
 from model_fns.segmentation.networks.network import SegmentationNetwork
 from model_fns.structures import channels, label_map_files
 from model_fns.structures import label_map as label_maps
@@ -97,6 +97,8 @@ class SegmentationTask(Task):
         preprocessor: built from it.
         data: classes and readers of the examples.
     """
+
+    hub_tag = 'image-segmentation'
 
     def __init__(
         self,
@@ -216,7 +218,7 @@ class SegmentationTask(Task):
             for scale, value in by_scale.items()
         }
         if mode == ModeKeys.EVAL:
-            predictions.update(self._inferred(images, logits))
+            predictions.update(self._network.evaluate(images, logits, self._model.evaluation))
         return predictions
 
     def losses(self, predictions: Tensors, features: Features, labels: Labels) -> Tensors:
@@ -385,6 +387,7 @@ class SegmentationTask(Task):
             self._network.output_names(),
             self._preprocessor.mean_pixel,
             self._dataset.num_classes,
+            self._preprocessor.resize is not None,
         )
 
     def class_names(self) -> Sequence[str]:
@@ -480,16 +483,6 @@ class SegmentationTask(Task):
 
     def _has(self, head: str) -> bool:
         return self._model.HasField(head)
-
-    def _inferred(
-        self, images: tf.Tensor, logits: Mapping[str, Mapping[str, tf.Tensor]]
-    ) -> Tensors:
-        """Build the predictions of an evaluation from the views in its config."""
-        evaluation = self._model.evaluation
-        scales = tuple(evaluation.scales) or (1.0,)
-        if scales == (1.0,) and not evaluation.add_flipped_images:
-            return self._network.outputs(logits, sizes.spatial_size(images))
-        return self._network.infer(images, scales=scales, flip=evaluation.add_flipped_images)
 
     def _weights_of_classes(self) -> Tuple[float, ...]:
         """Return the weights of the classes, which may take one pass over all labels."""

@@ -17,6 +17,7 @@ from estimator_lib import errors
 from estimator_lib.export import artifacts, samples
 from estimator_lib.export.devices import static_graph
 from estimator_lib.export.devices.static_graph import StaticGraph
+from estimator_lib.export.metadata import client_program, model_facts
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.deployable import Ops
@@ -27,6 +28,7 @@ log = logging.getLogger('estimator_lib')
 NONE, DYNAMIC, FLOAT16, INT8 = 'none', 'dynamic', 'float16', 'int8'
 
 _EXAMPLES = 100
+_CELL = 16  # side of the squares of the image that a program is run on
 _IMAGES = 20  # that the file is run on
 # The part of the outputs that must agree, by the arithmetic of the file. The bound for 8 bits finds
 # failed conversions, not small losses of accuracy.
@@ -77,6 +79,7 @@ class DeviceWriter(Writer[DeviceModel]):
         ops: what the format computes with.
         quantizes: the kinds of arithmetic that the format has.
         ends_process: whether loading a corrupt file may end the process by a signal.
+        runtime: what programs run the file with.
         shows_intermediates: whether `load_checked` returns `Deployable.intermediates` too.
     """
 
@@ -85,6 +88,7 @@ class DeviceWriter(Writer[DeviceModel]):
     task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     ops: ClassVar[Ops]
+    runtime: ClassVar[client_program.Runtime]
     quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
     ends_process: ClassVar[bool] = False
     shows_intermediates: ClassVar[bool] = False
@@ -174,6 +178,7 @@ class DeviceWriter(Writer[DeviceModel]):
         return {
             'quantize': model.quantize,
             'quantization_aware': graph.is_quantized,
+            **model_facts.describe(source, deployable, graph.batch),
             **_with_meanings(file.about, deployable.meanings),
             'agreement': {
                 'images': str(sample),
@@ -182,6 +187,12 @@ class DeviceWriter(Writer[DeviceModel]):
             },
             **artifacts.describe_file(path),
         }
+
+    def finish(self, model: DeviceModel, source: Source, folder: str) -> None:
+        """Write the program that predicts images with the file, and run it."""
+        program = client_program.text(model.graph.deployable, self.runtime)
+        image = samples.noise(0, _CELL, source.task.image_format.channels)
+        client_program.write(folder, program, self.runtime, image)
 
     def _resolve_arithmetic(self, config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
         """Return the kind of arithmetic.

@@ -12,6 +12,7 @@ import dataclasses
 import importlib.metadata
 import importlib.util
 import logging
+import os
 import sys
 from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple
 
@@ -20,14 +21,19 @@ import tensorflow as tf
 
 from estimator_lib import environment, errors, logs
 from estimator_lib.export.devices import onnx_ops, static_graph
-from estimator_lib.export.devices.device_files import NONE, DeviceWriter, FileModel
+from estimator_lib.export.devices.device_files import NONE, DeviceModel, DeviceWriter, FileModel
 from estimator_lib.export.devices.static_graph import StaticGraph
+from estimator_lib.export.metadata import model_facts
+from estimator_lib.export.metadata.client_program import Runtime
+from estimator_lib.export.writers import Source
 from estimator_lib.task_interfaces.deployable import INTERMEDIATE, Ops
 
 tf1 = tf.compat.v1
 
 # Of 2021: what is in these networks is in it, and runtimes that are years old read it.
 OPSET = 15
+
+_MADE_WITH = ('opset', 'made_with')  # keys of the metadata
 
 DYNAMIC = 'dynamic'  # of `--batch`
 
@@ -60,6 +66,19 @@ class OnnxWriter(DeviceWriter):
     ops: ClassVar[Ops] = Ops.CORE
     quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
     shows_intermediates: ClassVar[bool] = True
+    runtime: ClassVar[Runtime] = Runtime(
+        packages=('onnxruntime',),
+        imports=('import onnxruntime',),
+        load=(
+            "session = onnxruntime.InferenceSession(os.path.join(folder, 'model.onnx'))",
+            '',
+            '',
+            'def run(pixels):',
+            "    found = session.run(None, {'image': pixels[np.newaxis].astype(np.float32)})",
+            '    return dict(zip([output.name for output in session.get_outputs()], found))',
+            '',
+        ),
+    )
 
     @property
     def batch_size(self) -> Optional[int]:
@@ -110,6 +129,20 @@ class OnnxWriter(DeviceWriter):
             onnx_ops.append_plugin(model, node)
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(model.SerializeToString())
+
+    def write(self, model: DeviceModel, source: Source, folder: str) -> None:
+        """Convert the network, and add the facts of the model as metadata."""
+        import onnx
+
+        super().write(model, source, folder)
+        path = os.path.join(folder, self.file_name)
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            written = onnx.ModelProto.FromString(file.read())
+        facts = model_facts.describe(source, model.graph.deployable, model.graph.batch)
+        known = {one.key: one.value for one in written.metadata_props}
+        onnx.helper.set_model_props(written, {**known, **model_facts.as_texts(facts)})
+        with tf.io.gfile.GFile(path, 'wb') as file:
+            file.write(written.SerializeToString())
 
     def load(self, path: str) -> FileModel:
         """Load a file in onnxruntime."""
@@ -180,6 +213,7 @@ class OnnxModel(FileModel):
                 f'{path}: an ONNX file with the inputs {input_names}; expected one that '
                 f'--mode=export --format=onnx has written, with the input {static_graph.INPUT!r}.'
             )
+        metadata = self._session.get_modelmeta().custom_metadata_map
         self._names = [one.name for one in self._session.get_outputs()]
         self.about = {
             'inputs': {static_graph.INPUT: _described(inputs[0], 'pixels from 0 to 255')},
@@ -189,7 +223,7 @@ class OnnxModel(FileModel):
                 for one in self._session.get_outputs()
                 if one.name not in names
             },
-            **self._session.get_modelmeta().custom_metadata_map,
+            **{key: metadata[key] for key in _MADE_WITH if key in metadata},
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:

@@ -26,7 +26,8 @@ from estimator_lib.export.devices.device_files import (
     FileModel,
 )
 from estimator_lib.export.devices.static_graph import StaticGraph
-from estimator_lib.export.metadata import tflite_metadata
+from estimator_lib.export.metadata import model_facts, tflite_metadata
+from estimator_lib.export.metadata.client_program import Runtime
 from estimator_lib.export.writers import Source
 from estimator_lib.task_interfaces.deployable import Ops
 
@@ -44,6 +45,26 @@ class TfliteWriter(DeviceWriter):
     ops = Ops.TFLITE
     quantizes = (NONE, DYNAMIC, FLOAT16, INT8)
     ends_process = True
+    runtime = Runtime(
+        packages=('ai_edge_litert', 'tflite_runtime'),
+        imports=(
+            'try:',
+            '    from ai_edge_litert.interpreter import Interpreter',
+            'except ImportError:',
+            '    from tflite_runtime.interpreter import Interpreter',
+        ),
+        load=(
+            "interpreter = Interpreter(os.path.join(folder, 'model.tflite'))",
+            "signature = interpreter.get_signature_runner('serving_default')",
+            "dtype = about['inputs']['image']['dtype']",
+            '',
+            '',
+            'def run(pixels):',
+            "    pixels = pixels if dtype == 'float32' else np.clip(np.rint(pixels), 0, 255)",
+            '    return signature(image=pixels[np.newaxis].astype(dtype))',
+            '',
+        ),
+    )
 
     def convert(
         self,
@@ -70,11 +91,11 @@ class TfliteWriter(DeviceWriter):
         path = os.path.join(folder, self.file_name)
         with tf.io.gfile.GFile(path, 'rb') as file:
             content = file.read()
-        task = source.task
+        task, deployable = source.task, model.graph.deployable
+        facts = model_facts.describe(source, deployable, 1)
+        described = tflite_metadata.add(content, deployable, task.name, task.class_names(), facts)
         with tf.io.gfile.GFile(path, 'wb') as file:
-            file.write(
-                tflite_metadata.add(content, model.graph.deployable, task.name, task.class_names())
-            )
+            file.write(described)
 
     def load(self, path: str) -> FileModel:
         """Load a file in the interpreter of TFLite."""

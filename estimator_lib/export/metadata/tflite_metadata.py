@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.export import artifacts
-from estimator_lib.export.metadata import flatbuffer_tables
+from estimator_lib.export.metadata import flatbuffer_tables, model_facts
 from estimator_lib.export.metadata.flatbuffer_tables import Table
 from estimator_lib.task_interfaces.deployable import Content, Deployable
 
 NAME = 'TFLITE_METADATA'
+FACTS_FILE = 'metadata.json'
 IDENTIFIER = b'M001'
 
 _PARSER = '1.0.0'  # the oldest parser that knows all of this
@@ -33,7 +35,7 @@ _DARKEST, _BRIGHTEST = 0.0, 255.0
 _COLOR_SPACES = {1: np.int8(2), 3: np.int8(1)}  # ColorSpaceType by channels: grayscale, RGB
 _UNKNOWN = np.int8(0)
 _FEATURE, _IMAGE, _BOX = np.uint8(1), np.uint8(2), np.uint8(3)  # kinds of ContentProperties
-_NORMALIZATION = np.uint8(1)  # kind of ProcessUnitOptions
+_NORMALIZATION, _THRESHOLD = np.uint8(1), np.uint8(3)  # kinds of ProcessUnitOptions
 _BOUNDARIES = np.int8(1)  # BoundingBoxType
 _AXIS_LABELS, _VALUE_LABELS = np.int8(2), np.int8(3)  # AssociatedFileType
 # Columns of left, top, right and bottom in (ymin, xmin, ymax, xmax).
@@ -43,7 +45,13 @@ _COLUMNS = np.array([1, 0, 3, 2], np.uint32)
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def add(content: bytes, deployable: Deployable, title: str, names: Sequence[str]) -> bytes:
+def add(
+    content: bytes,
+    deployable: Deployable,
+    title: str,
+    names: Sequence[str],
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> bytes:
     """Add metadata and labels to a TFLite file, and sort its outputs.
 
     Args:
@@ -52,6 +60,7 @@ def add(content: bytes, deployable: Deployable, title: str, names: Sequence[str]
         deployable: describes the input and the outputs.
         title: of the model, for people.
         names: of the classes; empty: the file gets no labels.
+        facts: see `model_facts.describe`; they become `metadata.json` in the archive.
 
     Returns:
         The content of the new file. It computes the same.
@@ -66,12 +75,20 @@ def add(content: bytes, deployable: Deployable, title: str, names: Sequence[str]
     order = list(dict.fromkeys([*deployable.contents, *deployable.meanings]))
     graph.outputs = np.array([tensors[name] for name in order], np.int32)
     outputs = [
-        _describe_output(deployable, name, graph.tensors[tensors[name]].shape, names)
+        _describe_output(
+            deployable,
+            name,
+            graph.tensors[tensors[name]].shape,
+            names,
+            facts.get('threshold'),
+        )
         for name in order
     ]
+    told = {2: facts.get('version'), 5: facts.get('license')}
     metadata = Table(
         {
             0: title,
+            **{place: value for place, value in told.items() if value},
             3: [Table({2: [_describe_input(deployable.input_shape)], 3: outputs})],
             7: _PARSER,
         }
@@ -83,7 +100,12 @@ def add(content: bytes, deployable: Deployable, title: str, names: Sequence[str]
     model.buffers.append(buffer)
     model.metadata = [*(model.metadata or ()), entry]
     described = bytes(flatbuffer_utils.convert_object_to_bytearray(model))
-    return _append_labels(described, names) if names else described
+    files = {
+        # First, since other programs read the first file.
+        **({FACTS_FILE: model_facts.as_json(facts)} if facts else {}),
+        **({artifacts.LABELS_FILE: artifacts.label_lines(names)} if names else {}),
+    }
+    return _append_files(described, files) if files else described
 
 
 class Metadata(NamedTuple):
@@ -160,9 +182,13 @@ def _describe_input(shape: Sequence[int]) -> Table:
 
 
 def _describe_output(
-    deployable: Deployable, name: str, shape: Sequence[int], names: Sequence[str]
+    deployable: Deployable,
+    name: str,
+    shape: Sequence[int],
+    names: Sequence[str],
+    threshold: Optional[float],
 ) -> Table:
-    """Describe an output of a shape."""
+    """Describe an output of a shape, and the least score that is worth showing."""
     content = deployable.contents.get(name)
     properties: Mapping[int, Any] = {0: _FEATURE, 1: Table({})}
     if content is Content.BOXES:
@@ -173,6 +199,9 @@ def _describe_output(
         1: deployable.meanings[name],
         3: Table(properties),
     }
+    if content is Content.BOX_SCORES and threshold is not None:
+        options = Table({0: np.float32(threshold)})
+        fields[4] = [Table({0: _THRESHOLD, 1: options})]
     files = _label_files(content, shape, names)
     return Table({**fields, 6: files} if files else fields)
 
@@ -192,11 +221,11 @@ def _floats(count: int, value: float) -> np.ndarray:
     return np.full([count], value, np.float32)
 
 
-def _append_labels(content: bytes, names: Sequence[str]) -> bytes:
-    """Append an archive with the labels, one in each line."""
+def _append_files(content: bytes, files: Mapping[str, str]) -> bytes:
+    """Append an archive with texts by file name."""
     file = io.BytesIO()
     file.write(content)
     with zipfile.ZipFile(file, 'a') as archive:
-        lines = artifacts.label_lines(names)
-        archive.writestr(zipfile.ZipInfo(artifacts.LABELS_FILE, _TIME), lines)
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _TIME), text)
     return file.getvalue()

@@ -9,6 +9,7 @@ from typing import List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task_interfaces.resizing import KEEP_ASPECT, Resize
 from model_fns.detection.config_rules import checks
 from model_fns.structures import images as image_ops
 from protos import image_resizer_pb2
@@ -67,6 +68,11 @@ class ImageResizer(abc.ABC):
     def channels(self) -> int:
         """Number of channels of the network's input."""
         return 1 if self._grayscale else 3
+
+    @property
+    def rule(self) -> Optional[Resize]:
+        """Rule for programs beside files; None for one that they cannot follow."""
+        return None
 
     @property
     def pads(self) -> bool:
@@ -138,6 +144,11 @@ class FixedShapeResizer(ImageResizer):
         """False: all results have the same size."""
         return False
 
+    @property
+    def rule(self) -> Optional[Resize]:
+        """Rule for programs beside files."""
+        return Resize() if self._method == 'bilinear' else None
+
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """Return the fixed height and width: int32 scalars."""
         return self.static_size
@@ -173,6 +184,12 @@ class KeepAspectRatioResizer(ImageResizer):
     def largest_size(self) -> Optional[Tuple[int, int]]:
         """(height, width) of the largest result: the padded size, or `least` by `most`."""
         return self.static_size or (self._least, self._most)
+
+    @property
+    def rule(self) -> Optional[Resize]:
+        """Rule for programs beside files."""
+        sides = self._least, self._most
+        return Resize(KEEP_ASPECT, sides=sides) if self._method == 'bilinear' else None
 
     def content_size(self, height: tf.Tensor, width: tf.Tensor) -> Sequence[tf.Tensor]:
         """Compute both sides times the factor, rounded half to even: int32 scalars."""

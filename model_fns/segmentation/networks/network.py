@@ -272,6 +272,27 @@ class SegmentationNetwork:
         values = inference.resized_values(self.heads, merged, size, image_size)
         return inference.predictions(self.heads, values)
 
+    def evaluate(
+        self,
+        images: tf.Tensor,
+        logits: Mapping[str, Mapping[str, tf.Tensor]],
+        evaluation: segmentation_pb2.SegmentationEvaluation,
+    ) -> Dict[str, tf.Tensor]:
+        """Compute the predictions of an evaluation, from the views in its config.
+
+        Args:
+            images: see `infer`.
+            logits: of one view, from `logits`.
+            evaluation: `model.segmentation.evaluation`.
+
+        Returns:
+            See `outputs`.
+        """
+        scales = tuple(evaluation.scales) or (1.0,)
+        if scales == (1.0,) and not evaluation.add_flipped_images:
+            return self.outputs(logits, sizes.spatial_size(images))
+        return self.infer(images, scales=scales, flip=evaluation.add_flipped_images)
+
     def infer(
         self,
         images: tf.Tensor,

@@ -57,6 +57,8 @@ def test_all_formats_have_the_same_files_beside_the_model(checkpoint, tmp_path, 
     export = path if name == 'saved_model' else model
     folder = pathlib.Path(artifacts.find_folder(export))
     texts = {file.name: file.read_text() for file in folder.iterdir() if str(file) != model}
+    card = texts.pop('README.md', None) or pathlib.Path(path, 'README.md').read_text()
+    assert card.startswith('---\n') and '| left, right |' in card
     about = json.loads(texts.pop('export.json'))
     assert about['format'] == name and about['origin']['global_step'] == 7
     assert sorted(key.partition(':')[0] for key in about['outputs']) == ['classes', 'logits']

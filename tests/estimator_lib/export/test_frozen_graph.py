@@ -54,6 +54,7 @@ def export(task, config, checkpoint, folder):
 def test_a_program_that_feeds_and_fetches_by_name(checkpoint, tmp_path):
     folder = export(Named(), Config(), checkpoint, tmp_path)
     assert sorted(os.listdir(folder)) == [
+        'README.md',
         'export.json',
         'frozen_inference_graph.pb',
         'label_map.pbtxt',

@@ -75,6 +75,7 @@ def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
     caplog.set_level('INFO', 'estimator_lib')
     folder = export(model, tmp_path, tflite.TfliteWriter())
     assert sorted(os.listdir(folder)) == [
+        'README.md',
         'export.json',
         'labels.txt',
         'model.tflite',

@@ -1,5 +1,6 @@
 """ONNX files beside slow computations by hand, and what is said where the packages are not."""
 
+import ast
 import importlib.metadata
 import importlib.util
 import json
@@ -89,6 +90,19 @@ def test_a_file_computes_the_network(tmp_path):
     onnx.checker.check_model(proto)
     assert [(one.domain, one.version) for one in proto.opset_import if not one.domain] == [('', 15)]
     assert proto.ir_version == 8  # what runtimes of 2021 read
+    told = {one.key: one.value for one in proto.metadata_props}
+    assert ast.literal_eval(told['names']) == {}
+    assert (told['task'], told['imgsz'], told['stride'], told['batch']) == (
+        'tiny',
+        '[6, 6]',
+        '1',
+        '1',
+    )
+    assert (told['channels'], told['pixel_range'], told['version']) == (
+        '3',
+        '[0, 255]',
+        about['version'],
+    )
     assert tf.executing_eagerly()
 
 

@@ -5,6 +5,7 @@ tflite-support.
 """
 
 import io
+import json
 import zipfile
 from types import MappingProxyType
 
@@ -202,3 +203,28 @@ def test_an_exported_file_has_metadata(tmp_path):
     writer.write(device_files.DeviceModel(graph, 'none', ()), source, str(tmp_path))
     outputs = metadata((tmp_path / 'model.tflite').read_bytes()).tables(3)[0].tables(3)
     assert [one.text(0) for one in outputs] == ['logits', 'classes']
+
+
+def test_facts_of_the_model(converted, tmp_path):
+    facts = {'task': 'detect', 'threshold': 0.25, 'version': '1.2', 'license': 'mit'}
+    described = tflite_metadata.add(converted[1], converted[0], 'tiny', NAMES, facts)
+    table = metadata(described)
+    assert (table.text(2), table.text(5)) == ('1.2', 'mit')
+    units = [one.tables(4) for one in table.tables(3)[0].tables(3)]
+    assert [len(one) for one in units] == [0, 0, 0, 1, 0, 0]  # of the scores of boxes
+    (unit,) = units[3]
+    assert unit.number(0, '<B') == 3 and unit.table(1).number(0, '<f') == 0.25
+    with zipfile.ZipFile(io.BytesIO(described)) as archive:
+        # Ultralytics reads the first file.
+        assert archive.namelist() == ['metadata.json', 'labels.txt']
+        assert json.loads(archive.read('metadata.json')) == facts
+    path = tmp_path / 'a.tflite'
+    path.write_bytes(described)
+    read = tflite_metadata.read(str(path))
+    assert (read.mean, read.deviation, read.labels) == ([0.0] * 3, [1.0] * 3, NAMES)
+
+
+def test_a_file_without_metadata(converted, tmp_path):
+    path = tmp_path / 'a.tflite'
+    path.write_bytes(converted[1])
+    assert tflite_metadata.read(str(path)) == tflite_metadata.Metadata()
