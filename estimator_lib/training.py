@@ -198,6 +198,7 @@ def evaluate_file(
     file: file_evaluation.EvaluatedFile
     if predictor is None:
         file = ExportedFile(task, path)
+        task = serving.with_requests(task) if file.takes_images else task
     else:
         task = serving.with_requests(task)
         file = EvaluatedPredictor(task, predictor)

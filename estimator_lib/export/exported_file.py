@@ -56,6 +56,7 @@ class ExportedFile:
     Attributes:
         path: of the file.
         scales_down_to: see `Deployable`.
+        takes_images: whether it takes whole images: `serving.with_requests` has them as features.
 
     Raises:
         errors.UserError: the file cannot be run, or is of another model than the task.
@@ -70,6 +71,9 @@ class ExportedFile:
         self.scales_down_to = self._deployable.scales_down_to
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']
+        self._input = self._model.about['inputs'][static_graph.INPUT]
+        sides = _known(self._input['shape'])[1:3]
+        self.takes_images = self._input['dtype'] == 'uint8' and None in sides
         self._check_fit()
         artifacts.check_classes(path, task.class_names())
 
@@ -84,7 +88,10 @@ class ExportedFile:
         names = list(self._outputs)
         types = [tf.as_dtype(self._outputs[name]['dtype']) for name in names]
         inputs = [pixels] if sizes is None else [pixels, sizes]
-        computed = tf.numpy_function(self._run, inputs, types, stateful=False)
+        run: Callable[..., Any] = self._run
+        if self.takes_images:
+            run, inputs = self._run_whole, [features[serving.REQUEST]]
+        computed = tf.numpy_function(run, inputs, types, stateful=False)
         for name, output in zip(names, computed):
             output.set_shape([pixels.shape[0], *_known(self._outputs[name]['shape'])[1:]])
         return self._deployable.outputs(dict(zip(names, computed)), features)
@@ -94,10 +101,16 @@ class ExportedFile:
         rows = [self._model.run(image) for image in content(pixels, sizes)]
         return [np.concatenate([row[name] for row in rows]) for name in self._outputs]
 
+    def _run_whole(self, requests: Sequence[bytes]) -> Any:
+        """Run the file on each whole image, and return the outputs of the batch."""
+        images = map(serving.read_request, requests)
+        rows = [self._model.run(image[np.newaxis]) for image in images]
+        return [np.concatenate([row[name] for row in rows]) for name in self._outputs]
+
     def _check_fit(self) -> None:
-        described = self._model.about['inputs'][static_graph.INPUT]['shape']
+        described = self._input['shape']
         shape = list(self._deployable.input_shape)
-        if _known(described[1:]) != shape:
+        if _known(described[1:]) != shape and not self.takes_images:
             raise errors.UserError(
                 f'{self.path} takes an image of {list(described)}, and the network of the config '
                 f'one of {[1, *shape]}; expected the {artifacts.CONFIG_FILE} that was exported '
@@ -125,7 +138,11 @@ class FilePredictor(exported_model.Predictor):
         def load(session: tf1.Session) -> Any:
             del session
             served = serving.image_placeholder(task)
-            outputs = task.export_outputs(file.outputs(task.serving_features(served)))
+            features = task.serving_features(served)
+            if file.takes_images:
+                requests = tf.map_fn(tf.io.serialize_tensor, served, fn_output_signature=tf.string)
+                features = {**features, serving.REQUEST: requests}
+            outputs = task.export_outputs(file.outputs(features))
             return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: served}, outputs)
 
         self._open(load)

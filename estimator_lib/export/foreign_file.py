@@ -162,17 +162,10 @@ class EvaluatedPredictor:
 
     def _predict(self, requests: Sequence[bytes]) -> Sequence[np.ndarray]:
         """Run the model on each image; return their sizes and the outputs of the batch."""
-        images = [tf.make_ndarray(_tensor(request)) for request in requests]
-        images = [np.clip(np.round(image), 0, 255).astype(np.uint8) for image in images]
+        images = [serving.read_request(request) for request in requests]
         rows = [self._predictor.predict(image[np.newaxis]) for image in images]
         sizes = np.array([image.shape[:2] for image in images], np.int32)
         return [sizes, *(_stacked([row[name][0] for row in rows]) for name in self._types)]
-
-
-def _tensor(request: bytes) -> Any:
-    from tensorflow.core.framework import tensor_pb2
-
-    return tensor_pb2.TensorProto.FromString(request)
 
 
 def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:

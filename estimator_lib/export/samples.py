@@ -88,7 +88,9 @@ def representative(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, cou
 
 
 def pixels(task: Task, deployable: Deployable, images: Sequence[np.ndarray]) -> List[np.ndarray]:
-    """Return the input of a file for each image: float32 [1, *input_shape]."""
+    """Return the input of a file for each image: float32 [1, *input_shape], or whole images."""
+    if deployable.takes_images:
+        return [image[np.newaxis] for image in images]
     with tf.Graph().as_default(), tf1.Session() as session:
         channels = task.image_format.channels
         served = tf1.placeholder(task.image_format.dtype, [1, None, None, channels])

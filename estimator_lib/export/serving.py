@@ -111,6 +111,14 @@ def with_requests(task: Task) -> Task:
     return changed
 
 
+def read_request(request: bytes) -> np.ndarray:
+    """Return the image of a `REQUEST`: uint8 [height, width, channels]."""
+    from tensorflow.core.framework import tensor_pb2
+
+    image = tf.make_ndarray(tensor_pb2.TensorProto.FromString(request))
+    return np.clip(np.round(image), 0, 255).astype(np.uint8)
+
+
 def _example(image: np.ndarray) -> bytes:
     """Return a serialized `tf.train.Example` with an image [height, width, channels]."""
     parts = [image[..., :3], *np.moveaxis(image[..., 3:], 2, 0)]

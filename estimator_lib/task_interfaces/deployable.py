@@ -95,6 +95,8 @@ class Deployable(abc.ABC):
         resize: the rule that brings an image to `input_shape`; None: it cannot be said in a line.
         report: lines of Python that make `results` of `outputs`, for the program beside a file; see
             `client_program`. Empty: there is no program.
+        input_dtype: type of the input.
+        takes_images: whether the input is whole images and not `pixels`.
         sizes: shapes of outputs without the batch, by name, as far as the config fixes them: a file
             with other ones belongs to another config. None: any side.
         scales_down_to: height and width of the largest image whose outputs for each pixel are of
@@ -107,6 +109,8 @@ class Deployable(abc.ABC):
     kind: str = ''
     resize: Optional[Resize] = None
     report: Sequence[str] = ()
+    input_dtype: tf.DType = tf.float32
+    takes_images: bool = False
     sizes: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
     scales_down_to: Optional[Tuple[int, int]] = None
 

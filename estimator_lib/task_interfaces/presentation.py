@@ -119,7 +119,7 @@ class Presentation:
         del metrics
         return AS_CONFIGURED
 
-    def score_threshold(self, metrics: Mapping[str, float]) -> Optional[float]:
+    def least_score(self, metrics: Mapping[str, float]) -> Optional[float]:
         """Return the least score that is worth showing, for files; None: there is none.
 
         Args:

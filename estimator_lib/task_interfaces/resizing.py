@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 STRETCH, CENTRAL_CROP, KEEP_ASPECT, SHRINK = 'stretch', 'central_crop', 'keep_aspect', 'shrink'
+INSIDE = 'inside'
 
 # Bilinear interpolation without antialiasing, as the networks were trained. Pillow's resize differs
 # where it reduces an image.
@@ -32,7 +33,7 @@ class Resize(NamedTuple):
     Attributes:
         rule: `STRETCH`: to the size of the input; `CENTRAL_CROP`: the same, of the middle of the
             image; `KEEP_ASPECT`: by one factor for both sides; `SHRINK`: as `KEEP_ASPECT`, but a
-            smaller image stays.
+            smaller image stays; `INSIDE`: the file resizes itself.
         fraction: of each side, of `CENTRAL_CROP`.
         sides: of `KEEP_ASPECT`: the shorter side of the result, unless the longer one would exceed
             the second number.
@@ -66,6 +67,8 @@ class Resize(NamedTuple):
         Args:
             size: height and width of the input; None: any.
         """
+        if self.rule == INSIDE:
+            return ['content, pixels = size, image']
         corners = ', True' if self.aligns_corners else ''
         lines = {
             STRETCH: [f'content = {tuple(size)}'],

@@ -15,6 +15,7 @@ from model_fns.cli import legacy_flags
 
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
+INPUTS = ('image',)
 BATCHES = ('dynamic',)
 SERVING_WEIGHTS = ('variables', 'constants')
 SUPPRESSIONS = ('standard', 'none', 'efficient_nms')
@@ -59,7 +60,7 @@ _FLAGS_OF_MODES = (
     (
         ('export',),
         'export_dir format input_type serving_weights warmup_requests repository quantize '
-        'representative_examples max_detections fast_nms batch suppression',
+        'representative_examples max_detections fast_nms batch input suppression',
     ),
     (('evaluate', 'predict', 'benchmark', 'compare', 'replay'), 'output_dir'),
     (
@@ -181,11 +182,8 @@ def _define_data_flags(values: flags.FlagValues) -> None:
     _choice(values, 'task', text, TASKS, None)
     text = "With data: longer side of the network's input in pixels; left out: by the objects."
     _integer(values, 'size', text, None, 32)
-    _string(
-        values,
-        'weights',
-        'With data: initial weights, a checkpoint or the name of a hub; left out: from scratch.',
-    )
+    text = 'With data: initial weights, a checkpoint or the name of a hub; left out: from scratch.'
+    _string(values, 'weights', text)
 
 
 def _define_model_flags(values: flags.FlagValues) -> None:
@@ -211,16 +209,10 @@ def _define_model_flags(values: flags.FlagValues) -> None:
         'With a model_file of another program: a label map, or a text file with a name in each '
         'line; left out: the names in the file, if any.',
     )
-    _string(
-        values,
-        'saved_model_dir',
-        'An exported model; left out: the checkpoint of checkpoint_path or model_dir.',
-    )
-    _string(
-        values,
-        'signature_name',
-        'One more name of the signature; or, to predict, the signature to call.',
-    )
+    text = 'An exported model; left out: the checkpoint of checkpoint_path or model_dir.'
+    _string(values, 'saved_model_dir', text)
+    text = 'One more name of the signature; or, to predict, the signature to call.'
+    _string(values, 'signature_name', text)
 
 
 def _define_evaluation_flags(values: flags.FlagValues) -> None:
@@ -247,11 +239,8 @@ def _define_evaluation_flags(values: flags.FlagValues) -> None:
         600,
         1,
     )
-    _boolean(
-        values,
-        'eval_training_data',
-        'Evaluate on the training examples (as well, or alone with checkpoint_dir).',
-    )
+    text = 'Evaluate on the training examples (as well, or alone with checkpoint_dir).'
+    _boolean(values, 'eval_training_data', text)
     text = 'Evaluate on every n-th example.'
     _integer(values, 'sample_1_of_n_eval_examples', text, 1, 1)
     _integer(
@@ -342,6 +331,14 @@ def _define_device_flags(values: flags.FlagValues) -> None:
         'batch',
         'To onnx: dynamic: any number of images of one size at a time; left out: one image.',
         BATCHES,
+        None,
+    )
+    _choice(
+        values,
+        'input',
+        'To onnx: image: uint8 images of any size, which the file resizes; left out: float32 '
+        'pixels of the size of the network.',
+        INPUTS,
         None,
     )
     _choice(

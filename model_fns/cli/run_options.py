@@ -68,6 +68,7 @@ class RunOptions:
     max_detections: Optional[int] = None
     fast_nms: bool = False
     batch: Optional[str] = None
+    input: Optional[str] = None
     suppression: str = 'standard'
 
     # Prediction.

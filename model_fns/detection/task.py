@@ -451,7 +451,7 @@ class DetectionTask(Task):
         if self._analyzed is None:
             return None
         return analyzer.DetectionAnalyzer(
-            self._analyzed, self.score_threshold, self._evaluated_labels
+            self._analyzed, self.least_score, self._evaluated_labels
         )
 
     def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
@@ -460,7 +460,7 @@ class DetectionTask(Task):
             return None
         return resampling.create_resampler(examples, self._analyzed)
 
-    def score_threshold(self, metrics: Mapping[str, float]) -> float:
+    def least_score(self, metrics: Mapping[str, float]) -> float:
         """Return the least score of detections that are shown, given the metrics."""
         return self._drawer.showing(self.worth_showing(metrics)).least_score
 

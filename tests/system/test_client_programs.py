@@ -8,7 +8,9 @@ import pytest
 from google.protobuf import text_format
 from PIL import Image
 
+from estimator_lib import errors
 from estimator_lib.export import exported_file, exporting, formats
+from estimator_lib.export.devices import whole_images
 from estimator_lib.export.metadata import client_program
 from model_fns import build_task
 from protos import pipeline_pb2
@@ -42,21 +44,26 @@ CASES = {
     'segmentation': (SEGMENTATION, 'shrink pad 127.5 127.5 127.5', 'semantic'),
 }
 
+WHOLE_IMAGES = [('classifier', 'image'), ('detector', 'image')]
+
 
 def rows(task, predictor, image):
     outputs = {name: value[0] for name, value in predictor.predict(image[np.newaxis]).items()}
     return task.describe({'image': image}, outputs).rows
 
 
-@pytest.mark.parametrize('case', sorted(CASES))
-def test_a_program_answers_as_the_command(tmp_path, case):
+@pytest.mark.parametrize(
+    ('case', 'taken'), [*((case, None) for case in sorted(CASES)), *WHOLE_IMAGES]
+)
+def test_a_program_answers_as_the_command(tmp_path, case, taken):
     text, rule, kind = CASES[case]
+    rule = rule if taken is None else 'inside'
     config = pipeline_pb2.TrainEvalPipelineConfig()
     text_format.Parse(text + 'eval_config { min_score_threshold: 0.02 }', config)
     config.export_config.license = 'apache-2.0'
     task = build_task(config)
     checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt')
-    writer = formats.create_writer('onnx')
+    writer = formats.create_writer('onnx', {} if taken is None else {'input': taken})
     folder = pathlib.Path(exporting.export(task, config, checkpoint, str(tmp_path), writer))
     about = json.loads((folder / 'export.json').read_text())
     assert (about['resize'], about['task']) == (rule, kind)
@@ -105,3 +112,11 @@ def test_a_picture_of_classes_lies_beside_the_image(tmp_path):
     assert picture.shape == (40, 82)
     assert picture[0, 0] == classes[0, 0, 0] and picture[-1, -1] == classes[0, 19, 40]
     assert sum(row['pixels'] for row in values['results']) == 40 * 82
+
+
+@pytest.mark.parametrize('case', ['padded detector', 'segmentation'])
+def test_files_that_cannot_resize_are_refused(case):
+    config = text_format.Parse(CASES[case][0], pipeline_pb2.TrainEvalPipelineConfig())
+    deployable = build_task(config).deployable(formats.WRITERS['onnx'].ops, {})
+    with pytest.raises(errors.UserError, match='--input=image: the file would resize images by'):
+        whole_images.WholeImages(deployable)

@@ -20,7 +20,7 @@ from estimator_lib.export.devices.static_graph import StaticGraph
 from estimator_lib.export.metadata import client_program, model_facts
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task_interfaces import agreement
-from estimator_lib.task_interfaces.deployable import Ops
+from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -134,6 +134,10 @@ class DeviceWriter(Writer[DeviceModel]):
         """Number of images that a file takes; None: any."""
         return 1
 
+    def around(self, deployable: Deployable) -> Deployable:
+        """Return a network with what the options of the format add to it."""
+        return deployable
+
     def load_checked(self, graph: StaticGraph, path: str) -> FileModel:
         """Load the part of a file that can be compared with its network."""
         del graph
@@ -143,7 +147,7 @@ class DeviceWriter(Writer[DeviceModel]):
         """Build the network of constants, and the images for quantization."""
         task, config = source.task, source.config
         quantize = self._resolve_arithmetic(config)
-        deployable = task.deployable(self.ops, self.task_options)
+        deployable = self.around(task.deployable(self.ops, self.task_options))
         self.check()
         representative: List[np.ndarray] = []
         if quantize == INT8:

@@ -20,13 +20,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import environment, errors, logs
-from estimator_lib.export.devices import onnx_ops, static_graph
+from estimator_lib.export.devices import onnx_ops, static_graph, whole_images
 from estimator_lib.export.devices.device_files import NONE, DeviceModel, DeviceWriter, FileModel
 from estimator_lib.export.devices.static_graph import StaticGraph
 from estimator_lib.export.metadata import model_facts
 from estimator_lib.export.metadata.client_program import Runtime
 from estimator_lib.export.writers import Source
-from estimator_lib.task_interfaces.deployable import INTERMEDIATE, Ops
+from estimator_lib.task_interfaces.deployable import INTERMEDIATE, Deployable, Ops
 
 tf1 = tf.compat.v1
 
@@ -57,9 +57,12 @@ class OnnxWriter(DeviceWriter):
 
     Attributes:
         batch: `DYNAMIC`: any number of images of one size; None: one image.
+        input: `whole_images.IMAGE`: uint8 images of any size, which are resized inside; None:
+            pixels of the size of the network.
     """
 
     batch: Optional[str] = None
+    input: Optional[str] = None
 
     name: ClassVar[str] = 'onnx'
     file_name: ClassVar[str] = 'model.onnx'
@@ -71,10 +74,11 @@ class OnnxWriter(DeviceWriter):
         imports=('import onnxruntime',),
         load=(
             "session = onnxruntime.InferenceSession(os.path.join(folder, 'model.onnx'))",
+            "dtype = about['inputs']['image']['dtype']",
             '',
             '',
             'def run(pixels):',
-            "    found = session.run(None, {'image': pixels[np.newaxis].astype(np.float32)})",
+            "    found = session.run(None, {'image': pixels[np.newaxis].astype(dtype)})",
             '    return dict(zip([output.name for output in session.get_outputs()], found))',
             '',
         ),
@@ -147,6 +151,10 @@ class OnnxWriter(DeviceWriter):
     def load(self, path: str) -> FileModel:
         """Load a file in onnxruntime."""
         return OnnxModel(path)
+
+    def around(self, deployable: Deployable) -> Deployable:
+        """Return a network that resizes images, if the option asks for it."""
+        return deployable if self.input is None else whole_images.WholeImages(deployable)
 
     def load_checked(self, graph: StaticGraph, path: str) -> FileModel:
         """Load a file with its intermediate values as outputs too.

@@ -137,7 +137,7 @@ def _source(tensor: tf.Tensor) -> str:
 
 
 def _input(deployable: Deployable, batch: Optional[int]) -> tf.Tensor:
-    return tf1.placeholder(tf.float32, [batch, *deployable.input_shape], INPUT)
+    return tf1.placeholder(deployable.input_dtype, [batch, *deployable.input_shape], INPUT)
 
 
 def build(deployable: Deployable, source: Source, batch: Optional[int] = 1) -> StaticGraph:

@@ -29,7 +29,7 @@ def describe(source: Source, deployable: Deployable, batch: Optional[int]) -> Di
     """
     height, width, channels = deployable.input_shape
     metrics = evaluated.first_set(evaluated.read(source.checkpoint))
-    threshold = source.task.score_threshold(metrics)
+    threshold = source.task.least_score(metrics)
     sides = [] if height is None or width is None else [height, width]
     is_even = sides and all(side % _STRIDE == 0 for side in sides)
     return {

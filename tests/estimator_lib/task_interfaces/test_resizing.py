@@ -77,3 +77,9 @@ def test_one_factor_for_both_sides(sides, size, expected):
 )
 def test_texts(rule, text):
     assert str(rule) == text
+
+
+def test_a_file_that_resizes_gets_the_image():
+    image = ramp(3, 5)
+    pixels, content = run(Resize(resizing.INSIDE), image, (None, None))
+    assert pixels is image and content == (3, 5)

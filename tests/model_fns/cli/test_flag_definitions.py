@@ -98,6 +98,7 @@ help=true
 helpfull=true
 helpshort=true
 images=a                                  ____x_____
+input=image                               ___x______
 input_type=tf_example                     ___x______
 label_map=a                               __x_x_____
 logtostderr=true
