@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files, evaluated
 from estimator_lib.export import artifacts, export_folders
-from estimator_lib.export.metadata import client_program, model_card
+from estimator_lib.export.metadata import client_program, model_card, model_facts
 from estimator_lib.export.writers import GraphHook, Source, Writer
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -55,7 +55,11 @@ def export(
     def write(unfinished: str) -> None:
         tf.io.gfile.makedirs(unfinished)
         writer.write(model, source, unfinished)
-        about = {'format': writer.name, **writer.verify(model, source, unfinished)}
+        about = {
+            'format': writer.name,
+            **model_facts.describe_origin(source),
+            **writer.verify(model, source, unfinished),
+        }
         folder = os.path.join(unfinished, writer.artifacts_folder)
         artifacts.write(folder, task, config, source.checkpoint, about)
         writer.finish(model, source, unfinished)

@@ -450,9 +450,7 @@ class DetectionTask(Task):
         """Create an analyzer of errors by type, confusions and curves."""
         if self._analyzed is None:
             return None
-        return analyzer.DetectionAnalyzer(
-            self._analyzed, self.least_score, self._evaluated_labels
-        )
+        return analyzer.DetectionAnalyzer(self._analyzed, self.least_score, self._evaluated_labels)
 
     def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
         """Create a function from a sample of images to average precisions."""

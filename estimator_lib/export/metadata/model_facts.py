@@ -28,8 +28,6 @@ def describe(source: Source, deployable: Deployable, batch: Optional[int]) -> Di
         batch: number of images of the input; None: any.
     """
     height, width, channels = deployable.input_shape
-    metrics = evaluated.first_set(evaluated.read(source.checkpoint))
-    threshold = source.task.least_score(metrics)
     sides = [] if height is None or width is None else [height, width]
     is_even = sides and all(side % _STRIDE == 0 for side in sides)
     return {
@@ -41,15 +39,20 @@ def describe(source: Source, deployable: Deployable, batch: Optional[int]) -> Di
         'channels': channels,
         **({'resize': str(deployable.resize)} if deployable.resize is not None else {}),
         'pixel_range': _PIXEL_RANGE,
-        **({} if threshold is None else {'threshold': round(threshold, 6)}),
-        'version': environment.package_version(),
-        **({'license': license_of(source)} if license_of(source) else {}),
+        **describe_origin(source),
     }
 
 
-def license_of(source: Source) -> str:
-    """Return the license of the model, as its config tells it; empty: not told."""
-    return str(source.config.export_config.license)
+def describe_origin(source: Source) -> Dict[str, Any]:
+    """Return the facts of a model of any format: `threshold`, `version`, `license`, if known."""
+    metrics = evaluated.first_set(evaluated.read(source.checkpoint))
+    threshold = source.task.least_score(metrics)
+    license_name = source.config.export_config.license
+    return {
+        **({} if threshold is None else {'threshold': round(threshold, 6)}),
+        'version': environment.package_version(),
+        **({'license': license_name} if license_name else {}),
+    }
 
 
 def as_texts(facts: Mapping[str, Any]) -> Dict[str, str]:
