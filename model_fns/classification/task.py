@@ -339,14 +339,13 @@ class ClassificationTask(Task):
         best = np.argsort(-probabilities, kind='stable')
         if shown.class_indices is not None:
             best = best[np.isin(best, shown.class_indices)]
-        best = best[: shown.top_k or _TOP_K]
         rows = [
             {
                 'class': names[index],
                 'id': int(index) + self._labels_offset,
                 'score': round(float(probabilities[index]), 6),
             }
-            for index in best
+            for index in best[: shown.top_k or _TOP_K]
             if probabilities[index] >= (shown.least_score or 0.0)
         ]
         return Description({'classes': rows}, rows, self.draw(features, outputs))

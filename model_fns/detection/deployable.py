@@ -45,17 +45,22 @@ def report_lines(boxes: str, frame: Sequence[str] = _FRAME) -> Sequence[str]:
         frame: lines that compute the height and width that boxes are normalized to.
     """
     sides = 4 if boxes == fields.DETECTION_BOXES else 8
+    inside = (
+        # Parts outside of the image are cut off, and boxes that lie there are none.
+        'boxes = np.clip(boxes, 0, np.tile(size, 2))',
+        'kept &= (boxes[:, 2:] > boxes[:, :2]).all(axis=1)',
+    )
     return (
         *frame,
         f"count = int(outputs['{fields.NUM_DETECTIONS}'].reshape(-1)[0])",
         f"boxes = outputs['{boxes}'][0][:count] * np.tile(frame, {sides // 2})",
-        f'boxes = np.clip(boxes, 0, np.tile(size, {sides // 2}))' if sides == 4 else '',
         f"numbers = outputs['{fields.DETECTION_CLASSES}'][0][:count].astype(int)",
         f"scores = outputs['{fields.DETECTION_SCORES}'][0][:count]",
+        'kept = scores >= threshold',
+        *(inside if sides == 4 else ()),
         'results = [',
         "    {'class': names[number], 'score': round(float(score), 6), 'box': box.tolist()}",
-        '    for number, score, box in zip(numbers, scores, boxes.round(2))',
-        '    if score >= threshold',
+        '    for number, score, box in zip(numbers[kept], scores[kept], boxes[kept].round(2))',
         ']',
     )
 

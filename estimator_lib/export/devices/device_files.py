@@ -79,7 +79,7 @@ class DeviceWriter(Writer[DeviceModel]):
         ops: what the format computes with.
         quantizes: the kinds of arithmetic that the format has.
         ends_process: whether loading a corrupt file may end the process by a signal.
-        runtime: what programs run the file with.
+        runtime: what programs run the file with; None: there is no program beside it.
         shows_intermediates: whether `load_checked` returns `Deployable.intermediates` too.
     """
 
@@ -88,7 +88,7 @@ class DeviceWriter(Writer[DeviceModel]):
     task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     ops: ClassVar[Ops]
-    runtime: ClassVar[client_program.Runtime]
+    runtime: ClassVar[Optional[client_program.Runtime]] = None
     quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
     ends_process: ClassVar[bool] = False
     shows_intermediates: ClassVar[bool] = False
@@ -194,6 +194,8 @@ class DeviceWriter(Writer[DeviceModel]):
 
     def finish(self, model: DeviceModel, source: Source, folder: str) -> None:
         """Write the program that predicts images with the file, and run it."""
+        if self.runtime is None:
+            return
         program = client_program.text(model.graph.deployable, self.runtime)
         image = samples.noise(0, _CELL, source.task.image_format.channels)
         client_program.write(folder, program, self.runtime, image)

@@ -27,7 +27,7 @@ def write(
     tag: str,
     names: Sequence[str],
     about: Mapping[str, Any],
-    metrics: Mapping[str, Mapping[str, Any]],
+    metrics: Mapping[str, Any],
     license_name: str = '',
 ) -> str:
     """Return the text of a card.
@@ -37,7 +37,7 @@ def write(
         tag: the Hub's `pipeline_tag`, such as `object-detection`; empty: none.
         names: of the classes.
         about: content of `export.json`.
-        metrics: of the checkpoint by evaluation set, as `metrics.json` has them.
+        metrics: of the checkpoint by evaluation set, beside other keys, as `metrics.json` has them.
         license_name: of the model; empty: not told.
     """
     head = [
@@ -53,7 +53,8 @@ def write(
         lines.append(f'| {kind} | {", ".join(map(_described, tensors.items()))} |')
     lines += [f'| {name} | {_cell(about[key])} |' for key, name in _ROWS.items() if key in about]
     lines += [f'| classes | {_cell(_listed(names))} |', '']
-    for name, values in metrics.items():
+    sets = {name: values for name, values in metrics.items() if isinstance(values, Mapping)}
+    for name, values in sets.items():
         lines += [f'Metrics on the evaluation set `{name}`:', '', '| metric | value |']
         lines += ['| --- | --- |', *_metric_rows(values), '']
     return '\n'.join(lines)

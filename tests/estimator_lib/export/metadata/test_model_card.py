@@ -15,7 +15,12 @@ ABOUT = {
 
 def test_head_and_tables():
     card = model_card.write(
-        'cats', 'object-detection', ['a|b', 'c'], ABOUT, {'val': {'mAP': 0.5, 'none': None}}, 'mit'
+        'cats',
+        'object-detection',
+        ['a|b', 'c'],
+        ABOUT,
+        {'global_step': 7, 'val': {'mAP': 0.5, 'none': None}},
+        'mit',
     )
     _, head, body = card.split('---\n', 2)
     assert yaml.safe_load(head) == {
