@@ -232,24 +232,14 @@ def _define_evaluation_flags(values: flags.FlagValues) -> None:
         0,
         -1,
     )
-    _integer(
-        values,
-        'eval_timeout',
-        'With checkpoint_dir: seconds without a new checkpoint after which this ends.',
-        600,
-        1,
-    )
+    text = 'With checkpoint_dir: seconds without a new checkpoint after which this ends.'
+    _integer(values, 'eval_timeout', text, 600, 1)
     text = 'Evaluate on the training examples (as well, or alone with checkpoint_dir).'
     _boolean(values, 'eval_training_data', text)
     text = 'Evaluate on every n-th example.'
     _integer(values, 'sample_1_of_n_eval_examples', text, 1, 1)
-    _integer(
-        values,
-        'sample_1_of_n_eval_on_train_examples',
-        'With eval_training_data: evaluate on every n-th of them.',
-        5,
-        1,
-    )
+    text = 'With eval_training_data: evaluate on every n-th of them.'
+    _integer(values, 'sample_1_of_n_eval_on_train_examples', text, 5, 1)
     text = 'Write model_dir/analysis/<step>/report.html: errors by kind, curves, the worst images.'
     _boolean(values, 'analyze', text)
     text = 'Write coco_files/groundtruth.json and results.json of a detector, for pycocotools.'
