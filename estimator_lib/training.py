@@ -27,7 +27,7 @@ from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
 from estimator_lib.export import export_policies, exported_model, serving
 from estimator_lib.export.exported_file import ExportedFile
-from estimator_lib.export.foreign_file import EvaluatedPredictor
+from estimator_lib.export.foreign.foreign_file import EvaluatedPredictor
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption

@@ -18,7 +18,7 @@ from estimator_lib.evaluation import evaluating
 from estimator_lib.evaluation.evaluation_session import Measured, Passes
 from estimator_lib.export import artifacts
 from estimator_lib.export.exported_file import ExportedFile
-from estimator_lib.export.foreign_file import EvaluatedPredictor
+from estimator_lib.export.foreign.foreign_file import EvaluatedPredictor
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2

@@ -22,13 +22,13 @@ from estimator_lib import errors
 from estimator_lib.export import (
     artifacts,
     exported_model,
-    foreign_graph,
     formats,
     frozen_graph,
     serving,
 )
-from estimator_lib.export.devices import foreign_tflite, static_graph, tflite_interpreter
-from estimator_lib.export.foreign_file import ForeignFile
+from estimator_lib.export.devices import static_graph, tflite_interpreter
+from estimator_lib.export.foreign import foreign_graph, foreign_tflite
+from estimator_lib.export.foreign.foreign_file import ForeignFile
 from estimator_lib.processes import child_processes, journals
 from estimator_lib.task import Features, Task, Tensors
 from estimator_lib.task_interfaces.deployable import content

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.export import exported_file
-from estimator_lib.export.foreign_file import Convert, ForeignFile, ForeignPredictor, Shape
+from estimator_lib.export.foreign.foreign_file import Convert, ForeignFile, ForeignPredictor, Shape
 from estimator_lib.task import Task, Tensors
 from model_fns.classification import deployable as classes
 from model_fns.detection import fields as boxes

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors, training
-from estimator_lib.export.foreign_file import ForeignFile, ImageInput
+from estimator_lib.export.foreign.foreign_file import ForeignFile, ImageInput
 from model_fns import build_task
 from model_fns.cli import chosen_models, foreign_models
 from model_fns.cli.run_options import RunOptions

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_lib.export import serving
 from estimator_lib.export.devices import tflite_interpreter
-from estimator_lib.export.foreign_file import ForeignFile, ImageInput, refuse
+from estimator_lib.export.foreign.foreign_file import ForeignFile, ImageInput, refuse
 from estimator_lib.export.metadata import tflite_metadata
 from estimator_lib.task import Tensors
 

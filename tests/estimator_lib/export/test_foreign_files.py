@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export import exported_file, foreign_file, foreign_graph
+from estimator_lib.export import exported_file
+from estimator_lib.export.foreign import foreign_file, foreign_graph
 
 tf1 = tf.compat.v1
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from estimator_lib import errors
 from estimator_lib.export import serving
-from estimator_lib.export.foreign_file import ForeignFile, ImageInput, Shape, refuse
+from estimator_lib.export.foreign.foreign_file import ForeignFile, ImageInput, Shape, refuse
 from estimator_lib.task import Tensors
 
 tf1 = tf.compat.v1

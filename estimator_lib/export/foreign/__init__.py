@@ -1,0 +1,1 @@
+"""Files of any program, read by their outputs alone."""
