@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib.data import record_sources
@@ -212,3 +213,12 @@ def _offset_hint(label: int, num_classes: int, labels_offset: int) -> str:
         return ''
     first = 1 - labels_offset
     return f'; for labels that start at {first} set {OFFSET_FIELD}: {first}'
+
+
+def label_lines(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> List[str]:
+    """Return the name of a label, or the names and shares of the labels of a mixture."""
+    if SHARES not in labels:
+        return [names[int(labels[LABEL])]]
+    shares = labels[SHARES]
+    largest = [index for index in np.argsort(-shares, kind='stable')[:2] if shares[index] > 0]
+    return [f'{names[index]} {shares[index]:.0%}' for index in largest]

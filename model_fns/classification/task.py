@@ -318,7 +318,7 @@ class ClassificationTask(Task):
         names = self.class_names()
         if not outputs:
             picture = visualization.displayable(features[IMAGE])
-            return visualization.captioned(picture, _label_lines(labels, names))
+            return visualization.captioned(picture, inputs.label_lines(labels, names))
         predicted = int(outputs[CLASSES]) - self._labels_offset
         lines = [f'{names[predicted]} {outputs[PROBABILITIES][predicted]:.0%}']
         wrong = False
@@ -485,15 +485,6 @@ class ClassificationTask(Task):
         """Return the display names of the classes, by index."""
         names = {} if self._label_map is None else self._label_map.names
         return list(metrics.class_names(self._num_classes, names, self._labels_offset))
-
-
-def _label_lines(labels: Arrays, names: Sequence[str]) -> List[str]:
-    """Return the name of a label, or the names and shares of the labels of a mixture."""
-    if inputs.SHARES not in labels:
-        return [names[int(labels[inputs.LABEL])]]
-    shares = labels[inputs.SHARES]
-    largest = [index for index in np.argsort(-shares, kind='stable')[:2] if shares[index] > 0]
-    return [f'{names[index]} {shares[index]:.0%}' for index in largest]
 
 
 def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_maps.LabelMap]:

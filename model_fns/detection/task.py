@@ -83,6 +83,7 @@ class DetectionTask(Task):
         views: views of an image in evaluation and prediction; None: the image as it is.
     """
 
+    name = 'detection'
     hub_tag = 'object-detection'
 
     def __init__(
@@ -145,11 +146,6 @@ class DetectionTask(Task):
             metrics.build_analyzed(config.eval_config, model.num_classes, label_map),
             merged_views.build_views(config.eval_config, model),
         )
-
-    @property
-    def name(self) -> str:
-        """Name of the task."""
-        return 'detection'
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode a record, a string scalar, into named tensors; see `inputs.Reader.decode`."""
@@ -272,8 +268,8 @@ class DetectionTask(Task):
         drawer = self._drawer.showing(shown)
         detections = self._find(features, outputs, shown)
         rows = descriptions.rows(detections, drawer.class_names)
-        picture = drawer.draw(features, outputs)
-        return Description(descriptions.values(detections, rows), rows, picture)
+        values, picture = descriptions.values(detections, rows), drawer.draw(features, outputs)
+        return Description(values, rows, picture)
 
     def regions(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
@@ -282,8 +278,8 @@ class DetectionTask(Task):
         return descriptions.regions(self._find(features, outputs, shown))
 
     def _find(self, features: Arrays, outputs: Arrays, shown: Shown) -> descriptions.Found:
-        shape = features[fields.IMAGE].shape
-        return descriptions.find(outputs, shape, self._drawer.least_score, shown)
+        least_score = self._drawer.least_score
+        return descriptions.find(outputs, features[fields.IMAGE].shape, least_score, shown)
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
         """Describe the score threshold and its source."""
@@ -300,8 +296,8 @@ class DetectionTask(Task):
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
     ) -> Sequence[Mapping[str, Any]]:
         """Convert detections to the result format of COCO."""
-        shape = features[fields.IMAGE].shape
-        return descriptions.coco_results(descriptions.find(outputs, shape, 0.0, shown))
+        found = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
+        return descriptions.coco_results(found)
 
     def submission_lines(
         self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
