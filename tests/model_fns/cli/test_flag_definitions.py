@@ -83,6 +83,7 @@ batch=dynamic                             ___x______
 check_all=true                            _____x____
 checkpoint_dir=a                          x_x_______
 checkpoint_path=a                         __xxx_x___
+coco_files=true                           __x_______
 config_override=a
 crops=true                                ____x_____
 data=a                                    x________x
@@ -129,6 +130,7 @@ sample_1_of_n_eval_examples=2             x_x__xx___
 sample_1_of_n_eval_on_train_examples=5    x_x_______
 saved_model_dir=a                         ____x_____
 score_threshold=0                         ____x_____
+seeds=3                                   x_________
 serving_weights=constants                 ___x______
 set=a=1
 show_augmented=9                          _____x____
