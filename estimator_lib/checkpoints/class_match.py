@@ -115,7 +115,7 @@ def require_same_classes(
             raise errors.CheckpointError(
                 f'model_dir {model_dir} was trained with {name!r} as class {theirs[name]} (counted '
                 f'from 0), and in the label map of the config it is class {index}: its outputs '
-                'would go on as other classes. Use another model_dir, where '
+                'would continue as other classes. Use another model_dir, where '
                 'train_config.fine_tune_checkpoint names this one: then classes are restored by '
                 'name.'
             )

@@ -179,7 +179,8 @@ def match(
             slots, moving averages, the global step.
         companions: names of variables that the checkpoint may lack, by their kind.
         channels: of the images; a checkpoint of three may be restored, see `is_widened`.
-        columns: see `RestoreReport`; such variables may have another shape in the checkpoint.
+        columns: classes of the columns of each variable by name, as in `RestoreReport`; such
+            variables may have another shape in the checkpoint.
 
     Returns:
         The report; each variable of `restore_map` is in exactly one of `loaded`, `missing`,

@@ -166,7 +166,7 @@ class _Lock:
         """Check that the folder of the run still exists.
 
         Raises:
-            errors.UserError: the folder was removed while the run goes on.
+            errors.UserError: the folder was removed during the run.
         """
         if self._folder.is_gone:
             raise run_folder.removal_error(self._model_dir)

@@ -175,7 +175,7 @@ def _set_signature(
     signature.function_spec.input_signature.none_value.SetInParent()
 
 
-def of_checkpoint(
+def track_checkpoint(
     graph: saved_object_graph_pb2.SavedObjectGraph,
 ) -> trackable_object_graph_pb2.TrackableObjectGraph:
     """Return the object graph that the checkpoint of a SavedModel holds: keys of the values."""

@@ -287,7 +287,7 @@ def _add_saver(handles: Mapping[str, tf.Tensor]) -> Any:
 def _write_variables(values: Mapping[str, np.ndarray], objects: Any, prefix: str) -> None:
     """Write the checkpoint of a SavedModel."""
     keys = [*map(object_graph.checkpoint_key, values), object_graphs.GRAPH_KEY]
-    tracked = object_graph.of_checkpoint(objects).SerializeToString(deterministic=True)
+    tracked = object_graph.track_checkpoint(objects).SerializeToString(deterministic=True)
     with tf.Graph().as_default(), tf1.Session() as session:
         tensors = [tf1.placeholder(value.dtype, value.shape) for value in values.values()]
         save = tf.raw_ops.SaveV2(

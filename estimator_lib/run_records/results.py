@@ -141,7 +141,7 @@ class Results:
 def find_growth(table: Table) -> Optional[str]:
     """Return a sentence if the memory has grown from each of the last evaluations to the next.
 
-    Allocators need some evaluations to reach their size, and each start of a run begins anew: both
+    Allocators need some evaluations to reach their size, and each start of a run begins again: both
     end a row of growing numbers.
 
     Args:

@@ -25,7 +25,7 @@ def find_jump(config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str) -> O
         model_dir: its folder, with the config of the start before.
 
     Returns:
-        A sentence; None where the rate goes on, also by a step of the schedule of before.
+        A sentence; None where the rate continues, also by a step of the schedule of before.
     """
     step = checkpoint_files.latest_step(model_dir)
     saved = config_lib.saved_pipeline_config(model_dir)

@@ -123,7 +123,7 @@ class Presentation:
         """Return the least score that is worth showing, for files; None: there is none.
 
         Args:
-            metrics: see `worth_showing`.
+            metrics: values of the last evaluation by name; empty: there was none.
         """
         return self.worth_showing(metrics).least_score
 

@@ -413,7 +413,7 @@ class ClassificationTask(Task):
     def class_columns(self) -> label_map_files.ClassColumns:
         """Return the layers of logits."""
         scopes = self._network.logits_scopes
-        return label_map_files.columns_of(scopes, self._num_classes, self._labels_offset)
+        return label_map_files.list_columns(scopes, self._num_classes, self._labels_offset)
 
     def averages_model_variables(self) -> bool:
         """Return True: averages are kept of all variables, as by the published trainer."""

@@ -175,7 +175,7 @@ def _describe(
 
 def _recall(fit: box_report.Fit) -> Tuple[float, float]:
     """Compute the share of boxes that overlap an anchor enough, and the mean overlap."""
-    return 1.0 - fit.share_without(), float(np.mean(fit.similarity))
+    return 1.0 - fit.unmatched_share(), float(np.mean(fit.similarity))
 
 
 def _angles(config: anchors_pb2.AnchorGenerator) -> List[float]:

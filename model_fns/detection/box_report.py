@@ -187,13 +187,13 @@ class Fit(NamedTuple):
     size: Size
     grids: Sequence[Size] = ()
 
-    def share_without(self) -> float:
+    def unmatched_share(self) -> float:
         """Return the share of the boxes that have no anchor."""
         return 0.0 if self.threshold is None else float(np.mean(self.similarity < self.threshold))
 
     def describe(self) -> str:
         """Return a sentence on the boxes that have no anchor."""
-        share, count = f'{self.share_without():.1%}', f'{len(self.similarity):,}'
+        share, count = f'{self.unmatched_share():.1%}', f'{len(self.similarity):,}'
         if self.threshold is None:
             middle = float(np.median(self.similarity))
             return (
@@ -248,7 +248,7 @@ def box_report(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Data
     sides = _spread(_roots(model, fit.anchors))
     lines.append(f'anchors: {sides}, for inputs of {height} x {width}')
     lines.append(f'matches: {fit.describe()}')
-    if fit.share_without() <= _TOO_MANY:
+    if fit.unmatched_share() <= _TOO_MANY:
         return DataReport(lines)
     warning = f'{fit.describe()}, {fit.meaning}: the anchors do not fit the boxes'
     return DataReport(lines, [warning])

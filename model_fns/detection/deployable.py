@@ -244,13 +244,22 @@ def build(
         raise errors.ConfigError(f'{problem}, or --format={other}.')
     kept = post_processor.rules
     most = options.get('max_detections') or kept.max_total
+    fast = kept.class_agnostic or bool(options.get('fast_nms'))
+    if ops is Ops.TFLITE and model.num_classes == 1:
+        fast = True  # one class is suppressed in the same way, and without the bound below
+    if ops is Ops.TFLITE and not fast and min(most, kept.max_per_class) > _MOST_PER_CLASS:
+        raise errors.ConfigError(
+            f'model.ssd.post_processing: {min(most, kept.max_per_class)} detections of a class; '
+            f"TFLite's op keeps {_MOST_PER_CLASS}. Expected --max_detections={_MOST_PER_CLASS}, "
+            '--fast_nms or --format=onnx.'
+        )
     rules = device_suppression.Rules(
         num_classes=model.num_classes,
         max_detections=most,
         max_per_class=kept.max_per_class,
         score_threshold=kept.score_threshold,
         iou_threshold=kept.iou_threshold,
-        fast=kept.class_agnostic or bool(options.get('fast_nms')),
+        fast=fast,
         scales=coder.scales,
         drops_empty=kept.drop_empty,
     )
@@ -260,6 +269,9 @@ def build(
 
 
 _OPTIONS = ('max_detections', 'fast_nms', 'suppression')
+# The converter of TensorFlow 2.15 to 2.21 does not write `detections_per_class` into the file, and
+# 100 is what the op takes then.
+_MOST_PER_CLASS = 100
 
 
 def find_problem(

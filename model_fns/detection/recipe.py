@@ -352,12 +352,12 @@ def _anchor_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
     name = recipe.config.model.WhichOneof('model')
     field = f'model.{name}.{anchor_proposal.KINDS[name].field}'
     before, after = fitted.before, fitted.after
-    without = before.share_without()
+    without = before.unmatched_share()
     kept = f'{without:.1%} of the boxes meet no anchor by an overlap of {before.threshold:g}'
     if without <= _MOST_WITHOUT_ANCHOR or after is None:
         recipe.reasons[field] = kept
         return
-    rest = after.share_without()
+    rest = after.unmatched_share()
     if rest >= without:
         recipe.reasons[field] = f'{kept}; k-means finds none that fit better'
         return

@@ -127,7 +127,7 @@ def class_columns(axes: Mapping[str, ClassAxis], first_id: int = FIRST_ID) -> Cl
     """Return the variables of a model that has label maps, for restores by class name.
 
     Args:
-        axes: see `ClassColumns`.
+        axes: by the name of a variable, its axis of classes and the index of the first one.
         first_id: the id of the class of index 0.
     """
 
@@ -141,7 +141,7 @@ def class_columns(axes: Mapping[str, ClassAxis], first_id: int = FIRST_ID) -> Cl
     return ClassColumns(axes, indices)
 
 
-def columns_of(scopes: Sequence[str], num_classes: int, first_id: int) -> ClassColumns:
+def list_columns(scopes: Sequence[str], num_classes: int, first_id: int) -> ClassColumns:
     """Return `class_columns` of layers of logits, one column for each class."""
     return class_columns(dict.fromkeys(scopes, ClassAxis(num_classes)), first_id)
 

@@ -60,7 +60,8 @@ def add(
         deployable: describes the input and the outputs.
         title: of the model, for people.
         names: of the classes; empty: the file gets no labels.
-        facts: see `model_facts.describe`; they become `metadata.json` in the archive.
+        facts: of the model by name, texts and lists (`model_facts.describe`), which
+            become `metadata.json` in the archive.
 
     Returns:
         The content of the new file. It computes the same.

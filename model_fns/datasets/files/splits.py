@@ -82,8 +82,9 @@ def group_parts(
     """Return the group of each image, and a line on all; None without a pattern.
 
     Args:
-        names: see `group_numbers`.
-        pattern: see `group_numbers`; '': each image is its own group.
+        names: paths of the images.
+        pattern: regular expression whose first group, or whole match, names the group of an image;
+            '': each image is its own group.
         num_parts: number of parts of the split.
 
     Raises:

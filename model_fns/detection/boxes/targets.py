@@ -219,7 +219,7 @@ def _known_columns(labeled: tf.Tensor, columns: int) -> tf.Tensor:
     background, [1, 0] becomes [0, 1, 0], and [1, 1] becomes [1, 1, 1].
 
     Args:
-        labeled: see `Groundtruth.labeled_classes`.
+        labeled: float32 [B, C], 1 for each class that was looked for in the image.
         columns: C, or C + 1 with a column of background.
     """
     if columns > labeled.shape[-1]:

@@ -35,7 +35,7 @@ def suppress(pairs: Any, rules: Any) -> Tuple[tf.Tensor, tf.Tensor]:
     places = tf.pad(pairs.places, [[0, 0], [0, _BLOCK]])
     room = rules.max_total
 
-    def goes_on(start: tf.Tensor, kept: tf.Tensor, kept_places: tf.Tensor) -> tf.Tensor:
+    def has_next(start: tf.Tensor, kept: tf.Tensor, kept_places: tf.Tensor) -> tf.Tensor:
         del kept_places
         has_room = kept[:, -1] <= _NONE
         has_more = tf.gather(scores, start, axis=1) > _NONE
@@ -54,7 +54,7 @@ def suppress(pairs: Any, rules: Any) -> Tuple[tf.Tensor, tf.Tensor]:
         return start + _BLOCK, best, tf.gather(both_places, rows, batch_dims=1)
 
     _, kept, kept_places = tf.while_loop(
-        goes_on,
+        has_next,
         step,
         (tf.constant(0), tf.fill([batch, room], _NONE), tf.zeros([batch, room], tf.int32)),
         shape_invariants=(

@@ -55,7 +55,7 @@ def scale_codes(values: np.ndarray) -> np.ndarray:
     return boxes.reshape(values.shape)
 
 
-def with_background(values: np.ndarray) -> np.ndarray:
+def add_background(values: np.ndarray) -> np.ndarray:
     """Put a logit of 0 before that of an object: their softmax is the sigmoid of the object's.
 
     Example: [5, 6] of two anchors become [0, 5, 0, 6].
@@ -66,7 +66,7 @@ def with_background(values: np.ndarray) -> np.ndarray:
     return np.stack([np.zeros_like(values), values], -1).reshape([*values.shape[:-1], -1])
 
 
-def without_background(values: np.ndarray) -> np.ndarray:
+def drop_background(values: np.ndarray) -> np.ndarray:
     """Leave out the box of the background, which is the first of [..., classes * 4] outputs."""
     return swap_sides(values[..., 4:])
 
@@ -142,7 +142,7 @@ _RETINA_NET = (
 _FASTER_RCNN = (
     *_pyramid(_FIRST),
     (r'rpn\.head\.conv(?:\.0\.0)?', _one('Conv'), _same),
-    (r'rpn\.head\.cls_logits', _regions('ClassPredictor'), with_background),
+    (r'rpn\.head\.cls_logits', _regions('ClassPredictor'), add_background),
     (r'rpn\.head\.bbox_pred', _regions('BoxEncodingPredictor'), scale_codes),
     (rf'{_ROI}\.box_head\.fc6', _one(f'{_SECOND}/fully_connected'), bins_first),
     (rf'{_ROI}\.box_head\.fc7', _one(f'{_SECOND}/fully_connected_1'), _same),
@@ -150,7 +150,7 @@ _FASTER_RCNN = (
     (
         rf'{_ROI}\.box_predictor\.bbox_pred',
         _one(f'{_HEAD}/BoxEncodingPredictor'),
-        without_background,
+        drop_background,
     ),
     (rf'{_ROI}\.keypoint_head\.(\d+)', _half(f'{_HEAD}/KeypointPredictor/Conv'), _same),
     (

@@ -281,7 +281,7 @@ class SegmentationNetwork:
         """Compute the predictions of an evaluation, from the views in its config.
 
         Args:
-            images: see `infer`.
+            images: float32 [B, height, width, channels], preprocessed.
             logits: of one view, from `logits`.
             evaluation: `model.segmentation.evaluation`.
 

@@ -221,6 +221,20 @@ def test_a_center_net_without_suppression_answers_as_the_export_does(tmp_path):
             np.testing.assert_allclose(found[name], expected[name], atol=1e-4, err_msg=name)
 
 
+def test_one_class_is_suppressed_without_the_bound_of_a_class():
+    many = OF_SUPPRESSION % 'max_detections_per_class: 150 max_total_detections: 200'
+    task = build_task(config_of(f'model {{ ssd {{ num_classes: 1 }} }} {many}'))
+    with tf.Graph().as_default() as graph:
+        raw = {
+            fields.BOX_ENCODINGS: tf.zeros([1, 300, 4]),
+            'class_predictions': tf.zeros([1, 300, 1]),
+            fields.ANCHORS: tf.zeros([300, 4]),
+        }
+        task.deployable(Ops.TFLITE, {}).finish(raw, Ops.TFLITE)
+        attributes = [str(function) for function in graph.as_graph_def().library.function]
+    assert any('use_regular_nms' in text and 'b: false' in text for text in attributes)
+
+
 @pytest.mark.parametrize(
     ('config', 'said'),
     [
@@ -231,6 +245,11 @@ def test_a_center_net_without_suppression_answers_as_the_export_does(tmp_path):
         (
             config_of(OF_SUPPRESSION % 'soft_nms_sigma: 0.5'),
             f'model.ssd.{SUPPRESSION}.soft_nms_sigma: 0.5: ',
+        ),
+        (
+            config_of(OF_SUPPRESSION % 'max_detections_per_class: 150 max_total_detections: 200'),
+            "model.ssd.post_processing: 150 detections of a class; TFLite's op keeps 100. Expected "
+            '--max_detections=100, --fast_nms or --format=onnx.',
         ),
         (
             config_of(

@@ -24,7 +24,7 @@ def test_boxes_of_points():
     np.testing.assert_allclose(box, [15, 20, 10, 20, 0], atol=1e-9)
     with pytest.raises(errors.DataError, match='crosses itself'):
         rotated.smallest_box([10, 10, 30, 20, 30, 10, 10, 20])
-    with pytest.raises(errors.DataError, match='no number'):
+    with pytest.raises(errors.DataError, match='expected a number'):
         rotated.smallest_box([10, math.nan, 30, 20, 30, 10])
 
 

@@ -167,9 +167,9 @@ def test_anchors_have_whole_sides():
 def test_orders_of_outputs():
     values = np.arange(1, 9)
     assert torchvision_weights.swap_sides(values).tolist() == [2, 1, 4, 3, 6, 5, 8, 7]
-    assert torchvision_weights.without_background(values).tolist() == [6, 5, 8, 7]
+    assert torchvision_weights.drop_background(values).tolist() == [6, 5, 8, 7]
     assert torchvision_weights.scale_codes(values[:4]).tolist() == [20, 10, 20, 15]
-    assert torchvision_weights.with_background(np.array([5, 6])).tolist() == [0, 5, 0, 6]
+    assert torchvision_weights.add_background(np.array([5, 6])).tolist() == [0, 5, 0, 6]
 
 
 def legacy_names(name):
