@@ -133,6 +133,8 @@ def test_what_a_classifier_cannot_do_is_refused(step, message):
 
 
 def test_rules_of_the_fields_are_those_of_the_steps():
-    fields = augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields
+    fields = augmentation_pb2.PreprocessingStep.DESCRIPTOR.oneofs_by_name[
+        'preprocessing_step'
+    ].fields
     supported = {field.name for field in fields if RULES.is_supported(field)}
     assert supported == set(augmentation.KINDS.names())

@@ -98,7 +98,8 @@ def test_an_empty_model_lacks_all_of_its_parts():
     assert found['model.ssd.num_classes'].startswith('not set; expected at least 1 and ')
     assert found['model.ssd.feature_extractor'] == 'is missing.'
     assert found['model.ssd.matcher'] == (
-        'is missing; expected one of: argmax_matcher, bipartite_matcher.'
+        'is missing; expected one of: argmax_matcher, bipartite_matcher, atss_matcher, '
+        'dynamic_matcher.'
     )
     assert len(found) == 9
 
@@ -106,7 +107,8 @@ def test_an_empty_model_lacks_all_of_its_parts():
 def test_a_message_that_is_there_and_empty_is_told_from_one_that_is_missing():
     found = problems('model { ssd { matcher {} feature_extractor {} } }')
     assert (
-        found['model.ssd.matcher'] == 'empty; expected one of: argmax_matcher, bipartite_matcher.'
+        found['model.ssd.matcher'] == 'empty; expected one of: argmax_matcher, bipartite_matcher, '
+        'atss_matcher, dynamic_matcher.'
     )
     assert found['model.ssd.feature_extractor.type'] == 'not set.'
     assert found['model.ssd.feature_extractor.conv_hyperparams'] == 'is missing.'

@@ -33,7 +33,9 @@ tf1 = tf.compat.v1
 REFUSED = {'convert_class_logits_to_softmax', 'cutmix'}
 KINDS = [
     field.name
-    for field in augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields
+    for field in augmentation_pb2.PreprocessingStep.DESCRIPTOR.oneofs_by_name[
+        'preprocessing_step'
+    ].fields
     if field.name not in {*REFUSED, *MIXERS}
 ]
 # What a kind cannot do without.
@@ -65,7 +67,9 @@ def _text(kind):
 
 
 def test_every_kind_of_the_schema_is_there():
-    members = augmentation_pb2.PreprocessingStep.DESCRIPTOR.fields
+    members = augmentation_pb2.PreprocessingStep.DESCRIPTOR.oneofs_by_name[
+        'preprocessing_step'
+    ].fields
     supported = {field.name for field in members if SINGLE_SHOT.is_supported(field)}
     assert supported == {*BUILDERS, *MIXERS}
     assert set(KINDS) == set(BUILDERS)
