@@ -102,10 +102,10 @@ def load(path: str) -> Run:
         path: a SavedModel or frozen graph takes uint8 [batch, height, width, 3], a file for devices
             float32 [1, *input_shape] in [0, 255].
     """
-    if exported_file.is_file(path):
-        return formats.writer_of_file(path).load(path).run
     if os.path.basename(path) == frozen_graph.FrozenGraphWriter.file_name:
         return _load_frozen_graph(path)
+    if exported_file.is_file(path):
+        return formats.writer_of_file(path).load(path).run
     return exported_model.Predictor(path).predict
 
 

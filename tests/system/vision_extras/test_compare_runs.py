@@ -64,10 +64,20 @@ def test_the_metrics_of_two_runs_and_their_intervals(runs, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ('flags', 'said'),
     [
-        ([], '--mode=compare needs --model_dir of two or more different runs; got none.'),
-        (['--model_dir=a'], 'two or more different runs; got a.'),
-        (['--model_dir=a', '--model_dir=a'], 'two or more different runs; got a, a.'),
-        (['--model_dir=a', '--model_dir=./a/'], 'two or more different runs; got a, ./a/.'),
+        (
+            [],
+            '--mode=compare needs --model_dir of two or more different runs, or of one with '
+            'several --seeds; got none.',
+        ),
+        (['--model_dir=a'], 'two or more different runs, or of one with several --seeds; got a.'),
+        (
+            ['--model_dir=a', '--model_dir=a'],
+            'two or more different runs, or of one with several --seeds; got a, a.',
+        ),
+        (
+            ['--model_dir=a', '--model_dir=./a/'],
+            'two or more different runs, or of one with several --seeds; got a, ./a/.',
+        ),
         (
             ['--model_dir=a', '--model_dir=b', '--set=train_config.batch_size=3'],
             '--set is not read by --mode=compare; leave it out.',

@@ -44,7 +44,7 @@ def test_a_stand_in_agrees(compared):
     [
         ('/no/such/python', 'does not start: No such file or directory; expected the command'),
         ('python "', 'No closing quotation'),
-        (' ', 'is empty; expected the command of a Python'),
+        (' ', "is ' '; expected the command of a Python"),
         (shlex.quote(sys.executable), 'has no package object_detection; expected a Python that'),
         (
             f'{shlex.quote(sys.executable)} -c "print(1); print(2); print(3); print(4); exit(9)"',
