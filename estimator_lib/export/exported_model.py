@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
 from estimator_lib.export import artifacts, export_folders, inference_graph, serving
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.writers import Source
@@ -132,7 +132,9 @@ def _find(folder: str) -> str:
 
 def _load(session: tf1.Session, path: str, signature_name: str) -> Any:
     try:
-        loaded = tf1.saved_model.load(session, [tf1.saved_model.tag_constants.SERVING], path)
+        # TensorFlow reads the path of the variables as a glob pattern.
+        plain = plain_paths.plain_path(path)
+        loaded = tf1.saved_model.load(session, [tf1.saved_model.tag_constants.SERVING], plain)
     except Exception as error:  # of many kinds, one for each way in which a graph can be wrong
         reason = errors.first_line(error)
         raise errors.UserError(f'{path} cannot be loaded as a SavedModel: {reason}') from error

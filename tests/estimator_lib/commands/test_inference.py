@@ -33,7 +33,7 @@ def test_partial_batches_wait_for_few_images():
 
 def test_tiles_need_a_task_that_merges_them():
     plan = inference.Plan(tiling=Tiling(2, 1))
-    with pytest.raises(errors.UserError, match='--tile: the model has no pipeline.config'):
+    with pytest.raises(errors.UserError, match='--tile: model.tflite has no pipeline.config'):
         run(plan, [pixels(0)])
     with pytest.raises(errors.UserError, match='cannot be put together'):
         next(run(plan, [pixels(0)], tiny_task.TinyTask()))

@@ -34,6 +34,8 @@ class Drawing(tiny_task.TinyTask):
 class Recording:
     """A predictor that computes means, and remembers the shapes of its batches."""
 
+    path = 'model.tflite'
+
     def __init__(self, max_batch_size=None, refuses=None):
         self.max_batch_size = max_batch_size
         self.shapes = []

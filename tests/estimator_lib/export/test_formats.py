@@ -39,6 +39,7 @@ def test_options_of_a_format():
         'quantize',
         'representative_examples',
         'batch',
+        'input',
     }
 
 

@@ -14,7 +14,7 @@ from google.protobuf import message as message_lib
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, object_graphs
+from estimator_lib.checkpoints import checkpoint_files, object_graphs, plain_paths
 from estimator_lib.export import freezing
 from vision_extras.recover.artifacts import graph_checks, graphs, tflite_files, tflite_graphs
 
@@ -170,7 +170,7 @@ def _read_saved_model(path: str, scopes: Sequence[str]) -> Artifact:
 
 def _load_saved_model(path: str) -> tuple[tf1.GraphDef, Dict[str, str]]:
     with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
-        loaded = tf1.saved_model.load(session, ['serve'], path)
+        loaded = tf1.saved_model.load(session, ['serve'], plain_paths.plain_path(path))
         signatures = {
             key: value
             for key, value in loaded.signature_def.items()
