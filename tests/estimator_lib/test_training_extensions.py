@@ -241,7 +241,7 @@ class CallingItAtACheckpoint(tf_estimator.CheckpointSaverListener):
 @pytest.mark.parametrize(
     'kind, what',
     [
-        (Feeding, 'feeds values to the step'),
+        (Feeding, 'feeds values to the step (fed:0)'),
         (FeedingByItself, 'calls session.run with feed_dict'),
         (FetchingByName, "fetches 'global_step:0', which is no tensor of the graph of the step"),
         (FetchingAnOperation, 'runs nothing with the step'),

@@ -115,7 +115,10 @@ class TestWeights:
         [
             (['--from=model.ckpt-1'], '--from: model.ckpt-1 is no file of weights; expected one'),
             (['--from=x.weights'], '--from: there is no file x.weights.'),
-            (['--from=x.weights', '--pipeline_config_path=c'], 'expected it without --pipeline'),
+            (
+                ['--from=x.weights', '--pipeline_config_path=c'],
+                'expected no --pipeline_config_path',
+            ),
         ],
     )
     def test_flags_that_do_not_fit(self, weights, tmp_path, flags, message):

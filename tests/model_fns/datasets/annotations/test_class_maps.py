@@ -51,7 +51,9 @@ def test_crowds_are_ignored_where_no_object_is():
     drawn = class_maps.draw(shapes, HEADER, CLASSES)
     np.testing.assert_array_equal(drawn[0], [1, 1, 1, 1, 1, 255])
     classes = LabelMap((LabelMapItem(255, 'x', 'x'),))
-    with pytest.raises(errors.DataError, match='class of id 255, which the pixels of crowds have'):
+    with pytest.raises(
+        errors.DataError, match='class of id 255, which the pixels of crowds and of'
+    ):
         class_maps.draw(shapes, HEADER, classes)
 
 
