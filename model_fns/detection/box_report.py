@@ -193,13 +193,14 @@ class Fit(NamedTuple):
 
     def describe(self) -> str:
         """Return a sentence on the boxes that have no anchor."""
-        share, count = f'{self.unmatched_share():.1%}', f'{len(self.similarity):,}'
+        count = f'{len(self.similarity):,}'
         if self.threshold is None:
             middle = float(np.median(self.similarity))
             return (
-                f'{share} of {count} boxes have no anchor: each has one, whatever their overlap '
-                f'({middle:.2f} in the median)'
+                f'each of {count} boxes has an anchor, whatever their overlap ({middle:.2f} in the '
+                'median)'
             )
+        share = f'{self.unmatched_share():.1%}'
         return f'{share} of {count} boxes overlap no anchor by {self.threshold:g}'
 
 

@@ -245,8 +245,10 @@ def build(
     kept = post_processor.rules
     most = options.get('max_detections') or kept.max_total
     fast = kept.class_agnostic or bool(options.get('fast_nms'))
-    if ops is Ops.TFLITE and model.num_classes == 1:
-        fast = True  # one class is suppressed in the same way, and without the bound below
+    if model.num_classes == 1:
+        most = min(most, kept.max_per_class)
+        # One class is suppressed in the same way, and without the bound below.
+        fast = fast or ops is Ops.TFLITE
     if ops is Ops.TFLITE and not fast and min(most, kept.max_per_class) > _MOST_PER_CLASS:
         raise errors.ConfigError(
             f'model.ssd.post_processing: {min(most, kept.max_per_class)} detections of a class; '

@@ -36,6 +36,9 @@ _SIGMA = 0.05  # of keypoints without published ones: those of COCO are 0.025 to
 _MOST_KEYPOINT_CLASSES = 5  # that are evaluated: each has some lines in the config
 _RATE = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
 _STEPS = 'train_config.data_augmentation_options'
+_PRETRAINED_SIDE = 320.0  # of detectors that start from weights of photographs of 800 pixels
+# Scopes that begin the names of variables in checkpoints of detectors.
+_SCOPES = ('FeatureExtractor/', 'FirstStageFeatureExtractor/', 'KerasFirstStageFeatureExtractor/')
 
 
 class _Family(NamedTuple):
@@ -64,11 +67,6 @@ SCHEDULED_RATE = _RATE
 USUAL_SIDE = _USUAL_SIDE
 # The hand-tuned config of blood cells sees 7,200; 4,000 taught three classes of motorbikes.
 ENOUGH_IMAGES = 6000
-
-
-_PRETRAINED_SIDE = 320.0  # of detectors that start from weights of photographs of 800 pixels
-# Scopes that begin the names of variables in checkpoints of detectors.
-_SCOPES = ('FeatureExtractor/', 'FirstStageFeatureExtractor/', 'KerasFirstStageFeatureExtractor/')
 
 
 def base_config(task: str, weights: str) -> str:
@@ -235,26 +233,28 @@ def _room_decisions(recipe: Recipe, name: str, facts: Facts) -> Iterator[Decisio
         count = recipe.config.train_input_reader.num_keypoints
         yield Decision(f'model.faster_rcnn.{head}', count)
         recipe.config.eval_config.ClearField('keypoint_edge')
-        _evaluate_keypoints(recipe, facts, count)
+        _evaluate_keypoints(recipe, count)
     for reader in ('train_input_reader', 'eval_input_reader.0'):
         yield Decision(f'{reader}.max_number_of_boxes', max(most, _LEAST_DETECTIONS))
 
 
-def _evaluate_keypoints(recipe: Recipe, facts: Facts, count: int) -> None:
+def _evaluate_keypoints(recipe: Recipe, count: int) -> None:
     """Evaluate the keypoints of the classes, which the label map names."""
     evaluation = recipe.config.eval_config
     evaluation.ClearField('parameterized_metric')  # of the classes of the base
     label_map = LabelMap.read(recipe.config.train_input_reader.label_map_path)
-    for item in label_map.items[:_MOST_KEYPOINT_CLASSES]:
+    of_persons = count == len(COCO_SIGMAS)
+    known = [item for item in label_map.items if item.keypoints or of_persons]
+    for item in known[:_MOST_KEYPOINT_CLASSES]:
         metric = evaluation.parameterized_metric.add().coco_keypoint_metrics
         metric.class_label = item.name
-        if count != len(COCO_SIGMAS):  # they have the sigmas of COCO
+        if not of_persons:
             metric.keypoint_label_to_sigmas.update({name: _SIGMA for _, name in item.keypoints})
     recipe.reasons['eval_config'] = (
-        f'Keypoints count as found within distances of sigma, {_SIGMA:g} of the size of their '
+        'Keypoints have the sigmas of a person in COCO'
+        if of_persons
+        else f'Keypoints count as found within distances of sigma, {_SIGMA:g} of the size of their '
         'object: the middle of those of COCO'
-        if count != len(COCO_SIGMAS)
-        else 'Keypoints have the sigmas of a person in COCO'
     )
 
 

@@ -290,7 +290,9 @@ class DetectionTask(Task):
             score, source = worth_showing.least_score, 'the best F1 in the evaluation'
         elif self._drawer.min_score is not None:
             source = 'eval_config.min_score_threshold'
-        return f'0 detections reached {score:.3g} (from {source}); --score_threshold lowers it'
+        whose = '' if shown.class_indices is None else ' of these classes'
+        text = f'0 detections{whose} reached {score:.3g} (from {source})'
+        return f'{text}; --score_threshold lowers it'
 
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED

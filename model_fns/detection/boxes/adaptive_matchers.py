@@ -141,9 +141,9 @@ class DynamicMatcher(matchers.Matcher):
         most = tf.minimum(self._most, tf.shape(overlaps)[-1])
         total = tf.reduce_sum(tf.math.top_k(overlaps, most).values, axis=-1)
         last = tf.clip_by_value(tf.cast(total, tf.int32), 1, most) - 1
-        nearest = tf.math.top_k(closeness, most).values
-        least = tf.gather(nearest, last, batch_dims=2)[..., tf.newaxis]
-        matches = _most(tf.where(closeness >= least, closeness, matchers.NEVER))
+        nearest = tf.math.top_k(closeness, most).indices
+        chosen = _mark(nearest, tf.sequence_mask(last + 1, most), tf.shape(closeness))
+        matches = _most(tf.where(chosen, closeness, matchers.NEVER))
         return give_each_row_one(_distances(placement), claiming & valid, matches)
 
 
@@ -203,6 +203,7 @@ def _class_costs(placement: matchers.Placement, overlaps: tf.Tensor) -> tf.Tenso
 
 
 def _quality_focal(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Compute quality focal losses with an exponent of 2, as the costs of RTMDet have them."""
     entropy = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
     return entropy * tf.square(targets - tf.sigmoid(logits))
 
@@ -214,6 +215,17 @@ def _threshold(similarity: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
     mean = tf.math.divide_no_nan(tf.reduce_sum(similarity * weights, axis=-1, keepdims=True), count)
     squares = tf.reduce_sum(tf.square(similarity - mean) * weights, axis=-1, keepdims=True)
     return mean + tf.sqrt(tf.math.divide_no_nan(squares, count - 1.0))
+
+
+def _mark(indices: tf.Tensor, wanted: tf.Tensor, shape: tf.Tensor) -> tf.Tensor:
+    """Return bool [B, M, A], True at the wanted ones of the indices [B, M, k] of anchors."""
+    rows, anchors = shape[0] * shape[1], shape[2]
+    # Those that are not wanted mark a column more.
+    columns = tf.where(wanted, indices, anchors)
+    starts = tf.reshape(tf.range(rows), [shape[0], shape[1], 1]) * (anchors + 1)
+    places = tf.reshape(starts + columns, [-1, 1])
+    marks = tf.scatter_nd(places, tf.ones_like(places[:, 0]), [rows * (anchors + 1)])
+    return tf.reshape(marks, [shape[0], shape[1], anchors + 1])[..., :anchors] > 0
 
 
 def _most(values: tf.Tensor) -> tf.Tensor:

@@ -27,6 +27,7 @@ class RotatedAnchorGenerator(anchors.AnchorGenerator):
 
     def __init__(self, generator: anchors.AnchorGenerator, angles: Sequence[float] = (0.0,)):
         self._generator = generator
+        self.keeps_outside = generator.keeps_outside
         self._angles = np.array(angles, np.float64)
 
     def anchors_per_location(self) -> List[int]:

@@ -50,8 +50,16 @@ _OVERLAP_LOSSES = (
     'gaussian_wasserstein',
     'gaussian_kullback_leibler',
 )
+# Losses with a part of its own for each class.
+_SIGMOIDS = (
+    'weighted_sigmoid',
+    'weighted_sigmoid_focal',
+    'bootstrapped_sigmoid',
+    'quality_focal',
+)
+_SIGMOID_NAMES = ', '.join(_SIGMOIDS)
 # Matchers whose thresholds are found among overlaps.
-BY_OVERLAPS = ('atss_matcher', 'dynamic_matcher')
+_BY_OVERLAPS = ('atss_matcher', 'dynamic_matcher')
 # Steps after which a decay of 0.9997 has forgotten nearly all of its initial value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
@@ -116,7 +124,7 @@ def find_warnings(config: PipelineConfig) -> Iterator[str]:
     if train_config.merge_multiple_label_boxes and _is_softmax(config):
         yield (
             'train_config.merge_multiple_label_boxes: the classes of a box exclude each other in a '
-            'softmax loss; expected weighted_sigmoid or weighted_sigmoid_focal.'
+            f'softmax loss; expected one of {_SIGMOID_NAMES}.'
         )
     if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
         kind = train_config.fine_tune_checkpoint_type
@@ -132,7 +140,7 @@ def check_labeled(config: PipelineConfig) -> Iterator[Problem]:
     """Check that the loss has a part for each class where not all classes were looked for."""
     if _is_softmax(config) and not config.model.HasField('center_net'):
         yield from config_rules.labeled_problems(
-            config, 'weighted_sigmoid or weighted_sigmoid_focal as its classification_loss'
+            config, f'one of {_SIGMOID_NAMES} as its classification_loss'
         )
 
 
@@ -140,8 +148,8 @@ def _is_softmax(config: PipelineConfig) -> bool:
     """Check whether the loss of classes is a softmax, which is the default of two stages."""
     two_stage = config.model.faster_rcnn.second_stage_classification_loss
     single_shot = config.model.ssd.loss.classification_loss
-    kinds = (loss.WhichOneof('classification_loss') or '' for loss in (two_stage, single_shot))
-    return all('sigmoid' not in kind for kind in kinds)
+    kinds = (loss.WhichOneof('classification_loss') for loss in (two_stage, single_shot))
+    return all(kind not in _SIGMOIDS for kind in kinds)
 
 
 # Fields of `eval_config` that only these sets of metrics use.
@@ -184,10 +192,17 @@ def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
     is_negative = config.similarity_calculator.HasField('neg_sq_dist_similarity')
     kind = config.matcher.WhichOneof('matcher_oneof')
     similarity = config.similarity_calculator.WhichOneof('region_similarity')
-    if kind in BY_OVERLAPS and similarity not in (None, 'iou_similarity'):
+    if kind in _BY_OVERLAPS and similarity not in (None, 'iou_similarity'):
         yield Problem(
             f'{_WHERE}.similarity_calculator.{similarity}',
             f'{kind} compares overlaps; expected iou_similarity.',
+        )
+    loss = config.loss.classification_loss.WhichOneof('classification_loss')
+    if kind == 'dynamic_matcher' and loss not in _SIGMOIDS:
+        yield Problem(
+            f'{_WHERE}.loss.classification_loss',
+            f'{loss}; dynamic_matcher takes scores of the classes by a sigmoid: expected one of '
+            f'{_SIGMOID_NAMES}.',
         )
     if config.matcher.HasField('argmax_matcher') and not (matcher.ignore_thresholds or is_negative):
         for field in ('matched_threshold', 'unmatched_threshold'):

@@ -172,6 +172,7 @@ def _problems(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Proble
         f'{where}.first_stage_anchor_generator',
         config.first_stage_anchor_generator,
         config.feature_extractor,
+        config.clip_anchors_to_image,
     )
     yield from _pyramid(config, where)
     yield from _operations(config, where)
@@ -211,6 +212,7 @@ def _anchors(
     path: str,
     config: anchors_pb2.AnchorGenerator,
     extractor: faster_rcnn_pb2.FasterRcnnFeatureExtractor,
+    clips: bool,
 ) -> Iterator[Problem]:
     """Check that anchors are in pixels, and on the feature maps of the model."""
     kind = config.WhichOneof('anchor_generator_oneof')
@@ -220,6 +222,12 @@ def _anchors(
         yield Problem(f'{path}.{kind}', 'its anchors are normalized; expected anchors in pixels.')
         return
     yield from checks.anchor_problems(path, config)
+    multiscale = config.multiscale_anchor_generator
+    if clips and multiscale.layout == multiscale.TORCHVISION:
+        yield Problem(
+            f'{path}.{kind}.layout',
+            'TORCHVISION, whose anchors are never clipped; leave out clip_anchors_to_image.',
+        )
     if kind != 'grid_anchor_generator' and getattr(config, kind).normalize_coordinates:
         yield Problem(f'{path}.{kind}.normalize_coordinates', 'true; expected false.')
     levels, expected = 1, 1
@@ -257,6 +265,13 @@ def _pyramid(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem
                 f'has one, like {generations.with_pyramid("faster_rcnn_resnet50")}.',
             )
         return
+    fpn = extractor.fpn
+    if fpn.layout == fpn.TORCHVISION and fpn.max_level <= fpn.min_level:
+        yield Problem(
+            f'{where}.feature_extractor.fpn.max_level',
+            f'{fpn.max_level}; expected at least {fpn.min_level + 1}: with layout: TORCHVISION the '
+            'last level is a max pool of the one before.',
+        )
     overridden = extractor.override_base_feature_extractor_hyperparams
     if not (overridden or extractor.HasField('conv_hyperparams')):
         yield Problem(

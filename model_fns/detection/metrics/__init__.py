@@ -270,12 +270,13 @@ def check_config(config: eval_pb2.EvalConfig, rotated: bool = False) -> None:
             other.
     """
     names = list_metrics_sets(config, rotated)
+    if rotated and config.coco_files:
+        raise errors.ConfigError(
+            f'eval_config.coco_files: {config.coco_files!r}; COCO has no rotated boxes: leave it '
+            'out.'
+        )
     for name in names:
         METRICS_SETS.get(name, _WHERE)
-        if rotated and config.coco_files:
-            raise errors.ConfigError(
-                'eval_config.coco_files: COCO has no rotated boxes; expected none.'
-            )
         if rotated and name != ROTATED_METRICS_SET:
             raise errors.ConfigError(
                 f'{_WHERE}: {name!r} is for axis-aligned boxes; expected '

@@ -92,9 +92,9 @@ def _next(scope: str) -> _Scopes:
     return lambda number: (f'{scope}{int(number) + 1}',)
 
 
-def _half(scope: str) -> _Scopes:
-    """Return the scopes of layers whose activations are counted too."""
-    return lambda number: (scope + (f'_{int(number) // 2}' if number != '0' else ''),)
+def _half(scope: str, first: str) -> _Scopes:
+    """Return the scopes of layers whose activations are counted too: `first`, then `scope` + n."""
+    return lambda number: (f'{scope}{int(number) // 2}' if number != '0' else first,)
 
 
 def _regions(layer: str) -> _Scopes:
@@ -127,7 +127,7 @@ def _tower(name: str, scope: str) -> Tuple[Tuple[str, _Scopes, Convert], ...]:
     return (
         (rf'{start}\.0', _one(f'{_SHARED}/{scope}/conv2d_{{}}'), _same),
         # Files from before 2022 count the activations.
-        (start, lambda number: (f'{_SHARED}/{scope}/conv2d_{int(number) // 2}',), _same),
+        (start, _half(f'{_SHARED}/{scope}/conv2d_', f'{_SHARED}/{scope}/conv2d_0'), _same),
     )
 
 
@@ -152,7 +152,11 @@ _FASTER_RCNN = (
         _one(f'{_HEAD}/BoxEncodingPredictor'),
         drop_background,
     ),
-    (rf'{_ROI}\.keypoint_head\.(\d+)', _half(f'{_HEAD}/KeypointPredictor/Conv'), _same),
+    (
+        rf'{_ROI}\.keypoint_head\.(\d+)',
+        _half(f'{_HEAD}/KeypointPredictor/Conv_', f'{_HEAD}/KeypointPredictor/Conv'),
+        _same,
+    ),
     (
         rf'{_ROI}\.keypoint_predictor\.kps_score_lowres',
         _one(f'{_HEAD}/KeypointPredictor/Conv2d_transpose'),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pathlib
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from model_fns.detection import anchor_proposal
+from model_fns.detection import anchor_proposal, box_report
 from model_fns.detection.boxes import anchors, quadrilaterals
 from model_fns.structures import rotated_overlaps
 from model_fns.structures.label_map import LabelMap
@@ -127,6 +128,15 @@ def test_models_without_such_anchors_are_refused():
     config = config_lib.parse_pipeline_config('model { center_net { num_classes: 2 } }', 'text')
     with pytest.raises(errors.UserError, match='is center_net; expected ssd or faster_rcnn'):
         anchor_proposal.propose(None, config)
+
+
+@pytest.mark.parametrize('matcher', ['atss_matcher', 'dynamic_matcher'])
+def test_matchers_that_give_each_box_an_anchor_have_none_to_fit(matcher):
+    setting = f'model.ssd.matcher={{ {matcher} {{ }} }}'
+    path = pathlib.Path(model_fns.__file__).parent.parent / 'configs' / 'bccd_ssd.config'
+    config = config_lib.load_pipeline_config(str(path), settings=[setting])
+    own = box_report.Record((60, 80), np.float32([[0.1, 0.1, 0.3, 0.3]]), (1,))
+    assert 'there is none to fit' in anchor_proposal.fit(config, [own])
 
 
 def slow_anchors(generator, size):

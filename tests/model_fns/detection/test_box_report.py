@@ -155,8 +155,7 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
     report = task.data_report({'train_input_reader': [task.examine(content)]})
     # 2 x 2 of the 16 x 16 pixels of the best anchor.
     assert report.lines[-1] == (
-        'matches: 0.0% of 1 boxes have no anchor: each has one, whatever their overlap (0.02 in '
-        'the median)'
+        'matches: each of 1 boxes has an anchor, whatever their overlap (0.02 in the median)'
     )
     assert not any('anchors do not fit' in warning for warning in report.warnings)
 

@@ -151,6 +151,15 @@ class TestRoiAlign:
         ours = crops.roi_align(tf.constant(maps), box, rows, 2, 8, 1)
         np.testing.assert_allclose(ours[0, ..., 0], [[5, 6], [9, 10]], atol=1e-5)
 
+    def test_pixels_at_whole_numbers_by_hand(self):
+        """Samples are at 1.5 and 2.5 pixels; a box without a size has that of a pixel."""
+        maps = tf.constant(np.arange(16, dtype=np.float32).reshape([1, 4, 4, 1]))
+        boxes = tf.constant([[8.0, 8.0, 24.0, 24.0], [8.0, 8.0, 8.0, 8.0]])
+        ours = crops.roi_align(maps, boxes[:1], tf.constant([0]), 2, 8, 1, aligned=False)
+        np.testing.assert_allclose(ours[0, ..., 0], [[7.5, 8.5], [11.5, 12.5]], atol=1e-5)
+        ours = crops.roi_align(maps, boxes[1:], tf.constant([0]), 1, 8, 1, aligned=False)
+        np.testing.assert_allclose(ours[0, ..., 0], [[7.5]], atol=1e-5)
+
     def test_each_pixel_gets_the_gradient_of_its_samples(self):
         maps = self.maps()
         of_bins = np.random.RandomState(4).normal(size=[5, 2, 2, 3]).astype(np.float32)

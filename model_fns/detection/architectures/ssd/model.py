@@ -189,8 +189,7 @@ class SsdModel(detector.Detector):
             return None
         _, grids, used = self._extract(images, False)
         similarity = self._assigner.best_similarity(used, boxes)
-        meaning = 'the matcher' if adapts else 'matched_threshold'
-        return detector.AnchorFit(similarity, used, self._assigner.threshold, meaning, grids)
+        return detector.AnchorFit(similarity, used, self._assigner.threshold, grids=grids)
 
     def targets(
         self, predictions: Dict[str, tf.Tensor], groundtruth: targets.Groundtruth
@@ -234,14 +233,17 @@ class SsdModel(detector.Detector):
         del true_shapes
         rules = self._rules
         assigned = self.targets(predictions, groundtruth)
-        overlaps = [self._overlaps(predictions, assigned)] if rules.scores_overlap else []
+        by_overlap = isinstance(rules.localization, losses.OverlapLoss)
+        pair = predictions[fields.BOX_ENCODINGS], assigned.box_targets
+        boxes = self._decode_pair(predictions, pair) if by_overlap or rules.scores_overlap else pair
+        overlaps = [self._overlaps(boxes, assigned)] if rules.scores_overlap else []
         class_losses = rules.classification(
             predictions[fields.CLASS_LOGITS],
             assigned.class_targets,
             assigned.class_weights,
             *overlaps,
         )
-        box_losses = self._localization(predictions, assigned)
+        box_losses = rules.localization(*(boxes if by_overlap else pair), assigned.box_weights)
         classification, localization = rules.reduction.reduce(
             mining.AnchorLosses(class_losses, box_losses),
             assigned,
@@ -257,29 +259,19 @@ class SsdModel(detector.Detector):
             CLASSIFICATION_LOSS: classification * (rules.classification_weight / normalizer),
         }
 
-    def _localization(
-        self, predictions: Dict[str, tf.Tensor], assigned: targets.Targets
-    ) -> tf.Tensor:
-        loss = self._rules.localization
-        pair = predictions[fields.BOX_ENCODINGS], assigned.box_targets
-        if isinstance(loss, losses.OverlapLoss):
-            pair = self._decoded_pair(predictions, assigned)
-        return loss(*pair, assigned.box_weights)
-
-    def _decoded_pair(
-        self, predictions: Dict[str, tf.Tensor], assigned: targets.Targets
+    def _decode_pair(
+        self, predictions: Dict[str, tf.Tensor], codes: Tuple[tf.Tensor, tf.Tensor]
     ) -> Tuple[tf.Tensor, tf.Tensor]:
         """Decode the predicted boxes of the anchors and those of their objects: [B, A, K] each."""
-        codes, boxes = predictions[fields.BOX_ENCODINGS], predictions[fields.ANCHORS]
         size = self._model_family.SIZE  # codes may have keypoints too
-        return (
-            self._box_coder.decode(codes, boxes)[..., :size],
-            self._box_coder.decode(assigned.box_targets, boxes)[..., :size],
+        predicted, expected = (
+            self._box_coder.decode(each, predictions[fields.ANCHORS])[..., :size] for each in codes
         )
+        return predicted, expected
 
-    def _overlaps(self, predictions: Dict[str, tf.Tensor], assigned: targets.Targets) -> tf.Tensor:
+    def _overlaps(self, boxes: Tuple[tf.Tensor, tf.Tensor], assigned: targets.Targets) -> tf.Tensor:
         """Compute the IoU of predicted boxes and objects: [B, A], 1 without an object."""
-        overlaps = self._model_family.elementwise_iou(*self._decoded_pair(predictions, assigned))
+        overlaps = self._model_family.elementwise_iou(*boxes)
         return tf.where(assigned.matches >= 0, tf.stop_gradient(overlaps), 1.0)
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:

@@ -137,7 +137,7 @@ def test_the_inside_of_rotated_boxes():
     np.testing.assert_allclose(placement.costs(), [[[40, 90, 168, 90]]])
 
 
-def dynamic(boxes, predicted, logits=0.0, classes=None, most=13):
+def dynamic(boxes, predicted, logits=0.0, classes=None, most=13, static_steps=0, similarity=0.0):
     """Return the matches of boxes [n, 4] by predicted boxes [40, 4], in pixels."""
     boxes = np.reshape(boxes, [1, -1, 4]).astype(np.float32)
     classes = np.ones([1, boxes.shape[1], 1], np.float32) if classes is None else [classes]
@@ -153,8 +153,8 @@ def dynamic(boxes, predicted, logits=0.0, classes=None, most=13):
         scene, tf.constant(boxes), tf.constant(classes), tf.constant(ANCHORS), axis_aligned
     )
     everything = tf.ones(boxes.shape[:2], tf.bool)
-    matcher = adaptive_matchers.DynamicMatcher(most)
-    return matcher.match(tf.zeros([]), everything, everything, placement)[0].numpy().tolist()
+    matcher = adaptive_matchers.DynamicMatcher(most, static_steps=static_steps)
+    return matcher.match(similarity, everything, everything, placement)[0].numpy().tolist()
 
 
 def test_dynamic_matching_by_hand():
@@ -165,12 +165,24 @@ def test_dynamic_matching_by_hand():
     predicted[[9, 18]], predicted[10] = box, [8, 8, 24, 16]
     assert positives(dynamic([box], predicted)) == [9, 18]
     # One at most, and the first of those that cost the same. Center 9 is as far away as 18.
-    assert positives(dynamic([box], predicted, most=1))[0] == 9
+    assert positives(dynamic([box], predicted, most=1)) == [9]
     # A score that is wrong costs more than half of the box: -3 log(0.5) = 2.08 and what its own
     # score of 0.5 costs, none as it is the IoU; 6.0 * 0.995 of a logit of -6 for an IoU of 1.
     logits = np.zeros([len(ANCHORS), 1], np.float32)
     logits[18] = -6.0
     assert positives(dynamic([box], predicted, logits)) == [9, 10]
+
+
+def test_the_first_steps_are_those_of_atss(monkeypatch):
+    box = np.array([8, 8, 24, 24], np.float32)
+    predicted = np.tile(np.array([0, 0, 1, 1], np.float32), [len(ANCHORS), 1])
+    predicted[[20, 21]] = box
+    monkeypatch.setattr(adaptive_matchers.forward_pass, 'global_step', lambda: tf.constant(4))
+    similarity = similarities.iou(axis_aligned)(tf.constant([[box]]), tf.constant(ANCHORS))
+    first = dynamic([box], predicted, static_steps=5, similarity=similarity)
+    assert first == match([box])
+    later = dynamic([box], predicted, static_steps=4, similarity=similarity)
+    assert later == dynamic([box], predicted) != first
 
 
 def test_dynamic_matching_of_two_classes_at_one_place():

@@ -231,6 +231,16 @@ def test_what_fits_is_accepted(settings):
             'atss_matcher compares overlaps; expected iou_similarity.',
         ),
         (
+            [MULTISCALE, f'{LEVELS}layout=TORCHVISION', f'{LEVELS}aspect_ratios=[0.5, 1]'],
+            f'{LEVELS}aspect_ratios',
+            '[0.5, 1.0]; expected [1.0, 0.5]: weights of torchvision have the anchors of a cell',
+        ),
+        (
+            ['matcher={ dynamic_matcher {} }', 'loss.classification_loss={ weighted_softmax {} }'],
+            'loss.classification_loss',
+            'weighted_softmax; dynamic_matcher takes scores of the classes by a sigmoid: expected',
+        ),
+        (
             ['loss.expected_loss_weights=EXPECTED_SAMPLING', 'loss.random_example_sampler={}'],
             'loss.expected_loss_weights',
             'it excludes random_example_sampler; set one.',
@@ -402,3 +412,15 @@ def test_sizes_of_codes_are_those_of_the_coders(name):
     config = box_coding_pb2.BoxCoder(**{name: {}})
     build = rotated_coder if name.startswith('rotated') else box_coders
     assert build.build_box_coder(config, 'here').code_size == checks._CODE_SIZES[name]
+
+
+@pytest.mark.parametrize('loss', ['weighted_sigmoid', 'quality_focal'])
+def test_images_of_which_not_all_classes_were_looked_for_need_sigmoids(loss):
+    labeled = 'train_input_reader.labeled_classes=["cat"]'
+    label_map = 'train_input_reader.label_map_path=a.pbtxt'
+    chosen = f'model.ssd.loss.classification_loss={{ {loss} {{}} }}'
+    problems = list(checks.check_labeled(changed(labeled, label_map, chosen)))
+    assert problems == []
+    softmax = 'model.ssd.loss.classification_loss={ weighted_softmax {} }'
+    (problem,) = checks.check_labeled(changed(labeled, label_map, softmax))
+    assert 'weighted_sigmoid, weighted_sigmoid_focal' in problem.text

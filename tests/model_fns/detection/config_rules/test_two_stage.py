@@ -487,3 +487,19 @@ def test_images_are_padded_to_a_multiple_below_a_pyramid_alone():
             'feature pyramid, and takes images of any size.'
         )
     ]
+
+
+def test_anchors_of_torchvision_are_not_clipped():
+    anchors = ANCHORS % (
+        'multiscale_anchor_generator { min_level: 4 max_level: 4 layout: TORCHVISION '
+        'aspect_ratios: 1 normalize_coordinates: false }'
+    )
+    assert 'leave out clip_anchors_to_image' in problem(anchors, 'clip_anchors_to_image=true')
+
+
+def test_the_last_level_of_torchvision_is_a_pool_of_another():
+    extractor = (
+        'feature_extractor={ type: "faster_rcnn_resnet_v1_5_18_fpn_keras" '
+        'fpn { min_level: 2 max_level: 2 layout: TORCHVISION } }'
+    )
+    assert 'fpn.max_level: 2; expected at least 3: with layout' in problem(extractor)

@@ -156,3 +156,10 @@ def test_levels():
     assert mnasfpn.check_levels(Pyramid(3, 6, 32)).depth == 32
     with pytest.raises(errors.ConfigError, match=r'fpn\.max_level: got 7; .*expected 6'):
         mnasfpn.check_levels(Pyramid(3, 7))
+
+
+def test_the_layout_of_torchvision_is_refused():
+    text = "type: 'ssd_mobilenet_v2_mnasfpn' fpn { min_level: 3 max_level: 6 layout: TORCHVISION }"
+    refused = pytest.raises(errors.ConfigError, match='fpn.layout: TORCHVISION; this neck')
+    with tf.Graph().as_default(), refused:
+        build(text).extract(tf.zeros([1, 64, 64, 3]))
