@@ -9,10 +9,11 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.data import record_sources
 from model_fns import validate
 from model_fns.detection import fields
 from model_fns.detection.boxes import quadrilaterals
-from model_fns.detection.data import image_resizers, inputs
+from model_fns.detection.data import examples, image_resizers, inputs
 from model_fns.detection.data.keypoints import KeypointDecoder
 from model_fns.structures.label_map import LabelMap, LabelMapItem
 from protos import input_reader_pb2, pipeline_pb2
@@ -354,6 +355,28 @@ def test_classes_that_an_image_was_looked_through_for():
     assert labels[fields.IMAGE_CLASSES].tolist() == [0, 1, 0]
     by_id = inputs.Reader(3, 4, image_classes=True)
     assert decode(by_id, image_labels=[3, 4])[fields.IMAGE_CLASSES].tolist() == [0, 0, 1]
+
+
+def test_classes_that_were_looked_for():
+    reader = inputs.Reader(3, 4, label_map=LABEL_MAP, labeled_classes=True)
+    added = tf.train.Example()
+    added.features.feature[record_sources.LABELED].bytes_list.value.extend([b'cow', b'/m/1'])
+    found = decoder(reader)(record(boxes=[BOX]) + added.SerializeToString())
+    assert found[fields.LABELED_CLASSES].tolist() == [1, 0, 1]
+    # Without the key all classes were looked for.
+    assert decode(reader, boxes=[BOX])[fields.LABELED_CLASSES].tolist() == [1, 1, 1]
+    _, labels = prepare(reader)
+    assert labels[fields.LABELED_CLASSES].tolist() == [1, 1, 1]
+
+
+def test_of_a_joined_image_known_is_what_was_looked_for_in_all_parts():
+    parts = [
+        {fields.BOXES: tf.zeros([1, 4]), fields.LABELED_CLASSES: tf.constant(known)}
+        for known in ([1.0, 0.0, 1.0], [1.0, 1.0, 0.0])
+    ]
+    joined = examples.join_boxes(parts)
+    assert joined[fields.LABELED_CLASSES].numpy().tolist() == [1, 0, 0]
+    assert joined[fields.BOXES].shape == [2, 4]
 
 
 def test_prepared_shapes_are_static():

@@ -19,6 +19,13 @@ def test_boxes_are_in_pixels_and_without_padding():
     assert truth.masks is None and found.keypoints is None
 
 
+def test_detections_of_classes_that_were_not_looked_for_count_for_nothing():
+    image = arrays([(BOX, 1)], [(BOX, 1, 0.5), (BOX, 2, 0.75), (BOX, 3, 0.25)])
+    image[fields.LABELED_CLASSES] = np.float32([1, 0, 1])
+    found = image_arrays.detections(image)
+    assert (found.classes.tolist(), found.scores.tolist()) == ([1, 3], [0.5, 0.25])
+
+
 def test_what_is_selected():
     image = arrays([(BOX, 2)], [])
     labels = {name: image[name] for name in image if name.startswith('groundtruth')}

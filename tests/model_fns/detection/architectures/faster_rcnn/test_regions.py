@@ -1,5 +1,7 @@
 """The first stage, held against recorded cases of its parts."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -99,6 +101,18 @@ def test_targets(name):
     groundtruth = oracles.groundtruth([boxes], [np.ones([len(boxes), 3])], [weights])
     assigned = LOSSES.targets(tf.constant(case['anchors']), groundtruth)
     check_targets(assigned, case, assigned.class_targets[0, :, 1:])
+
+
+def test_background_is_not_known_where_not_all_classes_were_looked_for():
+    anchors = tf.constant([[0.0, 0.0, 8.0, 8.0], [40.0, 40.0, 48.0, 48.0]])
+    box = np.float32([[0, 0, 8, 8]])
+    groundtruth = oracles.groundtruth([box, box], [np.eye(2)[:1]] * 2, [np.ones(1)] * 2)
+    known = tf.constant([[1.0, 0.0], [1.0, 1.0]])
+    groundtruth = dataclasses.replace(groundtruth, labeled_classes=known)
+    assigned = LOSSES.targets(anchors, groundtruth)
+    # The matched anchor counts in both images, the other one in the second only.
+    assert assigned.class_weights.numpy().max(axis=-1).tolist() == [[1, 0], [1, 1]]
+    assert assigned.class_weights.numpy()[1, 1].tolist() == [1, 1]
 
 
 def check_targets(assigned, case, classes):
