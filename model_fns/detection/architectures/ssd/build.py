@@ -11,10 +11,10 @@ from model_fns.detection import (
 )
 from model_fns.detection.architectures.ssd.model import LossRules, RotatedSsdModel, SsdModel
 from model_fns.detection.boxes import (
-    adaptive_matchers,
     anchors,
     axis_aligned,
     box_coders,
+    matcher_builder,
     quadrilaterals,
     rotated,
     rotated_anchors,
@@ -105,7 +105,7 @@ def _assigner(
         similarities.build_similarity(
             config.similarity_calculator, f'{where}.similarity_calculator', family
         ),
-        adaptive_matchers.build_matcher(config.matcher, f'{where}.matcher'),
+        matcher_builder.build_matcher(config.matcher, f'{where}.matcher'),
         coder,
         config.negative_class_weight,
         family,

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection.boxes import (
-    adaptive_matchers,
     anchors,
     axis_aligned,
     box_coders,
+    matcher_builder,
     matchers,
     similarities,
     targets,
@@ -243,7 +243,7 @@ def test_as_recorded(name):
     background[0] = 0.0 if config.encode_background_as_zeros else 1.0
     assigner = targets.TargetAssigner(
         similarities.build_similarity(config.similarity_calculator, '', axis_aligned),
-        adaptive_matchers.build_matcher(config.matcher, ''),
+        matcher_builder.build_matcher(config.matcher, ''),
         box_coders.build_box_coder(config.box_coder, ''),
         config.negative_class_weight,
     )
