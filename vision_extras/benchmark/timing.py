@@ -21,7 +21,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence
 import numpy as np
 
 from estimator_lib import environment
-from estimator_lib.export import artifacts, exported_file, exported_model, formats, frozen_graph
+from estimator_lib.export import artifacts, exported_model, formats, frozen_graph
 from estimator_lib.processes import child_processes
 
 BATCH_SIZE = 8
@@ -102,11 +102,16 @@ def load(path: str) -> Run:
         path: a SavedModel or frozen graph takes uint8 [batch, height, width, 3], a file for devices
             float32 [1, *input_shape] in [0, 255].
     """
+    if _is_for_devices(path):
+        return formats.writer_of_file(path).load(path).run
     if os.path.basename(path) == frozen_graph.FrozenGraphWriter.file_name:
         return _load_frozen_graph(path)
-    if exported_file.is_file(path):
-        return formats.writer_of_file(path).load(path).run
     return exported_model.Predictor(path).predict
+
+
+def _is_for_devices(path: str) -> bool:
+    """Return True for a file whose input has one size, and a batch of one image."""
+    return path.endswith(tuple(formats.endings()))
 
 
 def _load_frozen_graph(path: str) -> Run:
@@ -131,7 +136,7 @@ def measure(path: str, images: Sequence[np.ndarray]) -> Timing:
     run = load(path)
     one = _time(run, images)
     batch = None
-    if not exported_file.is_file(path):
+    if not _is_for_devices(path):
         same = [image for image in images if image.shape == images[0].shape]
         rows = [same[index % len(same)] for index in range(BATCH_SIZE)]
         batch = _time(run, [np.concatenate(rows)])

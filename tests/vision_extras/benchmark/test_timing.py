@@ -76,6 +76,8 @@ def test_batches_are_of_images_of_one_size(exports, monkeypatch):
     other = np.zeros([1, 3, 2, 3], np.uint8)
     assert timing.measure(exports['saved_model'], [IMAGE, other]).batch is not None
     assert set(shapes) == {(1, 2, 2, 3), (1, 3, 2, 3), (8, 2, 2, 3)}
+    frozen = f'{exports["frozen_graph"]}/frozen_inference_graph.pb'
+    assert timing.measure(frozen, [IMAGE]).batch is not None
     assert timing.measure(f'{exports["tflite"]}/model.tflite', [PIXEL]).batch is None
 
 
