@@ -6,13 +6,12 @@ import math
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
-from google.protobuf import text_format
 
 from model_fns.backbones import registry
 from model_fns.detection import fields, generations
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.boxes import anchors
-from protos import anchors_pb2, faster_rcnn_pb2, pipeline_pb2
+from protos import anchors_pb2, faster_rcnn_pb2, input_reader_pb2, pipeline_pb2
 from vision_extras.recover import bases
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
@@ -48,10 +47,6 @@ _TRAINING = (
     'second_stage_box_predictor',
 )
 _STYLE = ('conv_hyperparams', 'batch_norm_trainable', 'override_base_feature_extractor_hyperparams')
-_MASK_DEFAULTS = """
-train_input_reader { load_instance_masks: true mask_type: PNG_MASKS }
-eval_input_reader { load_instance_masks: true mask_type: PNG_MASKS }
-"""
 
 
 def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
@@ -78,7 +73,9 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     _read_region_features(model, kernels, proposal)
     second_stages.recognize(model, kernels, artifact.graph, proposal)
     if second_stages.has_masks(model):
-        text_format.Merge(_MASK_DEFAULTS, config)
+        for reader in (config.train_input_reader, *config.eval_input_reader):
+            reader.load_instance_masks = True
+            reader.mask_type = input_reader_pb2.PNG_MASKS
         config.eval_config.metrics_set.append('coco_mask_metrics')
     if second_stages.has_keypoints(model):
         _set_keypoint_readers(config, proposal)

@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from estimator_lib import errors
+from protos import input_reader_pb2
 from tests import tiny_two_stage
 from tests.vision_extras.recover import recovered
 
@@ -113,6 +114,13 @@ def test_checkpoint_has_the_published_sizes(masks_checkpoint):
     assert model.image_resizer.keep_aspect_ratio_resizer.min_dimension == 800
     head = model.second_stage_box_predictor.mask_rcnn_box_predictor
     assert (head.mask_height, head.mask_prediction_conv_depth) == (33, 8)
+
+
+def test_readers_load_masks(masks_checkpoint):
+    *_, found = masks_checkpoint
+    readers = [found.train_input_reader, *found.eval_input_reader]
+    told = [(reader.load_instance_masks, reader.mask_type) for reader in readers]
+    assert told == [(True, input_reader_pb2.PNG_MASKS)] * 2
 
 
 def test_checkpoint_keeps_its_variables(masks_checkpoint):
