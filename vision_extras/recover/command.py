@@ -28,7 +28,7 @@ def create_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--output_dir',
         required=True,
-        help='where pipeline.config, model.ckpt-0 and recovery.md are written',
+        help='where pipeline.config, label_map.pbtxt, model.ckpt-0 and recovery.md are written',
     )
     return parser
 

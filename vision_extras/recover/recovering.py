@@ -82,7 +82,8 @@ def recover(source: str, output_dir: str) -> Recovered:
     """Write the config and the checkpoint of an artifact's model.
 
     Args:
-        source: see `reading.read`.
+        source: path of a frozen graph, a SavedModel's folder, a TFLite file, or a checkpoint's
+            prefix or folder.
         output_dir: created if it does not exist; it must not hold what is written.
 
     Raises:
@@ -90,7 +91,7 @@ def recover(source: str, output_dir: str) -> Recovered:
             model computes something else. Nothing is written then. Or `output_dir` cannot be
             written.
     """
-    written = (files.CONFIG, files.REPORT)
+    written = (files.CONFIG, files.LABEL_MAP, files.REPORT)
     held = [name for name in written if tf.io.gfile.exists(os.path.join(output_dir, name))]
     if checkpoint_files.latest_checkpoint(output_dir) is not None:
         held.insert(0, 'a checkpoint')

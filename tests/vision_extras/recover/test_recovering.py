@@ -81,16 +81,17 @@ def test_other_scores_are_refused(frozen, tmp_path):
     assert not os.listdir(tmp_path / 'recovered')
 
 
-def test_files_of_the_user_are_not_replaced(frozen, tmp_path):
+@pytest.mark.parametrize('name', ['pipeline.config', 'label_map.pbtxt', 'recovery.md'])
+def test_files_of_the_user_are_not_replaced(frozen, tmp_path, name):
     _, graph_def = frozen
     path = tmp_path / 'a.pb'
     path.write_bytes(graph_def.SerializeToString())
-    config = tmp_path / 'recovered' / 'pipeline.config'
-    config.parent.mkdir()
-    config.write_text('mine')
-    with pytest.raises(errors.UserError, match='recovered holds pipeline.config already'):
+    mine = tmp_path / 'recovered' / name
+    mine.parent.mkdir()
+    mine.write_text('mine')
+    with pytest.raises(errors.UserError, match=f'recovered holds {name} already'):
         recovered.recover(str(path), str(tmp_path))
-    assert config.read_text() == 'mine'
+    assert mine.read_text() == 'mine'
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
