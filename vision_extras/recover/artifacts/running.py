@@ -120,7 +120,7 @@ class _Interpreter:
     def __init__(self, path: str, graph: Graph):
         # Else it uses the memory of a tensor again, as soon as no operation needs it.
         loaded = tflite_interpreter.load(path, experimental_preserve_all_tensors=True)
-        self._interpreter, self._graph = loaded.interpreter, graph
+        self._interpreter, self._graph, self._path = loaded.interpreter, graph, path
 
     def input_shape(self, name: str) -> Optional[List[Optional[int]]]:
         index = self._index(f'{name}:0')
@@ -128,8 +128,14 @@ class _Interpreter:
         return [int(side) for one in details if one['index'] == index for side in one['shape']]
 
     def run(self, fetches: Mapping[str, str], name: str, value: Any) -> Mapping[str, Any]:
-        self._interpreter.set_tensor(self._index(f'{name}:0'), value)
-        self._interpreter.invoke()
+        try:
+            self._interpreter.set_tensor(self._index(f'{name}:0'), value)
+            self._interpreter.invoke()
+        except (RuntimeError, ValueError) as error:
+            raise errors.UserError(
+                f'--from: {self._path} fails on an image in the interpreter of TFLite: '
+                f'{errors.first_line(error)}'
+            ) from error
         return {
             key: self._interpreter.get_tensor(self._index(tensor))
             for key, tensor in fetches.items()

@@ -90,6 +90,22 @@ def test_ops_of_other_interpreters_are_left_out():
         np.testing.assert_array_equal(runner.run({'x': 'out:0'}, IMAGE)['x'], IMAGE[np.newaxis])
 
 
+@pytest.mark.parametrize('method', ['set_tensor', 'invoke'])
+@pytest.mark.parametrize('kind', [RuntimeError, ValueError])
+def test_failure_of_the_interpreter_is_a_sentence(method, kind, tmp_path, monkeypatch):
+    def fail(*arguments):
+        del arguments
+        raise kind('Node 3 failed.\nmore')
+
+    path = tmp_path / 'a.tflite'
+    path.write_bytes(tiny_tflite.convert())
+    file = reading.read(str(path))
+    with running.open_runner(file) as runner:
+        monkeypatch.setattr(runner._engine._interpreter, method, fail)
+        with pytest.raises(errors.UserError, match='a.tflite fails on an image .*: Node 3 failed.'):
+            runner.run({}, np.zeros([4, 4, 3], np.uint8))
+
+
 def test_interpreter_computes_tensors_inside_of_a_file(tmp_path):
     path = tmp_path / 'a.tflite'
     path.write_bytes(tiny_tflite.convert())
