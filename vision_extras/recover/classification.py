@@ -25,6 +25,7 @@ _AUXILIARY = '/AuxLogits/'
 _SIDES = (224, 192, 160, 128, 96, 299, 331, 32, 28)
 # What may be between the logits and a further layer.
 _BETWEEN = ('BiasAdd', 'Add', 'AddV2', 'Squeeze', 'Reshape', 'PlaceholderWithDefault')
+_LAST_POOLING = 'the first usual size whose features have the window of its last pooling'
 _TOLERANCE = 1e-3  # of the network's input, which is at most some hundreds
 
 
@@ -151,7 +152,10 @@ def _merge_further_layer(
         return
     logits, weights = layers[name], last.weights.astype(np.float64)
     kernels.arrays[f'{scope}/weights'] = (logits.weights @ weights).astype(np.float32)
-    biases = [0.0 if layer.bias is None else layer.bias for layer in (logits, last)]
+    biases = [
+        np.zeros(layer.weights.shape[-1]) if layer.bias is None else layer.bias
+        for layer in (logits, last)
+    ]
     kernels.arrays[f'{scope}/biases'] = (biases[0] @ weights + biases[1]).astype(np.float32)
     model = proposal.config.model.classification
     where, evidence = f'{_WHERE}.num_classes', f'layer {last.name}, multiplied with {name}'
@@ -171,11 +175,11 @@ def _read_graph(
         else:
             size, evidence = runner.accepted_size((0, 0)), f'shape of {runner.input_name}'
             if not size[0]:
-                size = _find_size(graph, runner, network, proposal)
-                evidence = 'the only usual size that its last pooling covers'
-                proposal.input_size = size
-            model.image_height = proposal.learn(f'{_WHERE}.image_height', size[0], evidence)
-            model.image_width = proposal.learn(f'{_WHERE}.image_width', size[1], evidence)
+                size, evidence = _find_size(graph, runner, network, proposal)
+            model.image_height, model.image_width = size
+            if evidence:
+                proposal.learn(f'{_WHERE}.image_height', size[0], evidence)
+                proposal.learn(f'{_WHERE}.image_width', size[1], evidence)
             proposal.unknown.append(
                 'Its input is the one of the network, so it does not tell how pixels are '
                 'normalized.'
@@ -189,21 +193,36 @@ def _read_graph(
 
 def _find_size(
     graph: Graph, runner: running.Runner, network: registry.Network, proposal: Proposal
-) -> Tuple[int, int]:
-    """Return the first of the usual sizes (height, width) of images that a graph computes.
+) -> Tuple[Tuple[int, int], str]:
+    """Find the size of images of a graph whose input has no shape.
 
     Its last pooling has the size of the features, so other sizes fail, or leave pixels out.
+
+    Returns:
+        The first size (height, width) of published classifiers, that of the network before others,
+        that the graph computes and its last pooling covers; and the evidence, '' without a
+        pooling.
+
+    Raises:
+        Refusal: there is none.
     """
-    pools = graph.find_ops('AvgPool')
-    fetches = dict(proposal.outputs)
-    fetches.update({pool: f'{graph.inputs(pool)[0]}:0' for pool in pools[-1:]})
+    pools = graph.find_ops('AvgPool')[-1:]
+    windows = [tuple(graph.nodes[pool].attr['ksize'].list.i[1:3]) for pool in pools]
+    fetches = {**proposal.outputs, **{pool: f'{graph.inputs(pool)[0]}:0' for pool in pools}}
     channels = 1 if proposal.config.model.classification.use_grayscale else network.image_channels
     for side in dict.fromkeys((network.image_size, *_SIDES)):
         with contextlib.suppress(tf.errors.InvalidArgumentError):
-            values = runner.run(fetches, np.zeros([side, side, channels], np.float32))
-            windows = [tuple(graph.nodes[pool].attr['ksize'].list.i[1:3]) for pool in pools[-1:]]
-            if windows == [values[pool].shape[1:3] for pool in pools[-1:]]:
-                return side, side
+            shape = side, side, channels
+            values = runner.run(fetches, np.zeros(shape, np.float32))
+            if windows == [values[pool].shape[1:3] for pool in pools]:
+                proposal.input_shape = shape
+                if pools:
+                    return shape[:2], _LAST_POOLING
+                proposal.unknown.append(
+                    'Its input has no shape, and no pooling has the size of its features: '
+                    f'{side} is the first published size that its graph computes.'
+                )
+                return shape[:2], ''
     raise Refusal(
         f'{runner.input_name} has no shape, and takes images of none of the sizes '
         f'{", ".join(map(str, _SIDES))}'

@@ -47,8 +47,8 @@ class Proposal:
             for the comparison; empty: it gets the image.
         prepare: pixels [H, W, C] -> what the artifact's input is of them; None: `network_input`, or
             it takes pixels.
-        input_size: (height, width) of the images of the comparison, where the graph does not say
-            it; None: it takes any.
+        input_shape: (height, width, channels) of the images of the comparison, where the graph does
+            not say it; None: it takes any size.
         ours: by output, what of our value the artifact has, and in its order.
         theirs: by output, our value from the artifact's.
     """
@@ -64,7 +64,7 @@ class Proposal:
     network_input: str = ''
     shared_input: str = ''
     prepare: Optional[View] = None
-    input_size: Optional[Tuple[int, int]] = None
+    input_shape: Optional[Tuple[int, int, int]] = None
     ours: Dict[str, View] = dataclasses.field(default_factory=dict)
     theirs: Dict[str, View] = dataclasses.field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from estimator_lib import tf_estimator
 from estimator_lib.task import IMAGE, Task
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.reading import Artifact
-from vision_extras.recover.facts import Proposal
+from vision_extras.recover.facts import Proposal, View
 
 tf1 = tf.compat.v1
 
@@ -62,7 +62,7 @@ def compare(
     inputs, shared, prepare = proposal.network_input, proposal.shared_input, proposal.prepare
     with running.open_runner(artifact) as runner:
         as_pixels = runner.takes_pixels or bool(inputs) or prepare is not None
-        images = _images(runner, as_pixels, proposal.input_size)
+        images = _images(runner, as_pixels, proposal.input_shape)
         fed = [runner.run({'x': shared}, image)['x'][0] for image in images] if shared else images
         ours = _recovered(
             task, checkpoint, fed, as_pixels and not shared, [*names, *filter(None, [inputs])]
@@ -73,7 +73,7 @@ def compare(
             theirs.append(runner.run(proposal.outputs, given))
     for views, runs in ((proposal.ours, ours), (proposal.theirs, theirs)):
         for values in runs:
-            values.update({name: view(values[name]) for name, view in views.items()})
+            _apply(views, values)
     return [
         _difference(
             name,
@@ -86,6 +86,11 @@ def compare(
     ]
 
 
+def _apply(views: Mapping[str, View], values: Dict[str, np.ndarray]) -> None:
+    """Replace the outputs that have a view and were computed."""
+    values.update({name: view(values[name]) for name, view in views.items() if name in values})
+
+
 def agrees(differences: Sequence[Difference]) -> bool:
     """Check whether all outputs agree; one at least has scores."""
     return any(each.accepted == TOLERANCE for each in differences) and all(
@@ -94,14 +99,15 @@ def agrees(differences: Sequence[Difference]) -> bool:
 
 
 def _images(
-    runner: running.Runner, as_pixels: bool, size: Optional[Tuple[int, int]]
+    runner: running.Runner, as_pixels: bool, shape: Optional[Tuple[int, int, int]]
 ) -> Sequence[np.ndarray]:
-    """Return test images that the input accepts."""
-    shape = (runner.input_shape or [])[-3:]
-    images = running.test_images([size or runner.accepted_size(each) for each in _SIZES])
+    """Return test images that the input accepts; one without a shape gets the given one."""
+    sizes = [shape[:2] if shape else runner.accepted_size(each) for each in _SIZES]
+    images = running.test_images(sizes)
     if as_pixels:
         return images
-    channels = shape[-1] if shape and shape[-1] else 3
+    *_, channels = shape or runner.input_shape or [None]
+    channels = channels or 3
     return [(image[..., :channels] / 127.5 - 1.0).astype(np.float32) for image in images]
 
 

@@ -5,11 +5,18 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns.backbones import registry
 from model_fns.structures.label_map import LabelMap
 from tests.vision_extras.recover import recovered
-from vision_extras.recover import kernels
+from vision_extras.recover import classification, kernels
+from vision_extras.recover.artifacts import graphs, reading
+from vision_extras.recover.facts import Proposal
+
+tf1 = tf.compat.v1
+NETWORK = registry.get_network('mobilenet_v1')
 
 MODEL = """
 model {
@@ -102,3 +109,58 @@ def test_tflite_file_that_computes_something_else_is_refused(converted, tmp_path
     with pytest.raises(errors.UserError, match='the recovered model differs: logits by'):
         recovered.recover(path, str(tmp_path))
     assert not os.listdir(tmp_path / 'recovered')
+
+
+def artifact(build):
+    with tf.Graph().as_default() as graph:
+        build()
+    found = graphs.Graph(graph.as_graph_def())
+    return reading.Artifact('a.pb', reading.FROZEN_GRAPH, dict(found.constants()), found)
+
+
+def proposed():
+    return Proposal(recovered.parse('model { classification { num_classes: 2 } }'), '')
+
+
+@pytest.mark.parametrize('has_bias, biases', [(True, [13, 14]), (False, [1, 0])])
+def test_further_layer_and_logits_become_one(has_bias, biases):
+    """[[1, 2], [3, 4]] [[5, 6], [7, 8]] = [[19, 22], [43, 50]]; [1, 1] V + [1, 0] = [13, 14]."""
+    scope = 'MobilenetV1/Logits/Conv2d_1c_1x1'
+
+    def build():
+        images = tf1.placeholder(tf.float32, [1, 2], name='images')
+        weights = tf.constant([[1.0, 2.0], [3.0, 4.0]], name=f'{scope}/weights')
+        logits = tf.matmul(images, weights, name=f'{scope}/MatMul')
+        if has_bias:
+            logits = tf.nn.bias_add(logits, tf.constant([1.0, 1.0]), name=f'{scope}/BiasAdd')
+        further = tf.constant([[5.0, 6.0], [7.0, 8.0]], name='final/weights')
+        product = tf.matmul(logits, further, name='final/MatMul')
+        tf.nn.bias_add(product, tf.constant([1.0, 0.0]), name='final/BiasAdd')
+
+    found = artifact(build)
+    arrays = kernels.Kernels(found)
+    classification._merge_further_layer(found.graph, arrays, NETWORK, proposed())
+    assert arrays.arrays[f'{scope}/weights'].tolist() == [[19, 22], [43, 50]]
+    assert arrays.arrays[f'{scope}/biases'].tolist() == biases
+
+
+@pytest.mark.parametrize('channels', [1, 3])
+@pytest.mark.parametrize('window, side', [(4, 128), (None, 224)])
+def test_size_without_an_input_shape_is_told_by_the_last_pooling_only(window, side, channels):
+    def build():
+        images = tf1.placeholder(tf.float32, name='images')
+        features = images[:, ::32, ::32]
+        if window is None:
+            tf.reduce_mean(features, [1, 2], name='logits')
+        else:
+            tf.nn.avg_pool2d(features, window, 1, 'VALID', name='logits')
+
+    found, proposal = artifact(build), proposed()
+    proposal.config.model.classification.use_grayscale = channels == 1
+    classification._read_graph(found, found.graph, NETWORK, proposal)
+    assert proposal.input_shape == (side, side, channels)
+    assert proposal.config.model.classification.image_height == side
+    is_told = window is not None
+    assert proposal.knows('model.classification.image_height') == is_told
+    said = f'{side} is the first published size that its graph computes.'
+    assert any(said in sentence for sentence in proposal.unknown) != is_told

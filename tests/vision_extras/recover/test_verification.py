@@ -1,5 +1,7 @@
 """Differences of outputs."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,16 @@ def test_classes_of_pixels_may_differ_only_beside_equal_scores():
 def test_scores_beyond_one_are_compared_relative_to_the_largest():
     theirs, ours = [{'x': np.array([20.001, 1.0])}], [{'x': np.array([20.0, 1.0])}]
     assert verification.agrees([verification._difference('x', theirs, ours)])
+
+
+@pytest.mark.parametrize('shape', [(8, 12, 1), (8, 12, 3)])
+def test_images_have_the_shape_that_a_graph_does_not_say(shape):
+    runner = types.SimpleNamespace(input_shape=None)
+    images = verification._images(runner, False, shape)
+    assert [image.shape for image in images] == [shape, shape]
+
+
+def test_views_of_outputs_that_were_not_computed_are_left_out():
+    values = {'x': np.array([1, 2])}
+    verification._apply({'x': lambda value: value[::-1], 'y': np.squeeze}, values)
+    assert list(values) == ['x'] and values['x'].tolist() == [2, 1]
