@@ -326,7 +326,8 @@ def _reorder(
                 cells = value.reshape(*value.shape[:-1], count, -1)
                 kernels.arrays[name] = cells[..., places, :].reshape(value.shape)
     inverse = np.argsort(order)
-    proposal.ours[fields.RAW_DETECTION_SCORES] = lambda value: value[:, inverse]
+    for name in (fields.RAW_DETECTION_SCORES, fields.RAW_DETECTION_BOXES, fields.BOX_ENCODINGS):
+        proposal.ours[name] = lambda value: value[:, inverse]
     evidence = 'the anchor between the scales of two maps is the second of a cell in its graph'
     proposal.learn(bases.CHECKPOINT, 'kernels of the head in the order of newer anchors', evidence)
 

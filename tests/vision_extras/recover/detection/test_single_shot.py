@@ -2,13 +2,18 @@
 
 import os
 import pathlib
+import types
 
 import numpy as np
 import pytest
 
 from estimator_lib import errors
+from model_fns.detection import fields
+from protos import pipeline_pb2
 from tests import tiny_detection, tiny_rotated
 from tests.vision_extras.recover import recovered
+from vision_extras.recover.detection import single_shot
+from vision_extras.recover.facts import Proposal
 
 HYPERPARAMS = """
   activation: RELU_6
@@ -223,3 +228,23 @@ def test_levels_of_a_tflite_file_have_their_batch_norms(converted):
     np.testing.assert_allclose(gammas[0], 1.0)
     np.testing.assert_allclose(gammas[1], 0.5, rtol=1e-5)
     np.testing.assert_allclose(values[f'{TOWER}/feature_1/beta'], 0.25, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'order, columns',
+    [([0, 2, 1], [0, 1, 4, 5, 2, 3]), ([0, 2, 3, 1], [0, 1, 4, 5, 6, 7, 2, 3])],
+)
+def test_heads_get_the_order_of_newer_anchors_and_outputs_that_of_the_artifact(order, columns):
+    count = len(order)
+    names = [f'BoxPredictor_0/{name}Predictor/weights' for name in ('Class', 'BoxEncoding')]
+    kernel = np.arange(2 * count).reshape(1, 1, 1, 2 * count)  # two columns an anchor
+    kernels = types.SimpleNamespace(arrays=dict.fromkeys([*names, 'other/weights'], kernel))
+    proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
+    boxes = np.full([count, 4], 0.5)
+    single_shot._reorder(kernels, [count], boxes, np.array(order), proposal)
+    for name in names:
+        assert kernels.arrays[name].ravel().tolist() == columns
+    assert kernels.arrays['other/weights'] is kernel
+    ours = np.array(order)[np.newaxis, :, np.newaxis]
+    for name in (fields.RAW_DETECTION_SCORES, fields.RAW_DETECTION_BOXES, fields.BOX_ENCODINGS):
+        assert proposal.ours[name](ours).ravel().tolist() == list(range(count))
