@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_lib import errors, logs
 
 _LITERT = 'ai-edge-litert'
-_EDGE_TPU = 'edgetpu-custom-op'
+EDGE_TPU = 'edgetpu-custom-op'  # that the compiler of the Edge TPU makes of a network
 
 
 class LoadedFile(NamedTuple):
@@ -62,7 +62,7 @@ def _reason(error: Exception) -> str:
     custom = re.search(r'unresolved custom op: ([\w-]+)', reason)
     if custom is None:
         return re.sub(r'(?<=\w\.)(?=[A-Z]).*', '', reason)
-    if custom.group(1) == _EDGE_TPU:
+    if custom.group(1) == EDGE_TPU:
         return 'it is compiled for the Edge TPU; expected the file from before the compiler.'
     return f'it has the custom op {custom.group(1)}, which this interpreter does not know.'
 

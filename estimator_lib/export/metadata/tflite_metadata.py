@@ -27,6 +27,7 @@ NAME = 'TFLITE_METADATA'
 FACTS_FILE = 'metadata.json'
 IDENTIFIER = b'M001'
 
+_MOST_LABELS = 1 << 20  # bytes
 _PARSER = '1.0.0'  # the oldest parser that knows all of this
 _MEAN, _STD = 0.0, 1.0  # the file normalizes pixels itself
 _DARKEST, _BRIGHTEST = 0.0, 255.0
@@ -136,7 +137,7 @@ def read(path: str) -> Metadata:
         entry = model.Metadata(index)
         if entry.Name() == NAME.encode():
             mean, deviation = _read_normalization(model.Buffers(entry.Buffer()).DataAsNumpy())
-    return Metadata(mean, deviation, _read_labels(content))
+    return Metadata(mean, deviation, read_labels(content))
 
 
 def _read_normalization(data: Any) -> Tuple[Sequence[float], Sequence[float]]:
@@ -153,15 +154,23 @@ def _read_normalization(data: Any) -> Tuple[Sequence[float], Sequence[float]]:
     return (), ()
 
 
-def _read_labels(content: bytes) -> Sequence[str]:
-    """Return the lines of the first text file in the archive behind a model."""
+def read_labels(content: bytes) -> Sequence[str]:
+    """Return the lines of the first text file in the archive behind a model; () without one.
+
+    Args:
+        content: of a TFLite file. Text files of more than 1 MiB are left out.
+    """
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return ()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        names = [name for name in archive.namelist() if name.endswith('.txt')]
-        if not names:
+        texts = [
+            entry
+            for entry in archive.infolist()
+            if entry.filename.endswith('.txt') and entry.file_size <= _MOST_LABELS
+        ]
+        if not texts:
             return ()
-        return archive.read(names[0]).decode('utf-8', 'replace').splitlines()
+        return archive.read(texts[0]).decode('utf-8', 'replace').splitlines()
 
 
 def _describe_input(shape: Sequence[int]) -> Table:

@@ -1,4 +1,4 @@
-"""Files of other people, in `../shared/foreign`, whose README has what is right for each."""
+"""Files of other programs, in `../shared/foreign`, whose README has what is right for each."""
 
 import functools
 import importlib.util
@@ -12,7 +12,7 @@ from tests.vision_extras.recover import recovered
 
 FOLDER = conftest.shared_folder() / 'foreign'
 pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason='the folder ../shared/foreign (files of other people) is not here'
+    not FOLDER.is_dir(), reason='the folder ../shared/foreign (files of other programs) is not here'
 )
 
 
@@ -117,7 +117,7 @@ def test_two_stages_whose_raw_scores_are_logits(recover, tmp_path):
 @pytest.mark.parametrize(
     'name, message',
     [
-        ('mnv1_025_edgetpu.tflite', 'compiled for the Edge TPU.*take the file from before'),
+        ('mnv1_025_edgetpu.tflite', 'compiled for the Edge TPU; expected the file from before'),
         ('hair.tflite', 'custom operations of another program: Convolution2DTransposeBias'),
         ('person_detect.tflite', 'is quantized, or trained for it'),
     ],

@@ -16,6 +16,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, object_graphs, plain_paths
 from estimator_lib.export import freezing
+from estimator_lib.export.metadata import tflite_metadata
 from vision_extras.recover.artifacts import graph_checks, graphs, tflite_files, tflite_graphs
 
 tf1 = tf.compat.v1
@@ -106,7 +107,7 @@ def _read_frozen(path: str, scopes: Sequence[str]) -> Artifact:
         content = file.read()
     _refuse_other_files(path, content)
     if content[4:8] == tflite_files.IDENTIFIER:
-        return _read_tflite(path, scopes)
+        return _read_tflite(path, content, scopes)
     graph_def = tf1.GraphDef()
     try:
         if path.endswith('.pbtxt'):
@@ -147,13 +148,14 @@ def _refuse_other_files(path: str, content: bytes) -> None:
         )
 
 
-def _read_tflite(path: str, scopes: Sequence[str]) -> Artifact:
+def _read_tflite(path: str, content: bytes, scopes: Sequence[str]) -> Artifact:
     try:
         translated = tflite_graphs.translate(tflite_files.read(path))
     except errors.UserError as error:
         raise errors.UserError(f'--from: {error}') from error
     artifact = _graph_artifact(path, TFLITE_FILE, translated.graph_def, scopes, translated.outputs)
-    return dataclasses.replace(artifact, labels=tflite_files.read_labels(path))
+    lines = map(str.strip, tflite_metadata.read_labels(content))
+    return dataclasses.replace(artifact, labels=list(filter(None, lines)))
 
 
 def _read_saved_model(path: str, scopes: Sequence[str]) -> Artifact:
@@ -169,8 +171,9 @@ def _read_saved_model(path: str, scopes: Sequence[str]) -> Artifact:
 
 
 def _load_saved_model(path: str) -> tuple[tf1.GraphDef, Dict[str, str]]:
+    plain = plain_paths.plain_path(path)
     with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
-        loaded = tf1.saved_model.load(session, ['serve'], plain_paths.plain_path(path))
+        loaded = tf1.saved_model.load(session, ['serve'], plain)
         signatures = {
             key: value
             for key, value in loaded.signature_def.items()
@@ -183,7 +186,7 @@ def _load_saved_model(path: str) -> tuple[tf1.GraphDef, Dict[str, str]]:
         if all(op.type != 'StatefulPartitionedCall' for op in graph.get_operations()):
             tensors = [graph.get_tensor_by_name(name) for name in outputs.values()]
             return freezing.freeze(session, tensors).to_graph_def(), outputs
-    return _load_function(path)
+    return _load_function(plain)
 
 
 def _load_function(path: str) -> tuple[tf1.GraphDef, Dict[str, str]]:

@@ -5,9 +5,7 @@ The tables of a file are those of the public schema `schema.fbs` of TensorFlow L
 
 from __future__ import annotations
 
-import io
 import struct
-import zipfile
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
@@ -15,13 +13,11 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export.devices import tflite_interpreter
+from model_fns.detection.detections.device_suppression import TFLITE_OP
 
 IDENTIFIER = b'TFL3'  # from byte 4 of a file
 LEFT_OUT = -1  # the index of an optional input without a tensor
 CUSTOM = 'CUSTOM'
-DETECTION = 'TFLite_Detection_PostProcess'  # the custom operation that suppresses boxes
-_MOST_LABELS = 1 << 20  # bytes
-_EDGE_TPU = 'edgetpu-custom-op'
 _LAYERS = ('CONV_2D', 'DEPTHWISE_CONV_2D', 'FULLY_CONNECTED')
 _INTEGERS = (np.int8, np.uint8, np.int16)
 
@@ -115,45 +111,18 @@ def read(path: str) -> File:
     return file
 
 
-def read_labels(path: str) -> List[str]:
-    """Return the names of classes of a file: the lines of a text file in its associated files.
-
-    Those are a ZIP archive behind the network.
-
-    Args:
-        path: of the file.
-    """
-    with tf.io.gfile.GFile(path, 'rb') as opened:
-        content = io.BytesIO(opened.read())
-    if not zipfile.is_zipfile(content):
-        return []
-    with zipfile.ZipFile(content) as archive:
-        texts = [
-            one
-            for one in archive.infolist()
-            if one.filename.endswith('.txt') and one.file_size <= _MOST_LABELS
-        ]
-        lines = archive.read(texts[0]).decode('utf-8', 'replace').splitlines() if texts else []
-    return [line.strip() for line in lines if line.strip()]
-
-
 def _refuse_kind(path: str, file: File) -> None:
     """Refuse a file of operations or weights that are no network of floating point.
 
     Raises:
         errors.UserError: it is for another processor or program, or quantized.
     """
-    kinds = [operation.kind for operation in file.operations]
-    if _EDGE_TPU in kinds:
-        raise errors.UserError(
-            f'{path} is compiled for the Edge TPU: its network is one operation, {_EDGE_TPU}; take '
-            'the file from before the compiler.'
-        )
-    custom = {one.kind for one in file.operations if one.is_custom} - {DETECTION}
+    known = {TFLITE_OP, tflite_interpreter.EDGE_TPU}  # which the interpreter refuses itself
+    custom = {one.kind for one in file.operations if one.is_custom} - known
     if custom:
         raise errors.UserError(
             f'{path} has custom operations of another program: '
-            f'{errors.shortened(sorted(custom))}; expected those of TFLite, or {DETECTION}.'
+            f'{errors.shortened(sorted(custom))}; expected those of TFLite, or {TFLITE_OP}.'
         )
     weights = [
         file.tensors[one.inputs[1]]
@@ -221,7 +190,7 @@ def _parse_operation(operation: Any, codes: Any) -> Operation:
     if is_custom:
         kind = code.customCode.decode()
         # Other programs write theirs in a form of their own.
-        options = _parse_options(operation.customOptions) if kind == DETECTION else {}
+        options = _parse_options(operation.customOptions) if kind == TFLITE_OP else {}
     indices = (operation.inputs, operation.outputs)
     inputs, outputs = (tuple(int(i) for i in ([] if one is None else one)) for one in indices)
     return Operation(kind, inputs, outputs, dict(options), is_custom)

@@ -7,9 +7,9 @@ from typing import Optional, Tuple
 import numpy as np
 
 from model_fns.detection import fields
+from model_fns.detection.detections.device_suppression import TFLITE_OP
 from protos import ssd_pb2
 from vision_extras.recover.artifacts.graphs import Graph
-from vision_extras.recover.artifacts.tflite_files import DETECTION
 from vision_extras.recover.facts import Proposal, Refusal
 
 _WHERE = 'model.ssd'
@@ -28,7 +28,7 @@ _SUPPRESSION = (
 
 def find(graph: Graph) -> Optional[str]:
     """Return the name of the op; None: there is none."""
-    return next(iter(graph.find_ops(DETECTION)), None)
+    return next(iter(graph.find_ops(TFLITE_OP)), None)
 
 
 def scores(graph: Graph, name: str) -> str:

@@ -224,6 +224,16 @@ def test_facts_of_the_model(converted, tmp_path):
     assert (read.mean, read.deviation, read.labels) == ([0.0] * 3, [1.0] * 3, NAMES)
 
 
+def test_labels_of_too_many_bytes_are_left_out(converted):
+    file = io.BytesIO(converted[1])
+    with zipfile.ZipFile(file, 'a', zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr('large.txt', bytes(2**20 + 1))
+    assert tflite_metadata.read_labels(file.getvalue()) == ()
+    with zipfile.ZipFile(file, 'a') as archive:
+        archive.writestr('labels.txt', 'cat\ndog\n')
+    assert tflite_metadata.read_labels(file.getvalue()) == ['cat', 'dog']
+
+
 def test_a_file_without_metadata(converted, tmp_path):
     path = tmp_path / 'a.tflite'
     path.write_bytes(converted[1])

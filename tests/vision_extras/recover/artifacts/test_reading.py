@@ -1,5 +1,7 @@
 """Artifacts of each kind, and files that are none."""
 
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -50,7 +52,8 @@ def test_saved_model_has_constants_and_outputs(tmp_path):
     assert set(artifact.outputs) == {'logits'}
 
 
-def test_saved_model_of_a_function_has_constants(tmp_path):
+@pytest.mark.parametrize('name', ['saved', 'saved[1]'])
+def test_saved_model_of_a_function_has_constants(tmp_path, name):
     module = tf.Module()
     module.weights = tf.Variable(np.full([3, 2], 2.0, np.float32))
 
@@ -60,7 +63,8 @@ def test_saved_model_of_a_function_has_constants(tmp_path):
         return {'logits': tf.matmul(pixels, module.weights)}
 
     tf.saved_model.save(module, str(tmp_path / 'saved'), signatures=serve)
-    artifact = reading.read(str(tmp_path / 'saved' / 'saved_model.pb'))
+    (tmp_path / 'saved').rename(tmp_path / name)
+    artifact = reading.read(str(tmp_path / name / 'saved_model.pb'))
     assert any(value.shape == (3, 2) for value in artifact.arrays.values())
     assert set(artifact.outputs) == {'logits'}
 
@@ -72,6 +76,14 @@ def test_tflite_file_has_the_names_of_its_layers(tmp_path):
     (layer,) = artifact.graph.layers()
     assert layer.name == 'one/Conv2D'  # without the prefix of the scope
     np.testing.assert_array_equal(layer.weights, tiny_tflite.KERNEL)
+
+
+def test_labels_of_a_tflite_file_are_lines_of_an_associated_file(tmp_path):
+    path = write(tmp_path / 'a.tflite', tiny_tflite.convert())
+    assert reading.read(path).labels == []
+    with zipfile.ZipFile(path, 'a') as archive:
+        archive.writestr('labels.txt', 'cat\n\n dog\n')
+    assert reading.read(path).labels == ['cat', 'dog']
 
 
 @pytest.mark.parametrize(

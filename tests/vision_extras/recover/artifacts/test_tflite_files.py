@@ -1,6 +1,5 @@
 """Tables of a tiny TFLite file, and of malformed ones."""
 
-import zipfile
 from contextlib import nullcontext
 
 import numpy as np
@@ -53,9 +52,9 @@ def test_tensors_that_do_not_exist_are_found():
 @pytest.mark.parametrize(
     'kind, message',
     [
-        ('edgetpu-custom-op', 'is compiled for the Edge TPU: .*; take the file from before'),
         ('MaxUnpooling2D', 'has custom operations of another program: MaxUnpooling2D; expected'),
-        (tflite_files.DETECTION, ''),
+        ('TFLite_Detection_PostProcess', ''),
+        ('edgetpu-custom-op', ''),
     ],
 )
 def test_custom_operations_tell_what_a_file_is(kind, message):
@@ -63,12 +62,3 @@ def test_custom_operations_tell_what_a_file_is(kind, message):
     expected = pytest.raises(errors.UserError, match=message) if message else nullcontext()
     with expected:
         tflite_files._refuse_kind('a.tflite', file)
-
-
-def test_labels_are_lines_of_an_associated_file(content, tmp_path):
-    path = tmp_path / 'a.tflite'
-    path.write_bytes(content)
-    assert tflite_files.read_labels(str(path)) == []
-    with zipfile.ZipFile(path, 'a') as archive:
-        archive.writestr('labels.txt', 'cat\n\n dog\n')
-    assert tflite_files.read_labels(str(path)) == ['cat', 'dog']

@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection import fields
+from model_fns.detection.detections import device_suppression
 from protos import pipeline_pb2, ssd_pb2
-from vision_extras.recover.artifacts import graphs, tflite_files
+from vision_extras.recover.artifacts import graphs
 from vision_extras.recover.detection import device_op
 from vision_extras.recover.facts import Proposal, Refusal
 
@@ -21,7 +22,7 @@ def build(anchors=ANCHORS):
             tf.compat.v1.placeholder(tf.float32, name='anchors')
     graph_def = graph.as_graph_def()
     node = graph_def.node.add(
-        name='last', op=tflite_files.DETECTION, input=['boxes', 'scores', 'anchors']
+        name='last', op=device_suppression.TFLITE_OP, input=['boxes', 'scores', 'anchors']
     )
     numbers = {
         'y_scale': 10.0, 'x_scale': 9.0, 'h_scale': 5.0, 'w_scale': 4.0,
