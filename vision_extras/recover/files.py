@@ -12,6 +12,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from estimator_lib.checkpoints import checkpoint_files
+from model_fns.structures import label_map_files
 from protos import label_map_pb2, pipeline_pb2
 from vision_extras.recover import bases
 from vision_extras.recover.artifacts.reading import Artifact
@@ -21,7 +22,7 @@ from vision_extras.recover.verification import TOLERANCE, Difference
 tf1 = tf.compat.v1
 
 CONFIG = 'pipeline.config'
-LABEL_MAP = 'label_map.pbtxt'
+LABEL_MAP = label_map_files.FILE
 REPORT = 'recovery.md'
 _DEFAULT = 'not told'
 _FINE_TUNING = 'for a fine-tuning'
@@ -45,7 +46,7 @@ def write_checkpoint(values: Mapping[str, np.ndarray], folder: str) -> str:
 
 
 def name_classes(proposal: Proposal, labels: Sequence[str]) -> None:
-    """Add a label map to a proposal that has none, and name it in the readers.
+    """Name the label map in the readers, and add one to a proposal that has none.
 
     Args:
         proposal: changed in place.
@@ -53,24 +54,23 @@ def name_classes(proposal: Proposal, labels: Sequence[str]) -> None:
             are replaced by placeholders.
     """
     config = proposal.config
-    model = getattr(config.model, config.model.WhichOneof('model'))
-    first = {'classification': 0, 'segmentation': 0}.get(config.model.WhichOneof('model'), 1)
-    first = getattr(model, 'labels_offset', first)
+    for reader in (config.train_input_reader, *config.eval_input_reader):
+        reader.label_map_path = LABEL_MAP
+    if LABEL_MAP in proposal.files:
+        return
+    kind = config.model.WhichOneof('model')
+    model = getattr(config.model, kind)
+    first = getattr(model, 'labels_offset', 0 if kind == 'segmentation' else 1)
     names = [f'class_{first + index}' for index in range(model.num_classes)]
     if len(labels) - len(names) in (0, 1):
         names = list(labels[len(labels) - len(names) :])
         evidence = f'{len(labels)} lines of a text file in it'
         proposal.learn('train_input_reader.label_map_path', LABEL_MAP, evidence)
-    if LABEL_MAP not in proposal.files:
-        label_map = label_map_pb2.StringIntLabelMap()
-        for index, name in enumerate(names):
-            is_double = name in names[:index]
-            label_map.item.add(
-                id=first + index, name=f'{name}_{first + index}' if is_double else name
-            )
-        proposal.files[LABEL_MAP] = text_format.MessageToString(label_map)
-    for reader in (config.train_input_reader, *config.eval_input_reader):
-        reader.label_map_path = LABEL_MAP
+    label_map = label_map_pb2.StringIntLabelMap()
+    for index, name in enumerate(names):
+        is_double = name in names[:index]
+        label_map.item.add(id=first + index, name=f'{name}_{first + index}' if is_double else name)
+    proposal.files[LABEL_MAP] = text_format.MessageToString(label_map)
 
 
 def write_others(proposal: Proposal, folder: str) -> None:
@@ -138,7 +138,9 @@ def annotate(lines: Sequence[str], proposal: Proposal) -> List[str]:
             path.pop()
         elif value and not proposal.knows('.'.join([*path, value.group(1)])):
             published = bases.PUBLISHED.get(value.group(1))
-            line += f'  # {_FINE_TUNING}; {published}' if published else f'  # {_DEFAULT}'
+            is_training = published or path[:1] == ['train_config']
+            reason = _FINE_TUNING if is_training else _DEFAULT
+            line += '  # ' + '; '.join(filter(None, [reason, published]))
         result.append(line)
     return result
 

@@ -20,6 +20,8 @@ def proposal():
     config = pipeline_pb2.TrainEvalPipelineConfig()
     config.model.classification.num_classes = 3
     config.train_config.batch_size = 32
+    config.train_config.fine_tune_checkpoint = 'model.ckpt-0'
+    config.eval_config.num_examples = 7
     result = Proposal(config, 'tiny net')
     result.learn('model.classification.num_classes', 3, 'kernel | top')
     return result
@@ -37,7 +39,11 @@ def test_comments_are_only_on_lines_without_a_fact(tmp_path):
     text = pathlib.Path(path).read_text(encoding='utf-8')
     assert '    num_classes: 3\n' in text
     assert '  batch_size: 32  # for a fine-tuning; published: 1 to 64\n' in text
-    assert recovered.parse(text) == proposal().config
+    assert '/model.ckpt-0"  # for a fine-tuning\n' in text
+    assert '  num_examples: 7  # not told\n' in text
+    expected = proposal().config
+    expected.train_config.fine_tune_checkpoint = str(tmp_path / 'model.ckpt-0')
+    assert recovered.parse(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,6 +61,30 @@ def test_label_map_has_the_names_of_the_file_or_placeholders(tmp_path, labels, n
     files.write_others(found, str(tmp_path))
     items = LabelMap.read(str(tmp_path / found.config.train_input_reader.label_map_path)).items
     assert [(item.id, item.name) for item in items] == list(enumerate(names, 1))
+
+
+@pytest.mark.parametrize(
+    'model, first',
+    [
+        ('classification { num_classes: 1 }', 0),
+        ('classification { num_classes: 1 labels_offset: 1 }', 1),
+        ('segmentation { num_classes: 1 }', 0),
+        ('center_net { num_classes: 1 }', 1),
+    ],
+)
+def test_first_class_is_that_of_the_task(model, first):
+    found = Proposal(recovered.parse(f'model {{ {model} }}'), 'tiny net')
+    files.name_classes(found, [])
+    assert f'id: {first}\n' in found.files[files.LABEL_MAP]
+
+
+def test_label_map_of_a_proposal_stays():
+    found = proposal()
+    found.files[files.LABEL_MAP] = 'item { id: 7 }'
+    files.name_classes(found, ['cat', 'dog', 'cow'])
+    assert found.files[files.LABEL_MAP] == 'item { id: 7 }'
+    assert found.config.train_input_reader.label_map_path == files.LABEL_MAP
+    assert not found.knows('train_input_reader.label_map_path')
 
 
 def test_report_names_evidence_difference_and_gaps(tmp_path):

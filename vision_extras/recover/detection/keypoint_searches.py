@@ -8,6 +8,7 @@ from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tupl
 from google.protobuf import text_format
 
 from model_fns.detection.architectures.center_net import heads, keypoints
+from model_fns.structures import label_map_files
 from protos import center_net_pb2, pipeline_pb2
 from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.facts import Proposal, Refusal
@@ -16,7 +17,6 @@ from vision_extras.recover.facts import Proposal, Refusal
 Layers = Mapping[str, Sequence[Tuple[int, ...]]]
 _Task = center_net_pb2.CenterNet.KeypointEstimation
 
-LABEL_MAP = 'label_map.pbtxt'
 _WHERE = 'model.center_net.keypoint_estimation_task'
 _HEATMAP = re.compile(rf'^(.+)/{keypoints.HEATMAP}$')
 _PARTS = (keypoints.HEATMAP, keypoints.OFFSET, keypoints.REGRESSION)
@@ -100,13 +100,15 @@ def add_tasks(proposal: Proposal, layers: Layers, graph: Optional[Graph], end: s
         model.keypoint_estimation_task.append(task)
     if len(set(class_ids)) < len(class_ids) or max(class_ids) > model.num_classes:
         raise Refusal(f'its keypoints are of the classes {class_ids}, once each is supported')
-    model.keypoint_label_map_path = LABEL_MAP
-    proposal.files[LABEL_MAP] = _label_map(model.num_classes, dict(zip(class_ids, numbers)))
+    model.keypoint_label_map_path = label_map_files.FILE
+    proposal.files[label_map_files.FILE] = _label_map(
+        model.num_classes, dict(zip(class_ids, numbers))
+    )
     _set_readers(proposal.config, sum(map(len, numbers)))
     proposal.unknown.append(
-        f'It does not tell the names of classes and keypoints: {LABEL_MAP} numbers them. Nor does '
-        'it tell which keypoints change places in a mirrored image, so no images are mirrored in '
-        'training.'
+        f'It does not tell the names of classes and keypoints: {label_map_files.FILE} numbers '
+        'them. Nor does it tell which keypoints change places in a mirrored image, so no images '
+        'are mirrored in training.'
     )
     if graph is None:
         proposal.unknown.append(
