@@ -14,6 +14,7 @@ from estimator_lib.analysis.parts import Cell, Section, Table
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.evaluation import evaluating
 from estimator_lib.run_records import hparams
+from estimator_lib.task import Task
 from estimator_lib.task_interfaces.analysis import Resampler
 from vision_extras.compare import bootstrap, curves
 from vision_extras.compare.bootstrap import Interval
@@ -22,6 +23,7 @@ from vision_extras.compare.runs import Run
 log = logging.getLogger('estimator_lib')
 
 PAGE = 'compare.html'
+NOTE = 'No intervals for'  # the start of a reason
 _SHOWN = 6  # metrics in the lines that are printed
 
 _EXPLANATION = (
@@ -64,9 +66,7 @@ class SetMetrics(NamedTuple):
 
     def names(self) -> List[str]:
         """Return the metrics of any run, the main ones first."""
-        known = {name: None for metrics in self.metrics for name in sorted(metrics)}
-        main = evaluating.main_metrics(self.runs[0].task, self.runs[0].config)
-        return [*dict.fromkeys(name for name in (*main, *known) if name in known)]
+        return names(self.runs[0], self.metrics)
 
     def row(self, name: str) -> List[Cell]:
         """Return the cells of a metric.
@@ -82,15 +82,37 @@ class SetMetrics(NamedTuple):
             row += [value, difference, low, high]
         return row
 
-    def is_of_class(self, name: str) -> bool:
-        """Return whether a metric is one of a class, by the end of its title."""
-        task = self.runs[0].task
-        endings = tuple(end for each in task.class_names() for end in (f'/{each}', f'({each})'))
-        return task.metric_title(name).endswith(endings)
-
     def notes(self) -> List[str]:
         """Return the reasons of missing intervals."""
         return [each.note for each in self.comparisons if each.note]
+
+
+def names(first: Run, metrics: Sequence[Mapping[str, float]]) -> List[str]:
+    """Return the names of metrics, the main ones first.
+
+    Args:
+        first: run that tells which are the main ones.
+        metrics: metrics of each run, by name.
+    """
+    known = {name: None for each in metrics for name in sorted(each)}
+    main = evaluating.main_metrics(first.task, first.config)
+    return [*dict.fromkeys(name for name in (*main, *known) if name in known)]
+
+
+def is_of_class(task: Task, name: str) -> bool:
+    """Return whether a metric is one of a class, by the end of its title."""
+    endings = tuple(end for each in task.class_names() for end in (f'/{each}', f'({each})'))
+    return task.metric_title(name).endswith(endings)
+
+
+def shown_names(first: Run, metrics: Sequence[Mapping[str, float]]) -> List[str]:
+    """Return the first of the `names` that are of no class: those of printed lines.
+
+    Args:
+        first: run that tells which are the main ones.
+        metrics: metrics of each run, by name.
+    """
+    return [name for name in names(first, metrics) if not is_of_class(first.task, name)][:_SHOWN]
 
 
 def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
@@ -139,16 +161,14 @@ def _compare_pair(first: Run, other: Run, set_name: str) -> Comparison:
         resampler = None if examples is None else run.task.create_resampler(examples.arrays)
         if resampler is None:
             return Comparison(
-                note=f'No intervals for {other.name}: {run.name} has no numbers per image of step '
+                note=f'{NOTE} {other.name}: {run.name} has no numbers per image of step '
                 f'{run.step}, which --mode=evaluate --analyze writes.'
             )
         resamplers.append(resampler)
         names.append(examples.names)
     order = bootstrap.find_order(names[0], names[1])
     if order is None:
-        return Comparison(
-            note=f'No intervals for {other.name}: {first.name} was evaluated on other images.'
-        )
+        return Comparison(note=f'{NOTE} {other.name}: {first.name} was evaluated on other images.')
     log.info('%d samples of %d images', bootstrap.SAMPLES, len(order))
     once = np.ones(len(order), np.int64)
     before, after = resamplers
@@ -160,7 +180,8 @@ def _metric_sections(compared: SetMetrics, is_named: bool) -> List[Section]:
     """Return a section of metrics of all classes, and one of those of each."""
     parts: Dict[str, List[str]] = {'Metrics': [], 'Classes': []}
     for name in compared.names():
-        parts['Classes' if compared.is_of_class(name) else 'Metrics'].append(name)
+        kind = 'Classes' if is_of_class(compared.runs[0].task, name) else 'Metrics'
+        parts[kind].append(name)
     columns = ['metric', compared.runs[0].name]
     for run in compared.runs[1:]:
         columns += [run.name, f'{run.name}: difference', '95 % from', 'to']
@@ -178,8 +199,7 @@ def _lines(compared: SetMetrics) -> List[str]:
     """Return lines with the main metrics."""
     runs = ', '.join(f'{run.name} (step {run.step})' for run in compared.runs)
     lines = [f'evaluation set {compared.name}: {runs}']
-    names = [name for name in compared.names() if not compared.is_of_class(name)]
-    for name in names[:_SHOWN]:
+    for name in shown_names(compared.runs[0], compared.metrics):
         _, first, *rest = compared.row(name)
         parts = [_number(first)]
         for value, difference, low, high in zip(*[iter(rest)] * 4):

@@ -31,15 +31,13 @@ def _compare_runs(options: RunOptions) -> Sequence[str]:
         if not options.has_default(name):
             raise errors.UserError(f'--{name} is not read by --mode=compare; leave it out.')
     members = [seed_folders.list_folders(path) or [path] for path in paths]
-    distinct = set(map(os.path.realpath, paths))
-    is_alone = len(paths) == 1 and len(members[0]) > 1
-    if len(distinct) < len(paths) or (len(distinct) < 2 and not is_alone):
+    folders = list(itertools.chain(*members))
+    if len(set(map(os.path.realpath, folders))) < max(2, len(folders)):
         raise errors.UserError(
             f'--mode=compare needs --model_dir of two or more different runs, or of one with '
             'several --seeds; got '
             f'{errors.shortened(paths) or "none"}.'
         )
-    folders = list(itertools.chain(*members))
     configs = [
         flag_configs.load_config(dataclasses.replace(options, model_dir=path)) for path in folders
     ]
@@ -53,7 +51,8 @@ def _compare_runs(options: RunOptions) -> Sequence[str]:
         seeds.Group(name, list(itertools.islice(rest, len(own))))
         for name, own in zip(runs.short_names(paths), members)
     ]
-    return [*seeds.describe(groups), lines[-1]]
+    notes = [line for line in lines if line.strip().startswith(compare.NOTE)]
+    return [*seeds.describe(groups), *notes, lines[-1]]
 
 
 def _compare_with_reference(options: RunOptions) -> Sequence[str]:

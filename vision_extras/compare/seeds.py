@@ -6,12 +6,9 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from estimator_lib.evaluation import evaluating
-from vision_extras.compare import bootstrap
+from vision_extras.compare import bootstrap, compare
 from vision_extras.compare.bootstrap import Interval
 from vision_extras.compare.runs import Run
-
-_SHOWN = 6  # metrics
 
 
 class Group(NamedTuple):
@@ -39,12 +36,11 @@ def describe(groups: Sequence[Group]) -> List[str]:
     """
     first = groups[0].runs[0]
     lines = []
-    for set_name, metrics in first.metrics.items():
-        main = evaluating.main_metrics(first.task, first.config)
-        names = [name for name in dict.fromkeys((*main, *sorted(metrics))) if name in metrics]
+    for set_name in first.metrics:
+        metrics = [run.metrics.get(set_name, {}) for group in groups for run in group.runs]
         intervals = [_intervals(groups[0], other, set_name) for other in groups[1:]]
         lines.append(f'evaluation set {set_name}, mean (least to greatest) of the seeds:')
-        for name in names[:_SHOWN]:
+        for name in compare.shown_names(first, metrics):
             lines += _metric_lines(groups, set_name, name, intervals)
     return lines
 

@@ -43,16 +43,24 @@ def test_one_group_tells_its_spread(groups):
     ]
 
 
-def test_intervals_over_seeds_are_those_of_images_for_one_seed_each():
-    def metrics(right):
-        return lambda weights: {'m': float(weights @ right / weights.sum())}
+@pytest.mark.parametrize(
+    'first, second, interval',
+    [([0], [1], (1, 1)), ([0], [1, 3], (1, 3)), ([1, 3], [0], (-3, -1)), ([0, 2], [3], (1, 3))],
+)
+def test_intervals_over_seeds_are_those_of_the_runs_that_are_drawn(first, second, interval):
+    """A metric that no image changes differs by the run only."""
 
-    first, second = metrics(np.array([1, 0, 0, 1])), metrics(np.array([1, 1, 1, 0]))
-    order = np.arange(4)
-    alone = bootstrap.paired_intervals(first, second, order)
-    assert bootstrap.grouped_intervals([(first, order)], [(second, order)], 4) == alone
-    both = bootstrap.grouped_intervals([(first, order)] * 2, [(second, order), (first, order)], 4)
-    assert both['m'].low <= 0 <= both['m'].high
+    def group(values):
+        return [(lambda weights, value=value: {'m': value}, np.arange(4)) for value in values]
+
+    found = bootstrap.grouped_intervals(group(first), group(second), 4)
+    assert found == {'m': interval}
+
+
+def test_metrics_are_those_of_any_run_without_those_of_one_class(groups):
+    groups[1].runs[0].metrics['0']['other'] = 3.0
+    titles = [line.split(': ')[0] for line in seeds.describe(groups) if line[:3].strip()]
+    assert [title.strip() for title in titles[1:]] == ['accuracy', 'other']
 
 
 def test_each_seed_has_a_folder_and_a_seed(tmp_path):
