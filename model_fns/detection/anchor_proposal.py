@@ -20,8 +20,8 @@ from estimator_lib.data import inputs
 from estimator_lib.task import Task
 from model_fns.detection import box_report, detector
 from model_fns.detection.boxes import anchors as anchors_lib
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.boxes.family import BoxFamily
+from model_fns.structures import box_overlaps
 from protos import anchors_pb2, pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -262,7 +262,7 @@ def cluster(sizes: np.ndarray, count: int) -> np.ndarray:
     boxes = _from_origin(by_area)
     nearest = None
     for _ in range(_MOST_ROUNDS):
-        chosen = np.argmax(overlaps.iou(boxes, _from_origin(centers)), axis=1)
+        chosen = np.argmax(box_overlaps.iou(boxes, _from_origin(centers)), axis=1)
         if nearest is not None and np.array_equal(chosen, nearest):
             break
         nearest = chosen

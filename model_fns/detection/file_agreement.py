@@ -16,8 +16,7 @@ from estimator_lib.task import Arrays
 from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.deployable import INTERMEDIATE
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
-from model_fns.structures import rotated_overlaps
+from model_fns.structures import box_overlaps, rotated_overlaps
 
 # Raw predictions of proposals, whose order may differ.
 OF_PROPOSALS = (fields.PROPOSAL_BOXES, fields.REFINED_BOX_ENCODINGS, fields.CLASS_LOGITS)
@@ -175,7 +174,7 @@ def _close(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the IoU of all boxes of one image with all others."""
     if boxes.shape[-1] == 4:
-        return overlaps.iou(boxes, others)
+        return box_overlaps.iou(boxes, others)
     corners, other_corners = (
         each.reshape([-1, 4, 2]).astype(np.float64) for each in (boxes, others)
     )

@@ -22,9 +22,8 @@ import numpy as np
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import Arrays
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.detections import masks
-from model_fns.structures import rotated_overlaps, rotated_rectangles
+from model_fns.structures import box_overlaps, rotated_overlaps, rotated_rectangles
 
 # Boxes that overlap a better one of their class by more are dropped. Usual values for merging
 # aerial images: rotated boxes of neighboring objects hardly overlap, but their axis-aligned boxes
@@ -215,7 +214,7 @@ def _with_larger(
     numbers = np.full(len(scores), len(windows))
     larger = {**larger, _RANK: 1.0 * scores, _TILE: numbers}
     parts, boxes = (np.concatenate(_extents(boxes), axis=1) for boxes in (detections, larger))
-    inside = overlaps.ioa(parts, boxes) > _SAME_OBJECT
+    inside = box_overlaps.ioa(parts, boxes) > _SAME_OBJECT
     same = detections[fields.DETECTION_CLASSES][:, np.newaxis] == larger[fields.DETECTION_CLASSES]
     alike = scores >= _SAME_OBJECT * detections[fields.DETECTION_SCORES][:, np.newaxis]
     is_part = np.any(inside & same & alike, axis=1) & _is_cut(parts, detections[_TILE], windows)
@@ -276,8 +275,10 @@ def _match_parts(
         continues &= past_end | past_start
     seen = np.tile(low, 2), np.tile(high, 2)
     clipped = np.clip(boxes[rows], *seen), np.clip(boxes[columns], *seen)
-    smaller = np.minimum(overlaps.areas(clipped[0])[:, np.newaxis], overlaps.areas(clipped[1]))
-    share = overlaps.intersections(*clipped) / np.maximum(smaller, 1e-9)
+    smaller = np.minimum(
+        box_overlaps.areas(clipped[0])[:, np.newaxis], box_overlaps.areas(clipped[1])
+    )
+    share = box_overlaps.intersections(*clipped) / np.maximum(smaller, 1e-9)
     pair = scores[rows][:, np.newaxis], scores[columns][np.newaxis]
     alike = np.minimum(*pair) >= _SAME_OBJECT * np.maximum(*pair)
     classes = detections[fields.DETECTION_CLASSES]

@@ -8,9 +8,9 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
+from model_fns.structures import box_overlaps
 
 # The threshold of Pascal VOC.
 IOU_THRESHOLD = 0.5
@@ -116,7 +116,7 @@ class AveragePrecisionEvaluator(Evaluator):
     def add_image(self, image_id: str, groundtruth: Groundtruth, detections: Detections) -> None:
         """Match the detections of one image and keep the matches."""
         boxes = np.asarray(detections.boxes, np.float64)
-        has_area = overlaps.has_area(boxes)
+        has_area = box_overlaps.has_area(boxes)
         order = np.argsort(-detections.scores, kind='stable')
         detections = dataclasses.replace(detections, boxes=boxes).kept(order[has_area[order]])
         boxes = np.asarray(groundtruth.boxes, np.float64)

@@ -12,9 +12,9 @@ from typing import Sequence, Union
 
 import numpy as np
 
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics import shapes
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
+from model_fns.structures import box_overlaps
 
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 # All, small, medium, large: least and most area in pixels, both inclusive.
@@ -96,7 +96,7 @@ def not_counted(groundtruth: Groundtruth, shape: shapes.Shape = shapes.BOXES) ->
     These are crowds, objects of other sizes, and objects with an unknown shape.
     """
     area = np.asarray(groundtruth.areas, np.float64)
-    area = np.where(area > 0, area, overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))
+    area = np.where(area > 0, area, box_overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))
     return _outside(area) | np.asarray(groundtruth.is_crowd, bool) | shape.unknown(groundtruth)
 
 

@@ -9,10 +9,9 @@ import tensorflow as tf
 
 from estimator_lib.task import Features, Labels, Tensors
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics import image_masks
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
-from model_fns.structures import rotated_overlaps
+from model_fns.structures import box_overlaps, rotated_overlaps
 from model_fns.structures.label_map import to_id
 
 # Tensors that an evaluation fetches of each batch. Only these determine its memory.
@@ -126,5 +125,5 @@ def detections(image: Mapping[str, np.ndarray]) -> Detections:
 def _to_pixels(boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Convert boxes to pixels: axis-aligned ones to [n, 4], rotated ones to outlines [n, 4, 2]."""
     if boxes.shape[1] == 4:
-        return overlaps.scale_to_pixels(boxes, size)
+        return box_overlaps.scale_to_pixels(boxes, size)
     return rotated_overlaps.outlines(boxes, size)

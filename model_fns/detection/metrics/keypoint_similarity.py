@@ -12,9 +12,9 @@ from typing import Sequence, Union
 import numpy as np
 
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 from model_fns.detection.metrics.shapes import Shape
+from model_fns.structures import box_overlaps
 
 # Sigmas of a person's nose, eyes, ears, shoulders, elbows, wrists, hips, knees and ankles.
 COCO_SIGMAS = (
@@ -89,4 +89,4 @@ class Keypoints(Shape):
 def _areas(groundtruth: Groundtruth) -> np.ndarray:
     """Return the areas of objects, or of their boxes if a record does not have them."""
     areas = np.asarray(groundtruth.areas, np.float64)
-    return np.where(areas > 0, areas, overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))
+    return np.where(areas > 0, areas, box_overlaps.areas(np.asarray(groundtruth.boxes, np.float64)))

@@ -8,8 +8,8 @@ from typing import FrozenSet, Union
 import numpy as np
 
 from model_fns.detection import fields
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.evaluator import Detections, Groundtruth
+from model_fns.structures import box_overlaps
 
 
 class Shape(abc.ABC):
@@ -56,12 +56,14 @@ class _Boxes(Shape):
         """Compute the overlaps of boxes: [n, m]."""
         boxes, objects = detections.boxes, groundtruth.boxes
         if not np.any(by_detection):
-            return overlaps.iou(boxes, objects)
-        return np.where(by_detection, overlaps.ioa(boxes, objects), overlaps.iou(boxes, objects))
+            return box_overlaps.iou(boxes, objects)
+        return np.where(
+            by_detection, box_overlaps.ioa(boxes, objects), box_overlaps.iou(boxes, objects)
+        )
 
     def areas(self, regions: Union[Detections, Groundtruth]) -> np.ndarray:
         """Compute the areas of boxes: [n]."""
-        return overlaps.areas(regions.boxes)
+        return box_overlaps.areas(regions.boxes)
 
 
 class _Masks(Shape):

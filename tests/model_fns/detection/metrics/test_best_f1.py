@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics.best_f1 import BestF1Evaluator
-from model_fns.structures import rotated_overlaps
+from model_fns.structures import box_overlaps, rotated_overlaps
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
 
 NAMES = {1: 'one', 2: 'two', 3: 'three'}
@@ -114,7 +113,7 @@ def slow_best(images):
                     continue
                 same = truth.classes == found.classes[row]
                 own, crowds = np.flatnonzero(same & ~several), np.flatnonzero(same & several)
-                overlap = overlaps.iou(box, truth.boxes[own].astype(float))[0]
+                overlap = box_overlaps.iou(box, truth.boxes[own].astype(float))[0]
                 chosen = int(own[overlap.argmax()]) if len(own) else None
                 is_near = len(own) > 0 and overlap.max() >= 0.5
                 if is_near and truth.difficult[chosen]:
@@ -122,7 +121,7 @@ def slow_best(images):
                 if is_near and chosen not in taken:
                     taken.add(chosen)
                     right += 1
-                elif (overlaps.ioa(box, truth.boxes[crowds].astype(float)) >= 0.5).any():
+                elif (box_overlaps.ioa(box, truth.boxes[crowds].astype(float)) >= 0.5).any():
                     continue
                 shown += 1
         if right and 2 * right / (shown + objects) > best[0] + 1e-12:

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model_fns.detection.boxes import overlaps
 from model_fns.detection.metrics import pascal, shapes
 from model_fns.detection.metrics.pascal import PascalEvaluator
 from model_fns.detection.metrics.run_length_masks import RunLengthMasks
+from model_fns.structures import box_overlaps
 from tests.model_fns.detection.metrics.scenes import detections, groundtruth, random_image, square
 
 NAMES = {1: 'one', 2: 'two', 3: 'three'}
@@ -37,7 +37,7 @@ def slow_area(images, class_id):
     for _, image, row in sorted(ranked, key=lambda each: each[0]):
         truth, found = images[image]
         own = np.flatnonzero(truth.classes == class_id)
-        overlap = overlaps.iou(
+        overlap = box_overlaps.iou(
             found.boxes[row : row + 1].astype(float), truth.boxes[own].astype(float)
         )[0]
         best = int(overlap.argmax()) if len(own) else None

@@ -1,4 +1,4 @@
-"""Overlaps of boxes in NumPy: float64 [..., 4] of ymin, xmin, ymax, xmax."""
+"""Overlaps of axis-aligned boxes in NumPy: float64 [..., 4] of ymin, xmin, ymax, xmax."""
 
 from __future__ import annotations
 
