@@ -1,4 +1,4 @@
-"""Recoveries of other people's files: `python -m benchmarks.recovery ../shared/foreign`.
+"""Recoveries of files of other programs: `python -m benchmarks.recovery ../shared/foreign`.
 
 Prints a row for each file: outcome, largest difference of an output, seconds, peak memory. Two
 MetaGraphs of that folder are frozen with seeded weights first.
@@ -64,13 +64,25 @@ def recover(path: pathlib.Path) -> Row:
     return Row(path.name, outcome or messages, difference, seconds, used.ru_maxrss / 1024)
 
 
-def frozen(folder: pathlib.Path, target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Freeze the MetaGraphs of a folder by its own script; yield the files."""
+def files(
+    folder: pathlib.Path, target: pathlib.Path, names: Sequence[str]
+) -> Iterator[pathlib.Path]:
+    """Yield the files of a folder, and its MetaGraphs, frozen by its own script.
+
+    Args:
+        folder: the folder.
+        target: folder for the frozen graphs.
+        names: names of the files, such as `ssd_oldest.pb` for a MetaGraph; empty: all.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(_ENDINGS) and (not names or path.name in names):
+            yield path
     for meta in sorted(folder.glob('meta_graphs/*.meta.gz')):
         path = target / f'{meta.name.partition(".")[0]}.pb'
-        script = folder / 'freeze_meta_graph.py'
-        subprocess.run([sys.executable, str(script), str(meta), str(path)], check=True)
-        yield path
+        if not names or path.name in names:  # a graph takes seconds
+            script = folder / 'freeze_meta_graph.py'
+            subprocess.run([sys.executable, str(script), str(meta), str(path)], check=True)
+            yield path
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -82,10 +94,7 @@ def main(arguments: Sequence[str]) -> None:
     folder, names = pathlib.Path(arguments[0]).resolve(), arguments[1:]
     print('  '.join(map(str.ljust, ('file', 'difference', 'seconds', 'MB', 'outcome'), _WIDTHS)))
     with tempfile.TemporaryDirectory() as target:
-        files = sorted(path for path in folder.iterdir() if path.name.endswith(_ENDINGS))
-        for path in [*files, *frozen(folder, pathlib.Path(target))]:
-            if names and path.name not in names:
-                continue
+        for path in files(folder, pathlib.Path(target), names):
             row = recover(path)
             cells = row.file, row.difference, f'{row.seconds:.1f}', f'{row.megabytes:.0f}'
             line = '  '.join(map(str.ljust, (*cells, ''), _WIDTHS)).rstrip()
