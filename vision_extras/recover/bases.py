@@ -47,7 +47,8 @@ def load(name: str, checkpoint_type: str) -> pipeline_pb2.TrainEvalPipelineConfi
 
     Args:
         name: of the config.
-        checkpoint_type: see `fine_tune_checkpoint_type`.
+        checkpoint_type: what the recovered checkpoint restores in the training: `classification`,
+            `detection` or `segmentation`.
     """
     text = builtin_configs.builtin_configs()[name].read_text(encoding='utf-8')
     parsed = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())

@@ -78,7 +78,7 @@ def fit(
 
     Args:
         boxes: float [A, 4], normalized: center y, center x, height, width.
-        counts: see `split_levels`.
+        counts: number of anchors of a cell of each map; one number for any number of maps.
         image_size: (height, width) of the network's input in pixels.
 
     Returns:
@@ -105,8 +105,8 @@ def modern_order(boxes: np.ndarray, counts: Sequence[int]) -> Optional[np.ndarra
     cell; since then it is the last.
 
     Args:
-        boxes: see `split_levels`.
-        counts: see `split_levels`.
+        boxes: float [A, 4]: center y, center x, height, width.
+        counts: number of anchors of a cell of each map; one number for any number of maps.
 
     Returns:
         The indices; None where no map has such cells.

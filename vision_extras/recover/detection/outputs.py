@@ -58,7 +58,7 @@ def add_compared(
     """Set the outputs that are compared: raw scores, and boxes before or after suppression.
 
     Args:
-        known: see `find`.
+        known: tensors of outputs by the key of the signature.
         graph: of the artifact.
         scores: of the graph.
         raw_boxes: outputs of boxes before suppression that are compared, if they are known.
@@ -106,7 +106,7 @@ def read_suppression(
     Args:
         suppression: constants of the graph; None: it suppresses nothing.
         runner: of the artifact.
-        known: see `find`.
+        known: tensors of outputs by the key of the signature.
         config: changed in place.
         where: its path.
         proposal: learns what is read.

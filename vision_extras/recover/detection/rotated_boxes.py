@@ -72,7 +72,7 @@ def read(
 
     Args:
         config: changed in place.
-        decoding: see `find`.
+        decoding: scales and nodes of the decoding in the graph.
         runner: of the artifact.
         counts: number of anchors of a cell of each map; one number for any number of maps.
         size: height and width of the network's input.
@@ -110,7 +110,7 @@ def fit(
 
     Args:
         boxes: float64 [A, 5] in pixels, in their long edge form.
-        counts: see `read`.
+        counts: number of anchors of a cell of each map; one number for any number of maps.
         size: height and width of the network's input.
 
     Returns:
@@ -118,20 +118,20 @@ def fit(
     """
     # The angle varies fastest.
     same = np.abs(boxes[:, :4] - boxes[0, :4]).max(axis=1) < 1e-3
-    turns = int(np.argmin(same)) if not same.all() else len(boxes)
-    if any(count % turns for count in counts):
+    num_angles = int(np.argmin(same)) if not same.all() else len(boxes)
+    if any(count % num_angles for count in counts):
         return None
-    groups = boxes.reshape([-1, turns, CODE_SIZE])
+    groups = boxes.reshape([-1, num_angles, CODE_SIZE])
     angles = groups[0, :, 4]
-    # A box that is higher than wide has its sides exchanged, and is turned by a right angle.
+    # A box that is higher than wide has its sides exchanged, and is rotated by a right angle.
     straight = (_distance(groups[..., 4], angles) < _SAME_ANGLE).all(axis=1)
-    turned = (_distance(groups[..., 4], angles + math.pi / 2) < _SAME_ANGLE).all(axis=1)
-    if not (straight | turned).all():
+    exchanged = (_distance(groups[..., 4], angles + math.pi / 2) < _SAME_ANGLE).all(axis=1)
+    if not (straight | exchanged).all():
         return None
     sides = groups[:, 0, 2:4]
     sides = np.where(straight[:, np.newaxis], sides, sides[:, ::-1])
     normalized = np.concatenate([groups[:, 0, :2], sides], axis=1) / np.tile(size, 2)
-    config = anchor_fitting.fit(normalized, [count // turns for count in counts], size)
+    config = anchor_fitting.fit(normalized, [count // num_angles for count in counts], size)
     if config is not None:
         kind = config.WhichOneof('anchor_generator_oneof') or ''
         getattr(config, kind).angles.extend(map(_plain_angle, angles))
@@ -146,8 +146,8 @@ def _plain_angle(angle: float) -> float:
     """
     is_at_end = abs(abs(angle) - math.pi / 2) < _SAME_ANGLE
     for digits in range(1, 7):
-        for turned in (angle, angle - math.pi, angle + math.pi) if is_at_end else (angle,):
-            short = round(float(turned), digits)
+        for same in (angle, angle - math.pi, angle + math.pi) if is_at_end else (angle,):
+            short = round(float(same), digits)
             wrapped = np.mod(short + math.pi / 2, math.pi) - math.pi / 2
             if abs(wrapped - angle) < _ROUNDING:
                 return short

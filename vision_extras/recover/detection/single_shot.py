@@ -54,8 +54,8 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     """
     shapes = kernels.shapes()
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
-    turned = None if artifact.graph is None else rotated_boxes.find(artifact.graph)
-    code_size = heads.CODE_SIZE if turned is None else rotated_boxes.CODE_SIZE
+    rotated = None if artifact.graph is None else rotated_boxes.find(artifact.graph)
+    code_size = heads.CODE_SIZE if rotated is None else rotated_boxes.CODE_SIZE
     head = heads.recognize(shapes, proposal, code_size)
     if head is None or not any(
         name.startswith(f'{scope}/') for name in shapes for scope in extractors.scopes()
@@ -86,7 +86,7 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         _guess_anchors(ssd, head, match, proposal)
     else:
         with running.open_runner(artifact) as runner:
-            _read_graph(ssd, artifact, artifact.graph, kernels, runner, head, turned, proposal)
+            _read_graph(ssd, artifact, artifact.graph, kernels, runner, head, rotated, proposal)
     ssd.num_classes = head.class_columns - int(ssd.add_background_class)
     proposal.learn(
         f'{_WHERE}.num_classes', ssd.num_classes, f'{head.class_columns} class logits an anchor'
@@ -188,7 +188,7 @@ def _read_graph(
     kernels: Kernels,
     runner: running.Runner,
     head: heads.Head,
-    turned: Optional[rotated_boxes.Decoding],
+    rotated: Optional[rotated_boxes.Decoding],
     proposal: Proposal,
 ) -> None:
     _read_padding(ssd.feature_extractor, graph, kernels, proposal)
@@ -205,9 +205,9 @@ def _read_graph(
         boxes = device_op.read(ssd, graph, device, head.class_columns, proposal)
         known = {fields.DETECTION_SCORES: device_op.scores(graph, device)}
         by_map(boxes, pixels)
-    elif turned is not None:
+    elif rotated is not None:
         counts = head.anchors or [head.anchors_of_all]
-        rotated_boxes.read(proposal.config, turned, runner, counts, pixels, proposal)
+        rotated_boxes.read(proposal.config, rotated, runner, counts, pixels, proposal)
     else:
         by_map(_read_boxes(ssd, graph, runner, proposal), pixels)
     _read_scores(ssd, graph, known, device is None, proposal)
@@ -312,7 +312,7 @@ def _reorder(
         kernels: changed in place.
         counts: number of anchors of a cell of each map.
         boxes: anchors [A, 4] in the order of the artifact.
-        order: see `anchor_fitting.modern_order`.
+        order: indices [A] of the anchors in the order of the published generator.
         proposal: compares scores in the order of the artifact.
     """
     start = 0
