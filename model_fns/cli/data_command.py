@@ -29,6 +29,7 @@ from model_fns.recipes import facts as facts_lib
 from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Recipe
+from model_fns.structures import label_map_files
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -222,7 +223,7 @@ def _choose_task(data: DataSet, wanted: Optional[str]) -> str:
 
 def _forget(folder: str) -> None:
     """Remove the label map of an interrupted call: the data may have changed since."""
-    path = os.path.join(folder, 'label_map.pbtxt')
+    path = os.path.join(folder, label_map_files.FILE)
     if tf.io.gfile.exists(path):
         tf.io.gfile.remove(path)
     readers.forget_listings()

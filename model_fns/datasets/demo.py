@@ -23,7 +23,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.processes import path_names
 from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
-from model_fns.structures import images, label_map
+from model_fns.structures import images, label_map, label_map_files
 from protos import pipeline_pb2
 
 # Increased with each change of the pictures or records, so that they go to another folder.
@@ -98,7 +98,7 @@ class DemoDataset:
     @property
     def label_map(self) -> str:
         """The path of the label map."""
-        return str(self.folder / 'label_map.pbtxt')
+        return str(self.folder / label_map_files.FILE)
 
     def prefix(self, subset: str, split: str) -> str:
         """Return the prefix of the shards."""

@@ -12,6 +12,7 @@ from model_fns.datasets import conversion, readers
 from model_fns.datasets.files import splits
 from model_fns.datasets.recognition import layouts
 from model_fns.datasets.recognition.layouts import EVALUATION, TRAIN, DataSet, Folder
+from model_fns.structures import label_map_files
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2
 
@@ -45,7 +46,7 @@ def create(data: DataSet, task: str, folder: str) -> Readers:
     Raises:
         errors.DataError: the data set cannot be listed or split.
     """
-    label_map = data.label_map or os.path.join(os.path.abspath(folder), 'label_map.pbtxt')
+    label_map = data.label_map or os.path.join(os.path.abspath(folder), label_map_files.FILE)
     train = _reader(data, task, data.parts[TRAIN], label_map, folder, TRAIN)
     part, note = layouts.evaluation_part(data.parts)
     notes = [note] if note else []
