@@ -31,7 +31,8 @@ _MOST_IDS = 90
 _BACKGROUNDS = ('background', '???')
 _NO_NAME = '???'  # published lists keep the place of an id that no class has
 _IS_LABEL_MAP = re.compile(r'^\s*item\s*:?\s*[{<]|\A\s*\d+:', re.MULTILINE)
-_SMALLEST = 1e-30  # of a probability whose logarithm is taken
+# Of a probability whose logit is taken; the largest is the float32 before 1.
+_SMALLEST, _LARGEST = 1e-30, 1 - 2.0**-24
 
 _LAYERS = """
   conv_hyperparams {
@@ -82,14 +83,19 @@ def _has_ranks(*ranks: int) -> Callable[[Shapes], bool]:
     return lambda shapes: [shape and len(shape) for shape in shapes.values()] == list(ranks)
 
 
-def _last_side(*names: str) -> Callable[[Shapes], Optional[int]]:
-    """Return a function of the last side of an output: one of some names, or the only one."""
+def _last_side(*names: str, background: int = 0) -> Callable[[Shapes], Optional[int]]:
+    """Return a function that counts the classes by the last side of an output.
+
+    Args:
+        *names: of the output; empty: it is the only one.
+        background: how many of its columns are of the background.
+    """
 
     def last(shapes: Shapes) -> Optional[int]:
         shape = next((shapes[name] for name in names if name in shapes), None)
         if not names:
             (shape,) = shapes.values()
-        return shape[-1] if shape else None
+        return shape[-1] - background if shape and shape[-1] else None
 
     return last
 
@@ -112,9 +118,19 @@ def _detections(outputs: Tensors, images: tf.Tensor) -> Tensors:
 
 
 def _class_scores(outputs: Tensors, images: tf.Tensor) -> Tensors:
+    """Return logits whose softmax gives the scores of classes that exclude each other."""
     del images
     (scores,) = outputs.values()
     return {classes.LOGITS: tf.math.log(tf.maximum(_probabilities(scores), _SMALLEST))}
+
+
+def _label_scores(outputs: Tensors, images: tf.Tensor) -> Tensors:
+    """Return logits whose sigmoid gives the scores of classes that occur together."""
+    del images
+    (scores,) = outputs.values()
+    known = tf.clip_by_value(scores, _SMALLEST, _LARGEST)
+    logits = tf.math.log(known) - tf.math.log1p(-known)
+    return {classes.LOGITS: tf.where(_are_probabilities(scores), logits, scores)}
 
 
 def _pixel_scores(outputs: Tensors, images: tf.Tensor) -> Tensors:
@@ -129,8 +145,11 @@ def _pixel_scores(outputs: Tensors, images: tf.Tensor) -> Tensors:
 
 def _probabilities(scores: tf.Tensor) -> tf.Tensor:
     """Return scores that are within 0 and 1 as they are, and others as logits."""
-    is_between = tf.reduce_all((scores >= 0) & (scores <= 1))
-    return tf.where(is_between, scores, tf.nn.softmax(scores))
+    return tf.where(_are_probabilities(scores), scores, tf.nn.softmax(scores))
+
+
+def _are_probabilities(scores: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_all((scores >= 0) & (scores <= 1))
 
 
 _DETECTION = (
@@ -141,7 +160,9 @@ _DETECTION = (
 )
 # The first form that fits counts.
 _FORMS: Sequence[Form] = (
-    Form('ssd', _has(*_DETECTION), _as_they_are, _last_side(boxes.RAW_DETECTION_SCORES)),
+    Form(
+        'ssd', _has(*_DETECTION), _as_they_are, _last_side(boxes.RAW_DETECTION_SCORES, background=1)
+    ),
     Form(
         'segmentation',
         _has(pixels.SEMANTIC_PREDICTIONS),
@@ -187,9 +208,14 @@ def open_predictor(path: str, task: Task) -> ForeignPredictor:
 
 
 def _converting(form: Form, task: Task) -> Convert:
+    described = task.described_outputs()
+    change = form.convert
+    if change is _class_scores and described.get(classes.CLASSES):  # 0 or 1 for each class
+        change = _label_scores
+
     def convert(outputs: Tensors, images: tf.Tensor) -> Tensors:
-        named = form.convert(outputs, images)
-        if form.model != 'classification' or classes.PROBABILITIES not in task.described_outputs():
+        named = change(outputs, images)
+        if form.model != 'classification' or classes.PROBABILITIES not in described:
             return named
         return {**task.export_outputs(task.postprocess(named, {})), **named}
 
@@ -205,12 +231,12 @@ def describe(
         path: of the file.
         label_map: path of a label map, or of a text file with a name in each line; None: the names
             that lie in the file, if any.
-        folder: where the names are written as a label map, which the config refers to; None: the
-            config has no names.
+        folder: where the names are written as a label map, `<file>.label_map.pbtxt`, which the
+            config refers to; None: the config has no names.
 
     Raises:
-        errors.UserError: the file cannot be run, its outputs mean nothing, or the label map has
-            more classes than it.
+        errors.UserError: the file cannot be run, its outputs mean nothing, the label map has more
+            classes than it, or there is no folder for the label map.
     """
     file = exported_file.open_foreign(path)
     form = find_form(file)
@@ -229,8 +255,14 @@ def describe(
             f'{count} classes of {path}.'
         )
     if folder is not None:
-        config.train_input_reader.label_map_path = os.path.join(folder, label_map_files.FILE)
+        # Not `label_map_files.FILE`: the folder may be that of a run, which has its own.
+        name = f'{os.path.basename(path)}.{label_map_files.FILE}'
+        config.train_input_reader.label_map_path = os.path.join(folder, name)
         named.write(config.train_input_reader.label_map_path)
+    elif label_map:
+        raise errors.UserError(
+            f'--label_map={label_map}: there is no folder for the names; expected --output_dir=DIR.'
+        )
     return config
 
 
@@ -247,7 +279,7 @@ def _read_names(
         lines = text.splitlines()
     names = [line.strip() for line in lines]
     is_detector = form.model == 'ssd'
-    if is_detector and names[0].lower() in _BACKGROUNDS:
+    if is_detector and names and names[0].lower() in _BACKGROUNDS:
         names = names[1:]
     items: Dict[str, label_maps.LabelMapItem] = {}
     for class_id, name in enumerate(names, 1 if is_detector else 0):
@@ -255,9 +287,11 @@ def _read_names(
             # Published lists have a name for two classes, which a label map refuses.
             name = f'{name} ({class_id})' if name in items else name
             items[name] = label_maps.LabelMapItem(class_id, name, name)
-    if not items:
+    if items:
+        return label_maps.LabelMap(tuple(items.values()), path or '', 0)
+    if path is not None:
         raise errors.UserError(f'--label_map: {path} has no names; expected one in each line.')
-    return label_maps.LabelMap(tuple(items.values()), path or '', 0)
+    return None  # the list in the file names no class
 
 
 def _read_text(path: str) -> str:

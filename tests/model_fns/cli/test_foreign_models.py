@@ -54,7 +54,7 @@ PUBLISHED = {
     'outputs, model, count',
     [
         (PUBLISHED, 'ssd', None),
-        ({**PUBLISHED, 'raw_detection_scores': [None, 9, 4]}, 'ssd', 4),
+        ({**PUBLISHED, 'raw_detection_scores': [None, 9, 4]}, 'ssd', 3),  # and the background
         (shapes([1, 10, 4], [1, 10], [1, 10], [1]), 'ssd', None),
         ({'SemanticPredictions': [1, None, None]}, 'segmentation', None),
         (shapes([1, 1001]), 'classification', 1001),
@@ -109,6 +109,68 @@ def test_names_of_a_label_map(monkeypatch, tmp_path):
     assert described(monkeypatch, tmp_path, Shaped(shapes([1, 4])), path)[1:2] == ['cat']
     with pytest.raises(errors.UserError, match=r'names.pbtxt: the id 3 \(dog\) is none of the 2'):
         described(monkeypatch, tmp_path, Shaped(shapes([1, 2])), path)
+
+
+def test_names_are_written_beside_those_of_a_run(monkeypatch, tmp_path):
+    of_run = tmp_path / 'label_map.pbtxt'
+    of_run.write_text("item { id: 1 name: 'ship' }")
+    found = described(monkeypatch, tmp_path, Shaped(DETECTOR, ['person']))
+    assert found[0] == 'person'
+    assert of_run.read_text() == "item { id: 1 name: 'ship' }"
+    assert (tmp_path / 'model.tflite.label_map.pbtxt').exists()
+
+
+def test_names_without_a_folder(monkeypatch, tmp_path):
+    names = tmp_path / 'names.txt'
+    names.write_text('cat')
+    file = Shaped(DETECTOR, ['person'])
+    monkeypatch.setattr(foreign_models.exported_file, 'open_foreign', lambda path: file)
+    assert not foreign_models.describe(file.path, None, None).HasField('train_input_reader')
+    with pytest.raises(errors.UserError, match=r'names.txt: .* expected --output_dir=DIR\.'):
+        foreign_models.describe(file.path, str(names), None)
+
+
+def test_lists_without_a_name(monkeypatch, tmp_path):
+    text = tmp_path / 'names.txt'
+    for content in ('', '???\n', '\n\n'):
+        text.write_text(content)
+        with pytest.raises(errors.UserError, match=r'--label_map: .*names.txt has no names; exp'):
+            described(monkeypatch, tmp_path, Shaped(DETECTOR), text)
+    assert described(monkeypatch, tmp_path, Shaped(DETECTOR, ['???']))[0] == 'class 1'
+
+
+class Feeding(Shaped):
+    """A file whose outputs are given."""
+
+    def __init__(self, output):
+        super().__init__(shapes([1, 3]))
+        self._output = output
+
+    def add(self):
+        received = tf1.placeholder(tf.uint8, [None, None, None, 3], 'image_tensor')
+        return received, {'0': tf.constant(self._output)}
+
+
+@pytest.mark.parametrize(
+    'scores, expected',
+    [
+        ([[0.75, 0.875, 0.125]], [[0.75, 0.875, 0.125]]),
+        ([[0.0, 1.0, 0.5]], [[0, 1, 0.5]]),
+        ([[0.0, np.log(3), -2000]], [[0.5, 0.75, 0]]),  # logits
+    ],
+)
+def test_labels_that_occur_together_keep_their_probabilities(monkeypatch, scores, expected):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.model.classification.num_classes = 3
+    config.model.classification.multi_label = True
+    config.model.classification.backbone.name = 'mobilenet_v1'
+    file = Feeding(np.array(scores, np.float32))
+    monkeypatch.setattr(foreign_models.exported_file, 'open_foreign', lambda path: file)
+    predictor = foreign_models.open_predictor('a', build_task(config, 'predict'))
+    found = predictor.predict(IMAGE[np.newaxis])
+    np.testing.assert_allclose(found['probabilities'], expected, atol=1e-6)
+    assert np.isfinite(found['logits']).all()
+    assert found['classes'].tolist() == (np.array(expected) >= 0.5).astype(int).tolist()
 
 
 def test_detections_by_position_count_from_one():
