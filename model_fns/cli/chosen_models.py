@@ -168,7 +168,7 @@ def chosen_file(options: RunOptions) -> Optional[str]:
     """Return the path of a file for devices, from its own option or from another model option.
 
     Raises:
-        errors.UserError: the options name two models.
+        errors.UserError: the options name two models, or class names for one that is no file.
     """
     names = ('model_file', 'saved_model_dir', 'checkpoint_path')
     models = {name: getattr(options, name) for name in names if getattr(options, name)}
@@ -176,6 +176,11 @@ def chosen_file(options: RunOptions) -> Optional[str]:
         if name == 'model_file' or exported_file.is_file(path):
             _refuse_others(name, models)
             return _matching_file(name, path)
+    if options.label_map:
+        raise errors.UserError(
+            f'--label_map={options.label_map} names the classes of a --model_file without a '
+            'config; leave it out, or set label_map_path of the readers in the config.'
+        )
     return None
 
 

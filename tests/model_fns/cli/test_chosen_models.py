@@ -56,6 +56,8 @@ def test_a_pattern_is_the_one_file_that_it_matches(tmp_path):
         ),
         ({'model_file': 'none.onnx'}, 'none.onnx is not there (in the working folder '),
         ({'model_file': 'a.onnx', 'signature_name': 'b'}, '--signature_name=b chooses a signature'),
+        ({'model_dir': 'a', 'label_map': 'b'}, '--label_map=b names the classes of a --model_file'),
+        ({'saved_model_dir': 'a', 'label_map': 'b'}, 'a --model_file without a config; leave it'),
         ({'model_dir': 'a', 'signature_name': 'b'}, 'a signature of a SavedModel; expected'),
     ],
 )
