@@ -43,6 +43,7 @@ _PATHS = (
     'images',
     'output_dir',
     'data',
+    'label_map',
     'write_config',
 )
 # Options that name a model in place of a checkpoint of `model_dir`.
@@ -74,6 +75,11 @@ def run(options: RunOptions) -> None:
             f'--checkpoint_dir={options.checkpoint_dir} and '
             f'--checkpoint_path={options.checkpoint_path}: expected one of them.'
         )
+    if options.checkpoint_dir and options.seeds is not None:
+        raise errors.UserError(
+            f'--checkpoint_dir={options.checkpoint_dir} evaluates the checkpoints of one run, and '
+            f'--seeds={options.seeds} trains several; expected one of them.'
+        )
     other_model = any(getattr(options, name) for name in _MODELS)
     if options.which and (other_model or not options.model_dir):
         raise errors.UserError(
@@ -104,11 +110,13 @@ def _create_config(options: RunOptions) -> None:
 
 
 def _train_seeds(options: RunOptions) -> None:
-    """Train a run for each seed, and say how far apart they are."""
+    """Train a run for each seed, and print the command that compares them."""
     runs = seed_folders.options_of_runs(options)
     if options.data:
         data_command.prepare(options)
         runs = seed_folders.options_of_runs(options)  # with the config that was written
+        if not checkpoint_files.latest_step(runs[0].model_dir):
+            data_command.check_config(options)
     for each in runs:
         log.info('run %s', each.model_dir)
         _train_and_evaluate(each)
@@ -193,12 +201,13 @@ def _add_coco_files(options: RunOptions, config: pipeline_pb2.TrainEvalPipelineC
     if not options.coco_files:
         return
     folder = options.output_dir or options.model_dir
+    if not folder:
+        raise errors.UserError('--coco_files: there is no folder for them; expected --output_dir.')
     count = len(config.eval_input_reader) + options.eval_training_data
-    if not folder or count != 1:
-        expected = 'one' if folder else '--output_dir=DIR for the results'
+    if count != 1:
         raise errors.UserError(
             f'--coco_files: there are {count} evaluation sets, of which each replaces the files of '
-            f'the one before; expected {expected}.'
+            'the one before; expected one.'
         )
     config.eval_config.coco_files = os.path.join(folder, 'coco_files')
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import distribution, errors
+from model_fns.cli import data_command
 from model_fns.cli.run_options import RunOptions
 
 _FOLDER = re.compile(r'seed-[0-9]+/?')
-_OF_DATA = ('data', 'minutes', 'epochs', 'task', 'size', 'weights')
 _SEED = 'train_config.random_seed'
 
 
@@ -44,7 +44,7 @@ def options_of_runs(options: RunOptions) -> List[RunOptions]:
         raise errors.UserError(
             f'--seeds: {folder} has the checkpoints of one run; expected another --model_dir.'
         )
-    common = {name: getattr(RunOptions, name) for name in _OF_DATA}
+    common = {name: getattr(RunOptions, name) for name in data_command.OPTIONS}
     if options.data:
         common['pipeline_config_path'] = config_lib.saved_pipeline_config(folder)
     return [

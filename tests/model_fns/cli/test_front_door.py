@@ -44,6 +44,18 @@ from protos import pipeline_pb2
             {'mode': 'evaluate', 'checkpoint_dir': 'a', 'checkpoint_path': 'b'},
             '--checkpoint_dir=a and --checkpoint_path=b: expected one of them.',
         ),
+        (
+            {'checkpoint_dir': 'a', 'model_dir': 'b', 'seeds': 2},
+            '--checkpoint_dir=a evaluates the checkpoints of one run, and --seeds=2 trains several',
+        ),
+        (
+            {'mode': 'evaluate', 'model_dir': 'a', 'label_map': 'b'},
+            '--label_map=b names the classes of a --model_file without a config',
+        ),
+        (
+            {'mode': 'evaluate', 'model_dir': 'a', 'label_map': 'PATH_TO_BE_CONFIGURED/a'},
+            '--label_map',
+        ),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said(given, message):
@@ -138,3 +150,77 @@ def test_results_are_written_elsewhere_on_demand(results_of, tmp_path):
     run = str(tmp_path / 'file' / 'run')
     front_door.run(RunOptions(mode='evaluate', model_dir=run, output_dir=other))
     assert results_of == [other]
+
+
+@pytest.mark.parametrize('has_data', [False, True])
+def test_seeds_train_one_run_after_the_other(has_data, tmp_path, monkeypatch, capsys):
+    calls = []
+    data = {'data': 'a', 'minutes': 1.0} if has_data else {}
+    options = RunOptions(model_dir=str(tmp_path), seeds=2, **data)
+
+    def prepare(options):
+        (tmp_path / 'pipeline.config').write_text('')
+        calls.append('prepare')
+
+    def train_and_evaluate(task, config, folder, **others):
+        calls.append((folder, config.train_config.random_seed))
+        return {}
+
+    def load_config(options):
+        assert not options.data and bool(options.pipeline_config_path) == has_data
+        config = pipeline_pb2.TrainEvalPipelineConfig()
+        config.train_config.random_seed = int(options.set[0].rpartition('=')[2])
+        return config
+
+    monkeypatch.setattr(front_door.data_command, 'prepare', prepare)
+    monkeypatch.setattr(
+        front_door.data_command, 'check_config', lambda options: calls.append(options.model_dir)
+    )
+    monkeypatch.setattr(front_door.flag_configs, 'load_config', load_config)
+    for name in ('build_task', '_network', '_print_end'):
+        monkeypatch.setattr(front_door, name, lambda *arguments: None)
+    monkeypatch.setattr(front_door.outline, 'first_lines', lambda *arguments: [])
+    monkeypatch.setattr(front_door.shared_images, 'find_warnings', lambda config: [])
+    monkeypatch.setattr(front_door.advice, 'find_advice', lambda *arguments: [])
+    monkeypatch.setattr(front_door.training, 'train_and_evaluate', train_and_evaluate)
+    front_door.run(options)
+    folders = [str(tmp_path / f'seed-{seed}') for seed in (1, 2)]
+    assert calls[-2:] == list(zip(folders, (1, 2)))
+    assert calls[:-2] == (['prepare', str(tmp_path)] if has_data else [])
+    assert f'--mode=compare --model_dir={tmp_path}' in capsys.readouterr().out
+    # The check is for a run that has not begun.
+    (tmp_path / 'seed-1').mkdir()
+    (tmp_path / 'seed-1' / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-3"')
+    (tmp_path / 'seed-1' / 'model.ckpt-3.index').write_text('')
+    del calls[:]
+    front_door.run(options)
+    assert calls[:-2] == (['prepare'] if has_data else [])
+
+
+@pytest.mark.parametrize('count, training', [(1, False), (2, False), (1, True)])
+def test_coco_files_are_those_of_one_set(results_of, tmp_path, monkeypatch, count, training):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    for _ in range(count):
+        config.eval_input_reader.add()
+    monkeypatch.setattr(front_door.flag_configs, 'load_config', lambda options: config)
+    options = RunOptions(
+        mode='evaluate', model_dir=str(tmp_path), coco_files=True, eval_training_data=training
+    )
+    if count + training == 1:
+        front_door.run(options)
+        assert config.eval_config.coco_files == str(tmp_path / 'coco_files')
+        return
+    with pytest.raises(errors.UserError, match='--coco_files: there are 2 evaluation sets, of wh'):
+        front_door.run(options)
+    assert results_of == []
+
+
+def test_coco_files_need_a_folder(tmp_path, monkeypatch):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    load = lambda *arguments: config  # noqa: E731
+    monkeypatch.setattr(front_door.chosen_models, 'load_file_config', load)
+    options = RunOptions(mode='evaluate', model_file='a.onnx', coco_files=True)
+    with pytest.raises(errors.UserError) as caught:
+        front_door.run(options)
+    expected = '--coco_files: there is no folder for them; expected --output_dir.'
+    assert str(caught.value) == expected
