@@ -393,9 +393,9 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     )
     text = 'Cut larger images into squares of this side, and merge the results.'
     _integer(values, 'tile', text, None, 32)
-    text = 'Pixels that two tiles share; objects should not be longer. Left out with a tile of at '
-    text += 'most 200: a quarter of it.'
-    _integer(values, 'overlap', text, 200, 0)
+    text = 'Pixels that two tiles share; objects should not be longer. Left out: a quarter of the '
+    text += 'tile, at most 200.'
+    _integer(values, 'overlap', text, None, 0)
     text = 'With --tile: predict on the whole image too, for objects that fit in no tile.'
     _boolean(values, 'whole_image', text)
     text = 'Largest number of detections of an image, or of classes, to write and draw.'

@@ -23,6 +23,8 @@ from model_fns.structures import images
 
 log = logging.getLogger('estimator_lib')
 
+_LARGEST_OVERLAP = 200  # of tiles by default, in pixels
+
 
 def predict_files(options: RunOptions) -> None:
     """Predict the images or videos that the options name, and print their number.
@@ -120,11 +122,16 @@ def _class_indices(names: Sequence[str], task: Optional[Task]) -> Optional[Tuple
     """Return the positions of the classes that are kept; None: all.
 
     Raises:
-        errors.UserError: there is no such class.
+        errors.UserError: there is no such class, or no class has a name.
     """
     if not names:
         return None
-    known = [] if task is None else list(task.class_names())
+    if task is None:
+        raise errors.UserError(
+            f'--only_class={names[0]}: the model has no names of classes, as there is no '
+            'pipeline.config in it; expected --pipeline_config_path, or no --only_class.'
+        )
+    known = list(task.class_names())
     for name in names:
         if name not in known:
             raise errors.UserError(
@@ -154,8 +161,8 @@ def _tiling(options: RunOptions) -> Optional[Tiling]:
                 raise errors.UserError(f'--{name} has no effect without --tile.')
         return None
     overlap = options.overlap
-    if options.has_default('overlap') and overlap >= options.tile:
-        overlap = options.tile // 4
+    if overlap is None:
+        overlap = min(_LARGEST_OVERLAP, options.tile // 4)
     if overlap >= options.tile:
         raise errors.UserError(
             f'--overlap is {overlap}; expected less than --tile, {options.tile}.'

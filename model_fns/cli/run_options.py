@@ -83,7 +83,7 @@ class RunOptions:
     raw: bool = False
     score_threshold: Optional[float] = None
     tile: Optional[int] = None
-    overlap: int = 200
+    overlap: Optional[int] = None
     whole_image: bool = False
     top_k: Optional[int] = None
     only_class: Tuple[str, ...] = ()

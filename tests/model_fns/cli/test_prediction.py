@@ -11,7 +11,15 @@ from model_fns.cli.run_options import RunOptions
 
 
 @pytest.mark.parametrize(
-    'given, overlap', [({'tile': 1024}, 200), ({'tile': 200}, 50), ({'tile': 64, 'overlap': 9}, 9)]
+    'given, overlap',
+    [
+        ({'tile': 1024}, 200),
+        ({'tile': 256}, 64),
+        ({'tile': 201}, 50),
+        ({'tile': 200}, 50),
+        ({'tile': 64, 'overlap': 9}, 9),
+        ({'tile': 256, 'overlap': 200}, 200),
+    ],
 )
 def test_small_tiles_overlap_less(given, overlap):
     tiling = prediction._tiling(RunOptions(mode='predict', **given))
@@ -30,6 +38,7 @@ def test_small_tiles_overlap_less(given, overlap):
         ),
         ({'whole_image': True}, '--whole_image has no effect without --tile.'),
         ({'overlap': 20}, '--overlap has no effect without --tile.'),
+        ({'tile': 200, 'overlap': 200}, '--overlap is 200; expected less than --tile, 200.'),
         ({'tile': 200, 'overlap': 210}, '--overlap is 210; expected less than --tile, 200.'),
     ],
 )
@@ -49,3 +58,5 @@ def test_classes_by_name():
     assert prediction._class_indices(('cow', 'cat'), Named()) == (0, 2)
     with pytest.raises(errors.UserError, match="--only_class=dgo: no class.*did you mean 'dog'"):
         prediction._class_indices(('dgo',), Named())
+    with pytest.raises(errors.UserError, match='--only_class=cat: the model has no names of'):
+        prediction._class_indices(('cat',), None)
