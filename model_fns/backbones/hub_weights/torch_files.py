@@ -8,10 +8,23 @@ names that a dict of tensors needs, and refuses each other name. Two containers 
 from __future__ import annotations
 
 import collections
+import contextlib
 import pickle
 import struct
 import zipfile
-from typing import Any, BinaryIO, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+import zlib
+from typing import (
+    Any,
+    BinaryIO,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -92,13 +105,14 @@ class TorchFile:
         """Return the values of a tensor.
 
         Returns:
-            A tensor of the tensor's shape.
+            An array of the shape and the type in the file; read-only.
 
         Raises:
-            errors.CheckpointError: the file has fewer numbers than the tensor.
+            errors.CheckpointError: its numbers are not in the file, are fewer, or are corrupt.
         """
         tensor = self._tensors[name]
-        numbers = self._read(tensor.storage)
+        with _refusing(self._path):
+            numbers = self._read(tensor.storage)
         steps = [(size - 1) * step for size, step in zip(tensor.shape, tensor.strides)]
         is_empty = 0 in tensor.shape
         if min([tensor.offset, *tensor.shape, *tensor.strides, 0]) < 0 or (
@@ -119,6 +133,21 @@ class TorchFile:
         )
 
 
+@contextlib.contextmanager
+def _refusing(path: str) -> Iterator[None]:
+    """Convert what corrupt files raise."""
+    try:
+        yield
+    except (
+        *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, KeyError, IndexError, TypeError),
+        *(ValueError, AttributeError, OSError, OverflowError, struct.error, MemoryError),
+        *(zlib.error, NotImplementedError, RuntimeError),  # of members of a zip archive
+    ) as error:
+        raise errors.CheckpointError(
+            f'{path} cannot be read as weights of torch: {errors.first_line(error)}'
+        ) from None
+
+
 def open_file(path: str) -> TorchFile:
     """Open a file.
 
@@ -126,18 +155,10 @@ def open_file(path: str) -> TorchFile:
         errors.CheckpointError: the file is corrupt, holds other objects than tensors, or names
             code.
     """
-    try:
-        with open(path, 'rb') as file:
-            opened = _open_zip if zipfile.is_zipfile(file) else _open_pickles
-            file.seek(0)
-            values, read = opened(path, file)
-    except (
-        *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, KeyError, IndexError, TypeError),
-        *(ValueError, AttributeError, OSError, OverflowError, struct.error, MemoryError),
-    ) as error:
-        raise errors.CheckpointError(
-            f'{path} cannot be read as weights of torch: {errors.first_line(error)}'
-        ) from None
+    with _refusing(path), open(path, 'rb') as file:
+        is_zip = zipfile.is_zipfile(file)
+        file.seek(0)
+        values, read = _open_zip(path) if is_zip else _open_pickles(file)
     for key in _NESTED:
         if isinstance(values, dict) and isinstance(values.get(key), dict):
             values = values[key]
@@ -179,8 +200,14 @@ class _Unpickler(pickle.Unpickler):
         """Return the object of a known name.
 
         Raises:
-            pickle.UnpicklingError: the name is of code that no state dict needs.
+            pickle.UnpicklingError: the name is of code that no state dict needs, or of numbers of
+                an unknown type.
         """
+        if module == 'torch' and name.endswith('Storage') and name not in _TYPES:
+            raise pickle.UnpicklingError(
+                f'it holds {module}.{name}, numbers of an unknown type; expected one of '
+                f'{", ".join(_TYPES)}'
+            )
         if (module, name) not in _NAMES:
             raise pickle.UnpicklingError(
                 f'it holds {module}.{name}; expected tensors only, as a state dict has them'
@@ -202,24 +229,22 @@ class _Unpickler(pickle.Unpickler):
 _Opened = Tuple[Any, Callable[[_Storage], np.ndarray]]
 
 
-def _open_zip(path: str, file: BinaryIO) -> _Opened:
+def _open_zip(path: str) -> _Opened:
     """Read the names and shapes of a zip archive; its numbers are read when they are asked for."""
-    with zipfile.ZipFile(file) as archive:
-        (index,) = (name for name in archive.namelist() if name.endswith('/data.pkl'))
-        with archive.open(index) as pickled:
-            values = _Unpickler(pickled).load()
+    archive = zipfile.ZipFile(path)  # open until the weights are forgotten: its index is long
+    (index,) = (name for name in archive.namelist() if name.endswith('/data.pkl'))
+    with archive.open(index) as pickled:
+        values = _Unpickler(pickled).load()
     root = index[: -len('data.pkl')]
 
     def read(storage: _Storage) -> np.ndarray:
-        with zipfile.ZipFile(path) as archive:
-            return np.frombuffer(archive.read(f'{root}data/{storage.key}'), storage.dtype)
+        return np.frombuffer(archive.read(f'{root}data/{storage.key}'), storage.dtype)
 
     return values, read
 
 
-def _open_pickles(path: str, file: BinaryIO) -> _Opened:
+def _open_pickles(file: BinaryIO) -> _Opened:
     """Read a file from before torch 1.6: names, shapes, and where each storage begins."""
-    del path
     first = _Unpickler(file).load()
     if first != _MAGIC:
         raise pickle.UnpicklingError(

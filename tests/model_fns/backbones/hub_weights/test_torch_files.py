@@ -117,6 +117,34 @@ def test_tensors_outside_of_their_storage_are_refused(tmp_path, torch, offset, s
         torch_files.open_file(str(path)).get_tensor('a')
 
 
+@pytest.mark.parametrize('content', [None, bytes(10), 'damaged'])
+def test_storages_that_cannot_be_read_are_refused(tmp_path, torch, content):
+    storage = Storage('0', np.arange(12, dtype=np.float32))
+    path = tmp_path / 'a.pth'
+    write_zip(path, {'a': Tensor(storage, 0, (12,), (1,))}, [])
+    if content == 'damaged':
+        with zipfile.ZipFile(path, 'a') as archive:
+            archive.writestr('weights/data/0', storage.values.tobytes())
+        path.write_bytes(path.read_bytes().replace(storage.values.tobytes(), bytes(48)))
+    elif content is not None:  # no whole number of float32
+        with zipfile.ZipFile(path, 'a') as archive:
+            archive.writestr('weights/data/0', content)
+    file = torch_files.open_file(str(path))
+    with pytest.raises(errors.CheckpointError, match='a.pth cannot be read as weights of torch'):
+        file.get_tensor('a')
+
+
+def test_numbers_of_an_unknown_type_are_named(tmp_path, torch, monkeypatch):
+    monkeypatch.setitem(TYPES, 'u2', 'BFloat16Storage')
+    kind = type('BFloat16Storage', (), {'__module__': 'torch'})
+    monkeypatch.setattr(sys.modules['torch'], 'BFloat16Storage', kind, raising=False)
+    storage = Storage('0', np.arange(2, dtype=np.uint16))
+    write_zip(tmp_path / 'a.pth', {'a': Tensor(storage, 0, (2,), (1,))}, [storage])
+    said = 'torch.BFloat16Storage, numbers of an unknown type; expected one of FloatStorage'
+    with pytest.raises(errors.CheckpointError, match=said):
+        torch_files.open_file(str(tmp_path / 'a.pth'))
+
+
 class Code:
     def __reduce__(self):
         return print, ('never',)
