@@ -44,13 +44,14 @@ def find_group(name: str) -> str:
 def group_numbers(names: Sequence[str], pattern: str) -> List[int]:
     """Return the number of the group of each image, for a split by `--group`.
 
-    With the pattern `^(cam[0-9]+)_`, `cam1_01.png` and `cam1_02.png` are of one group, and `x.png`
-    is one of its own.
+    With the pattern `^(cam[0-9]+)_`, `a/cam1_01.png` and `a/cam1_02.png` are of one group, and
+    `a/x.png` is one of its own.
 
     Args:
-        names: paths of the images, relative to the data set.
-        pattern: a regular expression, whose first group, or else whose match, names the group; or
-            `AUTO`: copies and frames of a scene, as `find_group` tells.
+        names: paths of the images.
+        pattern: a regular expression, whose first group, or else whose match, names the group. It
+            is searched in the paths below the folder that all images are in. `AUTO`: copies and
+            frames of a scene, as `find_group` tells.
 
     Raises:
         errors.DataError: the pattern is not valid, or no name matches it.
@@ -59,21 +60,23 @@ def group_numbers(names: Sequence[str], pattern: str) -> List[int]:
         groups = group_images(names, range(len(names)))
         numbers = {place: index for index, own in enumerate(groups.values()) for place in own}
         return [numbers[place] for place in range(len(names))]
+    # `os.path.commonpath` would change gs://bucket to gs:/bucket.
+    start = os.path.commonprefix(names).rfind('/') + 1  # noqa: RUF071
     try:
-        matches = [re.search(pattern, name) for name in names]
+        matches = [re.search(pattern, name[start:]) for name in names]
     except re.error as error:
         raise errors.DataError(f'--group={pattern!r}: {error}.') from None
-    if not any(matches):
+    groups_by_name = [match and match[min(1, match.re.groups)] for match in matches]
+    if not any(groups_by_name):
         raise errors.DataError(
             f'--group={pattern!r} matches none of {texts.counted(len(names), "name")}, like '
-            f'{names[0]!r}; expected a pattern of what the images of a group share.'
+            f'{names[0][start:]!r}; expected a pattern of what the images of a group share.'
         )
-    keys = [
-        f'/{name}' if match is None else match[min(1, match.re.groups)] or ''
-        for name, match in zip(names, matches)
+    known: Dict[Tuple[bool, str], int] = {}
+    return [
+        known.setdefault((bool(group), group or name), len(known))
+        for name, group in zip(names, groups_by_name)
     ]
-    known: Dict[str, int] = {}
-    return [known.setdefault(key, len(known)) for key in keys]
 
 
 def group_parts(

@@ -253,3 +253,34 @@ def test_a_truncated_jpeg_is_called_truncated(photos, capsys):
     assert convert(photos, out='all') == 2
     said = capsys.readouterr().err
     assert 'cut.jpg: the image is truncated: the data of the JPEG end too early, after 2000' in said
+
+
+def _split_by_camera(folder, *flags):
+    for place in range(8):
+        write_image(folder / 'images' / 'ab'[place % 2] / f'cam{place // 2}_{place}.png')
+    return run(
+        '--from=folders',
+        f'--images={folder / "images"}',
+        f'--label_map={folder / "map.pbtxt"}',
+        f'--output_prefix={folder / "out"}/',
+        '--num_shards=1',
+        *flags,
+    )
+
+
+@pytest.mark.parametrize('pattern', [r'cam\d+', r'/(cam\d+)_', r'^[ab]/(cam\d+)'])
+def test_a_pattern_of_groups_is_searched_below_the_images(tmp_path, pattern):
+    folder = tmp_path / 'cam7_set'  # the name of the folder has the pattern too
+    assert _split_by_camera(folder, '--split=train:0.5,val:0.5', f'--group={pattern}') == 0
+    cameras = [
+        {source_id.split('/')[-1].split('_')[0] for source_id in records_of(folder / 'out' / part)}
+        for part in ('train', 'val')
+    ]
+    assert len(cameras[0]) == len(cameras[1]) == 2 and not cameras[0] & cameras[1]
+
+
+def test_fewer_groups_than_parts_are_refused(tmp_path, capfd):
+    flags = ['--split=a:0.4,b:0.3,c:0.3', '--group=^[ab]']
+    assert _split_by_camera(tmp_path / 'cam7_set', *flags) == 2
+    expected = '--group=^[ab]: 8 images are of 2 groups; expected at least one for each of the 3'
+    assert expected in capfd.readouterr().err

@@ -68,6 +68,13 @@ def test_groups_of_a_pattern_by_hand():
     names = ['cam1_01', 'cam2_01', 'x', 'cam1_02', 'y']
     assert splits.group_numbers(names, r'^(cam\d+)_') == [0, 1, 2, 0, 3]
     assert splits.group_numbers(names, r'^cam\d+') == [0, 1, 2, 0, 3]
+    # A first group that took no part, or is empty, names none.
+    for pattern in (r'(cam\d+)?_', r'^(cam\d+|)'):
+        assert splits.group_numbers(['cam1_1', 'a_1', 'b_1', 'cam1_2'], pattern) == [0, 1, 2, 0]
+    for folder in ('/cam7/', 'gs://cam7_bucket/', 'gs://cam7/a/'):
+        inside = [f'{folder}{name}' for name in ('a/cam1_1', 'b/cam1_2', 'b/cam2_1')]
+        assert splits.group_numbers(inside, r'cam\d+') == [0, 0, 1]
+        assert splits.group_numbers(inside, r'^\w+/') == [0, 1, 1]
     copies = ['a1.rf.0f3a9c.jpg', 'b1.jpg', 'a2.jpg', 'b2.jpg']
     assert splits.group_numbers(copies, splits.AUTO) == [0, 1, 0, 1]
     with pytest.raises(errors.DataError, match='matches none of 5 names, like .cam1_01'):
