@@ -57,7 +57,7 @@ class Options:
         apply_exif: rotate images as their EXIF orientation says.
         max_pixels: limit of an image's size, by its header; None: as many as TensorFlow decodes.
         split: name of each part and its fraction of the images; empty: one part without a name.
-        group: see `splits.group_numbers`: each group of images goes to one part; '': none.
+        group: pattern of what paths of one group share, or `splits.AUTO`; '': each is its own.
         tiling: tiles that large images are cut into; None: images stay whole.
         min_area_inside: objects are in a tile that holds at least this part of their area.
         drop_empty_tiles: leave out tiles without an object.
@@ -345,12 +345,14 @@ class _ToCut(NamedTuple):
         pixels: uint8 [height, width, 3].
         problems: of its objects.
         num_clipped: number of its boxes that were clipped.
+        num_ignored: number of its regions to ignore, by name.
     """
 
     features: records.Features
     pixels: np.ndarray
     problems: Sequence[Problem]
     num_clipped: int
+    num_ignored: Mapping[str, int]
 
 
 class Converter:
@@ -385,8 +387,9 @@ class Converter:
         except errors.DataError as problem:
             report.leave_out('', problem)
             return Outcome(None, report.problems)
-        num_kept = sources.count_objects(features) if tile is None else tile.num_objects
-        if report.problems and num_kept == 0:  # it would be trained as an image without objects
+        num_regions = regions.count_rows(report.num_ignored, self._classes)
+        whole = sources.count_objects(features, num_regions) if tile is None else tile.num_objects
+        if report.problems and whole == 0:  # it would be trained as an image without objects
             return Outcome(None, report.problems)
         summary = summarize(features, report.num_clipped, tile, report.num_ignored)
         is_written = tile is None or tile.is_written
@@ -428,26 +431,28 @@ class Converter:
             features, _ = self._whole(item, report)
             return features, None
         key = rotated_tiles.whole_name(item.source_id)
-        features, pixels, problems, num_clipped = self._tiled.get(key, item)
+        features, pixels, problems, num_clipped, report.num_ignored = self._tiled.get(key, item)
         report.problems += problems
         report.num_clipped += num_clipped
         features = {**features, 'image/source_id': item.source_id}
         num_objects = len(features.get('image/object/class/label', ()))
+        num_objects -= regions.count_rows(report.num_ignored, self._classes)
+        has_classes = False
         cutting = features, pixels, item.window, self._options.min_area_inside
         if rotated_boxes.KEYS[0] in features:
             features, kept = rotated_tiles.cut(*cutting)
-            has_content = bool(len(kept))
         else:
-            features, kept, has_content = tiles.cut(*cutting)
-        is_written = has_content or not self._options.drop_empty_tiles
-        return features, Tile(item.path, num_objects, kept.tolist(), is_written)
+            features, kept, has_classes = tiles.cut(*cutting)
+        objects = kept[kept < num_objects].tolist()  # regions to ignore are behind them
+        is_written = bool(objects) or has_classes or not self._options.drop_empty_tiles
+        return features, Tile(item.path, num_objects, objects, is_written)
 
     def _to_cut(self, key: str, item: Item) -> _ToCut:
         """Return an image that is cut into tiles; it is read once for all of them."""
         del key
         report = sources.Report(self._options.clips)
         features, pixels = self._whole(item, report)
-        return _ToCut(features, pixels, report.problems, report.num_clipped)
+        return _ToCut(features, pixels, report.problems, report.num_clipped, report.num_ignored)
 
     def _whole(
         self, item: Item, report: sources.Report

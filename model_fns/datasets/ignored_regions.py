@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any, Counter, Dict, List, Sequence, Tuple
+from typing import Any, Counter, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -89,6 +89,16 @@ def expand(
     expanded['image/object/is_crowd'][of_regions] = 1
     expanded['image/object/weight'][of_regions] = 0
     return expanded, counts
+
+
+def count_rows(num_ignored: Mapping[str, int], classes: LabelMap) -> int:
+    """Return the number of objects, behind all others, that `expand` has made of regions.
+
+    Args:
+        num_ignored: number of regions by name, the second result of `expand`.
+        classes: its label map.
+    """
+    return sum(num_ignored.values()) * len(classes.items)
 
 
 def _take(values: Any, order: Sequence[int], count: int) -> Any:

@@ -226,12 +226,17 @@ class Source(abc.ABC):
 SOURCES: Registry[Callable[[argparse.Namespace], Source]] = Registry('source format')
 
 
-def count_objects(features: records.Features) -> Optional[int]:
-    """Return the number of objects of a record; None where its pixels have classes beside them."""
+def count_objects(features: records.Features, num_regions: int = 0) -> Optional[int]:
+    """Return the number of objects of a record; None where its pixels have classes beside them.
+
+    Args:
+        features: of the record.
+        num_regions: how many of its rows are regions to ignore.
+    """
     if _REGIONS in features:
         return None
     labels = next((features[key] for key in _LABELS if key in features), None)
-    return None if labels is None else np.size(labels)
+    return None if labels is None else np.size(labels) - num_regions
 
 
 def note_left_out(names: Sequence[str], lacks: str, place: str) -> List[str]:

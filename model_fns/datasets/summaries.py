@@ -18,7 +18,7 @@ class Tile(NamedTuple):
 
     Attributes:
         image: path of the image that the tile is a part of.
-        num_objects: of the whole image.
+        num_objects: of the whole image, without regions to ignore.
         kept: indices of those that the tile holds.
         is_written: False where a tile without objects is left out.
     """
@@ -38,7 +38,8 @@ class ImageSummary(NamedTuple):
         num_clipped: boxes cut at the border of the image.
         digest: of the encoded image.
         tile: the part of an image that the record holds; None: the image is whole.
-        num_ignored: number of regions to ignore by name, each of which is a crowd of each class.
+        num_ignored: number of regions to ignore by name, each of which is a crowd of each class; of
+            a tile, those of its whole image.
     """
 
     classes: Optional[Mapping[str, int]]
@@ -57,10 +58,13 @@ def summarize(
     """Return the summary of a record's features."""
     classes: Optional[Mapping[str, int]] = None
     if _OBJECT_CLASSES in features:
-        objects = collections.Counter(features[_OBJECT_CLASSES])
+        listed = features[_OBJECT_CLASSES]
         if tile is None:
+            objects = collections.Counter(listed)
             objects.subtract(dict.fromkeys(objects, sum(num_ignored.values())))
-        classes = +objects
+            classes = +objects
+        else:
+            classes = collections.Counter(listed[: len(tile.kept)])  # regions are behind them
     elif _IMAGE_CLASS in features:
         names: Any = features[_IMAGE_CLASS]
         classes = dict.fromkeys([names] if isinstance(names, str) else names, 1)
@@ -84,13 +88,14 @@ class Summary:
         """Add a record, or a tile that has none."""
         if image is None:
             return
+        if image.tile is None or image.tile.image not in self._in_no_tile:
+            self._ignored.update(image.num_ignored)
         if image.tile is not None:
             self._add_tile(image.tile)
             if not image.tile.is_written:
                 return
         self._digests[image.digest] += 1
         self._num_clipped += image.num_clipped
-        self._ignored.update(image.num_ignored)
         if image.classes is not None:
             self._objects.update(image.classes)
             self._images.update(image.classes.keys())

@@ -8,6 +8,8 @@ changes an area by as little as its distance to the edge. Graphs compute overlap
 
 from __future__ import annotations
 
+from typing import Tuple
+
 import numpy as np
 
 from model_fns.structures import rotated_rectangles
@@ -68,15 +70,28 @@ def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     if not len(first):
         return np.zeros(0)
     middle = (first.mean(1) + second.mean(1))[:, np.newaxis] / 2
-    first, second = first - middle, _clockwise(second - middle)
+    first, second = first - middle, second - middle
     limits = np.minimum(areas(first), areas(second))
+    polygons, counts = _intersected(first, second)
+    common = np.where(counts > 2, areas(polygons), 0.0)
+    # Edges without length clip nothing: the limit is 0 where an outline has no area.
+    return np.minimum(common, limits)
+
+
+def intersection(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the corners [k, 2] of the intersection of two convex outlines [4, 2]."""
+    polygons, counts = _intersected(first[np.newaxis], second[np.newaxis])
+    return polygons[0, : counts[0]]
+
+
+def _intersected(first: np.ndarray, second: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Return intersections [n, k, 2] of convex outlines [n, 4, 2], and their numbers of corners."""
+    second = _clockwise(second)
     polygons, counts = first, np.full(len(first), 4)
     for edge in range(4):
         start, end = second[:, edge], second[:, (edge + 1) % 4]
         polygons, counts = _clipped(polygons, counts, start, end - start)
-    common = np.where(counts > 2, areas(polygons), 0.0)
-    # Edges without length clip nothing: the limit is 0 where an outline has no area.
-    return np.minimum(common, limits)
+    return polygons, counts
 
 
 def _clipped(

@@ -46,7 +46,7 @@ def cut(
 
     Returns:
         The features; the indices of the image's objects that the tile holds; and whether it holds
-        any object, or a pixel of a class.
+        a pixel of a class.
 
     Raises:
         errors.DataError: the image has one label for all of it.
@@ -57,19 +57,18 @@ def cut(
         )
     made, _ = rotated_tiles.crop_image(features, pixels, window)
     kept = np.zeros([0], np.int64)
-    has_content = False
+    has_classes = False
     if _LABELS in features:
         kept = _cut_objects(features, made, (pixels.shape[0], pixels.shape[1]), window, least)
-        has_content = bool(len(kept))
     if _CLASSES in features:
         classes = _crop(features[_CLASSES], window)
         made.update(class_maps.class_features(classes))
         is_class = ~np.isin(classes, (class_maps.BACKGROUND, class_maps.IGNORED))
-        has_content |= bool(is_class.any())
+        has_classes = bool(is_class.any())
     if _INSTANCES in features:
         instances = _crop(features[_INSTANCES], window).astype(np.uint16)
         made[_INSTANCES] = codecs.encode_png(instances)
-    return made, kept, has_content
+    return made, kept, has_classes
 
 
 def _cut_objects(

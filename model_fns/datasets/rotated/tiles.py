@@ -16,6 +16,7 @@ from model_fns.structures import images, rotated_overlaps, rotated_rectangles
 _PER_BOX = tuple(
     f'image/object/{name}' for name in ('difficult', 'truncated', 'is_crowd', 'weight')
 )
+_LEAST_OF_REGION = 1e-6  # square pixels: less may be rounding
 
 
 def tile_name(source_id: str, window: Window) -> str:
@@ -59,14 +60,22 @@ def cut(
         features: of the whole image, with rotated boxes.
         pixels: uint8 [height, width, channels] of it.
         window: of the tile.
-        least: objects stay, uncut, where the tile holds at least this fraction of their area.
+        least: objects stay, uncut, where the tile holds at least this fraction of their area, and
+            their center. Crowds stay where it holds any of them. One whose center is outside
+            becomes the smallest box around its part.
     """
     top, left, height, width = window
     made, header = crop_image(features, pixels, window)
     numbers = np.stack([features[key] for key in rotated_boxes.KEYS], axis=1)
     boxes = rotated_rectangles.from_record(numbers, *pixels.shape[:2])
     boxes[:, :2] -= [top, left]
-    kept = _kept(boxes, height, width, least)
+    is_region = np.asarray(features.get('image/object/is_crowd', np.zeros([len(boxes)])), bool)
+    tile = np.array([[0, 0], [0, width], [height, width], [height, 0]], np.float64)
+    has_center = ((boxes[:, :2] >= 0) & (boxes[:, :2] <= [height, width])).all(axis=1)
+    kept = _kept(boxes, has_center, is_region, tile, least)
+    for index in kept[~has_center[kept]]:  # records refuse boxes with a center outside
+        part = rotated_overlaps.intersection(rotated_rectangles.corners(boxes[index]), tile)
+        boxes[index] = rotated_rectangles.smallest_around(part)
     names = [features['image/object/class/text'][index] for index in kept]
     box_features = {
         **rotated_boxes.box_features(
@@ -77,11 +86,20 @@ def cut(
     return {**made, **box_features}, kept
 
 
-def _kept(boxes: np.ndarray, height: int, width: int, least: float) -> np.ndarray:
-    """Return the indices of the boxes with their center and enough of their area in a tile."""
-    tile = np.array([[[0, 0], [0, width], [height, width], [height, 0]]], np.float64)
+def _kept(
+    boxes: np.ndarray,
+    has_center: np.ndarray,
+    is_region: np.ndarray,
+    tile: np.ndarray,
+    least: float,
+) -> np.ndarray:
+    """Return the indices of the boxes with their center and enough of their area in a tile.
+
+    A crowd is a region to ignore, however little of it is in the tile.
+    """
+    if not len(boxes):
+        return np.zeros(0, np.int64)
     outlines = rotated_rectangles.corners(boxes)
-    inside = rotated_overlaps.intersections(outlines, tile)[:, 0] if len(boxes) else np.zeros(0)
+    inside = rotated_overlaps.intersections(outlines, tile[np.newaxis])[:, 0]
     enough = inside >= (least - 1e-9) * rotated_overlaps.areas(outlines)
-    centers = (boxes[:, :2] >= 0) & (boxes[:, :2] <= [height, width])
-    return np.flatnonzero(enough & centers.all(axis=1))
+    return np.flatnonzero((enough & has_center) | (is_region & (inside > _LEAST_OF_REGION)))

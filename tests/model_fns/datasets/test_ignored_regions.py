@@ -81,14 +81,16 @@ def _voc(folder):
     return _command(folder, 'voc', 'xml')
 
 
-def _yolo(folder, *more):
+YOLO = [(0, 3, 2, 9, 4), (1, 1, 1, 4, 4), (2, 20, 10, 5, 5)]
+
+
+def _yolo(folder, *more, rows=YOLO, last_line=''):
     (folder / 'data.yaml').write_text('names: [crowded, cat, dog]\n')
-    (folder / 'labels').mkdir()
-    rows = [(0, 3, 2, 9, 4), (1, 1, 1, 4, 4), (2, 20, 10, 5, 5)]
+    (folder / 'labels').mkdir(exist_ok=True)
     text = [
         f'{key} {(x + w / 2) / 30} {(y + h / 2) / 20} {w / 30} {h / 20}' for key, x, y, w, h in rows
     ]
-    (folder / 'labels' / 'a.txt').write_text('\n'.join(text))
+    (folder / 'labels' / 'a.txt').write_text('\n'.join([*text, last_line]))
     return _command(folder, 'yolo', 'labels', '--ignore_class=crowded', *more)
 
 
@@ -138,8 +140,29 @@ def test_pixels_of_such_a_name_count_for_nothing(tmp_path):
     assert np.unique(id_images.read(encoded)).tolist() == [1, 255]
 
 
-def test_tiles_keep_regions(tmp_path):
-    assert _yolo(tmp_path, '--tile=20', '--overlap=10') == 0
+@pytest.mark.parametrize('kind', [[], ['--boxes=rotated']])
+def test_tiles_keep_regions(tmp_path, capfd, kind):
+    assert _yolo(tmp_path, '--tile=20', '--overlap=10', *kind) == 0
     found = records_of(tmp_path / 'out' / 'train').values()
     crowds = [sum(values(feature, 'image/object/is_crowd')) for feature in found]
-    assert sorted(crowds) == [0, 2] or sorted(crowds) == [2, 2]
+    assert crowds == [2, 2]
+    said = capfd.readouterr().err
+    assert '1 region to ignore' in said and 'cat: 1 object in 1 image' in said
+    assert 'in no tile' not in said
+
+
+@pytest.mark.parametrize('kind', [[], ['--boxes=rotated']])
+def test_a_tile_of_regions_only_is_empty(tmp_path, capfd, kind):
+    flags = ['--tile=20', '--overlap=10', '--empty_tiles=drop', *kind]
+    assert _yolo(tmp_path, *flags, rows=YOLO[:2]) == 0
+    assert list(records_of(tmp_path / 'out' / 'train')) == ['a__1__0___0.png']
+    assert '1 tile without objects left out' in capfd.readouterr().err
+
+
+@pytest.mark.parametrize('tiles', [[], ['--tile=20', '--overlap=10']])
+def test_an_image_whose_objects_have_problems_is_left_out_with_its_regions(tmp_path, tiles):
+    write_image(tmp_path / 'images' / 'b.png', value=7)
+    (tmp_path / 'labels').mkdir()
+    (tmp_path / 'labels' / 'b.txt').write_text('1 0.2 0.2 0.1 0.1\n2 0.8 0.8 0.1 0.1')
+    assert _yolo(tmp_path, '--on_error=skip', *tiles, rows=YOLO[:1], last_line='1 0.5') == 0
+    assert {name[0] for name in records_of(tmp_path / 'out' / 'train')} == {'b'}

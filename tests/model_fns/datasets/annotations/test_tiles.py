@@ -42,8 +42,8 @@ BOXES = [[12, 22, 18, 30], [12, 38, 22, 46], [6, 30, 11, 34], [30, 2, 34, 8]]
 
 @pytest.mark.parametrize('least, kept', [(0.7, [0, 1]), (0.2, [0, 1, 2]), (1, [0])])
 def test_boxes_are_clipped_and_kept_by_their_share(least, kept):
-    made, indices, has_content = tiles.cut(object_features(BOXES), IMAGE, WINDOW, least)
-    assert indices.tolist() == kept and has_content
+    made, indices, has_classes = tiles.cut(object_features(BOXES), IMAGE, WINDOW, least)
+    assert indices.tolist() == kept and not has_classes
     expected = np.array([[2, 2, 8, 10], [2, 18, 12, 24], [0, 10, 1, 14]])[: len(kept)]
     np.testing.assert_allclose(converted_boxes(made) * [16, 24, 16, 24], expected, atol=1e-5)
     assert made['image/object/class/label'].tolist() == [index + 1 for index in kept]

@@ -16,6 +16,23 @@ def test_names():
     assert tiles.tile_name('P0001.png', (200, 824, 10, 10)) == 'P0001__1__824___200.png'
 
 
+def test_a_part_of_a_crowd_is_one_too():
+    image = np.zeros([100, 120, 3], np.uint8)
+    header = image_header(codecs.encode_png(image))
+    features = {
+        **records.image_features(codecs.encode_png(image), header, 'P1.png', 'P1__1__30___5.png'),
+        **rotated.box_features([*BOXES, [90, 100, 4, 4, 0]], [1, 2, 3, 3], list('abcc'), header),
+        'image/object/is_crowd': np.array([1, 0, 0, 1]),
+    }
+    # Columns 35 to 75: a quarter of the first box, from 20 to 40, whose center is at 30.
+    found, positions = tiles.cut(features, image, tiling.Window(5, 35, 40, 40), 0.9)
+    assert positions.tolist() == [0, 2] and found['image/object/is_crowd'].tolist() == [1, 0]
+    numbers = [found[key][0] for key in rotated.KEYS]
+    # Rows 10 to 20 and columns 0 to 5: the longer side is the width, and it is vertical.
+    np.testing.assert_allclose(numbers[:4], [15 / 40, 2.5 / 40, 5 / 40, 10 / 40], atol=1e-6)
+    assert abs(numbers[4]) == pytest.approx(np.pi / 2)
+
+
 @pytest.mark.parametrize('least, kept, indices', [(0.5, ['a', 'c'], [0, 2]), (0.65, ['a'], [0])])
 def test_objects_of_a_tile(least, kept, indices):
     image = np.arange(100 * 120 * 3, dtype=np.uint32).reshape(100, 120, 3).astype(np.uint8)
