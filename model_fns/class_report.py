@@ -6,7 +6,7 @@ import collections
 import math
 from typing import Callable, Counter, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.task import DataReport
 from model_fns.datasets.meaning.annotated import Annotated
 
@@ -99,7 +99,7 @@ def labeled_report(
                 totals.update(counts)
             known = {id_of_name(name) for name in looked_for} or set(names)
             said = ', '.join(looked_for) or 'all classes'
-            lines.append(f'{reader}: {len(images)} images, looked for: {said}')
+            lines.append(f'{reader}: {texts.counted(len(images), "image")}, looked for: {said}')
             states = [
                 (name, f'{totals[key]:,}' if totals[key] or key in known else 'not looked for')
                 for key, name in names.items()

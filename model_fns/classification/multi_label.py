@@ -16,6 +16,7 @@ from estimator_lib.task import (
     SOURCE_ID,
     Arrays,
     BatchSpec,
+    DataReport,
     Example,
     Features,
     Labels,
@@ -24,6 +25,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces import agreement, deployable
+from model_fns import class_report
 from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
 from model_fns.classification.analysis.label_analyzer import THRESHOLD, MultiLabelAnalyzer
 from model_fns.classification.deployable import (
@@ -153,7 +155,9 @@ class MultiLabelTask(ClassificationTask):
         lines = [self._joined(predicted.tolist())]
         if labels is not None:
             lines.append(f'is {self._joined(own.tolist())}')
-        wrong = labels is not None and list(own) != list(predicted)
+        # No frame for a class that was not looked for.
+        known = () if labels is None else np.flatnonzero(~np.isnan(labels[inputs.LABEL]))
+        wrong = labels is not None and list(own) != [each for each in predicted if each in known]
         return visualization.captioned(picture, lines, alarming=wrong)
 
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
@@ -167,6 +171,21 @@ class MultiLabelTask(ClassificationTask):
         """Build the network for small devices."""
         single = super().deployable(ops, options)
         return MultiLabelDeployable.from_single(single)
+
+    def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
+        """Report the images of each class, what the labels mean, and what was looked for."""
+        report = super().data_report(examined)
+        if self._label_map is None:
+            return report
+        records = {
+            reader: [(record.annotated, record.counts) for record in own]
+            for reader, own in examined.items()
+        }
+        names = dict(enumerate(self.class_names(), self._labels_offset))
+        labeled = class_report.labeled_report(records, names, self._label_map.id_of_name)
+        return DataReport(
+            [*report.lines, *labeled.lines], [*labeled.warnings, *report.warnings], report.problems
+        )
 
     def check_example(self, serialized: bytes) -> Optional[str]:
         """Describe the first problem of a record; None: it has none."""

@@ -13,7 +13,7 @@ a bin. This bound is computed from the histograms.
 
 from __future__ import annotations
 
-from typing import Tuple, Union
+from typing import Optional, Tuple, Union
 
 import numpy as np
 
@@ -41,12 +41,19 @@ class ScoreHistograms:
         self._of_all = np.zeros([num_classes, self._bins], np.uint32)
         self._rows = np.arange(num_classes)
 
-    def add(self, probabilities: np.ndarray, label: Union[int, np.ndarray]) -> None:
+    def add(
+        self,
+        probabilities: np.ndarray,
+        label: Union[int, np.ndarray],
+        known: Optional[np.ndarray] = None,
+    ) -> None:
         """Add an image.
 
         Args:
             probabilities: float32 [num_classes].
             label: its class; int [n] if it has several, or none.
+            known: bool [num_classes], False where it is unknown whether the image has the class;
+                None: all are known.
         """
         # In float64, 1 - p is exact for any float32.
         scores = np.asarray(probabilities, np.float64)
@@ -56,7 +63,7 @@ class ScoreHistograms:
         odds = np.clip(np.nan_to_num(odds, nan=_LOWEST), _LOWEST, _HIGHEST)
         bins = ((odds - _LOWEST) * (self._bins / (_HIGHEST - _LOWEST))).astype(np.int64)
         bins = np.minimum(bins, self._bins - 1)
-        self._of_all[self._rows, bins] += 1
+        self._of_all[self._rows, bins] += 1 if known is None else known
         self._of_class[label, bins[label]] += 1
 
     def areas(self) -> Tuple[np.ndarray, np.ndarray]:

@@ -107,7 +107,7 @@ def test_what_was_looked_for_is_told_by_class():
         '  car: 2',
         '  bus: 1',
         '  van: 0',
-        'train_input_reader: 1 images, looked for: all classes',
+        'train_input_reader: 1 image, looked for: all classes',
         '  car: 1',
         '  bus: 4',
         '  van: 0',

@@ -75,12 +75,13 @@ class MultiLabelAnalyzer(Analyzer):
         """Add one image; it is as bad as its wrong probabilities are far from the truth, in sum."""
         probabilities = np.nan_to_num(arrays[PROBABILITIES], posinf=0.0)
         labeled, predicted = arrays[inputs.LABEL] > 0, probabilities >= THRESHOLD
-        predicted &= ~np.isnan(arrays[inputs.LABEL])  # else the class was not looked for
+        known = ~np.isnan(arrays[inputs.LABEL])  # else the class was not looked for
+        predicted &= known
         self._num_images += 1
         self._labeled += labeled
         self._predicted += predicted
         self._right += labeled & predicted
-        self._histograms.add(probabilities, np.flatnonzero(labeled))
+        self._histograms.add(probabilities, np.flatnonzero(labeled), known)
         wrong = np.flatnonzero(labeled != predicted)
         self._num_exact += not len(wrong)
         distances = np.abs(labeled - probabilities)

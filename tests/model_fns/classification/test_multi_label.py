@@ -10,6 +10,7 @@ from google.protobuf import text_format
 import model_fns
 from estimator_lib import errors
 from estimator_lib.data import corrupt_records, record_sources
+from estimator_lib.drawing import visualization
 from model_fns.classification import inputs, losses, multi_label_metrics
 from model_fns.classification.multi_label import MultiLabelTask
 from model_fns.classification.task import ClassificationTask
@@ -213,6 +214,37 @@ def test_classes_that_were_not_looked_for_cost_nothing_and_count_for_nothing(dat
         session.run(metric[1])
         counts = session.run(metric[0]).sum(axis=2)
     assert counts.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize('labels, alarms', [([1, 0, np.nan], False), ([1, 0, 0], True)])
+def test_no_alarm_for_a_class_that_was_not_looked_for(data, monkeypatch, labels, alarms):
+    task = model_fns.build_task(data[1])
+    drawn = []
+    monkeypatch.setattr(
+        visualization, 'captioned', lambda *args, alarming=False: drawn.append(alarming)
+    )
+    outputs = {'probabilities': np.array([0.75, 0.25, 0.75], np.float32)}
+    task.draw(
+        {'image': np.zeros([8, 8, 3], np.uint8)}, outputs, {'label': np.array(labels, np.float32)}
+    )
+    assert drawn == [alarms]
+
+
+def test_the_check_says_what_was_looked_for(data):
+    task = model_fns.build_task(data[1])
+    looked_for = tf.train.Example()
+    looked_for.features.feature[record_sources.LABELED].bytes_list.value.append(b'green')
+    examined = [task.examine(record(1) + looked_for.SerializeToString())]
+    report = task.data_report({'train_input_reader': examined})
+    start = report.lines.index('train_input_reader: 1 image, looked for: green')
+    assert report.lines[start + 1 : start + 4] == [
+        '  red: 1',
+        '  green: 0',
+        '  blue: not looked for',
+    ]
+    assert any('labels of red, too' in warning for warning in report.warnings)
+    everything = task.data_report({'train_input_reader': [task.examine(record(1))]})
+    assert not any('looked for' in line for line in everything.lines)
 
 
 def test_single_labels_exclude_each_other(data):

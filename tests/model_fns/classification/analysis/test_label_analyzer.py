@@ -149,3 +149,13 @@ def test_what_is_fetched_and_drawn():
     shown, drawn, known = create_analyzer().drawn(features, outputs, labels)
     assert shown[IMAGE].dtype == tf.uint8 and int(shown[IMAGE][0, 0, 0, 0]) == 255
     assert set(drawn) == {CLASSES, PROBABILITIES} and known is labels
+
+
+def test_classes_that_were_not_looked_for_have_no_part_in_areas():
+    analyzer = create_analyzer(['cat', 'dog'])
+    add(analyzer, [0.75, 0.5], [1, 0])
+    add(analyzer, [0.25, 0.75], [0, 1])
+    add(analyzer, [0.875, 0.25], [np.nan, 1])
+    rows = table(analyzer.finish({}), 'classes').rows
+    # Of the pairs of a dog and another image, one is in the right order, and the other is not.
+    assert [row[-1] for row in rows] == pytest.approx([1, 0.5], abs=1e-6)
