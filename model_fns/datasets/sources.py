@@ -310,10 +310,11 @@ def class_id(classes: LabelMap, name: str) -> int:
     return classes.id_of_name(name)
 
 
-def class_name(classes: LabelMap, key: int) -> str:
-    """Return the name of a class, or of regions to ignore, by its id."""
-    others = {other: name for name, other in classes.other_names}
-    return others[key] if key in others.keys() - classes.names.keys() else classes.item(key).name
+def class_names(classes: LabelMap, ids: Sequence[int]) -> List[str]:
+    """Return the names of classes, or of regions to ignore, by their ids."""
+    names = {other: name for name, other in classes.other_names}
+    names.update((item.id, item.name) for item in classes.items)
+    return [names[class_id] for class_id in ids]
 
 
 def number(value: Any) -> Optional[float]:

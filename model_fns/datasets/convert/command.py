@@ -41,7 +41,7 @@ _OF_MASKS = ('masks', 'instances')
 _OF_IMAGES = ('folders',)  # formats of classes of whole images
 # The formats that read a flag; others refuse it.
 _FORMATS_OF_FLAGS = {
-    'annotations': tuple(name for name in sources.SOURCES if name != 'folders'),
+    'annotations': tuple(name for name in sources.SOURCES if name not in _OF_IMAGES),
     'no_masks': WITH_MASKS,
     'names': ('yolo',),
     'mask_values': ('masks',),
@@ -248,7 +248,8 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         default='',
         metavar='auto|REGEX',
         help='images of one group go to one part of --split: auto: copies and frames, by the ends '
-        'of their names; REGEX: images whose paths have the same match (or first group of it)',
+        'of their names; REGEX: images whose paths below their common folder have the same match '
+        '(or first group of it)',
     )
     parser.add_argument(
         '--seed', type=int, default=0, help='of the split and of the order (default 0)'
@@ -467,7 +468,7 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         return None
     if flags.keep_bits:
         raise errors.UserError(f'--keep_bits: tiles have 8 bits; leave out --tile={flags.tile}.')
-    if flags.format == 'folders':
+    if flags.format in _OF_IMAGES:
         raise errors.UserError(
             f'--tile={flags.tile}: a label of a whole image is not one of its tiles.'
         )

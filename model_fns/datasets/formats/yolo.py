@@ -130,7 +130,7 @@ class Yolo(paired.PairedSource):
                 report.leave_out(place, problem)
         ids = [item.class_id for item in objects]
         boxes: List[Any] = [item.box for item in objects]
-        names = [sources.class_name(classes, class_id) for class_id in ids]
+        names = sources.class_names(classes, ids)
         box_features = rotated_boxes.box_features if self._is_rotated else sources.box_features
         features = box_features(boxes, ids, names, header)
         if self._include_masks:
