@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator
+from typing import Iterator
 
+from estimator_lib.config import reader_checks
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from protos import cluster_pb2, input_reader_pb2, reader_paths
 
@@ -57,25 +58,18 @@ def labeled_problems(config: PipelineConfig, needed: str) -> Iterator[Problem]:
         config: the pipeline config.
         needed: what the model would need for it.
     """
-    for path, reader in _readers(config).items():
+    for path, reader in reader_checks.list_readers(config):
         if any(reader.labeled_classes):
             text = f'the classes exclude each other in the loss of the model; expected {needed}.'
             yield Problem(f'{path}.labeled_classes', text)
 
 
-def _readers(config: PipelineConfig) -> Dict[str, input_reader_pb2.InputReader]:
-    readers = {f'eval_input_reader.{index}': x for index, x in enumerate(config.eval_input_reader)}
-    if config.HasField('train_input_reader'):
-        readers = {'train_input_reader': config.train_input_reader, **readers}
-    return readers
-
-
 def _channels(config: PipelineConfig) -> Iterator[Problem]:
     """Check the channels of the readers."""
-    readers = _readers(config)
-    deciding = next(iter(readers.values()), config.train_input_reader)
+    readers = reader_checks.list_readers(config)
+    deciding = readers[0][1] if readers else config.train_input_reader
     total = 3 + deciding.num_additional_channels
-    for path, reader in readers.items():
+    for path, reader in readers:
         for name in ('channel_means', 'channel_deviations'):
             values = list(getattr(reader, name))
             if values and len(values) != total:

@@ -116,7 +116,7 @@ def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterat
     Yields:
         A problem for each reader that differs.
     """
-    readers = _readers(config)
+    readers = list_readers(config)
     for field, decider in fields.items():
         if not decider:
             yield from _differing(field, readers)
@@ -129,8 +129,11 @@ def check_agreement(config: PipelineConfig, fields: Mapping[str, str]) -> Iterat
             yield from _differences(field, training, decider, value)
 
 
-def _readers(config: PipelineConfig) -> List[Tuple[str, InputReader]]:
-    """Return all readers with their paths. The first one decides where readers must agree."""
+def list_readers(config: PipelineConfig) -> List[Tuple[str, InputReader]]:
+    """Return all readers with their paths, as `eval_input_reader.0`.
+
+    The first one decides where readers must agree.
+    """
     readers = [
         (f'eval_input_reader.{k}', reader) for k, reader in enumerate(config.eval_input_reader)
     ]

@@ -6,15 +6,16 @@ import functools
 import itertools
 import logging
 import os
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config import reader_checks
 from estimator_lib.data import record_sources
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis, ClassColumns
 from model_fns.structures.label_map import FIRST_ID, LabelMap
-from protos import input_reader_pb2, pipeline_pb2
+from protos import pipeline_pb2
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def read_label_maps(
             field), or two contradict each other.
     """
     fields: Dict[str, str] = {}
-    for name, reader in _readers(config):
+    for name, reader in reader_checks.list_readers(config):
         if reader.label_map_path:
             fields.setdefault(reader.label_map_path, f'{name}.label_map_path')
     maps, problems = [], []
@@ -54,15 +55,6 @@ def read_label_maps(
     if problems:
         raise errors.DataError('\n'.join(problems))
     return functools.reduce(LabelMap.merged, maps) if maps else None
-
-
-def _readers(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-) -> List[Tuple[str, input_reader_pb2.InputReader]]:
-    """Return the readers with the paths of their messages."""
-    evaluation = enumerate(config.eval_input_reader)
-    named = [(f'eval_input_reader.{index}', reader) for index, reader in evaluation]
-    return [('train_input_reader', config.train_input_reader), *named]
 
 
 def read_labels_file(
@@ -112,7 +104,10 @@ def check_labeled_classes(
     Raises:
         errors.ConfigError: the label map has no such class.
     """
-    readers = [(name, record_sources.labeled_names(each)) for name, each in _readers(config)]
+    readers = [
+        (name, record_sources.labeled_names(each))
+        for name, each in reader_checks.list_readers(config)
+    ]
     for field, entries in readers:
         for name in itertools.chain(*entries):
             try:
