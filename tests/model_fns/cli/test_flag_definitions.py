@@ -9,8 +9,10 @@ import pytest
 
 import run_train_eval
 from estimator_lib import errors
+from estimator_lib.commands import predict
+from estimator_lib.drawing import visualization
 from estimator_lib.export import formats, saved_model, serving
-from estimator_lib.export.devices import onnx_files
+from estimator_lib.export.devices import onnx_files, whole_images
 from model_fns.cli import flag_definitions
 from model_fns.detection import file_forms
 
@@ -33,6 +35,8 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert set(flag_definitions.SUPPRESSIONS) == set(file_forms.KINDS)
     assert set(flag_definitions.BATCHES) == {onnx_files.DYNAMIC}
     assert flag_definitions.SERVING_WEIGHTS == (saved_model.VARIABLES, saved_model.CONSTANTS)
+    assert flag_definitions.INPUTS == (whole_images.IMAGE,)
+    assert set(flag_definitions.PICTURES) == {predict.NO_PICTURES, *visualization.FORMATS}
     assert set(flag_definitions.INPUT_TYPES) == set(serving.SERVING_INPUTS)
     modes = flag_definitions.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
