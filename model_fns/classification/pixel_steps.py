@@ -34,8 +34,12 @@ def integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
 def random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Return a crop of 5 % to 100 % of the area, with a width of 0.75 to 1.33 times the height.
 
+    Args:
+        image: [height, width, channels].
+        seed: int [2], of the draw.
+
     Returns:
-        [height', width', channels].
+        The crop, of the type of the image: [height', width', channels].
     """
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.shape(image),

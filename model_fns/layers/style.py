@@ -104,9 +104,10 @@ class LayerStyle:
         """Return this style for layers in the current variable scope, with other names of ranges.
 
         Args:
-            scope: replaces the current variable scope in the names, see `Quantization.named`.
+            scope: the whole scope that replaces the current one in the names.
             shares_weights: whether the layers share their variables with layers that are named
-                after the current scope; see `Quantization.named`.
+                after the current scope. Weights without folded batch norm then have one range,
+                named after that scope.
         """
         if self.quantization is None:
             return self

@@ -19,7 +19,7 @@ SCHEDULED_RATE = ''
 
 def base_config(task: str, weights: str) -> str:
     """Return the name of the package's config that the task begins with."""
-    del task
+    del task, weights
     return _BASE
 
 

@@ -286,7 +286,8 @@ class SegmentationNetwork:
             evaluation: `model.segmentation.evaluation`.
 
         Returns:
-            See `outputs`.
+            Classes of pixels, probabilities and the outputs of the other heads, as `outputs` names
+            them.
         """
         scales = tuple(evaluation.scales) or (1.0,)
         if scales == (1.0,) and not evaluation.add_flipped_images:
@@ -315,7 +316,8 @@ class SegmentationNetwork:
             atrous_rates: at that stride.
 
         Returns:
-            See `outputs`. With several views the classes are those of the mean probability.
+            Classes of pixels, probabilities and the outputs of the other heads, as `outputs` names
+            them. With several views the classes are those of the mean probability.
         """
         if output_stride:
             other = self.change_output_stride(output_stride, atrous_rates)
@@ -345,7 +347,8 @@ class SegmentationNetwork:
             images: [batch, height, width, channels]; the outputs have their size.
 
         Returns:
-            See `outputs`.
+            Classes of pixels, probabilities and the outputs of the other heads, as `outputs` names
+            them.
         """
         logits: Dict[str, Dict[str, tf.Tensor]] = {}
         for name, value in predictions.items():
