@@ -435,12 +435,11 @@ class Converter:
         report.problems += problems
         report.num_clipped += num_clipped
         features = {**features, 'image/source_id': item.source_id}
-        num_objects = len(features.get('image/object/class/label', ()))
-        num_objects -= regions.count_rows(report.num_ignored, self._classes)
-        has_classes = False
+        num_regions = regions.count_rows(report.num_ignored, self._classes)
+        num_objects = len(features.get('image/object/class/label', ())) - num_regions
         cutting = features, pixels, item.window, self._options.min_area_inside
         if rotated_boxes.KEYS[0] in features:
-            features, kept = rotated_tiles.cut(*cutting)
+            (features, kept), has_classes = rotated_tiles.cut(*cutting), False
         else:
             features, kept, has_classes = tiles.cut(*cutting)
         objects = kept[kept < num_objects].tolist()  # regions to ignore are behind them
