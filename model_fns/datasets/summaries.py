@@ -58,7 +58,7 @@ def summarize(
     """Return the summary of a record's features."""
     classes: Optional[Mapping[str, int]] = None
     if _OBJECT_CLASSES in features:
-        listed = features[_OBJECT_CLASSES]
+        listed: Any = features[_OBJECT_CLASSES]
         if tile is None:
             objects = collections.Counter(listed)
             objects.subtract(dict.fromkeys(objects, sum(num_ignored.values())))

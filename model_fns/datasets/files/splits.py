@@ -66,7 +66,7 @@ def group_numbers(names: Sequence[str], pattern: str) -> List[int]:
         matches = [re.search(pattern, name[start:]) for name in names]
     except re.error as error:
         raise errors.DataError(f'--group={pattern!r}: {error}.') from None
-    groups_by_name = [match and match[min(1, match.re.groups)] for match in matches]
+    groups_by_name = [match[min(1, match.re.groups)] or '' if match else '' for match in matches]
     if not any(groups_by_name):
         raise errors.DataError(
             f'--group={pattern!r} matches none of {texts.counted(len(names), "name")}, like '
