@@ -9,7 +9,7 @@ kept in a checkpoint. Each example is decoded once, though it appears in several
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -33,7 +33,7 @@ def mix_examples(
     stream_seed: int,
     finish: Callable[[Example, tf.Tensor], Any],
     num_parallel_calls: int,
-    find_step: Callable[[tf.Tensor], tf.Tensor],
+    find_step: Callable[[tf.Tensor], Optional[tf.Tensor]],
 ) -> tf.data.Dataset:
     """Combine the examples of an endless stream with their partners.
 
@@ -45,7 +45,7 @@ def mix_examples(
         stream_seed: seed of the stream; with the position it is the seed of an example.
         finish: called with the result of the last mixing and its seed.
         num_parallel_calls: number of examples that are combined at a time.
-        find_step: returns the training step of an example by its number in the stream.
+        find_step: returns the training step of an example by its number in the stream, or None.
 
     Returns:
         Elements (number, position, record id, result of `finish`).
@@ -66,7 +66,7 @@ def _combiner(
     mixing: Mixing,
     then: Callable[[Example, tf.Tensor], Any],
     stream_seed: int,
-    find_step: Callable[[tf.Tensor], tf.Tensor],
+    find_step: Callable[[tf.Tensor], Optional[tf.Tensor]],
 ):
     def combine(place: Place, group: Sequence[Example]) -> Any:
         number, position, record_id = place

@@ -108,21 +108,28 @@ class Reading:
         """Number of examples behind a batch that are part of it, as partners of its examples."""
         return len(self.mixings) * mixing.POOL
 
-    def training_step(self, source: Source, start: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-        """Return the training step that an example of a source is for: int64, from 0.
+    def training_step(
+        self, source: Source, start: tf.Tensor, number: tf.Tensor
+    ) -> Optional[tf.Tensor]:
+        """Return the training step that an example of a source is for; None outside of training.
 
-        Where several sources are mixed at random it is that of the mean.
+        It is int64, from 0. Where several sources are mixed at random it is that of the mean. In a
+        batch of 8 that two processes share, each reads 4: its example 4 is for step 1.
 
         Args:
             source: of the example.
             start: int64 [num_sources + 1, 3]: start of the streams.
             number: int64: number of the example in the stream of the source, from the start.
         """
+        if self.mode != ModeKeys.TRAIN:
+            return None
         parts = [each.per_batch or each.weight for each in self.sources]
         if len(parts) > 1:
             share = (source.per_batch or source.weight) / sum(parts)
             number = tf.cast(tf.cast(number, tf.float64) / share, tf.int64)
-        return (start[-1, 0] + number) // (self.batch_size * self.batch_parts)
+        # Only the examples of this process are counted.
+        of_all = (start[-1, 0] + number) * self.order.shard[1]
+        return of_all // (self.batch_size * self.batch_parts)
 
     def source_order(self, source: Source) -> Order:
         """Return the order of one source, which has its share of the readers."""
@@ -376,7 +383,7 @@ def _decode(
     source_index = tf.constant(source.index, tf.int64)
     mixings = reading.mixings
 
-    def find_step(number: tf.Tensor) -> tf.Tensor:
+    def find_step(number: tf.Tensor) -> Optional[tf.Tensor]:
         return reading.training_step(source, start, number)
 
     def decode(number: tf.Tensor, position: tf.Tensor, record: tf.Tensor) -> Any:
@@ -419,7 +426,7 @@ def _mix(
     reading: Reading,
     source: Source,
     examples: tf.data.Dataset,
-    find_step: Callable[[tf.Tensor], tf.Tensor],
+    find_step: Callable[[tf.Tensor], Optional[tf.Tensor]],
 ) -> tf.data.Dataset:
     """Combine the examples of an endless stream; end after the last epoch."""
     end = reading.order.num_epochs * record_streams.INDEX_SPAN

@@ -15,8 +15,8 @@ _state = threading.local()
 
 
 @contextlib.contextmanager
-def provide(step: tf.Tensor) -> Iterator[None]:
-    """Make `current` return a step, an int64 scalar, in this thread."""
+def provide(step: Optional[tf.Tensor]) -> Iterator[None]:
+    """Make `current` return a step, an int64 scalar or None, in this thread."""
     outer = current()
     _state.step = step
     try:

@@ -148,3 +148,36 @@ def test_examples_know_their_training_step_also_after_a_restart(pattern, counts)
     assert whole.noise == [[float(step)] * 4 for step in range(5)]
     assert one.read(2, whole.positions[2]).noise == [[3.0] * 4, [4.0] * 4]
     one.close()
+
+
+@pytest.mark.parametrize('shares_batches', [False, True])
+@pytest.mark.parametrize('counts', [(), (3,)])
+def test_examples_of_several_processes_know_the_step_of_all(pattern, counts, shares_batches):
+    # A batch of 8, of which each of two processes reads 4. Or each reads its own batches of 8: while
+    # it reads one, both processes together take two steps.
+    options = {'batch_size': 8, 'batch_parts': 1 + shares_batches}
+    one = cases.Input(
+        cases.reader_of(pattern),
+        seed=SEED,
+        task=SteppingTask(counts),
+        shard=(1, 2),
+        share_batches=shares_batches,
+        **options,
+    )
+    whole = one.read(4)
+    expected = [[step] * 4 for step in range(4)]
+    if not shares_batches:
+        expected = [[2 * step] * 4 + [2 * step + 1] * 4 for step in range(4)]
+    assert whole.noise == expected
+    assert one.read(2, whole.positions[1]).noise == expected[2:]
+    one.close()
+
+
+def test_there_is_no_training_step_in_an_evaluation(pattern):
+    class Telling(cases.IdTask):
+        def prepare(self, example, mode):
+            has_step = training_step.current() is not None
+            return super().prepare({**example, 'noise': tf.constant(has_step)}, mode)
+
+    read = cases.run(cases.reader_of(pattern), cases.EVAL, batches=1, task=Telling())
+    assert read.noise == [[False] * 4]
