@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Iterator, List
+from typing import Iterator, List, Sequence
 
 from estimator_lib import errors
 
 # Replaces the path that `python -c` has set, whose first entry is the working folder.
-_START = (
-    'import sys; sys.path[:] = sys.argv[1].split({separator!r}); name = sys.argv[2]; '
-    'del sys.argv[1:3]; import runpy; runpy.run_module(name, run_name="__main__", alter_sys=True)'
+_SET_PATH = f'import sys; sys.path[:] = sys.argv.pop(1).split({os.pathsep!r}); '
+_RUN_MODULE = (
+    'name = sys.argv.pop(1); '
+    'import runpy; runpy.run_module(name, run_name="__main__", alter_sys=True)'
 )
 # The line that TensorFlow's C++ writes before it aborts.
 _FATAL = re.compile(rb'\S+ \S+: F \S+\] (.*)')
@@ -30,16 +31,27 @@ _REFUSED_STATUS = 3  # of a child of `try_apart` that tells a `UserError` on sta
 def command(module: str, *arguments: str) -> List[str]:
     """Return the command that runs a module, which is found where this process finds it.
 
-    `python -m` would also look into the working folder: a `numpy.py` that lies there, beside the
-    files of a stranger, would run. An empty entry of the path means that folder, and is left out.
-
     Args:
         module: the module, which is run as `__main__`.
         arguments: of the module.
     """
+    return code_command(_RUN_MODULE, module, *arguments)
+
+
+def code_command(code: str, *arguments: str, options: Sequence[str] = ()) -> List[str]:
+    """Return the command that runs a line of Python, which finds what this process finds.
+
+    Python by itself would also look into the working folder: a `numpy.py` that lies there, beside
+    the files of a stranger, would run. An empty entry of the path means that folder, and is left
+    out.
+
+    Args:
+        code: the line; `sys` is imported, and `sys.argv` has the arguments from 1 on.
+        arguments: of the line.
+        options: of Python.
+    """
     folders = os.pathsep.join(path for path in sys.path if path)
-    start = _START.format(separator=os.pathsep)
-    return [sys.executable, '-c', start, folders, module, *arguments]
+    return [sys.executable, *options, '-c', _SET_PATH + code, folders, *arguments]
 
 
 def run(module: str, *arguments: str, subject: str, seconds: float) -> None:

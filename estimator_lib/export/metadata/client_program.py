@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import tempfile
 from typing import List, Mapping, NamedTuple, Optional, Sequence
 
@@ -21,6 +20,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.drawing import visualization
+from estimator_lib.processes import child_processes
 from estimator_lib.task_interfaces import resizing
 from estimator_lib.task_interfaces.deployable import Deployable
 
@@ -32,7 +32,7 @@ _MOST_SECONDS = 120
 _CHANNELS = 3
 # Runs a program as a main module, in a process where TensorFlow cannot be imported.
 _WITHOUT_TENSORFLOW = (
-    'import runpy, sys; sys.modules["tensorflow"] = None; del sys.argv[0]; '
+    'import runpy; sys.modules["tensorflow"] = None; del sys.argv[0]; '
     'runpy.run_path(sys.argv[0], run_name="__main__")'
 )
 
@@ -148,9 +148,12 @@ def run(path: str, image: np.ndarray) -> List[Mapping[str, object]]:
         visualization.write_png(picture, image)
         try:
             ran = subprocess.run(
-                [sys.executable, '-I', '-c', _WITHOUT_TENSORFLOW, path, picture],
+                child_processes.code_command(
+                    _WITHOUT_TENSORFLOW, path, picture, options=('-I', '-X', 'utf8')
+                ),
                 capture_output=True,
-                text=True,
+                encoding='utf-8',
+                errors='replace',
                 timeout=_MOST_SECONDS,
             )
         except subprocess.TimeoutExpired:

@@ -1,6 +1,7 @@
 """Programs beside files: run in a process without TensorFlow, on images of any shape."""
 
 import json
+import locale
 
 import numpy as np
 import pytest
@@ -30,6 +31,28 @@ def test_a_program_runs_without_tensorflow(tmp_path):
     path = write(tmp_path, Means())
     assert client_program.run(str(path), IMAGE) == ['café', 30.0, [2, 4, 3], [6, 10]]
     assert len(path.read_text().splitlines()) < 60
+
+
+def test_a_program_finds_packages_where_this_process_does(tmp_path, monkeypatch):
+    (tmp_path / 'packages').mkdir()
+    (tmp_path / 'packages' / 'only_here.py').write_text('')
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'folder' / 'PIL.py').write_text('raise RuntimeError')
+    monkeypatch.chdir(tmp_path / 'folder')
+    monkeypatch.syspath_prepend(str(tmp_path / 'packages'))
+    monkeypatch.syspath_prepend('')
+    path = write(tmp_path, Means(), NUMPY._replace(imports=('import only_here',)))
+    assert client_program.run(str(path), IMAGE)
+
+
+def test_names_arrive_in_any_locale(tmp_path):
+    path = write(tmp_path, Means())
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, 'C')
+    try:
+        assert client_program.run(str(path), IMAGE)[0] == 'café'
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
 
 
 def test_one_that_needs_tensorflow_is_refused(tmp_path):
