@@ -153,8 +153,8 @@ def test_examples_know_their_training_step_also_after_a_restart(pattern, counts)
 @pytest.mark.parametrize('shares_batches', [False, True])
 @pytest.mark.parametrize('counts', [(), (3,)])
 def test_examples_of_several_processes_know_the_step_of_all(pattern, counts, shares_batches):
-    # A batch of 8, of which each of two processes reads 4. Or each reads its own batches of 8: while
-    # it reads one, both processes together take two steps.
+    # Each of two processes reads 4 examples of a batch of 8. Or each reads batches of 8 of its own,
+    # and both processes together take two steps while it reads one.
     options = {'batch_size': 8, 'batch_parts': 1 + shares_batches}
     one = cases.Input(
         cases.reader_of(pattern),
