@@ -234,8 +234,11 @@ def _length_warnings(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterat
     run = f'train_config.num_steps is {num_steps}'
     if not num_steps:
         return
-    is_last = schedule in ('cosine_decay_learning_rate', 'warmup_stable_decay_learning_rate')
-    if is_last and 0 < steps.length < num_steps:
+    stays_at_end_rate = schedule in (
+        'cosine_decay_learning_rate',
+        'warmup_stable_decay_learning_rate',
+    )
+    if stays_at_end_rate and 0 < steps.length < num_steps:
         end = getattr(rate, schedule).end_learning_rate
         yield (
             f'{run}, but the learning rate is {end:g} after step {steps.length}, total_steps of '
@@ -251,4 +254,16 @@ def _length_warnings(rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterat
             f'{run}: training ends before the schedule of the learning rate, {steps.length} steps '
             f'({schedule}.{steps.length_field}), and so at a rate that is meant for its middle; '
             'shorten it with the run.'
+        )
+    elif schedule == 'warmup_stable_decay_learning_rate':
+        yield from _cool_down_warnings(getattr(rate, schedule), num_steps)
+
+
+def _cool_down_warnings(schedule: Any, num_steps: int) -> Iterator[str]:
+    least = schedule.warmup_steps + schedule.cool_down_steps
+    if num_steps < least:
+        yield (
+            f'train_config.num_steps is {num_steps}: training ends before the learning rate has '
+            f'cooled down, as warm-up and cool-down take {least} steps '
+            '(warmup_stable_decay_learning_rate.cool_down_steps); shorten it with the run.'
         )

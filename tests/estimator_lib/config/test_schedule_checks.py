@@ -120,6 +120,12 @@ ENDS = [
     ('constant_learning_rate {}', 0, ''),
     ('cosine_decay_learning_rate { warmup_steps: 20 total_steps: 90 }', 89, 'total_steps'),
     ('cosine_decay_learning_rate { warmup_steps: 20 }', 20, 'warmup_steps'),
+    (
+        'warmup_stable_decay_learning_rate { warmup_steps: 20 cool_down_steps: 30 }',
+        49,
+        'cool_down_steps',
+    ),
+    ('warmup_stable_decay_learning_rate { total_steps: 60 cool_down_steps: 9 }', 59, 'total_steps'),
     ('exponential_decay_learning_rate { burnin_steps: 7 }', 7, 'burnin_steps'),
     ('exponential_decay_with_warmup_learning_rate { warmup_steps: 7 }', 7, 'warmup_steps'),
     ('manual_step_learning_rate { schedule { step: 5 } schedule { step: 9 } }', 9, 'schedule'),
