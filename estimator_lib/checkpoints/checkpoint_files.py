@@ -86,7 +86,7 @@ def resolve_checkpoint(path: str, where: str = '') -> str:
 def _refuse_graph(path: str, place: str) -> None:
     """Refuse a graph, which has weights but not their names: a checkpoint can be made of it."""
     is_file = path.endswith(_GRAPHS) and tf.io.gfile.exists(path)
-    is_model = tf.io.gfile.exists(os.path.join(path, 'saved_model.pb'))
+    is_model = tf.io.gfile.exists(os.path.join(path, tf.saved_model.SAVED_MODEL_FILENAME_PB))
     if is_file or (is_model and latest_checkpoint(path) is None):
         raise errors.CheckpointError(
             f'{place}{path} is a graph, no checkpoint; make a config and a checkpoint of it: '
@@ -311,10 +311,7 @@ def clean_temporary(model_dir: str) -> List[str]:
     leftovers = sorted(name for name in names if _LEFTOVERS.match(name))
     for name in leftovers:
         path = os.path.join(model_dir, name)
-        if tf.io.gfile.isdir(path):
-            tf.io.gfile.rmtree(path)
-        else:
-            tf.io.gfile.remove(path)
+        (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
     if leftovers:
         log.info('removed unfinished saves of an earlier run: %s', ', '.join(leftovers))
     _list_newest(model_dir)
@@ -330,7 +327,7 @@ def _list_newest(model_dir: str) -> None:
     checkpoint: it stays.) Or the list is missing or unreadable: a run would silently start from
     scratch.
     """
-    whole = [path for path in list_prefixes(model_dir) if _STEP.search(path) and _is_whole(path)]
+    whole = _whole_prefixes(model_dir)
     if not whole:
         return
     list_file = os.path.join(model_dir, 'checkpoint')
@@ -350,6 +347,25 @@ def _list_newest(model_dir: str) -> None:
         return
     write_list(model_dir, [*state.all_model_checkpoint_paths, newest])
     log.info('%s is whole, and is listed now: its save was killed before', newest)
+
+
+def return_to(folder: str, step: int) -> Optional[str]:
+    """List the last whole checkpoint up to a step as the latest one, and return its prefix.
+
+    None: there is none, and the list stays. Later checkpoints leave the list. Those that are kept
+    for good were not in it, and a run would delete them if they were.
+    """
+    earlier = [path for path in _whole_prefixes(folder) if checkpoint_step(path) <= step]
+    state = _read_list(folder)
+    if not earlier or state is None:
+        return None
+    listed = [path for path in state.all_model_checkpoint_paths if path in earlier[:-1]]
+    write_list(folder, [*listed, earlier[-1]])
+    return earlier[-1]
+
+
+def _whole_prefixes(folder: str) -> List[str]:
+    return [path for path in list_prefixes(folder) if _STEP.search(path) and _is_whole(path)]
 
 
 def _read_list(folder: str, as_written: bool = False) -> Optional[Any]:
@@ -386,11 +402,10 @@ def write_list(folder: str, prefixes: Sequence[str]) -> None:
 
 
 def _is_whole(prefix: str) -> bool:
-    try:
+    with contextlib.suppress(errors.CheckpointError):
         _check_shards(prefix, '')
-    except errors.CheckpointError:
-        return False
-    return True
+        return True
+    return False
 
 
 def keep_copy(prefix: str, folder: str) -> str:

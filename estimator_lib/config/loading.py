@@ -15,7 +15,7 @@ import hashlib
 import logging
 import os
 import types
-from typing import Sequence
+from typing import Optional, Sequence
 
 from google.protobuf import text_format
 
@@ -122,6 +122,17 @@ def saved_pipeline_config(model_dir: str) -> str:
     return path if path and _config_files().exists(path) else ''
 
 
+def load_saved_config(model_dir: str) -> Optional[PipelineConfig]:
+    """Return the config saved in a `model_dir`; None without one, or where it cannot be read.
+
+    The config of another version may be such a one.
+    """
+    path = saved_pipeline_config(model_dir)
+    with contextlib.suppress(errors.ConfigError):
+        return load_pipeline_config(path) if path else None
+    return None
+
+
 def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
     """Write a config to `model_dir/pipeline.config`, whole or not at all.
 
@@ -138,10 +149,8 @@ def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
         errors.ConfigError: it cannot be written there.
     """
     path = os.path.join(model_dir, PIPELINE_CONFIG_NAME)
-    if saved_pipeline_config(model_dir):
-        with contextlib.suppress(errors.ConfigError):
-            if load_pipeline_config(path) == config:
-                return path
+    if load_saved_config(model_dir) == config:
+        return path
     text = text_format.MessageToString(config, as_utf8=True)
     _config_files().write_text(text, path)
     return path

@@ -15,7 +15,7 @@ from estimator_lib import errors
 from estimator_lib.processes import path_names
 from protos import export_pb2
 
-SAVED_MODEL_FILE = 'saved_model.pb'
+SAVED_MODEL_FILE = tf.saved_model.SAVED_MODEL_FILENAME_PB
 VARIABLES = 'variables/variables'  # prefix of the checkpoint of a SavedModel
 VARIABLES_FILE = f'{VARIABLES}.data-00000-of-00001'
 # The exports of a run that follow its evaluations.

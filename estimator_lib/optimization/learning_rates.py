@@ -214,6 +214,22 @@ def warmup_stable_decay(
     return rate
 
 
+def warmup_stable_decay_length(
+    config: optimizer_pb2.WarmupStableDecayLearningRate, num_steps: int
+) -> int:
+    """Return the step at which the cool-down ends: that of the run by default; 0 without an end.
+
+    A run that is too short for warm-up and cool-down is no error: it ends within them.
+
+    Args:
+        config: the schedule.
+        num_steps: `train_config.num_steps`.
+    """
+    if config.total_steps or not num_steps:
+        return config.total_steps
+    return max(num_steps, config.warmup_steps + config.cool_down_steps)
+
+
 def polynomial_decay(
     step: tf.Tensor,
     *,
@@ -310,10 +326,8 @@ def _create_cosine_decay(config, step, num_steps):
 
 def _create_warmup_stable_decay(config, step, num_steps):
     fields = _all_fields(config)
-    if not config.total_steps and num_steps:
-        # A run that is shorter than the warm-up is no error; it consists of warm-up only.
-        fields['total_steps'] = max(num_steps, config.warmup_steps + config.cool_down_steps)
-    elif not config.total_steps:
+    fields['total_steps'] = warmup_stable_decay_length(config, num_steps)
+    if not fields['total_steps']:
         # A run without an end has no cool-down.
         fields.update(total_steps=config.warmup_steps, cool_down_steps=0)
     return warmup_stable_decay(step, **fields)

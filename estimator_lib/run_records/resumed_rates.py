@@ -7,7 +7,6 @@ from typing import List, Optional
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
-from estimator_lib.config import loading
 from estimator_lib.optimization import learning_rates, optimizers
 from protos import pipeline_pb2
 
@@ -28,14 +27,13 @@ def find_jump(config: pipeline_pb2.TrainEvalPipelineConfig, model_dir: str) -> O
         A sentence; None where the rate continues, also by a step of the schedule of before.
     """
     step = checkpoint_files.latest_step(model_dir)
-    saved = config_lib.saved_pipeline_config(model_dir)
-    if not step or not saved:
+    before = config_lib.load_saved_config(model_dir)
+    if not step or before is None:
         return None
     try:
-        before = loading.load_pipeline_config(saved)
         last, planned = _rates(before, step - 1, step)
         (following,) = _rates(config, step)
-    except errors.UserError:  # a config of another version, or one that the run will refuse
+    except errors.UserError:  # a config that the run will refuse
         return None
     if following == planned or max(last, following) <= _JUMP * min(last, following):
         return None

@@ -170,6 +170,16 @@ def test_a_model_dir_that_is_a_file_is_refused(path):
 
 def test_no_model_dir_has_no_saved_config():
     assert config_lib.saved_pipeline_config('') == ''
+    assert config_lib.load_saved_config('') is None
+
+
+def test_a_saved_config_that_cannot_be_read_is_none(tmp_path):
+    config = config_lib.parse_pipeline_config(TEXT, 'text')
+    path = config_lib.save_pipeline_config(config, str(tmp_path))
+    assert config_lib.load_saved_config(str(tmp_path)) == config
+    with open(path, 'w') as file:
+        file.write('train_config { of_another_version: 1 }')
+    assert config_lib.load_saved_config(str(tmp_path)) is None
 
 
 FLOATS = st.floats(width=32, allow_nan=False)
