@@ -8,7 +8,7 @@ from typing import Counter, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import texts
+from estimator_lib import graph_state, texts
 from estimator_lib.optimization import gradients as gradients_lib
 from estimator_lib.optimization import layer_rates, trained_variables
 from estimator_lib.optimization.accumulation import Accumulation
@@ -71,13 +71,14 @@ def optimize_loss(
     if policy.layer_decay != 1 and trained:
         rates = layer_rates.compute_factors(loss, trained, policy.layer_decay)
         optimizer.set_factors(trained, rates)
-    if not is_plain(policy):
-        every = tf.compat.v1.trainable_variables() if variables is None else variables
-        log.info('%s', '\n'.join(describe_variables(every, trained, policy, rates)))
     scaled = loss if loss_scale is None else loss_scale.multiply(loss)
     pairs = gradients_lib.compute(
         scaled, trained, optimizer, colocate_gradients_with_ops=colocate_gradients
     )
+    factors = gradients_lib.policy_multipliers([variable for _, variable in pairs], policy)
+    if not is_plain(policy) and not graph_state.replica_index():
+        every = tf.compat.v1.trainable_variables() if variables is None else variables
+        log.info('%s', '\n'.join(describe_variables(every, trained, policy, factors, rates)))
     if micro_batches is not None:
         pairs = micro_batches.average(pairs)
     if loss_scale is not None:
@@ -87,7 +88,7 @@ def optimize_loss(
     if finite is not None:
         finite.watch(loss, pairs)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    pairs = _process_in_replica(pairs, policy, replicas, summarize_gradients)
+    pairs = _process_in_replica(pairs, policy, factors, replicas, summarize_gradients)
     update = apply_gradients(
         pairs,
         global_step=global_step,
@@ -102,15 +103,19 @@ def optimize_loss(
 
 
 def _process_in_replica(
-    pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, replicas: int, summarize: bool
+    pairs: Sequence[gradients_lib.Pair],
+    policy: GradientPolicy,
+    factors: Mapping[str, float],
+    replicas: int,
+    summarize: bool,
 ) -> List[gradients_lib.Pair]:
     """Process the gradients of one of several replicas that share a batch."""
     if replicas == 1 or not (policy.clip_norm > 0 or summarize):
-        return process_gradients(pairs, policy, summarize=summarize)
+        return process_gradients(pairs, policy, summarize=summarize, factors=factors)
     # The norm is that of the whole batch's gradient, as on one device. The optimizer sums over the
     # replicas again, hence the factor.
     pairs = gradients_lib.sum_over_replicas(pairs)
-    pairs = process_gradients(pairs, policy, summarize=summarize)
+    pairs = process_gradients(pairs, policy, summarize=summarize, factors=factors)
     return gradients_lib.multiply(pairs, {variable_name(v): 1.0 / replicas for _, v in pairs})
 
 
@@ -132,6 +137,7 @@ def describe_variables(
     variables: Sequence[tf.Variable],
     trained: Sequence[tf.Variable],
     policy: GradientPolicy,
+    factors: Mapping[str, float],
     rates: Mapping[str, float],
 ) -> List[str]:
     """Return a line for each treatment of variables, and for variables that two patterns name.
@@ -144,13 +150,13 @@ def describe_variables(
         variables: the trainable variables.
         trained: those that `trained_variables.select` has chosen.
         policy: what the config says of them.
+        factors: on the gradients by name, from `gradients.policy_multipliers`.
         rates: factors on the learning rate by name, see `layer_rates`; empty: all are 1.
     """
     sizes: Dict[str, int] = collections.Counter()
     for variable in variables:
         sizes[whole_name(variable)] += variable.shape.num_elements() or 0
     names = {whole_name(variable) for variable in trained}
-    factors = gradients_lib.policy_multipliers(trained, policy)
     groups: Dict[_Treatment, List[str]] = collections.defaultdict(list)
     for name in sizes:
         is_trained = name in names
@@ -187,7 +193,11 @@ def is_plain(policy: GradientPolicy) -> bool:
 
 
 def process_gradients(
-    pairs: Sequence[gradients_lib.Pair], policy: GradientPolicy, *, summarize: bool = False
+    pairs: Sequence[gradients_lib.Pair],
+    policy: GradientPolicy,
+    *,
+    summarize: bool = False,
+    factors: Optional[Mapping[str, float]] = None,
 ) -> List[gradients_lib.Pair]:
     """Multiply gradients by their factors, then clip them.
 
@@ -196,9 +206,11 @@ def process_gradients(
         policy: the factors and bounds.
         summarize: whether to write summaries of the gradients before clipping, and of the global
             norm before and after.
+        factors: on the gradients by name; None: from `gradients.policy_multipliers`.
     """
     with tf.name_scope('gradients_processed'):
-        factors = gradients_lib.policy_multipliers([variable for _, variable in pairs], policy)
+        if factors is None:
+            factors = gradients_lib.policy_multipliers([variable for _, variable in pairs], policy)
         multiplied = gradients_lib.multiply(pairs, factors)
         norm = gradients_lib.global_norm(multiplied) if summarize and multiplied else None
         if policy.clip_norm <= 0:

@@ -248,11 +248,23 @@ def replicated_step(policy):
                 return {v.name: session.run(v).tolist() for v in variables}
 
 
-def test_replicas_take_the_step_of_their_whole_batch():
+def test_factors_are_computed_once(caplog):
+    def weights():
+        return 3.0 * variable('weights', 0.0)
+
+    with caplog.at_level(logging.WARNING, 'estimator_lib'):
+        train(weights, policy=GradientPolicy(bias_multiplier=2.0))
+    assert caplog.text.count('no trained variable is named .../biases') == 1
+
+
+def test_replicas_take_the_step_of_their_whole_batch(caplog):
     # Examples 1 and 3 sum to a gradient of (12, 16): outside of an Estimator nothing halves it.
+    caplog.set_level(logging.INFO, 'estimator_lib')
     values = replicated_step(GradientPolicy())
     assert values['weights:0'] == [-12.0, -16.0]
     assert values['weights/ExponentialMovingAverage:0'] == [-3.0, -4.0]
     assert values['global_step:0'] == 1
     clipped = replicated_step(GradientPolicy(clip_norm=5.0, pattern_multipliers=(('wei', 2.0),)))
     np.testing.assert_allclose(clipped['weights:0'], [-3.0, -4.0], rtol=1e-6)
+    # One table, not one for each replica.
+    assert caplog.text.count('variables  parameters') == 1

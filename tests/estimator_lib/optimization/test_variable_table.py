@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_lib.optimization import optimize_loss
+from estimator_lib.optimization import gradients, optimize_loss
 from estimator_lib.optimization.gradients import GradientPolicy
 
 tf1 = tf.compat.v1
@@ -16,10 +16,15 @@ def variables():
         yield [tf1.get_variable(name, shape) for name, shape in shapes.items()]
 
 
+def describe(variables, trained, policy, rates):
+    factors = gradients.policy_multipliers(trained, policy)
+    return optimize_loss.describe_variables(variables, trained, policy, factors, rates)
+
+
 def test_each_variable_is_in_one_line(variables):
     policy = GradientPolicy(freeze_patterns=('conv/weights',), bias_multiplier=2.0, layer_decay=0.5)
     rates = {'Net/conv/biases': 0.5, 'Logits/weights': 1.0}
-    lines = optimize_loss.describe_variables(variables, variables[1:], policy, rates)
+    lines = describe(variables, variables[1:], policy, rates)
     assert [line.split() for line in lines[1:]] == [
         ['1', '4', '2', '0.5', 'Net/conv/biases'],
         ['1', '8', '1', '1', 'Logits/weights'],
@@ -29,7 +34,7 @@ def test_each_variable_is_in_one_line(variables):
 
 def test_variables_of_two_patterns_are_named(variables):
     policy = GradientPolicy(pattern_multipliers=(('conv', 2.0), ('weights', 3.0)))
-    lines = optimize_loss.describe_variables(variables, variables, policy, {})
+    lines = describe(variables, variables, policy, {})
     assert [line.split()[:3] for line in lines[1:-1]] == [
         ['1', '12', '6'],
         ['1', '8', '3'],
