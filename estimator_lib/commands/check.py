@@ -178,9 +178,7 @@ def _check_data(
         # A problem of a sample may not be a problem of all records: it is only a warning.
         problems.messages += [*report.certain, *([] if sampled else report.problems)]
         warnings = [*report.problems, *report.warnings] if sampled else [*report.warnings]
-        training = fingerprints.pop(readers[0][0])
-        shared = (shared_images.describe(training, own, n) for n, own in fingerprints.items())
-        warnings += [warning for warning in shared if warning is not None]
+        warnings += shared_images.compare(fingerprints)
         _warn(f'{warning}{rest}' for warning in warnings)
 
 

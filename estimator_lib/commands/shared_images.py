@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+import itertools
+from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +26,9 @@ _MOST_BITS = 6
 _MOST_DIFFERENCE = 8.0  # mean of a pixel of the thumbnails, of 255
 _ENCODED = 'image/encoded'  # key of a record
 _SIDE = 16  # of a thumbnail
-_FIRST = 1000  # images of each reader that are compared at the start of a run
+# Records of each reader that are compared at the start of a run, which should not wait long.
+_FIRST = 300
+_MOST_BYTES = 256 << 20
 _PAIRS = 1 << 22  # pairs of hashes in memory
 _BITS = np.array([bin(value).count('1') for value in range(256)], np.uint8)
 
@@ -34,7 +37,7 @@ class Fingerprint(NamedTuple):
     """What tells whether two images are equal.
 
     Attributes:
-        name: of the image.
+        name: of the image; '' where the record has none.
         digest: SHA-256 of the encoded image.
         hash: difference hash of 64 bits; 0 where the image cannot be decoded.
         thumbnail: uint8 [16, 16], gray; None where the image cannot be decoded.
@@ -105,26 +108,37 @@ def find_shared(
     return shared
 
 
-def describe(
-    training: Sequence[Fingerprint], evaluation: Sequence[Fingerprint], title: str
-) -> Optional[str]:
-    """Return a warning about images that training and an evaluation share; None without any."""
-    shared = find_shared(training, evaluation)
-    if not shared:
-        return None
-    own, other = shared[0]
-    is_equal = evaluation[own].digest == training[other].digest
-    return (
-        f'{title}: {len(shared)} of {len(evaluation)} evaluation images are nearly equal to '
-        f'training images, e.g. {evaluation[own].name} {"equals" if is_equal else "is like"} '
-        f'{training[other].name}: metrics are better than on new images; expected splits by groups '
-        '(--group of convert-records, options.group of readers)'
-    )
+def compare(fingerprints: Mapping[str, Sequence[Fingerprint]]) -> List[str]:
+    """Return a warning for each evaluation that shares images with training.
+
+    Args:
+        fingerprints: by the names of readers, as `named_readers` has them; those of training first.
+    """
+    training, *evaluations = fingerprints.values()
+    warnings = []
+    for title, evaluation in zip(list(fingerprints)[1:], evaluations):
+        shared = find_shared(training, evaluation)
+        if not shared:
+            continue
+        own, other = shared[0]
+        is_equal = evaluation[own].digest == training[other].digest
+        warnings.append(
+            f'{title}: {len(shared)} of {len(evaluation)} evaluation images are nearly equal to '
+            f'training images, e.g. {_name(evaluation, own)} '
+            f'{"equals" if is_equal else "is like"} {_name(training, other)}: metrics are better '
+            'than on new images; expected splits by groups (--group of convert-records, '
+            'options.group of readers)'
+        )
+    return warnings
+
+
+def _name(images: Sequence[Fingerprint], index: int) -> str:
+    return images[index].name or f'image {index + 1}'
 
 
 def find_warnings(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
     """Compare the first images of training and of each evaluation, of files on this machine."""
-    found = {}
+    fingerprints = {}
     for name, reader in named_readers(config):
         try:
             files = input_files(reader)
@@ -132,11 +146,20 @@ def find_warnings(config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
             return []
         if any('://' in file.path for file in files):
             return []
-        first = map(fingerprint, records.first_records(files, _FIRST))
-        found[name] = [each for each in first if each is not None]
-    training = found.pop('train_input_reader')
-    warnings = [describe(training, images, name) for name, images in found.items()]
-    return [warning for warning in warnings if warning is not None]
+        fingerprints[name] = list(_first(files))
+    return compare(fingerprints)
+
+
+def _first(files: Sequence[records.RecordFile]) -> Iterator[Fingerprint]:
+    """Yield the fingerprints of the first records, up to a number of records and of bytes."""
+    read = 0
+    for record in itertools.islice(records.usable_records(files), _FIRST):
+        read += len(record)
+        if read > _MOST_BYTES:
+            return
+        described = fingerprint(record)
+        if described is not None:
+            yield described
 
 
 def _hash_bytes(images: Sequence[Fingerprint]) -> np.ndarray:

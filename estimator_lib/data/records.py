@@ -209,35 +209,37 @@ def list_frames(file: RecordFile, start: int = 0) -> Tuple[List[Frame], Optional
 
 
 def first_records(files: Iterable[RecordFile], most: int) -> List[bytes]:
-    """Read the payloads of the first records without TensorFlow, whose devices must not start yet.
+    """Return the first `most` payloads of `usable_records`."""
+    return list(itertools.islice(usable_records(files), most))
+
+
+def usable_records(files: Iterable[RecordFile]) -> Iterator[bytes]:
+    """Yield the payloads of records without TensorFlow, whose devices must not start yet.
 
     Reading of a TFRecord file stops at its first corrupt frame, whose length may exceed the memory.
     Training reports the frame later.
 
     Args:
         files: the files, in order.
-        most: largest number of records.
     """
-    payloads: List[bytes] = []
-    unreadable = (_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError)
     for file in files:
-        if len(payloads) >= most:
-            break
-        if file.examples is not None:
-            usable = itertools.islice(_usable_examples(file.examples), most - len(payloads))
-            payloads += [payload + file.suffix for payload in usable]
-            continue
-        with contextlib.suppress(*unreadable, MemoryError, OverflowError), _open(file) as stream:
-            while len(payloads) < most and (header := stream.read(_HEADER_BYTES)):
-                length = _payload_length(header, len(payloads))
-                if not file.compression and length > file.size:
-                    break
-                payload = stream.read(length)
-                if len(payload) < length:
-                    break
-                payloads.append(payload + file.suffix)
-                stream.read(_FRAME_BYTES - _HEADER_BYTES)
-    return payloads
+        payloads = _payloads(file) if file.examples is None else _usable_examples(file.examples)
+        for payload in payloads:
+            yield payload + file.suffix
+
+
+def _payloads(file: RecordFile) -> Iterator[bytes]:
+    unreadable = (_BadFrame, EOFError, OSError, zlib.error, tf.errors.OpError)
+    with contextlib.suppress(*unreadable, MemoryError, OverflowError), _open(file) as stream:
+        while header := stream.read(_HEADER_BYTES):
+            length = _payload_length(header, 0)
+            if not file.compression and length > file.size:
+                return
+            payload = stream.read(length)
+            if len(payload) < length:
+                return
+            yield payload
+            stream.read(_FRAME_BYTES - _HEADER_BYTES)
 
 
 def _usable_examples(examples: FileExamples) -> Iterator[bytes]:

@@ -55,9 +55,17 @@ def test_equal_files_copies_and_neighbors_are_found():
         encoded(picture(5)[:, ::-1]),  # mirrored: another picture
     )
     assert shared_images.find_shared(training, evaluation) == [(1, 3), (2, 4), (3, 5)]
-    said = shared_images.describe(training, evaluation, 'eval_input_reader[0]')
-    assert '3 of 5 evaluation images are nearly equal' in said and '1 equals 3' in said
-    assert shared_images.describe(training[:2], evaluation[:1], '') is None
+    readers = {'train_input_reader': training, 'new': evaluation[:1], 'val': evaluation}
+    (said,) = shared_images.compare(readers)
+    assert said.startswith('val: 3 of 5 evaluation images are nearly equal')
+    assert '1 equals 3' in said
+
+
+def test_records_without_a_name_are_numbered():
+    training = fingerprints(*(encoded(picture(seed)) for seed in range(3)))
+    training = [each._replace(name='') for each in training]
+    (said,) = shared_images.compare({'train_input_reader': training, 'val': training[2:]})
+    assert 'e.g. image 1 equals image 3:' in said
 
 
 def test_flat_pictures_are_told_by_their_thumbnails():
@@ -75,7 +83,7 @@ def test_what_is_no_picture_is_compared_as_a_file(content):
     assert shared_images.fingerprint(b'no record') is None
 
 
-def test_the_first_images_of_a_config_are_compared(tmp_path):
+def test_the_first_images_of_a_config_are_compared(tmp_path, monkeypatch):
     contents = [record(str(seed), encoded(picture(seed))) for seed in range(4)]
     training = cases.write(tmp_path / 'train.tfrecord', contents[:3])
     evaluation = cases.write(tmp_path / 'val.tfrecord', contents[2:])
@@ -84,5 +92,13 @@ def test_the_first_images_of_a_config_are_compared(tmp_path):
     config.eval_input_reader.add().CopyFrom(cases.reader_of(evaluation))
     (warning,) = shared_images.find_warnings(config)
     assert warning.startswith('eval_input_reader[0]: 1 of 2 evaluation images')
+    # One record of training is not read.
+    most = sum(map(len, contents[:3])) - 1
+    monkeypatch.setattr(shared_images, '_MOST_BYTES', most)
+    assert not shared_images.find_warnings(config)
+    monkeypatch.setattr(shared_images, '_MOST_BYTES', most + 1)
+    assert shared_images.find_warnings(config) == [warning]
+    monkeypatch.setattr(shared_images, '_FIRST', 2)
+    assert not shared_images.find_warnings(config)
     config.eval_input_reader[0].tf_record_input_reader.input_path[0] = str(tmp_path / 'none')
     assert not shared_images.find_warnings(config)
