@@ -217,7 +217,7 @@ def check(path: str) -> None:
         raise errors.UserError(
             f'{path} is not there{errors.relative_to(path)}; expected a file, {listed}.'
         )
-    if os.path.basename(path) == 'saved_model.pb':
+    if os.path.basename(path) == tf.saved_model.SAVED_MODEL_FILENAME_PB:
         raise errors.UserError(
             f'{path} is a part of a SavedModel; expected --saved_model_dir='
             f'{os.path.dirname(path) or "."}.'
