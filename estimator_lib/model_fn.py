@@ -299,7 +299,7 @@ def _train_scaffold(
             ),
         )
     if run_config.model_dir:
-        class_match.require_same_classes(
+        class_match.require_resumable(
             task.class_columns(), task.asset_files(), run_config.model_dir
         )
         if run_config.is_chief:

@@ -7,9 +7,10 @@ classes: columns are restored by the names in the label map beside the checkpoin
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import re
-from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
@@ -18,10 +19,24 @@ from estimator_lib.checkpoints.checkpoint_files import latest_checkpoint
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis, ClassColumns
 
+log = logging.getLogger('estimator_lib')
+
 # Of the files beside a checkpoint: in its folder, or in the one above, for a SavedModel.
 _FOLDERS = ('', os.path.join(os.pardir, 'assets.extra'))
 
-_Names = Mapping[str, int]
+
+class _Names(NamedTuple):
+    """Indices of classes by name.
+
+    Attributes:
+        path: of the file of class names of a saved model.
+        ours: indices in the task.
+        theirs: indices in the saved model.
+    """
+
+    path: str
+    ours: Mapping[str, int]
+    theirs: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +62,8 @@ class ClassMatch:
             shapes: shapes of the tensors of the checkpoint by name.
             restore_map: wanted variables by their names in it.
         """
+        if not self.moved:  # other names for the same classes, maybe: shapes decide
+            return {}
         changed = {}
         for name, variable in restore_map.items():
             own = variable_name(variable)
@@ -73,11 +90,10 @@ def find(
     Returns:
         None if either has no names, or if they are the same.
     """
-    folder = os.path.dirname(prefix)
-    both = _names(columns, texts, folder)
-    if both is None or columns is None or both[0] == both[1]:
+    known = _names(columns, texts, os.path.dirname(prefix))
+    if known is None or columns is None or known.ours == known.theirs:
         return None
-    path, (ours, theirs) = _label_file(texts, folder), both
+    path, ours, theirs = known
     moved: Dict[int, int] = {}
     for name, index in ours.items():
         if name in theirs:
@@ -94,6 +110,27 @@ def find(
 
 
 def require_same_classes(
+    columns: Optional[ClassColumns], texts: Mapping[str, str], prefix: str
+) -> None:
+    """Refuse to use a checkpoint's outputs as those of a task with another order of classes.
+
+    Args:
+        columns: `Task.class_columns()`.
+        texts: `Task.asset_files()`.
+        prefix: the checkpoint.
+
+    Raises:
+        errors.ConfigError: a class has another index than in the checkpoint.
+    """
+    moved = _find_moved(_names(columns, texts, os.path.dirname(prefix)))
+    if moved is not None:
+        raise errors.ConfigError(
+            f'{prefix} was trained with {moved}: its outputs would count as other classes. Use a '
+            'label map with the order of the one beside the checkpoint.'
+        )
+
+
+def require_resumable(
     columns: Optional[ClassColumns], texts: Mapping[str, str], model_dir: str
 ) -> None:
     """Refuse to resume a run with another order of its classes.
@@ -106,22 +143,30 @@ def require_same_classes(
     Raises:
         errors.CheckpointError: a class has another index than in the checkpoints of the folder.
     """
-    both = _names(columns, texts, model_dir) if latest_checkpoint(model_dir) else None
-    if both is None:
-        return
-    ours, theirs = both
-    for name, index in ours.items():
-        if theirs.get(name, index) != index:
-            raise errors.CheckpointError(
-                f'model_dir {model_dir} was trained with {name!r} as class {theirs[name]} (counted '
-                f'from 0), and in the label map of the config it is class {index}: its outputs '
-                'would continue as other classes. Use another model_dir, where '
-                'train_config.fine_tune_checkpoint names this one: then classes are restored by '
-                'name.'
+    moved = _find_moved(_names(columns, texts, model_dir)) if latest_checkpoint(model_dir) else None
+    if moved is not None:
+        raise errors.CheckpointError(
+            f'model_dir {model_dir} was trained with {moved}: its outputs would continue as other '
+            'classes. Use another model_dir, where train_config.fine_tune_checkpoint names this '
+            'one: then classes are restored by name.'
+        )
+
+
+def _find_moved(names: Optional[_Names]) -> Optional[str]:
+    """Return the first class that has another index, as a part of a message; None without one."""
+    if names is None:
+        return None
+    for name, index in names.ours.items():
+        other = names.theirs.get(name, index)
+        if other != index:
+            return (
+                f'{name!r} as class {other} (counted from 0), and in the label map of the config '
+                f'it is class {index}'
             )
+    return None
 
 
-def _names_except(names: _Names, indices: Collection[int]) -> List[str]:
+def _names_except(names: Mapping[str, int], indices: Collection[int]) -> List[str]:
     """Return the first name of each class that is not among `indices`."""
     first: Dict[int, str] = {}
     for name, index in names.items():
@@ -129,19 +174,19 @@ def _names_except(names: _Names, indices: Collection[int]) -> List[str]:
     return [name for index, name in sorted(first.items()) if index not in indices]
 
 
-def _label_file(texts: Mapping[str, str], folder: str) -> Optional[str]:
-    """Return the path of the file of class names of a saved model; None if there is none."""
-    paths = [os.path.join(folder, each, name) for name in texts for each in _FOLDERS]
-    return next((path for path in paths if tf.io.gfile.exists(path)), None)
-
-
 def _names(
     columns: Optional[ClassColumns], texts: Mapping[str, str], folder: str
-) -> Optional[Tuple[_Names, _Names]]:
-    """Return the indices of classes by name, of a task and of a saved model."""
-    path = _label_file(texts, folder)
+) -> Optional[_Names]:
+    """Return the classes of a task and of a saved model; None if either has no names."""
+    paths = [os.path.join(folder, each, name) for name in texts for each in _FOLDERS]
+    path = next(filter(tf.io.gfile.exists, paths), None) if columns is not None else None
     if columns is None or path is None:
         return None
     with tf.io.gfile.GFile(path) as file:
-        theirs = columns.indices(file.read())
-    return columns.indices(texts[os.path.basename(path)]), theirs
+        text = file.read()
+    try:
+        theirs = columns.indices(text)
+    except errors.DataError as error:  # other programs write other things under that name
+        log.warning('%s does not name the classes: %s', path, errors.first_line(error))
+        return None
+    return _Names(path, columns.indices(texts[os.path.basename(path)]), theirs)

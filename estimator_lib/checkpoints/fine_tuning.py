@@ -171,9 +171,10 @@ def fine_tune_start(
             fed.clear()
         else:
             load_values(session, report.source, wanted, with_moving_averages=True)
-        load_values(
-            session, report.source, by_class, with_moving_averages=True, columns=report.columns
-        )
+        if by_class:
+            load_values(
+                session, report.source, by_class, with_moving_averages=True, columns=report.columns
+            )
 
     start: Dict[str, Any] = {'init_fn': tf.autograph.experimental.do_not_convert(init_fn)}
     return {**start, 'init_feed_dict': fed} if fed else start

@@ -234,7 +234,7 @@ def _model_lines(
         restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
             model_dirs.check_model_dir(model_dir, restored, complete=False)
-            class_match.require_same_classes(task.class_columns(), task.asset_files(), model_dir)
+            class_match.require_resumable(task.class_columns(), task.asset_files(), model_dir)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:

@@ -15,7 +15,7 @@ import numpy as np
 from estimator_lib import environment, tf_estimator
 from estimator_lib.analysis import collecting, label_samples
 from estimator_lib.analysis import files as analysis_files
-from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated
 from estimator_lib.data import corrupt_records, epochs, inputs
 from estimator_lib.drawing import figures, sheets
 from estimator_lib.evaluation import early_stopping, evaluation_session
@@ -105,7 +105,13 @@ class Evaluator:
 
         Returns:
             Whether training should stop.
+
+        Raises:
+            errors.ConfigError: the checkpoint was trained with another order of classes.
         """
+        class_match.require_same_classes(
+            self._task.class_columns(), self._task.asset_files(), checkpoint_path
+        )
         step = checkpoint_files.checkpoint_step(checkpoint_path)
         first = self._analyze_from
         analyzes = first is not None and (is_final or step >= first)

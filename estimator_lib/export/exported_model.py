@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, evaluated, plain_paths
+from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated, plain_paths
 from estimator_lib.export import artifacts, export_folders, inference_graph, serving
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.writers import Source
@@ -102,10 +102,12 @@ class CheckpointPredictor(Predictor):
 
     Raises:
         errors.CheckpointError: the checkpoint is not there, or not of this model.
+        errors.ConfigError: it was trained with another order of classes.
     """
 
     def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str):
         self.path = checkpoint_files.resolve_checkpoint(checkpoint)
+        class_match.require_same_classes(task.class_columns(), task.asset_files(), self.path)
         source = Source(task, config, self.path)
         model = inference_graph.build(source, export_pb2.IMAGE_TENSOR)
         self._open(lambda session: _import(model))

@@ -9,11 +9,13 @@ import tensorflow as tf
 from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import class_match, fine_tuning
+from estimator_lib.evaluation import evaluating
+from estimator_lib.export import exported_model, exporting, saved_model
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import build_task
 from model_fns.structures import label_map_files
 from model_fns.structures.label_map import LabelMap
-from protos import train_pb2
+from protos import pipeline_pb2, train_pb2
 from tests import (
     tiny_center_net,
     tiny_data,
@@ -26,6 +28,7 @@ from tests.estimator_lib.checkpoints.small_variables import variable
 from tests.estimator_lib.tiny_task import TinyTask, save
 
 tf1 = tf.compat.v1
+Config = pipeline_pb2.TrainEvalPipelineConfig
 
 
 def _instances(folder):
@@ -170,12 +173,62 @@ def test_equal_classes_and_checkpoints_without_names_are_restored_as_they_are(tr
     np.testing.assert_allclose(values['Logits/biases'], [1, 10, 20])
 
 
+def test_classes_of_other_names_are_restored_as_they_are(trained):
+    table, values = started(Named('Katze', 'Hund'), trained, 3)
+    assert 'classes:' not in table
+    np.testing.assert_allclose(values['Logits/biases'], [1, 10, 20])
+
+
+def test_the_label_file_is_looked_up_once(trained, monkeypatch):
+    asked = []
+    exists = tf.io.gfile.exists
+    monkeypatch.setattr(tf.io.gfile, 'exists', lambda path: asked.append(path) or exists(path))
+    task = Named('dog', 'cat')
+    prefix = str(trained / 'model.ckpt-5')
+    assert class_match.find(task.class_columns(), task.asset_files(), prefix) is not None
+    assert len(asked) == 1
+
+
+def _export(task, prefix, folder):
+    exporting.export(task, Config(), prefix, str(folder), saved_model.SavedModelWriter())
+
+
+def _predict(task, prefix, folder):
+    del folder
+    exported_model.CheckpointPredictor(task, Config(), prefix)
+
+
+def _evaluate(task, prefix, folder):
+    run_config = tf_estimator.RunConfig(model_dir=str(folder))
+    estimator = tf_estimator.Estimator(lambda features: None, config=run_config)
+    evaluating.Evaluator(task, Config(), estimator, []).evaluate(prefix)
+
+
+@pytest.mark.parametrize('use', [_export, _predict, _evaluate])
+def test_a_checkpoint_is_not_used_with_another_order(trained, use, tmp_path):
+    with pytest.raises(errors.ConfigError, match="'dog' as class 1 .* it is class 0"):
+        use(Named('dog', 'cat'), str(trained / 'model.ckpt-5'), tmp_path / 'out')
+
+
+@pytest.mark.parametrize('names', [['Katze', 'Hund'], ['cat', 'Hund', 'owl']])
+def test_a_checkpoint_is_used_with_other_names_in_the_same_order(trained, names):
+    task, prefix = Named(*names), str(trained / 'model.ckpt-5')
+    class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
+
+
+def test_a_file_beside_a_checkpoint_that_is_no_label_map_names_no_classes(trained, caplog):
+    (trained / label_map_files.FILE).write_text('item { id: cat }')
+    task, prefix = Named('dog', 'cat'), str(trained / 'model.ckpt-5')
+    class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
+    assert f'{trained / label_map_files.FILE} does not name the classes' in caplog.text
+
+
 def test_a_run_is_not_resumed_with_another_order(trained):
     (trained / 'checkpoint').write_text('model_checkpoint_path: "model.ckpt-5"\n')
 
     def require(*names):
         task = Named(*names)
-        class_match.require_same_classes(task.class_columns(), task.asset_files(), str(trained))
+        class_match.require_resumable(task.class_columns(), task.asset_files(), str(trained))
 
     require('cat', 'dog')
     require('cat', 'hound')  # a better name
