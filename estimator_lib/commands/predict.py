@@ -189,13 +189,15 @@ def refuse_unknown(task: Optional[Task], options: Options) -> None:
     """Check that there is a task where the options need one.
 
     Raises:
-        errors.UserError: there is no task, and the options choose outputs or another format than
-            json.
+        errors.UserError: there is no task, and the options choose outputs, crops or another format
+            than json.
     """
-    if task is None and (options.output_format != 'json' or options.shown != AS_CONFIGURED):
+    chooses = options.output_format != 'json' or options.shown != AS_CONFIGURED or options.crops
+    if task is None and chooses:
         raise errors.UserError(
             'the model has no pipeline.config, so what its outputs mean is not known: to choose '
-            'among them, and for other formats than json, --pipeline_config_path is needed.'
+            'among them, for --crops, and for other formats than json, --pipeline_config_path is '
+            'needed.'
         )
 
 
@@ -268,7 +270,7 @@ class _Describer:
             return
         entry = entry._replace(values=described.values, rows=described.rows)
         if self._task is None:
-            self._files.add(entry)
+            self._files.add(entry._replace(picture=self._write_picture(image, described.picture)))
             return
         features = {IMAGE: pixels}
         results: Sequence[Mapping[str, Any]] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import string
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -136,7 +137,8 @@ def summarize(rows: Sequence[Mapping[str, Any]], size: Sequence[int]) -> List[Li
 
     def score(row: Mapping[str, Any]) -> Optional[float]:
         value = row.get('score', row['pixels'] / pixels if 'pixels' in row else None)
-        return None if value is None else round(float(value), 3)
+        # JSON has neither NaN nor infinity.
+        return round(float(value), 3) if value is not None and math.isfinite(value) else None
 
     return [[str(row.get('class', '')), score(row)] for row in rows[:_MOST_RESULTS]]
 

@@ -335,12 +335,24 @@ def test_images_are_read_at_the_same_time(tmp_path):
 
 @pytest.mark.parametrize(
     'options',
-    [predict.Options(Shown(top_k=1)), predict.Options(output_format='csv')],
-    ids=['top_k', 'csv'],
+    [
+        predict.Options(Shown(top_k=1)),
+        predict.Options(output_format='csv'),
+        predict.Options(crops=True),
+    ],
+    ids=['top_k', 'csv', 'crops'],
 )
 def test_what_a_model_without_a_config_cannot_do_is_said(tmp_path, options):
     with pytest.raises(errors.UserError, match='--pipeline_config_path is needed'):
         predict.predict_images(Recording(), None, [image('a', pixels(0))], str(tmp_path), options)
+
+
+def test_the_page_of_a_model_without_a_config_has_the_images(tmp_path):
+    array = pixels(0)
+    Image.fromarray(array).save(tmp_path / 'a.png')
+    one = predict.Image(str(tmp_path / 'a.png'), 'a', 1, lambda: array)
+    predict.predict_images(Recording(), None, [one], str(tmp_path / 'out'))
+    assert '"../a.png"' in (tmp_path / 'out' / 'predictions.html').read_text()
 
 
 def test_a_task_without_coco_results_says_so(predictor, tmp_path):

@@ -1,7 +1,11 @@
 """The page of predictions: its data, and names that are no markup."""
 
 import json
+import math
 import re
+
+import numpy as np
+import pytest
 
 from estimator_lib.commands import predictions_page
 from estimator_lib.commands.predictions_page import Shown
@@ -16,6 +20,11 @@ def test_results_are_names_with_scores_or_shares():
     expected = [['cat', 0.988], ['sky', 0.5], ['', None]]
     assert predictions_page.summarize(rows, (3, 4)) == expected
     assert len(predictions_page.summarize(rows * 20, (3, 4))) == 30
+
+
+@pytest.mark.parametrize('score', [math.nan, math.inf, np.float32('-inf')])
+def test_scores_that_are_no_numbers_are_left_out(score):
+    assert predictions_page.summarize([{'class': 'cat', 'score': score}], (3, 4)) == [['cat', None]]
 
 
 def test_names_are_data_and_no_markup():
