@@ -20,8 +20,8 @@ ENDING = '.pb'
 _WHOLE_IMAGES = (serving.IMAGE_TENSOR, 'ImageTensor')
 _TYPES = (tf.uint8, tf.float32, tf.string)
 # Inputs of published classifiers, to find that of a graph whose placeholder has lost its shape.
-_SIDES = (96, 128, 160, 192, 224, 240, 256, 260, 299, 300, 320, 331, 380)
-_USUAL_SIDE = 224
+# The usual one is tried first.
+_SIDES = (224, 96, 128, 160, 192, 240, 256, 260, 299, 300, 320, 331, 380)
 # Ends of a graph that compute nothing.
 _NO_OUTPUTS = ('Assert', 'Const', 'NoOp', 'Placeholder', 'PlaceholderWithDefault')
 
@@ -76,19 +76,19 @@ class GraphFile(ForeignFile):
         return ImageInput(serving.IMAGE_TENSOR, dtype, shape, (-1.0,), (1.0,))
 
     def _find_side(self, dtype: tf.DType) -> int:
-        """Return the side of images for which the graph has one row of scores.
+        """Return the first side of images for which the graph has one row of scores.
 
         Raises:
             errors.UserError: there is none.
         """
-        fitting = [side for side in _SIDES if self._has_one_row(side, dtype)]
-        if not fitting:
+        side = next((side for side in _SIDES if self._has_one_row(side, dtype)), None)
+        if side is None:
             raise refuse(
                 self.path,
                 f'its input {self._placeholder.name!r} has no size, and the graph fits none of '
-                f'{_SIDES[0]} to {_SIDES[-1]}',
+                f'{min(_SIDES)} to {max(_SIDES)}',
             )
-        return _USUAL_SIDE if _USUAL_SIDE in fitting else fitting[0]
+        return side
 
     def _has_one_row(self, side: int, dtype: tf.DType) -> bool:
         with tf.Graph().as_default():

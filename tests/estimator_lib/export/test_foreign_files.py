@@ -82,6 +82,25 @@ def test_the_size_of_an_input_without_one(tmp_path):
     assert foreign_graph.GraphFile(write(tmp_path / 'a.pb', build)).image.shape == [1, 160, 160, 3]
 
 
+@pytest.mark.parametrize('size, expected', [(None, [224]), (128, [224, 96, 128])])
+def test_the_usual_size_is_tried_first(tmp_path, monkeypatch, size, expected):
+    def build():
+        images = tf1.placeholder(tf.float32, None, 'input')
+        if size is not None:
+            images = tf.ensure_shape(images, [1, size, size, 3])
+        tf.reduce_mean(tf.ensure_shape(images, [1, None, None, 3]), [1, 2], name='mean')
+
+    tried = []
+    compute = foreign_graph.GraphFile.compute
+    monkeypatch.setattr(
+        foreign_graph.GraphFile,
+        'compute',
+        lambda self, images: tried.append(images.shape[1]) or compute(self, images),
+    )
+    file = foreign_graph.GraphFile(write(tmp_path / 'a.pb', build))
+    assert tried == expected and file.image.shape[1] == expected[-1]
+
+
 def variable():
     tf1.placeholder(tf.float32, [1, 2, 2, 3], 'input')
     tf1.get_variable('weights', [3])
