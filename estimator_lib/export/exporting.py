@@ -8,9 +8,9 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
-from estimator_lib.checkpoints import checkpoint_files, evaluated
+from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated
 from estimator_lib.export import artifacts, export_folders
-from estimator_lib.export.metadata import client_program, model_card, model_facts
+from estimator_lib.export.metadata import client_program, model_card
 from estimator_lib.export.writers import GraphHook, Source, Writer
 from estimator_lib.task import Task
 from protos import pipeline_pb2
@@ -45,11 +45,14 @@ def export(
 
     Raises:
         errors.CheckpointError: the checkpoint is missing, or is not of this model.
+        errors.ConfigError: the checkpoint was trained with another order of classes.
         errors.UserError: the format cannot hold the model, the folder cannot be written, or the
             file computes something else than the model.
     """
     task = task.as_exported()
-    source = Source(task, config, checkpoint_files.resolve_checkpoint(checkpoint), graph_hook_fn)
+    prefix = checkpoint_files.resolve_checkpoint(checkpoint)
+    class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
+    source = Source(task, config, prefix, graph_hook_fn)
     model = writer.build(source)
 
     def write(unfinished: str) -> None:
@@ -57,7 +60,6 @@ def export(
         writer.write(model, source, unfinished)
         about = {
             'format': writer.name,
-            **model_facts.describe_origin(source),
             **writer.verify(model, source, unfinished),
         }
         folder = os.path.join(unfinished, writer.artifacts_folder)
@@ -73,7 +75,7 @@ def export(
 def _write_card(folder: str, source: Source, about: Mapping[str, Any]) -> None:
     """Write the model card of an export."""
     kind = source.config.model.WhichOneof('model') or ''
-    card = model_card.write(
+    card = model_card.text(
         f'{source.task.name} ({kind})' if kind else source.task.name,
         source.task.hub_tag,
         source.task.class_names(),

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from estimator_lib import environment, errors
 from estimator_lib.export import artifacts, inference_graph, samples, serving
+from estimator_lib.export.metadata import model_facts
 from estimator_lib.export.samples import Sample
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task import Arrays
@@ -92,6 +93,7 @@ class FrozenGraphWriter(Writer[FrozenModel]):
         agreement.require(parts, _LEAST_AGREEMENT, path, str(model.sample))
         dtype, channels = source.task.image_format.dtype, source.task.image_format.channels
         return {
+            **model_facts.describe_origin(source),
             'inputs': {f'{model.input_name}:0': f'{dtype.name} [batch, height, width, {channels}]'},
             'outputs': {f'{key}:0': _described(value) for key, value in outputs.items()},
             'environment': environment.SERVER_VARIABLES,

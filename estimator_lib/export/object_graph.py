@@ -9,7 +9,7 @@ own: clients of TensorFlow 1 feed and fetch by name.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,8 @@ from tensorflow.core.protobuf import (
     struct_pb2,
     trackable_object_graph_pb2,
 )
+
+from estimator_lib.task_interfaces.tensors import Tensors
 
 INPUT_TENSOR = 'input_tensor'  # the argument of the published detectors of TensorFlow 2
 
@@ -33,6 +35,9 @@ _NO_ARGUMENTS: Mapping[str, Any] = {
     'kwonlydefaults': None,
     'annotations': {},
 }
+
+
+Network = Callable[[Mapping[str, tf.Tensor]], Tensors]
 
 
 class Function(NamedTuple):
@@ -58,14 +63,14 @@ def checkpoint_key(name: str) -> str:
 
 
 def trace(
-    build: Any,
+    network: Network,
     inputs: Mapping[str, tf.TensorSpec],
     input_key: str,
 ) -> Dict[str, Function]:
     """Trace the functions of a SavedModel, in the current graph.
 
     Args:
-        build: function of tensors by the names of `inputs` that returns outputs by name. It reads
+        network: function of tensors by the names of `inputs` that returns outputs by name. It reads
             the current graph's variables, and takes defaults for names that it is not given.
         inputs: the arguments.
         input_key: the one of images.
@@ -75,9 +80,9 @@ def trace(
         signatures.
     """
     images = tf.TensorSpec(inputs[input_key].shape, inputs[input_key].dtype, INPUT_TENSOR)
-    call = tf.function(lambda image: build({input_key: image}), autograph=False)
+    call = tf.function(lambda image: network({input_key: image}), autograph=False)
     concrete = call.get_concrete_function(images)
-    serve = build if len(inputs) > 1 else (lambda tensors: concrete(tensors[input_key]))
+    serve = network if len(inputs) > 1 else (lambda tensors: concrete(tensors[input_key]))
     signature = tf.function(lambda **tensors: serve(tensors), autograph=False)
     of_signature = signature.get_concrete_function(**inputs)
     functions = {

@@ -24,6 +24,7 @@ from estimator_lib.export import (
     serving,
 )
 from estimator_lib.export.inference_graph import InferenceGraph
+from estimator_lib.export.metadata import model_facts
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from estimator_lib.task_interfaces.tensors import Tensors
@@ -103,8 +104,8 @@ class SavedModelWriter(Writer[InferenceGraph]):
         The file is not run. It has the nodes of the inference graph as they are, and a run exports
         after each evaluation: it should not wait for a second model to be loaded.
         """
-        del source
         return {
+            **model_facts.describe_origin(source),
             'inputs': _described(model.inputs),
             'outputs': _described(model.outputs),
             'environment': environment.SERVER_VARIABLES,
@@ -128,9 +129,7 @@ def _described(tensors: Mapping[str, tf.Tensor]) -> Dict[str, Any]:
     }
 
 
-def write_graph(
-    model: InferenceGraph, names: Sequence[str], folder: str, identity: str = ''
-) -> None:
+def write_graph(model: InferenceGraph, names: Sequence[str], folder: str, identity: str) -> None:
     """Write an inference graph as a SavedModel, with its weights as variables.
 
     TensorFlow's optimizer copies constants several times while it works, and variables never. The

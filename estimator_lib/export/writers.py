@@ -71,7 +71,8 @@ class Writer(abc.ABC, Generic[Model]):
         """Verify what `write` has written.
 
         Returns:
-            Content of `export.json`: `inputs`, `outputs`, and what only this format has.
+            Content of `export.json`: facts of the model (`model_facts`), `inputs`, `outputs`, and
+            what only this format has.
 
         Raises:
             errors.UserError: the file computes something else than the model.

@@ -49,7 +49,8 @@ class FileModel(abc.ABC):
         """Return the outputs for an image, by the names of `Deployable.meanings`.
 
         Args:
-            image: float32 [1, *input_shape] in [0, 255]; a file that takes uint8 gets it rounded.
+            image: `Deployable.input_dtype` [batch, *input_shape] in [0, 255]; a file of integers
+                gets float32 rounded.
         """
 
 
@@ -60,11 +61,13 @@ class DeviceModel(NamedTuple):
         graph: the network.
         quantize: `NONE`, `DYNAMIC`, `FLOAT16` or `INT8`.
         representative: for `INT8`, float32 [1, *input_shape] each.
+        facts: of the model, for `export.json` and the metadata of files.
     """
 
     graph: StaticGraph
     quantize: str
     representative: Sequence[np.ndarray]
+    facts: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +137,7 @@ class DeviceWriter(Writer[DeviceModel]):
         """Number of images that a file takes; None: any."""
         return 1
 
-    def around(self, deployable: Deployable) -> Deployable:
+    def wrap_network(self, deployable: Deployable) -> Deployable:
         """Return a network with what the options of the format add to it."""
         return deployable
 
@@ -147,7 +150,7 @@ class DeviceWriter(Writer[DeviceModel]):
         """Build the network of constants, and the images for quantization."""
         task, config = source.task, source.config
         quantize = self._resolve_arithmetic(config)
-        deployable = self.around(task.deployable(self.ops, self.task_options))
+        deployable = self.wrap_network(task.deployable(self.ops, self.task_options))
         self.check()
         representative: List[np.ndarray] = []
         if quantize == INT8:
@@ -155,7 +158,8 @@ class DeviceWriter(Writer[DeviceModel]):
             log.info('ranges of activations are measured on %s', sample)
             representative = samples.pixels(task, deployable, sample.images)
         graph = static_graph.build(deployable, source, self.batch_size)
-        return DeviceModel(graph, quantize, representative)
+        facts = model_facts.describe(source, deployable, graph.batch)
+        return DeviceModel(graph, quantize, representative, facts)
 
     def write(self, model: DeviceModel, source: Source, folder: str) -> None:
         """Convert the network."""
@@ -182,7 +186,7 @@ class DeviceWriter(Writer[DeviceModel]):
         return {
             'quantize': model.quantize,
             'quantization_aware': graph.is_quantized,
-            **model_facts.describe(source, deployable, graph.batch),
+            **model.facts,
             **_with_meanings(file.about, deployable.meanings),
             'agreement': {
                 'images': str(sample),

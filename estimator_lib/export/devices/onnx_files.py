@@ -1,9 +1,10 @@
 """Files for ONNX: written by tf2onnx, run by onnxruntime; neither is needed by anything else.
 
 The graph is the static one that all formats share, in operations of the standard alone; suppression
-is one of them, `NonMaxSuppression`. A file takes pixels from 0 to 255 as float32 [1, height, width,
-channels], and computes in float32. Of a network that was trained to be quantized it computes what
-the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round what is rounded.
+is one of them, `NonMaxSuppression`. A file takes pixels from 0 to 255, by default as float32 [1,
+height, width, channels], and computes in float32. Of a network that was trained to be quantized it
+computes what the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round what
+is rounded.
 """
 
 from __future__ import annotations
@@ -142,9 +143,8 @@ class OnnxWriter(DeviceWriter):
         path = os.path.join(folder, self.file_name)
         with tf.io.gfile.GFile(path, 'rb') as file:
             written = onnx.ModelProto.FromString(file.read())
-        facts = model_facts.describe(source, model.graph.deployable, model.graph.batch)
         known = {one.key: one.value for one in written.metadata_props}
-        onnx.helper.set_model_props(written, {**known, **model_facts.as_texts(facts)})
+        onnx.helper.set_model_props(written, {**known, **model_facts.as_texts(model.facts)})
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(written.SerializeToString())
 
@@ -152,7 +152,7 @@ class OnnxWriter(DeviceWriter):
         """Load a file in onnxruntime."""
         return OnnxModel(path)
 
-    def around(self, deployable: Deployable) -> Deployable:
+    def wrap_network(self, deployable: Deployable) -> Deployable:
         """Return a network that resizes images, if the option asks for it."""
         return deployable if self.input is None else whole_images.WholeImages(deployable)
 
@@ -235,7 +235,7 @@ class OnnxModel(FileModel):
         }
 
     def run(self, image: np.ndarray) -> Dict[str, np.ndarray]:
-        """Return the outputs for an image, float32 [1, *input_shape].
+        """Return the outputs for images, `deployable.input_dtype` [batch, *input_shape].
 
         Raises:
             errors.UserError: onnxruntime cannot compute them.

@@ -41,8 +41,8 @@ class StaticGraph(NamedTuple):
 
     Attributes:
         deployable: whose network it is.
-        graph_def: from the placeholder `INPUT`, float32 [1, *input_shape] in [0, 255], to the raw
-            outputs, with weights that are not rounded.
+        graph_def: from the placeholder `INPUT`, `deployable.input_dtype` [batch, *input_shape] in
+            [0, 255], to the raw outputs, with weights that are not rounded.
         evaluated: the same as evaluation computes it.
         names: of the raw outputs' tensors, by key.
         is_quantized: whether it was trained to be quantized: activations are rounded.
@@ -60,7 +60,7 @@ class StaticGraph(NamedTuple):
         """Build the placeholder of the input, in the current graph.
 
         Returns:
-            float32 [batch, *input_shape].
+            `deployable.input_dtype` [batch, *input_shape].
         """
         return _input(self.deployable, self.batch)
 
@@ -68,7 +68,7 @@ class StaticGraph(NamedTuple):
         """Add the whole of what a file computes to the current graph.
 
         Args:
-            image: float32 [1, *input_shape] in [0, 255].
+            image: `deployable.input_dtype` [batch, *input_shape] in [0, 255].
             ops: what the format knows.
 
         Returns:
@@ -82,7 +82,7 @@ class StaticGraph(NamedTuple):
         """Add the same as evaluation computes it: weights are rounded as in training.
 
         Args:
-            image: float32 [1, *input_shape] in [0, 255].
+            image: `deployable.input_dtype` [batch, *input_shape] in [0, 255].
             ops: likewise.
             with_intermediates: True: return `Deployable.intermediates` too, under names that begin
                 with `INTERMEDIATE`; without those that no output depends on.
@@ -95,7 +95,7 @@ class StaticGraph(NamedTuple):
         """Return what evaluation computes in TensorFlow: the outputs of each image.
 
         Args:
-            images: float32 [1, *input_shape] each, see `samples.pixels`, or batches.
+            images: `deployable.input_dtype` [batch, *input_shape] each, see `samples.pixels`.
             with_intermediates: True: return `Deployable.intermediates` too, as `add_evaluated`
                 does.
         """

@@ -26,7 +26,7 @@ from estimator_lib.export.devices.device_files import (
     FileModel,
 )
 from estimator_lib.export.devices.static_graph import StaticGraph
-from estimator_lib.export.metadata import model_facts, tflite_metadata
+from estimator_lib.export.metadata import tflite_metadata
 from estimator_lib.export.metadata.client_program import Runtime
 from estimator_lib.export.writers import Source
 from estimator_lib.task_interfaces.deployable import Ops
@@ -92,8 +92,9 @@ class TfliteWriter(DeviceWriter):
         with tf.io.gfile.GFile(path, 'rb') as file:
             content = file.read()
         task, deployable = source.task, model.graph.deployable
-        facts = model_facts.describe(source, deployable, 1)
-        described = tflite_metadata.add(content, deployable, task.name, task.class_names(), facts)
+        described = tflite_metadata.add(
+            content, deployable, task.name, task.class_names(), model.facts
+        )
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(described)
 

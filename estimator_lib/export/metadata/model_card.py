@@ -22,7 +22,7 @@ _ROWS = {
 }
 
 
-def write(
+def text(
     title: str,
     tag: str,
     names: Sequence[str],

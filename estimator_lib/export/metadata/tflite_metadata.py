@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -51,7 +50,7 @@ def add(
     deployable: Deployable,
     title: str,
     names: Sequence[str],
-    facts: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, Any],
 ) -> bytes:
     """Add metadata and labels to a TFLite file, and sort its outputs.
 

@@ -323,7 +323,7 @@ def looped_model():
 def test_weights_of_loops_are_variables_and_inputs_beside_images_have_defaults(tmp_path):
     model = looped_model()
     assert list(model.frozen.values) == ['w']
-    write_graph(model, ['serving_default'], str(tmp_path))
+    write_graph(model, ['serving_default'], str(tmp_path), '')
     ones = np.ones([1, 3], np.float32)
     expected = np.array([[3.0, 5.0, 9.0]])
     loaded = tf.saved_model.load(str(tmp_path))
@@ -344,7 +344,7 @@ def test_a_graph_without_weights_is_written_too(tmp_path):
         outputs = {'y': tf.add(inputs, inputs, 'y')}
         frozen = freezing.freeze(session, list(outputs.values()))
         model = InferenceGraph(frozen, {'inputs': inputs}, outputs)
-    write_graph(model, ['serving_default'], str(tmp_path))
+    write_graph(model, ['serving_default'], str(tmp_path), '')
     answer = tf.saved_model.load(str(tmp_path)).signatures['serving_default'](tf.constant([2.0]))
     np.testing.assert_array_equal(answer['y'], [4.0])
 
@@ -352,7 +352,7 @@ def test_a_graph_without_weights_is_written_too(tmp_path):
 def test_a_file_is_the_same_whenever_it_is_written(tmp_path):
     contents, model = [], looped_model()
     for name in ('one', 'two'):
-        write_graph(model, ['serving_default'], str(tmp_path / name))
+        write_graph(model, ['serving_default'], str(tmp_path / name), '')
         files = sorted(path for path in (tmp_path / name).rglob('*') if path.is_file())
         contents.append([path.read_bytes() for path in files])
     assert len(contents[0]) == 3 and contents[0] == contents[1]

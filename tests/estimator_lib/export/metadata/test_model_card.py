@@ -14,7 +14,7 @@ ABOUT = {
 
 
 def test_head_and_tables():
-    card = model_card.write(
+    card = model_card.text(
         'cats',
         'object-detection',
         ['a|b', 'c'],
@@ -43,6 +43,6 @@ def test_head_and_tables():
 
 
 def test_what_is_not_known_is_left_out():
-    card = model_card.write('x', '', [], {'format': 'tflite'}, {})
+    card = model_card.text('x', '', [], {'format': 'tflite'}, {})
     assert 'license' not in card and 'pipeline_tag' not in card
     assert '| classes | not named |' in card

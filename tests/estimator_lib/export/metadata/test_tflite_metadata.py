@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib.export.devices import device_files, static_graph, tflite
+from estimator_lib.export.devices import static_graph, tflite
 from estimator_lib.export.metadata import tflite_metadata
 from estimator_lib.export.writers import Source
-from estimator_lib.task_interfaces.deployable import Content, Ops
+from estimator_lib.task_interfaces.deployable import Content
 from protos import pipeline_pb2
 from tests import flatbuffer_reader
 from tests.estimator_lib import tiny_task
@@ -72,7 +72,7 @@ def converted(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def described(converted):
-    return tflite_metadata.add(converted[1], converted[0], 'tiny', NAMES)
+    return tflite_metadata.add(converted[1], converted[0], 'tiny', NAMES, {})
 
 
 def model(content):
@@ -139,14 +139,14 @@ def test_labels_are_an_archive_behind_the_model(described):
 
 def test_without_names_there_are_no_labels(converted):
     deployable, content = converted
-    described = tflite_metadata.add(content, deployable, 'tiny', [])
+    described = tflite_metadata.add(content, deployable, 'tiny', [], {})
     assert not zipfile.is_zipfile(io.BytesIO(described))
     assert [files(one) for one in metadata(described).tables(3)[0].tables(3)] == [[]] * 6
 
 
 def test_names_that_do_not_fit_label_no_axis(converted):
     deployable, content = converted
-    described = tflite_metadata.add(content, deployable, 'tiny', NAMES[:2])
+    described = tflite_metadata.add(content, deployable, 'tiny', NAMES[:2], {})
     labels = [files(one) for one in metadata(described).tables(3)[0].tables(3)]
     assert labels[0] == [] and labels[2] == [('labels.txt', VALUE_LABELS)]
 
@@ -174,7 +174,7 @@ def test_file_computes_the_same_with_sorted_outputs(converted, described, tmp_pa
 def test_an_image_that_is_gray(converted):
     _, content = converted
     gray = type('Gray', (Boxes,), {'input_shape': (6, 4, 1)})(tiny_task.TinyTask())
-    (image,) = metadata(tflite_metadata.add(content, gray, 'tiny', [])).tables(3)[0].tables(2)
+    (image,) = metadata(tflite_metadata.add(content, gray, 'tiny', [], {})).tables(3)[0].tables(2)
     properties = image.table(3).table(1)
     assert properties.number(0, '<b') == 2
     size = properties.table(1)
@@ -185,13 +185,13 @@ def test_an_image_that_is_gray(converted):
 def test_an_image_with_more_channels_has_no_color_space(converted):
     _, content = converted
     more = type('More', (Boxes,), {'input_shape': (6, 4, 5)})(tiny_task.TinyTask())
-    (image,) = metadata(tflite_metadata.add(content, more, 'tiny', [])).tables(3)[0].tables(2)
+    (image,) = metadata(tflite_metadata.add(content, more, 'tiny', [], {})).tables(3)[0].tables(2)
     assert image.table(3).table(1).number(0, '<b') == 0  # unknown
     assert image.tables(4)[0].table(1).numbers(1, '<f') == [1.0] * 5
 
 
 def test_equal_models_are_equal_files(converted, described):
-    assert tflite_metadata.add(converted[1], converted[0], 'tiny', NAMES) == described
+    assert tflite_metadata.add(converted[1], converted[0], 'tiny', NAMES, {}) == described
 
 
 def test_an_exported_file_has_metadata(tmp_path):
@@ -199,8 +199,7 @@ def test_an_exported_file_has_metadata(tmp_path):
     task = tiny_task.TinyTask()
     source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), prefix)
     writer = tflite.TfliteWriter()
-    graph = static_graph.build(task.deployable(Ops.TFLITE, {}), source)
-    writer.write(device_files.DeviceModel(graph, 'none', ()), source, str(tmp_path))
+    writer.write(writer.build(source), source, str(tmp_path))
     outputs = metadata((tmp_path / 'model.tflite').read_bytes()).tables(3)[0].tables(3)
     assert [one.text(0) for one in outputs] == ['logits', 'classes']
 
