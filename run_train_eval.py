@@ -31,9 +31,9 @@ def _log_level(values: flags.FlagValues) -> int:
 def run(arguments: Sequence[str]) -> None:
     """Run the command line."""
     from estimator_lib import environment, logs
-    from model_fns.cli import flag_definitions
+    from model_fns.cli import flag_parsing
 
-    values = flag_definitions.parse_flags(arguments)
+    values = flag_parsing.parse_flags(arguments)
     if values.help or values.helpfull or values.helpshort:
         print(f'{__doc__}\nFlags:\n{values.get_help()}')
         return

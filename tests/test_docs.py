@@ -15,7 +15,7 @@ from google.protobuf import text_format
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from model_fns.cli import builtin_configs, flag_definitions, legacy_flags
+from model_fns.cli import builtin_configs, flag_parsing, legacy_flags
 from protos import label_map_pb2, other_names, pipeline_pb2
 from tests import documents, tiny_data
 from tests.model_fns.cli.test_legacy_flags import LEGACY, OF_THIS_PROGRAM_TOO
@@ -81,7 +81,7 @@ def check_command(words, monkeypatch):
 
 def check_front_door(arguments):
     """Parse flags, and change a config by those that do."""
-    flags = flag_definitions.parse_flags(['run_train_eval.py', *arguments])
+    flags = flag_parsing.parse_flags(['run_train_eval.py', *arguments])
     config = pipeline_pb2.TrainEvalPipelineConfig()
     for text in flags.config_override:
         text_format.Merge(text, config)

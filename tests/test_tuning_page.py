@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from model_fns.cli import builtin_configs, flag_configs, flag_definitions
+from model_fns.cli import builtin_configs, flag_configs, flag_parsing
 from tests import documents
 
 # A run whose metric at steps 1 to 3 is 100 times its rate; the second run waits to be ended.
@@ -113,7 +113,7 @@ def test_a_worse_run_is_ended_and_a_failed_one_is_named(study):
 def test_the_flags_are_those_of_the_front_door(study):
     _, folder = study
     words = pathlib.Path(folder / 'runs/tuning/000/flags').read_text().split('\n')
-    options = flag_definitions.parse_flags(['run_train_eval.py', *words])
+    options = flag_parsing.parse_flags(['run_train_eval.py', *words])
     path = builtin_configs.resolve('builtin:bccd_ssd')
     changed = flag_configs.config_lib.load_pipeline_config(path, settings=options.set)
     rate = changed.train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate

@@ -67,10 +67,10 @@ class ExportedFile:
         check(path)
         writer = formats.writer_of_file(path)
         check_content(path, writer.ends_process)
-        self._deployable = task.deployable(writer.ops, {})
-        self.scales_down_to = self._deployable.scales_down_to
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']
+        self._deployable = task.deployable(writer.ops, {}).of_file(self._outputs)
+        self.scales_down_to = self._deployable.scales_down_to
         self._input = self._model.about['inputs'][static_graph.INPUT]
         sides = _known(self._input['shape'])[1:3]
         self.takes_images = self._input['dtype'] == 'uint8' and None in sides

@@ -19,7 +19,18 @@ from __future__ import annotations
 import abc
 import enum
 from types import MappingProxyType
-from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Collection,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -200,6 +211,18 @@ class Deployable(abc.ABC):
         Returns:
             Outputs of the batch; raw ones that no file has may be missing.
         """
+
+    def of_file(self, outputs: Collection[str]) -> Deployable:
+        """Return the network whose file has these outputs.
+
+        Args:
+            outputs: names of the outputs of a file.
+
+        Returns:
+            This one, unless an option of the export has left out some of its outputs.
+        """
+        del outputs
+        return self
 
     def agreement(
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool

@@ -98,7 +98,7 @@ class Deployment(Named):
         Args:
             ops: the ops that the format can compute.
             options: the options of an export that belong to the task (`max_detections`,
-                `fast_nms`, `suppression`), by name: those that the user set.
+                `fast_nms`, `suppression`, `confidence_masks`), by name: those that the user set.
 
         Raises:
             errors.UserError: the task does not know an option, or the format cannot express its

@@ -5,13 +5,11 @@ It imports no TensorFlow, so that the front door shows its help and refuses bad 
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Optional, Sequence
 
 from absl import flags
 
-from estimator_lib import environment, errors
-from model_fns.cli import legacy_flags
+from estimator_lib import environment
 
 FORMATS = ('saved_model', 'frozen_graph', 'tflite', 'onnx')
 QUANTIZES = ('none', 'dynamic', 'float16', 'int8')
@@ -60,7 +58,8 @@ _FLAGS_OF_MODES = (
     (
         ('export',),
         'export_dir format input_type serving_weights warmup_requests repository quantize '
-        'representative_examples max_detections fast_nms batch input suppression',
+        'representative_examples max_detections fast_nms batch input suppression '
+        'confidence_masks',
     ),
     (('evaluate', 'predict', 'benchmark', 'compare', 'replay'), 'output_dir'),
     (
@@ -73,10 +72,6 @@ _FLAGS_OF_MODES = (
     (('compare',), 'reference'),
     (('replay',), 'step find_spike without until'),
 )
-# Replacements for flags that a mode does not read.
-_INSTEAD = {
-    'checkpoint_path': 'training starts from it with --set train_config.fine_tune_checkpoint={}',
-}
 
 
 def flag_modes() -> Dict[str, Optional[Sequence[str]]]:
@@ -339,6 +334,9 @@ def _define_device_flags(values: flags.FlagValues) -> None:
         SUPPRESSIONS,
         'standard',
     )
+    text = 'To tflite or onnx: the only output of a segmentation network are the probabilities, a '
+    text += "mask for each class, as MediaPipe's ImageSegmenter takes them."
+    _boolean(values, 'confidence_masks', text)
 
 
 def _define_prediction_flags(values: flags.FlagValues) -> None:
@@ -449,51 +447,3 @@ def _define_logging_flags(values: flags.FlagValues) -> None:
         short_name='v',
         flag_values=values,
     )
-
-
-def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
-    """Parse the flags of a command line.
-
-    Raises:
-        errors.UserError: an unknown flag, a value of the wrong kind, an argument that is not a
-            flag, or a flag that the mode does not read.
-    """
-    values = define_flags()
-    try:
-        rest = values(list(arguments))[1:]
-    except flags.Error as error:
-        answer = legacy_flags.answer(arguments[1:])
-        raise errors.UserError(answer or _unusable(error)) from None
-    if rest:
-        raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
-    for name in ('logtostderr', 'alsologtostderr'):
-        if not values[name].value:
-            raise errors.UserError(
-                f'--no{name}: the log goes to standard error; to have it in a file: 2> FILE.'
-            )
-    _refuse_flags_of_other_modes(values)
-    return values
-
-
-def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
-    for name, modes in flag_modes().items():
-        if modes is None or values.mode in modes or not _is_set(values[name]):
-            continue
-        instead = _INSTEAD.get(name, '').format(values[name].value)
-        raise errors.UserError(
-            f'--{name} is not read by --mode={values.mode}; expected --mode={" or ".join(modes)}'
-            + (f'; {instead}' if instead else '.')
-        )
-
-
-def _is_set(flag: flags.Flag) -> bool:
-    """Return whether a flag is present, without turning it off (`--run_once=false`)."""
-    is_off = flag.value == '' or (not flag.value and flag.value == flag.default)
-    return bool(flag.present) and not is_off
-
-
-def _unusable(error: flags.Error) -> str:
-    text = ' '.join(str(error).split())
-    # The words of Python's `int` tell a user nothing.
-    text = re.sub(r'invalid literal for int\(\).*', 'expected a whole number', text)
-    return f'{text} (--help lists the flags)'

@@ -48,7 +48,8 @@ _PATHS = (
 )
 # Options that name a model in place of a checkpoint of `model_dir`.
 _MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
-_TASK_OPTIONS = ('max_detections', 'fast_nms', 'suppression')  # of an export, see `Task.deployable`
+# Of an export, see `Task.deployable`.
+_TASK_OPTIONS = ('max_detections', 'fast_nms', 'suppression', 'confidence_masks')
 
 
 def run(options: RunOptions) -> None:

@@ -12,7 +12,7 @@ from estimator_lib import errors
 class RunOptions:
     """Options of a run: an attribute for each flag that a mode reads, named like the flag.
 
-    `flag_definitions` parses the flags, documents them in `--help`, and refuses a value out of its
+    `flag_definitions` documents the flags in `--help`; `flag_parsing` refuses a value out of its
     range or a flag that the mode does not read. The flags have the same defaults.
 
     Attributes that are `None` by default are optional.
@@ -70,6 +70,7 @@ class RunOptions:
     batch: Optional[str] = None
     input: Optional[str] = None
     suppression: str = 'standard'
+    confidence_masks: bool = False
 
     # Prediction.
     images: Optional[str] = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Optional, Sequence, Tuple
+import copy
+from typing import Callable, Collection, Dict, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.task import Arrays, Features, Tensors
 from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces import deployable as interface
@@ -21,9 +23,13 @@ _MEANINGS = {
     fields.EDGE_PREDICTIONS: 'the class of the edge that each pixel is on; 0: none',
 }
 
+_CLASSES = (fields.SEMANTIC_PREDICTIONS, fields.SEMANTIC_PROBABILITIES)
+
 # Lines of the program beside a file: the classes of pixels at the size of the image.
+_IDS = f"ids = outputs['{fields.SEMANTIC_PREDICTIONS}'][0]"
+_ARGMAX = f"ids = outputs['{fields.SEMANTIC_PROBABILITIES}'][0].argmax(-1)"
 _REPORT = (
-    f"ids = outputs['{fields.SEMANTIC_PREDICTIONS}'][0][: content[0], : content[1]]",
+    'ids = ids[: content[0], : content[1]]',
     'places = [np.linspace(0, old - 1, side) for old, side in zip(content, size)]',
     'ids = ids[tuple(np.ix_(*(np.floor(place + 0.5).astype(int) for place in places)))]',
     "Image.fromarray(ids.astype(np.uint8)).save(os.path.splitext(path)[0] + '_classes.png')",
@@ -66,16 +72,42 @@ class SegmentationDeployable(interface.Deployable):
         if not resizes:
             padding = tuple(float(value) for value in mean_pixel)
             self.resize = Resize(SHRINK, padding=padding, aligns_corners=True)
-        self.report = _REPORT
+        self.report = (_IDS, *_REPORT)
         self.contents = {fields.SEMANTIC_PROBABILITIES: interface.Content.CLASS_SCORES}
         self.sizes = {
             name: (*size, num_classes) if name == fields.SEMANTIC_PROBABILITIES else size
-            for name in (fields.SEMANTIC_PREDICTIONS, fields.SEMANTIC_PROBABILITIES)
+            for name in _CLASSES
             if name in self.meanings
         }
         self._infer = infer
         self._postprocess = postprocess
         self._mean_pixel = tuple(mean_pixel)
+
+    def only_masks(self) -> SegmentationDeployable:
+        """Return the network with the probabilities as its only output, a mask for each class.
+
+        A host takes the classes of them.
+
+        Raises:
+            errors.UserError: the network has further outputs, which no masks hold.
+        """
+        further = [name for name in self.meanings if name not in _CLASSES]
+        if further:
+            raise errors.UserError(
+                f'--confidence_masks: the network has the output {further[0]} too, which masks of '
+                'classes do not hold; leave the flag out.'
+            )
+        result = copy.copy(self)
+        name = fields.SEMANTIC_PROBABILITIES
+        result.meanings = {name: self.meanings[name]}
+        result.sizes = {name: self.sizes[name]}
+        result.report = (_ARGMAX, *_REPORT)
+        return result
+
+    def of_file(self, outputs: Collection[str]) -> SegmentationDeployable:
+        """Return the network, without the classes where the file has only masks."""
+        missing = set(self.meanings) - set(outputs)
+        return self.only_masks() if missing == {fields.SEMANTIC_PREDICTIONS} else self
 
     def pixels(self, features: Features) -> tf.Tensor:
         """Build the input of the file: each image scaled down if necessary, then padded."""
@@ -102,6 +134,9 @@ class SegmentationDeployable(interface.Deployable):
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
         """Build the task's outputs at the size of the features' images, zero in the padding."""
+        if fields.SEMANTIC_PREDICTIONS not in found:
+            ids = tf.argmax(found[fields.SEMANTIC_PROBABILITIES], 3, tf.int32)
+            found = {fields.SEMANTIC_PREDICTIONS: ids, **found}
         contents = serving.image_contents(features)
         size = tf.map_fn(
             tf.autograph.experimental.do_not_convert(
@@ -117,12 +152,13 @@ class SegmentationDeployable(interface.Deployable):
         self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
     ) -> Dict[str, float]:
         """Compare the outputs, and the classes of the pixels."""
-        classes = agreement.class_agreement(
-            [outputs[fields.SEMANTIC_PROBABILITIES] for outputs in expected],
-            [outputs[fields.SEMANTIC_PREDICTIONS] for outputs in found],
-        )
         parts = agreement.compare(expected, found, exact)
-        return {**parts, fields.SEMANTIC_PREDICTIONS: classes}
+        if fields.SEMANTIC_PREDICTIONS in self.meanings:
+            parts[fields.SEMANTIC_PREDICTIONS] = agreement.class_agreement(
+                [outputs[fields.SEMANTIC_PROBABILITIES] for outputs in expected],
+                [outputs[fields.SEMANTIC_PREDICTIONS] for outputs in found],
+            )
+        return parts
 
     def _size_in_input(self, content: tf.Tensor) -> sizes.Size:
         """Compute height and width of the image without padding, in the input of the file.

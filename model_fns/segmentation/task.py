@@ -67,6 +67,7 @@ ModeKeys = tf_estimator.ModeKeys
 # DeepLab trains biases twice as fast as the rest.
 BIAS_GRADIENT_MULTIPLIER = 2.0
 
+_ONLY_MASKS = 'confidence_masks'  # option of an export for devices
 _TRAINING_METRICS = ('miou', metrics.PIXEL_ACCURACY)
 
 
@@ -379,8 +380,9 @@ class SegmentationTask(Task):
     def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
         """Build the network for small devices, for images of the least size of evaluations."""
         del ops
-        deployable.refuse_options(options, 'segmentation finds no boxes')
-        return SegmentationDeployable(
+        others = {name: value for name, value in options.items() if name != _ONLY_MASKS}
+        deployable.refuse_options(others, 'segmentation finds no boxes')
+        network = SegmentationDeployable(
             evaluation_sizes.least_size(self._model),
             lambda images: self.predict({fields.IMAGE: images}, ModeKeys.PREDICT),
             self.postprocess,
@@ -389,6 +391,7 @@ class SegmentationTask(Task):
             self._dataset.num_classes,
             self._preprocessor.resize is not None,
         )
+        return network.only_masks() if options.get(_ONLY_MASKS) else network
 
     def class_names(self) -> Sequence[str]:
         """Return the names of the classes; the first is the background, where there is one."""

@@ -25,7 +25,7 @@ from estimator_lib.checkpoints import (
 from estimator_lib.data import reader_state
 from estimator_lib.export import artifacts, exported_file, exported_model, formats
 from estimator_lib.export.devices import static_graph
-from model_fns.cli import flag_definitions, front_door
+from model_fns.cli import flag_parsing, front_door
 from protos import train_pb2
 from tests.campaigns.fuzz.mutations import mutate_bytes, mutate_message, mutate_text
 from tests.campaigns.fuzz.workspace import CHECKPOINT, OBJECT_PATHS, VALUES, Workspace
@@ -206,4 +206,4 @@ def export(workspace: Workspace, generator: random.Random) -> None:
         f'--output_dir={workspace.empty("predicted")}',
     ]  # fmt: skip
     with contextlib.redirect_stdout(io.StringIO()):
-        front_door.run(run_train_eval.run_options(flag_definitions.parse_flags(flags)))
+        front_door.run(run_train_eval.run_options(flag_parsing.parse_flags(flags)))

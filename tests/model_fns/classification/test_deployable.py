@@ -91,6 +91,7 @@ def test_a_class_counts_as_the_same_where_both_are_as_probable():
     }
 
 
-def test_options_of_detectors_are_refused():
-    with pytest.raises(errors.UserError, match='--fast_nms: a classifier finds no objects'):
-        build_task(config_of()).deployable(Ops.CORE, {'fast_nms': True})
+@pytest.mark.parametrize('name', ['fast_nms', 'confidence_masks'])
+def test_options_of_other_tasks_are_refused(name):
+    with pytest.raises(errors.UserError, match=f'--{name}: a classifier finds no objects'):
+        build_task(config_of()).deployable(Ops.CORE, {name: True})

@@ -13,7 +13,7 @@ from estimator_lib.commands import predict
 from estimator_lib.drawing import visualization
 from estimator_lib.export import formats, saved_model, serving
 from estimator_lib.export.devices import onnx_files, whole_images
-from model_fns.cli import flag_definitions
+from model_fns.cli import flag_definitions, flag_parsing
 from model_fns.detection import file_forms
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -63,7 +63,7 @@ def test_help_reads_no_tensorflow(flag):
 
 
 def parse(*arguments):
-    return flag_definitions.parse_flags(['run_train_eval.py', *arguments])
+    return flag_parsing.parse_flags(['run_train_eval.py', *arguments])
 
 
 MODES = (
@@ -88,6 +88,7 @@ check_all=true                            _____x____
 checkpoint_dir=a                          x_x_______
 checkpoint_path=a                         __xxx_x___
 coco_files=true                           __x_______
+confidence_masks=true                     ___x______
 config_override=a
 crops=true                                ____x_____
 data=a                                    x________x

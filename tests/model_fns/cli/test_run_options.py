@@ -6,7 +6,7 @@ import typing
 import pytest
 
 import run_train_eval
-from model_fns.cli import flag_definitions
+from model_fns.cli import flag_definitions, flag_parsing
 from model_fns.cli.run_options import RunOptions
 
 # Flags that `run_train_eval.py` obeys itself.
@@ -16,9 +16,7 @@ OF_HELP_AND_LOG = {
 
 
 def options_of(*arguments):
-    return run_train_eval.run_options(
-        flag_definitions.parse_flags(['run_train_eval.py', *arguments])
-    )
+    return run_train_eval.run_options(flag_parsing.parse_flags(['run_train_eval.py', *arguments]))
 
 
 def test_every_flag_that_a_mode_reads_is_an_option():

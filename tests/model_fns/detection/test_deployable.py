@@ -134,8 +134,8 @@ def test_options():
     by_class = task.deployable(Ops.CORE, {}).finish(raw, Ops.CORE)[fields.DETECTION_SCORES]
     assert by_class.shape == [1, 10]  # max_total_detections
     np.testing.assert_allclose(by_class.numpy()[0, :3], [0.9, 0.8, 0.6])
-    with pytest.raises(errors.UserError, match='--other: detection does not know it'):
-        task.deployable(Ops.TFLITE, {'other': 1})
+    with pytest.raises(errors.UserError, match='--confidence_masks: detection does not know it'):
+        task.deployable(Ops.TFLITE, {'confidence_masks': True})
 
 
 def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):

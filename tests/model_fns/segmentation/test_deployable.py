@@ -6,7 +6,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.export import samples
+from estimator_lib.export import exported_file, samples
+from estimator_lib.export.metadata import tflite_metadata
 from estimator_lib.task_interfaces.deployable import Ops
 from model_fns import build_task
 from model_fns.segmentation import fields
@@ -153,6 +154,65 @@ def test_pixels_agree_where_their_class_is_as_probable_as_the_best():
     found = {**expected, fields.SEMANTIC_PREDICTIONS: np.array([[[1, 1]]])}
     parts = deployable.agreement([expected], [found], exact=False)
     assert parts[fields.SEMANTIC_PREDICTIONS] == 0.5
+
+
+CLASSES_ONLY = MODEL[: MODEL.index('instance_center')]
+
+
+@pytest.fixture(scope='module', name='masks')
+def _masks(tmp_path_factory):
+    """A network of classes, its file with masks as the only output, and that file's path."""
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    text_format.Parse(f'model {{ segmentation {{ {CLASSES_ONLY} }} }}', config)
+    task, folder = build_task(config), tmp_path_factory.mktemp('masks')
+    checkpoint = tiny_deployed.save(task, folder / 'model.ckpt')
+    deployed = tiny_deployed.Deployed(task, config, checkpoint, folder, confidence_masks=True)
+    return task, tiny_deployed.Served(task, checkpoint), deployed, folder / 'model.tflite'
+
+
+def test_masks_are_the_only_output_and_the_probabilities_of_the_checkpoint(masks):
+    """MediaPipe's ImageSegmenter reads the last output as float32 [1, height, width, classes]."""
+    _, served, deployed, path = masks
+    assert deployed.file.about['outputs'] == {
+        'SemanticProbabilities': {'dtype': 'float32', 'shape': [1, 33, 41, 4]}
+    }
+    (image,) = tiny_deployed.images(1, 33, 41)
+    found = deployed.file.run(deployed.pixels(image))[fields.SEMANTIC_PROBABILITIES]
+    expected = served(image)
+    np.testing.assert_allclose(found, expected[fields.SEMANTIC_PROBABILITIES], atol=1e-4)
+    described = tflite_metadata.add(
+        path.read_bytes(), deployed.deployable, 'tiny', list('abcd'), {}
+    )
+    assert tflite_metadata.read_labels(described) == list('abcd')
+
+
+@pytest.mark.parametrize(('height', 'width'), [(33, 41), (20, 30), (66, 60)])
+def test_a_file_of_masks_predicts_the_classes(masks, height, width):
+    task, _, deployed, path = masks
+    (image,) = tiny_deployed.images(1, height, width)
+    found = exported_file.FilePredictor(task, str(path)).predict(image[np.newaxis])
+    assert sorted(found) == [fields.SEMANTIC_PREDICTIONS, fields.SEMANTIC_PROBABILITIES]
+    assert found[fields.SEMANTIC_PREDICTIONS].shape == (1, height, width)
+    assert found[fields.SEMANTIC_PREDICTIONS].dtype == np.int64
+    if (height, width) == (33, 41):
+        probabilities = deployed.file.run(deployed.pixels(image))[fields.SEMANTIC_PROBABILITIES]
+        np.testing.assert_array_equal(
+            found[fields.SEMANTIC_PREDICTIONS], np.argmax(probabilities, axis=-1)
+        )
+
+
+def test_the_agreement_of_masks_is_that_of_their_numbers(masks):
+    deployable = masks[2].deployable
+    expected = {fields.SEMANTIC_PROBABILITIES: np.array([[[[0.25, 0.75]]]], np.float32)}
+    found = {fields.SEMANTIC_PROBABILITIES: np.array([[[[0.25, 0.5]]]], np.float32)}
+    assert deployable.agreement([expected], [found], exact=True) == {
+        fields.SEMANTIC_PROBABILITIES: 0.5
+    }
+
+
+def test_masks_of_a_network_with_more_than_classes_are_refused():
+    with pytest.raises(errors.UserError, match='--confidence_masks: the network has the output '):
+        build_task(config_of()).deployable(Ops.TFLITE, {'confidence_masks': True})
 
 
 def test_options_of_detectors_are_refused():
