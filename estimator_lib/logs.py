@@ -13,7 +13,7 @@ from typing import Iterator, Sequence
 from estimator_lib import texts
 from estimator_lib.processes import preemption
 
-_LOGGERS = ('estimator_lib', 'model_fns')
+LOGGERS = ('estimator_lib', 'model_fns')  # of this project
 
 
 class _Formatter(logging.Formatter):
@@ -37,12 +37,12 @@ def also_in_file(path: str) -> Iterator[None]:
             handler = logging.FileHandler(path, encoding='utf-8')
     handler.handleError = lambda record: None  # on a full disk the error of saving ends the run
     handler.setFormatter(_Formatter('%(asctime)s %(levelname)s %(message)s'))
-    for name in _LOGGERS:
+    for name in LOGGERS:
         logging.getLogger(name).addHandler(handler)
     try:
         yield
     finally:
-        for name in _LOGGERS:
+        for name in LOGGERS:
             logging.getLogger(name).removeHandler(handler)
         handler.close()
 
@@ -113,7 +113,7 @@ def configure(level: int = logging.INFO) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter('%(asctime)s %(message)s', '%H:%M:%S'))
-    for name in _LOGGERS:
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level)
         logger.propagate = False

@@ -69,6 +69,7 @@ _FLAGS_OF_MODES = (
         'crops',
     ),
     (('check',), 'check_all show_augmented propose_anchors write_config'),
+    (('benchmark',), 'exports batch_size threads image_size'),
     (('compare',), 'reference'),
     (('replay',), 'step find_spike without until'),
 )
@@ -89,6 +90,7 @@ def define_flags() -> flags.FlagValues:
     _define_export_flags(values)
     _define_device_flags(values)
     _define_prediction_flags(values)
+    _define_benchmark_flags(values)
     _define_check_flags(values)
     _string(
         values,
@@ -407,6 +409,17 @@ def _define_prediction_flags(values: flags.FlagValues) -> None:
     text = 'Pictures with the predictions; none: predictions.html shows the images themselves.'
     _choice(values, 'pictures', text, PICTURES, 'png')
     _boolean(values, 'crops', 'Write each object as a picture: crops/<class>/<image>_<number>.')
+
+
+def _define_benchmark_flags(values: flags.FlagValues) -> None:
+    """Define the flags of `--mode=benchmark`."""
+    text = "Formats, or exports by their names in the table: 'onnx,tflite int8'; left out: all."
+    _string(values, 'exports', text)
+    _integer(values, 'batch_size', 'Number of images in a batch.', 8, 1)
+    _integer(values, 'threads', 'Of each runtime; left out: as many as it likes.', None, 1)
+    text = 'Size of the images that are timed, HEIGHTxWIDTH or a side for both; left out: those of '
+    text += 'the evaluation. The config fixes the size of the network.'
+    _string(values, 'image_size', text)
 
 
 def _define_check_flags(values: flags.FlagValues) -> None:

@@ -91,6 +91,12 @@ class RunOptions:
     pictures: str = 'png'
     crops: bool = False
 
+    # Benchmark.
+    exports: Optional[str] = None
+    batch_size: int = 8
+    threads: Optional[int] = None
+    image_size: Optional[str] = None
+
     # Check.
     check_all: bool = False
     show_augmented: Optional[int] = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import textwrap
 from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence
 
-from vision_extras.benchmark.timing import BATCH_SIZE, Latency, Timing
+from vision_extras.benchmark.timing import Latency, Timing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ FILE, CHECKPOINT = 'file', 'checkpoint'
 _MEBIBYTE = 1 << 20
 _DASH = '-'
 _COLOR = 'steelblue'
+_COLUMNS = 100  # of the table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,20 +45,25 @@ class Row:
     refused: str = ''
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return the rows as CSV: times in ms, sizes in bytes; unknown values are empty."""
+def to_csv(rows: Sequence[Row], batch_size: int) -> str:
+    """Return the rows as CSV: times in ms, sizes in bytes; unknown values are empty.
+
+    Args:
+        rows: of the benchmark.
+        batch_size: number of images in a batch.
+    """
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     file = io.StringIO()
     writer: csv.DictWriter[str] = csv.DictWriter(
-        file, [*_numbers(Row('')), *metrics, 'refused'], lineterminator='\n'
+        file, [*_numbers(Row(''), batch_size), *metrics, 'refused'], lineterminator='\n'
     )
     writer.writeheader()
     for row in rows:
-        writer.writerow({**_numbers(row), **row.metrics, 'refused': row.refused})
+        writer.writerow({**_numbers(row, batch_size), **row.metrics, 'refused': row.refused})
     return file.getvalue()
 
 
-def _numbers(row: Row) -> Dict[str, object]:
+def _numbers(row: Row, batch_size: int) -> Dict[str, object]:
     """Return the columns of a row before its metrics."""
     timing = row.timing
     batch = timing.batch if timing else None
@@ -67,34 +74,42 @@ def _numbers(row: Row) -> Dict[str, object]:
         'bytes': row.size,
         'one_ms_median': timing and timing.one.median,
         'one_ms_95': timing and timing.one.percentile_95,
-        f'batch_of_{BATCH_SIZE}_ms_median': batch and batch.median,
-        f'batch_of_{BATCH_SIZE}_ms_95': batch and batch.percentile_95,
+        f'batch_of_{batch_size}_ms_median': batch and batch.median,
+        f'batch_of_{batch_size}_ms_95': batch and batch.percentile_95,
         'memory_bytes': timing and timing.memory_bytes,
     }
 
 
-def format_table(rows: Sequence[Row], metric: str) -> List[str]:
-    """Return the lines of a table for people.
+def format_table(rows: Sequence[Row], metric: str, batch_size: int) -> List[str]:
+    """Return the lines of a table for people, of at most 100 columns.
 
     Args:
         rows: of the benchmark.
         metric: the name of the metric to show.
+        batch_size: number of images in a batch.
     """
-    head = [
-        *('export', metric, 'agreement', 'MB', 'ms, one image (95 %)'),
-        f'ms, batch of {BATCH_SIZE} (95 %)',
-        'memory MiB',
-    ]
+    head = ['export', 'metric', 'agrees', 'MB', 'one image', f'batch of {batch_size}', 'MiB']
     kept = [row for row in rows if not row.refused]
     cells = [head, *(_cells(row, metric) for row in kept)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     lines = [
-        '  '.join([each[0].ljust(widths[0]), *map(str.rjust, each[1:], widths[1:])]).rstrip()
-        for each in cells
+        f'metric: {metric}; ms of one image and of a batch (95 %); MiB: peak memory',
+        *(
+            '  '.join([each[0].ljust(widths[0]), *map(str.rjust, each[1:], widths[1:])]).rstrip()
+            for each in cells
+        ),
     ]
     if any(row.measured_on == CHECKPOINT and row.timing for row in kept):
         lines.append('* of the checkpoint: the file has its graph')
-    return lines + [f'{row.name}: refused: {row.refused}' for row in rows if row.refused]
+    lines += [f'{row.name}: refused: {row.refused}' for row in rows if row.refused]
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> List[str]:
+    """Return the parts of a line that are not too long; a row of a table is one."""
+    if len(line) <= _COLUMNS:
+        return [line]
+    return textwrap.wrap(line, _COLUMNS, subsequent_indent='  ', break_on_hyphens=False)
 
 
 def _cells(row: Row, metric: str) -> List[str]:
@@ -113,7 +128,10 @@ def _cells(row: Row, metric: str) -> List[str]:
 
 
 def _latency(latency: Optional[Latency]) -> str:
-    return _DASH if latency is None else f'{latency.median:.2f} ({latency.percentile_95:.2f})'
+    if latency is None:
+        return _DASH
+    values = latency.median, latency.percentile_95
+    return '{} ({})'.format(*(f'{each:.{2 if each < 100 else 0}f}' for each in values))
 
 
 def draw(figure: Figure, rows: Sequence[Row], metric: str) -> None:

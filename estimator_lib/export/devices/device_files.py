@@ -125,8 +125,12 @@ class DeviceWriter(Writer[DeviceModel]):
         """
 
     @abc.abstractmethod
-    def load(self, path: str) -> FileModel:
+    def load(self, path: str, num_threads: Optional[int] = None) -> FileModel:
         """Load a file.
+
+        Args:
+            path: of the file.
+            num_threads: that a run may take; None: as many as the runtime likes.
 
         Raises:
             errors.UserError: it is not of the format, or cannot be run.

@@ -148,9 +148,9 @@ class OnnxWriter(DeviceWriter):
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(written.SerializeToString())
 
-    def load(self, path: str) -> FileModel:
+    def load(self, path: str, num_threads: Optional[int] = None) -> FileModel:
         """Load a file in onnxruntime."""
-        return OnnxModel(path)
+        return OnnxModel(path, num_threads)
 
     def wrap_network(self, deployable: Deployable) -> Deployable:
         """Return a network that resizes images, if the option asks for it."""

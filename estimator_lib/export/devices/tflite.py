@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -98,9 +98,9 @@ class TfliteWriter(DeviceWriter):
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(described)
 
-    def load(self, path: str) -> FileModel:
+    def load(self, path: str, num_threads: Optional[int] = None) -> FileModel:
         """Load a file in the interpreter of TFLite."""
-        return TfliteModel(path)
+        return TfliteModel(path, num_threads)
 
 
 class TfliteModel(FileModel):
@@ -114,7 +114,7 @@ class TfliteModel(FileModel):
         errors.UserError: it cannot be read, or is not one of ours: an image in, named outputs.
     """
 
-    def __init__(self, path: str, num_threads: Any = None):
+    def __init__(self, path: str, num_threads: Optional[int] = None):
         loaded = tflite_interpreter.load(path, num_threads=num_threads)
         self._interpreter = loaded.interpreter
         self._run = self._runner(path)

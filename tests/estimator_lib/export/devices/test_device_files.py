@@ -36,7 +36,7 @@ class Writer(device_files.DeviceWriter):
         Writer.graph, Writer.representative = graph, representative
         pathlib.Path(path).write_text(quantize)
 
-    def load(self, path):
+    def load(self, path, num_threads=None):
         model = Model()
         model.changed = self.changed
         outputs = {'logits': {'dtype': 'float32'}, 'classes': {}}
