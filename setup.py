@@ -89,7 +89,7 @@ setup(
     # model_fns/configs is a link to the folder of the root, where people see it.
     package_data={
         'estimator_lib': ['py.typed'],
-        'model_fns': ['py.typed', 'configs/*.config'],
+        'model_fns': ['py.typed', 'cli/*.ini', 'configs/*.config'],
         'vision_extras': ['py.typed'],
         'protos': ['py.typed', '*.proto', '*.pyi'],
     },

@@ -136,18 +136,22 @@ def test_every_flag_of_the_program_is_answered(program, capsys):
 
 
 def test_no_answer_hides_a_flag_of_this_program():
-    assert legacy_flags._KNOWN & set(flag_definitions.define_flags()) == NUMBERS
+    assert legacy_flags.replacements().names() & set(flag_definitions.define_flags()) == NUMBERS
     for name in NUMBERS:
         assert legacy_flags.answer([f'--{name}=detection']) is None
 
 
 def test_no_flag_is_answered_twice():
-    tables = (legacy_flags._FLAGS, legacy_flags._FIELDS, legacy_flags._SAYINGS)
-    assert sum(map(len, tables)) == len(legacy_flags._KNOWN)
+    table = legacy_flags.replacements()
+    tables = (table.flags, table.fields, table.sentences)
+    assert sum(map(len, tables)) == len(table.names())
 
 
 def answers():
-    return {name: legacy_flags.answer([f'--{name}=7']) for name in sorted(legacy_flags._KNOWN)}
+    return {
+        name: legacy_flags.answer([f'--{name}=7'])
+        for name in sorted(legacy_flags.replacements().names())
+    }
 
 
 def test_flags_that_are_named_are_there():
