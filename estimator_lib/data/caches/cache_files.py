@@ -4,6 +4,9 @@ The file begins with a header of 64 bytes that identifies its content. Each entr
 its key, size and checksum, followed by its bytes, which begin at a multiple of 64. The file only
 grows and is never changed in place, so memory maps of it stay valid. A file with another content is
 replaced by a new file of the same name.
+
+A database of the standard library (`sqlite3`) was tried in place of this file, and was worse: 0.9 ms
+to read an example of 230 kB, which is more than decoding takes; a view of the map takes none.
 """
 
 from __future__ import annotations
