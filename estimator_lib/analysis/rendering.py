@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import re
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
+
+import numpy as np
 
 from estimator_lib import texts
 from estimator_lib.analysis.parts import Figure, Section
 from estimator_lib.drawing import figures
+
+Draw = Callable[[Any], None]
 
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
 _DOTS_PER_INCH = 110
@@ -53,16 +58,10 @@ class Drawing(NamedTuple):
 
 def render(figure: Figure) -> Drawing:
     """Draw a figure; matplotlib is imported here."""
-    import matplotlib
-    from matplotlib import figure as matplotlib_figure
     from matplotlib.backends import backend_agg, backend_svg
 
     png, svg = io.BytesIO(), io.StringIO()
-    with matplotlib.rc_context(_STYLE), figures.literal_text():
-        canvas = matplotlib_figure.Figure(
-            figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained', facecolor='white'
-        )
-        figure.draw(canvas)
+    with _filled(figure.draw) as canvas:
         # `savefig` would draw each file twice, and compute the layout once more.
         backend_agg.FigureCanvasAgg(canvas).print_png(png)
         canvas.set_layout_engine('none')
@@ -70,6 +69,30 @@ def render(figure: Figure) -> Drawing:
         backend_svg.FigureCanvasSVG(canvas).print_svg(svg)
     width = round(96 * canvas.get_size_inches()[0])
     return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
+
+
+def picture(draw: Draw) -> np.ndarray:
+    """Draw a figure, as `Figure.draw` does, into a picture: uint8 [height, width, 3]."""
+    from matplotlib.backends import backend_agg
+
+    with _filled(draw) as canvas:
+        agg = backend_agg.FigureCanvasAgg(canvas)
+        agg.draw()
+        return np.array(agg.buffer_rgba())[..., :3]
+
+
+@contextlib.contextmanager
+def _filled(draw: Draw) -> Iterator[Any]:
+    """Give the block a figure that is filled, and matplotlib's settings."""
+    import matplotlib
+    from matplotlib import figure as matplotlib_figure
+
+    with matplotlib.rc_context(_STYLE), figures.literal_text():
+        canvas = matplotlib_figure.Figure(
+            figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained', facecolor='white'
+        )
+        draw(canvas)
+        yield canvas
 
 
 def render_all(sections: Sequence[Section]) -> Dict[str, Drawing]:

@@ -1,4 +1,4 @@
-"""Pictures for people: text, lines, boxes, grids of images, matrices, PNG files.
+"""Pictures for people: text, lines, boxes, grids of images, PNG files.
 
 Pictures are uint8 [height, width, 3] arrays. Pillow draws lines and letters, on the image that
 `canvas` provides.
@@ -23,12 +23,8 @@ from estimator_lib.drawing.colors import Color
 WHITE: Color = (255, 255, 255)
 INK: Color = (33, 37, 41)
 PAPER: Color = (250, 250, 250)
-RULE: Color = (208, 212, 216)
 CALM: Color = (38, 50, 66)
 ALARM: Color = (176, 32, 37)
-
-# Colors from no examples to all. They differ in lightness, which print and color blindness keep.
-_RAMP = np.array([[255, 255, 255], [158, 202, 225], [49, 130, 189], [8, 48, 107]], np.float64)
 
 _TEXT_SIZE = 10  # pixels from the top of the letters to the baseline
 _CAPTION_SIZE = 16
@@ -37,15 +33,11 @@ _CAPTION_MARGIN = 6
 _MIN_CAPTION_WIDTH = 240
 _CAPTION_SCALE_WIDTH = 800  # captions of wider pictures are larger
 _MOST_PIXELS = 1 << 25  # of a picture: memory and time of drawing are bounded
-_MAX_MATRIX_PIXELS = 1000
 PNG, JPEG = 'png', 'jpeg'
 FORMATS = (JPEG, PNG)
 ENDINGS = {PNG: '.png', JPEG: '.jpg'}
 _JPEG_QUALITY = 90  # edges of letters stay sharp
 _PNG_COMPRESSION = 3  # level 9 takes six times as long, and saves a tenth of the bytes
-_MAX_NAME_WIDTH = 140  # of a class beside a matrix
-_LEAST_NAMED_CELL = 9
-
 
 Legend = Sequence[Tuple[str, Color]]  # names with their colors
 
@@ -272,28 +264,6 @@ def grid(pictures: Sequence[np.ndarray], columns: int, gap: int = 8) -> np.ndarr
     return sheet
 
 
-def confusion_matrix(shares: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Draw a confusion matrix: rows are labels, columns are predictions.
-
-    With few enough classes to be legible, the cells have percentages, and the names of the classes
-    are beside them.
-
-    Args:
-        shares: float [n, n] in [0, 1]: fraction of the examples with the row's label for which the
-            column's class was predicted.
-        names: the names of the n classes.
-    """
-    count = len(names)
-    cell = min(36, max(1, _MAX_MATRIX_PIXELS // count))
-    cells = np.repeat(np.repeat(_colors(shares), cell, axis=0), cell, axis=1)
-    if cell >= 22:
-        _write_percents(cells, shares, cell)
-    if cell >= 5:
-        cells[::cell] = RULE
-        cells[:, ::cell] = RULE
-    return _with_names(cells, names, cell)
-
-
 def encode_png(pixels: np.ndarray) -> bytes:
     """Encode pixels as the bytes of a PNG file.
 
@@ -366,51 +336,3 @@ def _shortened(text: str, font: ImageFont.FreeTypeFont, width: float) -> str:
 
 def _filled(height: int, width: int, color: Color) -> np.ndarray:
     return np.full([height, width, 3], color, np.uint8)
-
-
-def _colors(shares: np.ndarray) -> np.ndarray:
-    """Return the color of each fraction on the ramp, uint8 [n, n, 3]."""
-    places = np.clip(np.nan_to_num(shares), 0.0, 1.0) * (len(_RAMP) - 1)
-    steps = np.arange(len(_RAMP))
-    channels = [np.interp(places, steps, _RAMP[:, channel]) for channel in range(3)]
-    return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
-
-
-def _write_percents(cells: np.ndarray, shares: np.ndarray, cell: int) -> None:
-    with canvas(cells) as image:
-        for row, column in zip(*np.nonzero(np.nan_to_num(shares) >= 0.005)):
-            share = shares[row, column]
-            middle = ((column + 0.5) * cell, (row + 0.5) * cell)
-            color = WHITE if share > 0.45 else INK
-            text = f'{100 * share:.0f}'
-            ImageDraw.Draw(image).text(middle, text, color, _font(_TEXT_SIZE), anchor='mm')
-
-
-def _with_names(cells: np.ndarray, names: Sequence[str], cell: int) -> np.ndarray:
-    """Put class names at the left (labels) and, from bottom to top, above (predictions)."""
-    font, pad = _font(_TEXT_SIZE), 8
-    named = cell >= _LEAST_NAMED_CELL
-    shown = [_shortened(name, font, _MAX_NAME_WIDTH) if named else '' for name in names]
-    margin = pad + math.ceil(max(font.getlength(name) for name in shown))
-    size, corner = cells.shape[0], margin + _TEXT_SIZE + 2 * pad
-    sheet = _filled(corner + size + pad, corner + size + pad, PAPER)
-    inside = slice(corner, corner + size)
-    sheet[inside, inside] = cells
-    beside = _texts(shown, cell, margin, margin - pad // 2, 'r')
-    sheet[inside, corner - margin : corner] = beside
-    above = _texts(shown, cell, margin, pad // 2, 'l')
-    sheet[corner - margin : corner, inside] = np.rot90(above)
-    heading = corner - margin
-    sheet[:heading, inside] = _texts(['predicted'], heading, size, 0, 'l')
-    sheet[inside, :heading] = np.rot90(_texts(['label'], heading, size, size, 'r'))
-    return sheet
-
-
-def _texts(names: Sequence[str], height: int, width: int, x: int, side: str) -> np.ndarray:
-    """Draw one line of `height` x `width` pixels for each text, left- or right-aligned at x."""
-    picture = _filled(height * len(names), width, PAPER)
-    with canvas(picture) as image:
-        for index, name in enumerate(names):
-            place = (x, (index + 0.5) * height)
-            ImageDraw.Draw(image).text(place, name, INK, _font(_TEXT_SIZE), anchor=f'{side}m')
-    return picture

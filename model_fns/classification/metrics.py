@@ -69,12 +69,6 @@ def accuracies(right: np.ndarray, total: np.ndarray) -> Dict[str, float]:
     return metrics
 
 
-def normalized_rows(confusion: np.ndarray) -> np.ndarray:
-    """Return each row of a confusion matrix as shares of its label's examples, float [n, n]."""
-    confusion = np.asarray(confusion, np.float64)
-    return confusion / np.maximum(1.0, confusion.sum(axis=1, keepdims=True))
-
-
 def class_names(num_classes: int, names: Mapping[int, str], offset: int) -> Sequence[str]:
     """Return display names by index: those of the label map, else the labels themselves."""
     return [names.get(index + offset, str(index + offset)) for index in range(num_classes)]

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import graph_state, tf_estimator
-from estimator_lib.analysis import parts
+from estimator_lib.analysis import parts, plots, rendering
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
@@ -352,8 +352,13 @@ class ClassificationTask(Task):
 
     def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
         """Return the confusion matrix."""
-        shares = metrics.normalized_rows(values[metrics.CONFUSION])
-        return {metrics.CONFUSION: visualization.confusion_matrix(shares, self.class_names())}
+        counts, names = values[metrics.CONFUSION], self.class_names()
+        titles = ('label', 'predicted')
+        return {
+            metrics.CONFUSION: rendering.picture(
+                lambda figure: plots.confusion_matrix(figure, counts, names, True, titles)
+            )
+        }
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Return each image as evaluation prepares it."""

@@ -5,8 +5,8 @@ its key, size and checksum, followed by its bytes, which begin at a multiple of 
 grows and is never changed in place, so memory maps of it stay valid. A file with another content is
 replaced by a new file of the same name.
 
-A database of the standard library (`sqlite3`) was tried in place of this file, and was worse: 0.9 ms
-to read an example of 230 kB, which is more than decoding takes; a view of the map takes none.
+A database of the standard library (`sqlite3`) was tried in place of this file, and was worse: it
+takes 0.9 ms to read an example of 230 kB, more than decoding; a view of the map takes none.
 """
 
 from __future__ import annotations

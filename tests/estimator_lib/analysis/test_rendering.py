@@ -42,6 +42,18 @@ def test_the_svg_is_an_element_of_a_page(drawing):
     assert '<style' not in drawing.svg and '<metadata' not in drawing.svg
 
 
+@pytest.mark.parametrize('count', [1, 40, 1001])
+def test_a_picture_of_a_matrix_shows_all_classes(count):
+    names = [f'class {index}' for index in range(count)]
+    picture = rendering.picture(
+        lambda figure: plots.confusion_matrix(figure, np.eye(count), names, normalized=True)
+    )
+    assert picture.dtype == np.uint8 and picture.shape[2] == 3
+    assert 300 < max(picture.shape) < 2000
+    # The diagonal has the accent, a blue.
+    assert (picture[..., 2].astype(int) - picture[..., 0] > 60).any()
+
+
 @pytest.mark.parametrize('name', ['$x_$_^', '$ \\q $', 'a\x1b[31m', '\\1', 'a\nb'])
 def test_names_are_literal(name):
     x = np.linspace(0, 1, 5)

@@ -132,47 +132,6 @@ def test_a_grid_has_a_place_for_each_picture():
     )
 
 
-@pytest.mark.parametrize('count', [1, 5, 40, 150, 1001])
-def test_confusion_matrices_of_all_sizes(count):
-    shares = np.eye(count) * 0.9
-    picture = visualization.confusion_matrix(shares, [f'class {index}' for index in range(count)])
-    assert picture.dtype == np.uint8
-    assert max(picture.shape) < 1300
-    assert picture.shape[0] == picture.shape[1] >= count
-
-
-def test_a_confusion_matrix_is_dark_where_the_share_is_large():
-    picture = visualization.confusion_matrix(np.array([[1.0, 0.0], [0.0, np.nan]]), ['a', 'b'])
-    # The matrix is at the bottom right, two cells of 36 pixels from a border of 8.
-    first, second = (picture[-8 - 72 + start + 3, -8 - 72 + start + 3] for start in (0, 36))
-    assert tuple(first) == (8, 48, 107)
-    assert tuple(second) == (255, 255, 255)
-
-
-def test_names_and_shares_are_beside_and_in_a_confusion_matrix():
-    shares = np.array([[0.9, 0.1], [0.0, 1.0]])
-    named = visualization.confusion_matrix(shares, ['cat', 'a duck'])
-    other = visualization.confusion_matrix(shares, ['cat', 'a buck'])
-    differs = (named != other).any(axis=-1)
-    corner = named.shape[0] - 8 - 72
-    # The second class's name: beside the second row and, turned, above the second column.
-    rows, columns = np.nonzero(differs[:, :corner])
-    assert corner + 36 <= rows.min() and rows.max() < corner + 72
-    rows, columns = np.nonzero(differs[:corner])
-    assert corner + 36 <= columns.min() and columns.max() < corner + 72
-    beside, above = differs[corner:, :corner], differs[:corner, corner:]
-    assert above.sum() == beside.sum() > 0
-    cells = named[corner : corner + 72, corner : corner + 72]
-    is_written = [
-        [
-            len(np.unique(cells[y + 2 : y + 34, x + 2 : x + 34].reshape(-1, 3), axis=0)) > 1
-            for x in (0, 36)
-        ]
-        for y in (0, 36)
-    ]
-    assert is_written == [[True, True], [False, True]]
-
-
 def marks(picture):
     return drawn(picture[:, :, 0] > 0)
 

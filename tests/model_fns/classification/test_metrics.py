@@ -44,8 +44,3 @@ def test_recall_at_5_only_with_more_than_five_classes():
 def test_names_are_known_before_a_graph_is_built():
     values = accumulate([(np.eye(6)[[0, 1, 2, 3, 4, 5]], [0, 1, 2, 3, 4, 5])], 6)
     assert sorted(metrics.finish(values)) == sorted(metrics.metric_names(6))
-
-
-def test_rows_become_shares():
-    shares = metrics.normalized_rows(np.array([[3, 1], [0, 0]]))
-    np.testing.assert_allclose(shares, [[0.75, 0.25], [0, 0]])
