@@ -25,17 +25,21 @@ def cifarnet_style(is_training: bool, options: registry.Options) -> layers.Layer
     )
 
 
-def cifarnet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
+def cifarnet_features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
     """Return the feature maps of CifarNet.
 
     Args:
         images: float32 [batch, height, width, channels], of mean 0 and variance 1.
         style: of the network; convolutions have their own initial values and no regularizer.
+        options: it has none that change feature maps.
 
     Returns:
         Float32 [batch, height', width', 64] by name: `conv1`, `pool1` (stride 2), `conv2`, `pool2`
         (stride 4).
     """
+    del options
     style = style.but(initializer=layers.truncated_normal(0.05), regularizer=None)
     with tf1.variable_scope(SCOPE):
         conv1 = layers.conv2d(images, 64, 5, style, 'conv1')
@@ -60,7 +64,7 @@ def cifarnet(
     Returns:
         The feature maps, `Flatten`, `fc3`, `fc4`, `Logits` and `Predictions` by name.
     """
-    end_points = cifarnet_features(images, style)
+    end_points = cifarnet_features(images, style, options)
     pool2 = end_points['pool2']
     bias = layers.Initializer('constant', 0.1, fan=None)
     last = style.linear().but(initializer=layers.truncated_normal(1.0 / _HIDDEN), regularizer=None)
@@ -85,18 +89,11 @@ def _normalize(inputs: tf.Tensor, name: str) -> tf.Tensor:
     return outputs if outputs.dtype == inputs.dtype else tf.cast(outputs, inputs.dtype)
 
 
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    del options  # It has none that change feature maps.
-    return cifarnet_features(images, style)
-
-
 registry.add(
     registry.Network(
         name='cifarnet',
         build=cifarnet,
-        features=_features,
+        features=cifarnet_features,
         feature_maps={1: 'conv1', 2: 'conv2', 4: 'pool2'},
         style=cifarnet_style,
         scope=SCOPE,

@@ -13,9 +13,8 @@ where the name is missing or wrong.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-from typing import Callable, Dict, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -32,6 +31,11 @@ BATCH_NORM_DECAY = 0.9997
 BATCH_NORM_EPSILON = 0.001
 WEIGHT_DECAY = 4e-5
 KEEP_PROB = 0.8
+MIN_DEPTH = 16
+
+# The options that every Inception network uses, and those whose channels have a factor.
+HONORS = ('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon')
+SCALED = ('depth_multiplier', 'min_depth', *HONORS)
 
 
 class Layer(Protocol):
@@ -236,13 +240,10 @@ def section(network: Sequence[Layer], first: Optional[str], last: str) -> List[L
     return list(network[begin : names.index(last) + 1])
 
 
-def scaled_depth(depth_multiplier: float, min_depth: int) -> Depth:
-    """Return a function that scales channel counts: rounded down, and at least `min_depth`."""
-    return functools.partial(_scale_depth, depth_multiplier, min_depth)
-
-
-def _scale_depth(depth_multiplier: float, min_depth: int, channels: int) -> int:
-    return max(int(channels * depth_multiplier), min_depth)
+def scaled_depth(options: registry.Options) -> Depth:
+    """Return the function of channel counts of the options: rounded down, and not too small."""
+    least = int(options.get('min_depth', MIN_DEPTH))
+    return lambda channels: max(int(channels * options.depth_multiplier), least)
 
 
 def kernel_size(scope: str) -> Tuple[int, int]:
@@ -270,54 +271,6 @@ def inception_style(is_training: bool, options: registry.Options) -> layers.Laye
     )
 
 
-def classify(
-    features: tf.Tensor,
-    num_classes: int,
-    style: layers.LayerStyle,
-    options: registry.Options,
-    *,
-    scope: str,
-    pooled: str,
-    dropped: Optional[str] = None,
-    convolution: Optional[str] = None,
-) -> registry.EndPoints:
-    """Build the end of a classifier: mean over the image, dropout, a linear layer.
-
-    The published networks pool over the feature map's size at the published image size, or over
-    the whole of a smaller map: both are the mean. It is the mean of a larger map here as well.
-
-    Args:
-        features: float32 [batch, height, width, channels].
-        num_classes: how many logits.
-        style: of the linear layer.
-        options: `dropout_keep_prob` counts.
-        scope: variable scope of all of it.
-        pooled: name of the mean over the image, float32 [batch, 1, 1, channels].
-        dropped: name of the same after dropout; None: it is no end point.
-        convolution: scope of the linear layer, a 1x1 convolution; None: a fully connected one,
-            `Logits`, for which what was dropped has rank 2.
-
-    Returns:
-        The end points of these names, `Logits` [batch, num_classes] and `Predictions`.
-    """
-    with tf1.variable_scope(scope):
-        mean = layers.global_mean(features)
-        keep_prob = options.get('dropout_keep_prob', KEEP_PROB)
-        kept = layers.dropout(mean, keep_prob, style.is_training, 'Dropout')
-        if convolution is None:
-            kept = tf.squeeze(kept, [1, 2])
-            logits = dense_logits(kept, num_classes, style, 'Logits')
-        else:
-            logits = layers.conv2d(kept, num_classes, 1, style.linear(), convolution)
-            logits = tf.squeeze(logits, [1, 2])
-    return {
-        pooled: mean,
-        **({dropped: kept} if dropped else {}),
-        registry.LOGITS: logits,
-        'Predictions': tf.nn.softmax(logits),
-    }
-
-
 def dense_logits(
     features: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
 ) -> tf.Tensor:
@@ -327,38 +280,197 @@ def dense_logits(
     )
 
 
-def auxiliary_features(
-    inputs: tf.Tensor,
-    style: layers.LayerStyle,
-    depth: Depth = int,
-    *,
-    last_scope: str,
-    stddev: Optional[float] = None,
-) -> tf.Tensor:
-    """Return the layers of an auxiliary classifier before its logits.
+@dataclasses.dataclass(frozen=True)
+class Auxiliary:
+    """Second head of a classifier, on an earlier map.
 
-    A 17x17 map, that of a 299x299 image, becomes 5x5, then 1x1. Smaller maps get smaller kernels,
-    as published; what a larger map leaves over is averaged.
-
-    Args:
-        inputs: float32 [batch, height, width, channels].
-        style: of all layers.
-        depth: published channel count -> channel count.
-        last_scope: name of the last convolution; braces in it take the kernel's size.
-        stddev: of the last convolution's initial weights; None: as the style says.
-
-    Returns:
-        float32 [batch, 1, 1, 768].
+    Attributes:
+        end_point: its input.
+        scope: name of its last convolution; braces in it take the kernel's size.
+        logits: scope of the linear layer.
+        stddevs: of the initial weights of the last convolution and of a linear layer that is a 1x1
+            convolution; None: as the style says, and a fully connected layer.
     """
-    size = _limited_size(inputs, 5)
-    pooled = tf.nn.avg_pool2d(inputs, size, 3, 'VALID', name='AvgPool_1a_5x5')
-    reduced = Conv('Conv2d_1b_1x1', 128).build(pooled, style, depth)
-    kernel = _limited_size(reduced, 5)
-    last = Conv(last_scope.format(*kernel), 768, kernel, padding='VALID', stddev=stddev)
-    outputs = last.build(reduced, style, depth)
-    if outputs.shape[1:3] == [1, 1]:
-        return outputs
-    return layers.global_mean(outputs)
+
+    end_point: str
+    scope: str
+    logits: str
+    stddevs: Optional[Tuple[float, float]] = None
+
+    def features(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
+        """Build the layers before the logits.
+
+        A 17x17 map, that of a 299x299 image, becomes 5x5, then 1x1. Smaller maps get smaller
+        kernels, as published; what a larger map leaves over is averaged.
+
+        Args:
+            inputs: float32 [batch, height, width, channels].
+            style: of all layers.
+            depth: published channel count -> channel count.
+
+        Returns:
+            float32 [batch, 1, 1, 768].
+        """
+        size = _limited_size(inputs, 5)
+        pooled = tf.nn.avg_pool2d(inputs, size, 3, 'VALID', name='AvgPool_1a_5x5')
+        reduced = Conv('Conv2d_1b_1x1', 128).build(pooled, style, depth)
+        kernel = _limited_size(reduced, 5)
+        stddev = self.stddevs[0] if self.stddevs else None
+        last = Conv(self.scope.format(*kernel), 768, kernel, padding='VALID', stddev=stddev)
+        outputs = last.build(reduced, style, depth)
+        if outputs.shape[1:3] == [1, 1]:
+            return outputs
+        return layers.global_mean(outputs)
+
+    def build(
+        self, inputs: tf.Tensor, num_classes: int, style: layers.LayerStyle, depth: Depth
+    ) -> tf.Tensor:
+        """Build the logits [batch, num_classes] of a map [batch, height, width, channels]."""
+        features = self.features(inputs, style, depth)
+        if self.stddevs is None:
+            return dense_logits(tf.squeeze(features, [1, 2]), num_classes, style, self.logits)
+        linear = style.linear().but(initializer=layers.truncated_normal(self.stddevs[1]))
+        return tf.squeeze(layers.conv2d(features, num_classes, 1, linear, self.logits), [1, 2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Inception:
+    """Inception network with its classifier: mean over the image, dropout, a linear layer.
+
+    The published networks pool over the feature map's size at the published image size, or over
+    the whole of a smaller map: both are the mean. It is the mean of a larger map here as well.
+
+    Attributes:
+        scope: the variable scope of all of it.
+        layers: from the image on.
+        pooled: name of the mean over the image, float32 [batch, 1, 1, channels].
+        dropped: name of the same after dropout; empty: it is no end point.
+        convolution: scope of the linear layer, a 1x1 convolution; empty: a fully connected one,
+            `Logits`, for which what was dropped has rank 2.
+        auxiliary: the second head; None: there is none.
+        adapt: style of the network -> style of the layers.
+    """
+
+    scope: str
+    layers: Tuple[Layer, ...]
+    pooled: str
+    dropped: str = ''
+    convolution: str = ''
+    auxiliary: Optional[Auxiliary] = None
+    adapt: Callable[[layers.LayerStyle], layers.LayerStyle] = lambda style: style
+
+    @property
+    def last_end_point(self) -> str:
+        """Name of the last feature map."""
+        return self.layers[-1].end_point
+
+    def features(
+        self,
+        images: tf.Tensor,
+        style: layers.LayerStyle,
+        options: registry.Options = registry.PUBLISHED,
+        first_endpoint: Optional[str] = None,
+    ) -> registry.EndPoints:
+        """Return the feature maps.
+
+        Args:
+            images: float32 [batch, height, width, channels], in [-1, 1]; or, with `first_endpoint`,
+                the features that it takes.
+            style: of all layers; some have initial weights of their own.
+            options: the channel factor and `final_endpoint` count.
+            first_endpoint: where to begin; None: at the image.
+
+        Returns:
+            Float32 [batch, height', width', channels'] by name, from the first on.
+
+        Raises:
+            ValueError: there are no such end points.
+        """
+        last = options.final_endpoint or self.last_end_point
+        network = section(self.layers, first_endpoint, last)
+        with tf1.variable_scope(self.scope):
+            return run(network, images, self.adapt(style), scaled_depth(options))
+
+    def build(
+        self,
+        images: tf.Tensor,
+        num_classes: int,
+        style: layers.LayerStyle,
+        options: registry.Options,
+    ) -> registry.EndPoints:
+        """Return the classifier.
+
+        Args:
+            images: float32 [batch, height, width, channels], in [-1, 1].
+            num_classes: how many logits.
+            style: of all layers.
+            options: the channel factor and `dropout_keep_prob` count.
+
+        Returns:
+            The feature maps and, by the names of the attributes, what follows them; `AuxLogits`,
+            where there are such, and `Logits` [batch, num_classes]; `Predictions`.
+        """
+        end_points = self.features(images, style, options)
+        if self.auxiliary is not None:
+            inputs = end_points[self.auxiliary.end_point]
+            with tf1.variable_scope(f'{self.scope}/AuxLogits'):
+                end_points[registry.AUXILIARY_LOGITS] = self.auxiliary.build(
+                    inputs, num_classes, style, scaled_depth(options)
+                )
+        features = end_points[self.last_end_point]
+        return {**end_points, **self.classify(features, num_classes, style, options)}
+
+    def classify(
+        self,
+        features: tf.Tensor,
+        num_classes: int,
+        style: layers.LayerStyle,
+        options: registry.Options,
+    ) -> registry.EndPoints:
+        """Build the end of the classifier on its last map [batch, height, width, channels]."""
+        with tf1.variable_scope(f'{self.scope}/Logits'):
+            mean = layers.global_mean(features)
+            keep_prob = options.get('dropout_keep_prob', KEEP_PROB)
+            kept = layers.dropout(mean, keep_prob, style.is_training, 'Dropout')
+            if self.convolution:
+                logits = layers.conv2d(kept, num_classes, 1, style.linear(), self.convolution)
+                logits = tf.squeeze(logits, [1, 2])
+            else:
+                kept = tf.squeeze(kept, [1, 2])
+                logits = dense_logits(kept, num_classes, style, 'Logits')
+        return {
+            self.pooled: mean,
+            **({self.dropped: kept} if self.dropped else {}),
+            registry.LOGITS: logits,
+            'Predictions': tf.nn.softmax(logits),
+        }
+
+    def describe(
+        self,
+        network: str,
+        feature_maps: Sequence[str],
+        style: registry.Style = inception_style,
+        **fields: Any,
+    ) -> registry.Network:
+        """Describe the network for all tasks.
+
+        Args:
+            network: its name in a config.
+            feature_maps: the last end points of the strides before 32, each half of the next.
+            style: the published style.
+            **fields: further fields of the description.
+        """
+        auxiliary = [f'AuxLogits/{self.auxiliary.logits}'] if self.auxiliary else []
+        maps = (*feature_maps, self.last_end_point)
+        return registry.Network(
+            name=network,
+            scope=self.scope,
+            features=self.features,
+            style=style,
+            feature_maps={64 >> len(maps) - index: name for index, name in enumerate(maps)},
+            logits_scopes=tuple(f'{self.scope}/{part}' for part in ('Logits', *auxiliary)),
+            **{'build': self.build, 'image_size': 299, 'honors': HONORS, **fields},
+        )
 
 
 def _limited_size(inputs: tf.Tensor, size: int) -> Tuple[int, int]:

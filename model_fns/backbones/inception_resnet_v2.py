@@ -225,48 +225,6 @@ def _numbered(network: Sequence[Layer]) -> List[Layer]:
     return numbered
 
 
-def inception_resnet_v2(
-    images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    """Return the classifier: mean over the image, dropout, a linear layer; and an auxiliary one.
-
-    Args:
-        images: float32 [batch, height, width, channels], in [-1, 1].
-        num_classes: how many logits.
-        style: of all layers.
-        options: `dropout_keep_prob` and `final_endpoint` count.
-
-    Returns:
-        The feature maps, `AuxLogits`, `global_pool`, `PreLogitsFlatten`, `Logits` and
-        `Predictions` by name.
-    """
-    end_points = inception_resnet_v2_features(images, style)
-    with tf1.variable_scope(f'{SCOPE}/AuxLogits'):
-        auxiliary = parts.auxiliary_features(
-            end_points[AUXILIARY_END_POINT], style, last_scope='Conv2d_2a_5x5'
-        )
-        end_points[registry.AUXILIARY_LOGITS] = parts.dense_logits(
-            tf.squeeze(auxiliary, [1, 2]), num_classes, style, 'Logits'
-        )
-    end = parts.classify(
-        end_points[LAST_END_POINT],
-        num_classes,
-        style,
-        options,
-        scope=f'{SCOPE}/Logits',
-        pooled='global_pool',
-        dropped='PreLogitsFlatten',
-    )
-    return {**end_points, **end}
-
-
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    last = options.final_endpoint or LAST_END_POINT
-    return inception_resnet_v2_features(images, style, final_endpoint=last)
-
-
 def build_second_stage(
     crops: tf.Tensor, style: layers.LayerStyle, align_feature_maps: bool = False
 ) -> tf.Tensor:
@@ -326,25 +284,21 @@ def _branch_layers(branches: Sequence[Branch], scope: str) -> Iterator[str]:
             yield name
 
 
+NETWORK = parts.Inception(
+    SCOPE,
+    tuple(_numbered(_layers('VALID', atrous=False))),
+    pooled='global_pool',
+    dropped='PreLogitsFlatten',
+    auxiliary=parts.Auxiliary(AUXILIARY_END_POINT, 'Conv2d_2a_5x5', 'Logits'),
+)
+
 registry.add(
-    registry.Network(
-        name='inception_resnet_v2',
-        build=inception_resnet_v2,
-        features=_features,
-        feature_maps={
-            2: 'Conv2d_2b_3x3',
-            4: 'Conv2d_4a_3x3',
-            8: 'Mixed_5b',
-            16: AUXILIARY_END_POINT,
-            32: LAST_END_POINT,
-        },
+    NETWORK.describe(
+        'inception_resnet_v2',
+        ('Conv2d_2b_3x3', 'Conv2d_4a_3x3', 'Mixed_5b', AUXILIARY_END_POINT),
+        inception_resnet_v2_style,
         second_stage=build_second_stage,
-        style=inception_resnet_v2_style,
-        scope=SCOPE,
-        logits_scopes=(f'{SCOPE}/Logits', f'{SCOPE}/AuxLogits/Logits'),
         keras_layers=tuple(_keras_layers()),
-        image_size=299,
-        honors=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
         min_size=75,
     )
 )

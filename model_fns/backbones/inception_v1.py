@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Tuple
 
-import tensorflow as tf
-
 from model_fns import layers
 from model_fns.backbones import inception_parts as parts
 from model_fns.backbones import registry
 from model_fns.backbones.inception_parts import Conv, MaxPool, Mixed
-
-tf1 = tf.compat.v1
-
-SCOPE = 'InceptionV1'
-LAST_END_POINT = 'Mixed_5c'
 
 
 def _module(
@@ -56,83 +49,19 @@ _LAYERS = (
     _module('Mixed_5c', 384, (192, 384), (48, 128), 128),
 )
 
-inception_v1_style = parts.inception_style
-
-
-def inception_v1_features(
-    images: tf.Tensor,
-    style: layers.LayerStyle,
-    *,
-    final_endpoint: str = LAST_END_POINT,
-) -> registry.EndPoints:
-    """Return the feature maps of Inception V1.
-
-    Args:
-        images: float32 [batch, height, width, channels], in [-1, 1].
-        style: of all layers, except for the initial weights, which are the network's own.
-        final_endpoint: where to stop.
-
-    Returns:
-        Float32 [batch, height', width', channels'] by name, from the image on.
-
-    Raises:
-        ValueError: there is no such final end point.
-    """
-    style = style.but(initializer=layers.truncated_normal(0.01))
-    with tf1.variable_scope(SCOPE):
-        return parts.run(parts.section(_LAYERS, None, final_endpoint), images, style)
-
-
-def inception_v1(
-    images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    """Return the classifier: mean over the image, dropout, a linear layer.
-
-    Args:
-        images: float32 [batch, height, width, channels], in [-1, 1].
-        num_classes: how many logits.
-        style: of all layers.
-        options: `dropout_keep_prob` and `final_endpoint` count.
-
-    Returns:
-        The feature maps, `AvgPool_0a_7x7`, `Logits` and `Predictions` by name.
-    """
-    end_points = inception_v1_features(images, style)
-    end = parts.classify(
-        end_points[LAST_END_POINT],
-        num_classes,
-        style,
-        options,
-        scope=f'{SCOPE}/Logits',
-        pooled='AvgPool_0a_7x7',
-        convolution='Conv2d_0c_1x1',
-    )
-    return {**end_points, **end}
-
-
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    last = options.final_endpoint or LAST_END_POINT
-    return inception_v1_features(images, style, final_endpoint=last)
-
+NETWORK = parts.Inception(
+    'InceptionV1',
+    _LAYERS,
+    pooled='AvgPool_0a_7x7',
+    convolution='Conv2d_0c_1x1',
+    # The initial weights are the network's own.
+    adapt=lambda style: style.but(initializer=layers.truncated_normal(0.01)),
+)
 
 registry.add(
-    registry.Network(
-        name='inception_v1',
-        build=inception_v1,
-        features=_features,
-        feature_maps={
-            2: 'Conv2d_1a_7x7',
-            4: 'Conv2d_2c_3x3',
-            8: 'Mixed_3c',
-            16: 'Mixed_4f',
-            32: LAST_END_POINT,
-        },
-        style=inception_v1_style,
-        scope=SCOPE,
-        logits_scopes=(f'{SCOPE}/Logits',),
+    NETWORK.describe(
+        'inception_v1',
+        ('Conv2d_1a_7x7', 'Conv2d_2c_3x3', 'Mixed_3c', 'Mixed_4f'),
         image_size=224,
-        honors=('dropout_keep_prob', 'weight_decay', 'batch_norm_decay', 'batch_norm_epsilon'),
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple
+from typing import Tuple
 
 import tensorflow as tf
 
@@ -11,12 +11,6 @@ from model_fns import layers
 from model_fns.backbones import inception_parts as parts
 from model_fns.backbones import registry
 from model_fns.backbones.inception_parts import AvgPool, Conv, Layer, MaxPool, Mixed
-
-tf1 = tf.compat.v1
-
-SCOPE = 'InceptionV2'
-LAST_END_POINT = 'Mixed_5c'
-MIN_DEPTH = 16
 
 _AVERAGE = AvgPool('AvgPool_0a_3x3')
 
@@ -26,10 +20,11 @@ class Stem:
     """The first layer: a 7x7 convolution of each color, then 1x1, in one.
 
     Attributes:
-        style: its own style, but for the initial weights; None: that of the network.
+        is_plain: whether it has biases for batch norm, and no regularizer, as published in the
+            classifier; in the published detectors it is like the other layers.
     """
 
-    style: Optional[layers.LayerStyle] = None
+    is_plain: bool = False
     end_point: str = 'Conv2d_1a_7x7'
 
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: parts.Depth) -> tf.Tensor:
@@ -39,13 +34,13 @@ class Stem:
             [batch, height / 2, width / 2, channels].
         """
         channels = depth(64)
+        if self.is_plain:
+            style = style.but(batch_norm=None, regularizer=None)
         return layers.separable_conv2d(
             inputs,
             channels,
             parts.kernel_size(self.end_point),
-            (self.style or style).but(
-                initializer=layers.truncated_normal(1.0), depthwise_initializer=None
-            ),
+            style.but(initializer=layers.truncated_normal(1.0), depthwise_initializer=None),
             self.end_point,
             stride=2,
             # So that three colors give no more channels than there are outputs.
@@ -114,118 +109,36 @@ _LAYERS = (
     _module('Mixed_5c', 352, (192, 320), (192, 224), 128, pool=MaxPool('MaxPool_0a_3x3')),
 )
 
-inception_v2_style = parts.inception_style
+NETWORK = parts.Inception(
+    'InceptionV2',
+    (Stem(), *_LAYERS),
+    pooled='AvgPool_1a',
+    dropped='PreLogits',
+    convolution='Conv2d_1c_1x1',
+)
+_CLASSIFIER = dataclasses.replace(NETWORK, layers=(Stem(is_plain=True), *_LAYERS))
 
 
-def inception_v2_features(
-    images: tf.Tensor,
-    style: layers.LayerStyle,
-    *,
-    depth_multiplier: float = 1.0,
-    min_depth: int = MIN_DEPTH,
-    stem_style: Optional[layers.LayerStyle] = None,
-    first_endpoint: Optional[str] = None,
-    final_endpoint: str = LAST_END_POINT,
-) -> registry.EndPoints:
-    """Return the feature maps of Inception V2.
+def second_stage(crops: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
+    """Build the part of the network that a two-stage detector runs on crops.
 
     Args:
-        images: float32 [batch, height, width, channels], in [-1, 1]; or, with `first_endpoint`,
-            the features that it takes.
-        style: of all layers; some have initial weights of their own.
-        depth_multiplier: factor on all channel counts.
-        min_depth: least channel count that the factor leaves.
-        stem_style: of the first layer; None: `style`. (In the published detectors that layer is
-            like the others; in the classifier it has biases for batch norm, and no regularizer.)
-        first_endpoint: where to begin: `Mixed_5a` for a detector's second stage; None: at the
-            image.
-        final_endpoint: where to stop.
-
-    Returns:
-        float32 [batch, height', width', channels'] by name, from the first on.
-
-    Raises:
-        ValueError: there are no such end points.
-    """
-    network = parts.section((Stem(stem_style), *_LAYERS), first_endpoint, final_endpoint)
-    depth = parts.scaled_depth(depth_multiplier, min_depth)
-    with tf1.variable_scope(SCOPE):
-        return parts.run(network, images, style, depth)
-
-
-def inception_v2(
-    images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    """Return the classifier: mean over the image, dropout, a linear layer.
-
-    Args:
-        images: float32 [batch, height, width, channels], in [-1, 1].
-        num_classes: how many logits.
+        crops: float32 [n, height, width, 576].
         style: of all layers.
-        options: the channel factor, `dropout_keep_prob` and `final_endpoint` count.
 
     Returns:
-        The feature maps, `AvgPool_1a`, `PreLogits`, `Logits` and `Predictions` by name.
+        float32 [n, height', width', 1024].
     """
-    stem_style = style.but(batch_norm=None, regularizer=None)
-    end_points = _features(images, style, options, stem_style)
-    end = parts.classify(
-        end_points[LAST_END_POINT],
-        num_classes,
-        style,
-        options,
-        scope=f'{SCOPE}/Logits',
-        pooled='AvgPool_1a',
-        dropped='PreLogits',
-        convolution='Conv2d_1c_1x1',
-    )
-    return {**end_points, **end}
-
-
-def _features(
-    images: tf.Tensor,
-    style: layers.LayerStyle,
-    options: registry.Options,
-    stem_style: Optional[layers.LayerStyle] = None,
-) -> registry.EndPoints:
-    return inception_v2_features(
-        images,
-        style,
-        depth_multiplier=options.depth_multiplier,
-        min_depth=int(options.get('min_depth', MIN_DEPTH)),
-        stem_style=stem_style,
-        final_endpoint=options.final_endpoint or LAST_END_POINT,
-    )
-
-
-def _second_stage(inputs: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
-    return inception_v2_features(inputs, style, first_endpoint='Mixed_5a')[LAST_END_POINT]
+    return NETWORK.features(crops, style, first_endpoint='Mixed_5a')[NETWORK.last_end_point]
 
 
 registry.add(
-    registry.Network(
-        name='inception_v2',
-        build=inception_v2,
-        features=_features,
-        feature_maps={
-            2: 'Conv2d_1a_7x7',
-            4: 'Conv2d_2c_3x3',
-            8: 'Mixed_3c',
-            16: 'Mixed_4e',
-            32: LAST_END_POINT,
-        },
-        second_stage=_second_stage,
-        style=inception_v2_style,
-        scope=SCOPE,
-        logits_scopes=(f'{SCOPE}/Logits',),
+    NETWORK.describe(
+        'inception_v2',
+        ('Conv2d_1a_7x7', 'Conv2d_2c_3x3', 'Mixed_3c', 'Mixed_4e'),
+        build=_CLASSIFIER.build,
+        second_stage=second_stage,
         image_size=224,
-        honors=(
-            'depth_multiplier',
-            'min_depth',
-            'dropout_keep_prob',
-            'weight_decay',
-            'batch_norm_decay',
-            'batch_norm_epsilon',
-        ),
+        honors=parts.SCALED,
     )
 )

@@ -23,17 +23,21 @@ def lenet_style(is_training: bool, options: registry.Options) -> layers.LayerSty
     )
 
 
-def lenet_features(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
+def lenet_features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
+) -> registry.EndPoints:
     """Return the feature maps of LeNet.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers.
+        options: it has none that change feature maps.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `conv1`, `pool1` (stride 2), `conv2`,
         `pool2` (stride 4).
     """
+    del options
     with tf1.variable_scope(SCOPE):
         conv1 = layers.conv2d(images, 32, 5, style, 'conv1')
         pool1 = tf.nn.max_pool2d(conv1, 2, 2, 'VALID', name='pool1')
@@ -56,7 +60,7 @@ def lenet(
     Returns:
         The feature maps, `Flatten`, `fc3`, `dropout3`, `Logits` and `Predictions` by name.
     """
-    end_points = lenet_features(images, style)
+    end_points = lenet_features(images, style, options)
     pool2 = end_points['pool2']
     with tf1.variable_scope(SCOPE):
         flat = tf.reshape(pool2, [-1, math.prod(pool2.shape[1:].as_list())], name='Flatten')
@@ -70,18 +74,11 @@ def lenet(
     return end_points
 
 
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options
-) -> registry.EndPoints:
-    del options  # It has none that change feature maps.
-    return lenet_features(images, style)
-
-
 registry.add(
     registry.Network(
         name='lenet',
         build=lenet,
-        features=_features,
+        features=lenet_features,
         feature_maps={1: 'conv1', 2: 'conv2', 4: 'pool2'},
         style=lenet_style,
         scope=SCOPE,

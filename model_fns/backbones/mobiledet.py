@@ -324,17 +324,16 @@ def mobiledet_style(is_training: bool, options: registry.Options) -> layers.Laye
 def mobiledet_features(
     images: tf.Tensor,
     style: layers.LayerStyle,
+    options: registry.Options,
     architecture: Architecture,
-    *,
-    depth_multiplier: float = 1.0,
 ) -> registry.EndPoints:
     """Return the feature maps of a MobileDet.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers, but for the activation.
+        options: `depth_multiplier` counts.
         architecture: `CPU`, `DSP`, `EDGETPU` or `GPU`.
-        depth_multiplier: factor on all channel counts.
 
     Returns:
         float32 [batch, height', width', channels'] by name: `C1` to `C5`, where `C<i>` is 2^i
@@ -345,13 +344,13 @@ def mobiledet_features(
     end_points: registry.EndPoints = {}
     counts: Dict[str, int] = {}
     with tf1.variable_scope(architecture.scope):
-        first = _scaled(architecture.first_channels, depth_multiplier)
+        first = _scaled(architecture.first_channels, options.depth_multiplier)
         outputs = layers.conv2d(images, first, 3, style, 'Conv', stride=2)
         for index, blocks in enumerate(architecture.stages, start=1):
             for block in blocks:
                 number = counts.get(block.scope, 0)
                 counts[block.scope] = number + 1
-                inputs, channels = outputs, _scaled(block.channels, depth_multiplier)
+                inputs, channels = outputs, _scaled(block.channels, options.depth_multiplier)
                 with tf1.variable_scope(f'{block.scope}_{number}' if number else block.scope):
                     outputs = block.build(inputs, channels, context)
                     if block.residual:
@@ -385,23 +384,12 @@ def _gate(inputs: tf.Tensor, context: Context) -> tf.Tensor:
         return layers.conv2d(hidden, channels, 1, excite, 'Conv_1')
 
 
-def _features(
-    images: tf.Tensor,
-    style: layers.LayerStyle,
-    options: registry.Options,
-    architecture: Architecture,
-) -> registry.EndPoints:
-    return mobiledet_features(
-        images, style, architecture, depth_multiplier=options.depth_multiplier
-    )
-
-
 for _name, _architecture in (('cpu', CPU), ('dsp', DSP), ('edgetpu', EDGETPU), ('gpu', GPU)):
     registry.add(
         registry.Network(
             name=f'mobiledet_{_name}',
             scope=_architecture.scope,
-            features=functools.partial(_features, architecture=_architecture),
+            features=functools.partial(mobiledet_features, architecture=_architecture),
             style=mobiledet_style,
             feature_maps={2**level: f'C{level}' for level in range(1, 6)},
         )

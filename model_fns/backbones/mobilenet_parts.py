@@ -7,7 +7,7 @@ MobileNet V2, V3 and EdgeTPU are lists of `Convolution` and `InvertedResidual`, 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, Sequence, Tuple, Union
 
 import tensorflow as tf
 
@@ -41,6 +41,12 @@ class Channels:
     depth_multiplier: float = 1.0
     min_depth: int = 8
     divisor: int = 8
+
+    @classmethod
+    def from_options(cls, options: registry.Options) -> Channels:
+        """Return the channel counts under the options of a network."""
+        least, divisor = (int(options.get(name, 8)) for name in ('min_depth', 'channel_divisor'))
+        return cls(options.depth_multiplier, least, divisor)
 
     def __call__(self, channels: float) -> int:
         """Return the channel count of a layer that has `channels` at a factor of one."""
@@ -121,13 +127,9 @@ def mobilenet_features(
     images: tf.Tensor,
     network: Sequence[Layer],
     style: layers.LayerStyle,
-    channels: Channels,
-    *,
+    options: registry.Options,
     scope: str,
-    output_stride: Optional[int] = None,
-    final_endpoint: Optional[str] = None,
-    padding: layers.Padding = 'SAME',
-) -> Dict[str, tf.Tensor]:
+) -> registry.EndPoints:
     """Return the feature maps of a list of layers.
 
     Args:
@@ -135,11 +137,9 @@ def mobilenet_features(
         network: the layers, from the image on; they say their own activations.
         style: of all layers, but for the activation. Batch norm has a scale and an offset whatever
             it says, as in every published MobileNet.
-        channels: how the layers' channel counts change.
+        options: factors and rounding of channels, `output_stride`, `padding` (`FIXED` is what the
+            published networks call explicit padding) and `final_endpoint` count.
         scope: variable scope of the network.
-        output_stride: from there on convolutions are atrous instead of strided; None: as listed.
-        final_endpoint: where to stop; None: at the end.
-        padding: `SAME`, or `FIXED` (what the published networks call explicit padding).
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `layer_<i>` for i from 1, and, where
@@ -149,14 +149,16 @@ def mobilenet_features(
     Raises:
         ValueError: there is no such final end point.
     """
-    names = _names(network)
-    if final_endpoint is not None:
-        if final_endpoint not in names:
-            raise ValueError(f'{scope} has no layer {final_endpoint!r}; it has {", ".join(names)}.')
-        names = names[: names.index(final_endpoint) + 1]
+    names, last = _names(network), options.final_endpoint
+    if last is not None:
+        if last not in names:
+            raise ValueError(f'{scope} has no layer {last!r}; it has {", ".join(names)}.')
+        names = names[: names.index(last) + 1]
+    channels, padding = Channels.from_options(options), options.padding
     style = style.with_batch_norm(center=True, scale=True)
-    steps = output_strides.atrous_strides([layer.stride for layer in network], output_stride)
-    end_points: Dict[str, tf.Tensor] = {}
+    strides = [layer.stride for layer in network]
+    steps = output_strides.atrous_strides(strides, options.output_stride)
+    end_points: registry.EndPoints = {}
     outputs, plain = images, 0
     with tf1.variable_scope(scope):
         for name, layer, layer_scope, step in zip(names, network, _scopes(network), steps):

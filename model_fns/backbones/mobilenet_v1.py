@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Callable, Iterator, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -53,26 +53,16 @@ def mobilenet_v1_style(is_training: bool, options: registry.Options) -> layers.L
 def mobilenet_v1_features(
     images: tf.Tensor,
     style: layers.LayerStyle,
-    *,
-    depth_multiplier: float = 1.0,
-    min_depth: int = 8,
-    output_stride: Optional[int] = None,
-    final_endpoint: str = LAST_END_POINT,
-    last_channels: Sequence[float] = _LAST_CHANNELS,
-    padding: layers.Padding = 'SAME',
-) -> Dict[str, tf.Tensor]:
+    options: registry.Options = registry.PUBLISHED,
+) -> registry.EndPoints:
     """Return the feature maps of MobileNet V1.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers.
-        depth_multiplier: factor on all channel counts.
-        min_depth: least channel count that the factor leaves.
-        output_stride: 1, 2, 4, 8, 16 or 32: from there on convolutions are atrous instead of
-            strided; None: 32.
-        final_endpoint: where to stop.
-        last_channels: of the last two pairs, before the factor.
-        padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
+        options: factors of channels, `output_stride`, `padding` (`FIXED` is what the published
+            network calls explicit padding), `last_channels` (of the last two pairs) and
+            `final_endpoint` count.
 
     Returns:
         Float32 [batch, height', width', channels'] by name, from the image on: `Conv2d_0`, then
@@ -81,15 +71,19 @@ def mobilenet_v1_features(
     Raises:
         ValueError: there is no such final end point.
     """
+    last_channels = options.last_channels or _LAST_CHANNELS
     channels = [*(channels for channels, _ in _LAYERS[:-2]), *last_channels]
-    channels = [max(int(count * depth_multiplier), min_depth) for count in channels]
-    steps = output_strides.atrous_strides([stride for _, stride in _LAYERS], output_stride)
-    end_points: Dict[str, tf.Tensor] = {}
+    least = int(options.get('min_depth', 8))
+    channels = [max(int(count * options.depth_multiplier), least) for count in channels]
+    strides = [stride for _, stride in _LAYERS]
+    steps = output_strides.atrous_strides(strides, options.output_stride)
+    final_endpoint = options.final_endpoint or LAST_END_POINT
+    end_points: registry.EndPoints = {}
     with tf1.variable_scope(SCOPE):
         # As published, where ops of the trunk are in a scope of that name twice.
         style = style.ranges_below(SCOPE)
         for name, layer in _named_layers(channels, steps):
-            images = layer(images, style=style, scope=name, padding=padding)
+            images = layer(images, style=style, scope=name, padding=options.padding)
             end_points[name] = images
             if name == final_endpoint:
                 return end_points
@@ -97,11 +91,7 @@ def mobilenet_v1_features(
 
 
 def mobilenet_v1(
-    images: tf.Tensor,
-    num_classes: int,
-    style: layers.LayerStyle,
-    options: registry.Options,
-    depth_multiplier: float = 1.0,
+    images: tf.Tensor, num_classes: int, style: layers.LayerStyle, options: registry.Options
 ) -> registry.EndPoints:
     """Return the classifier: mean over the image, dropout, a linear layer.
 
@@ -110,12 +100,11 @@ def mobilenet_v1(
         num_classes: how many logits.
         style: of all layers.
         options: factors and rounding of channels, `output_stride`, `padding` and dropout count.
-        depth_multiplier: the network's own factor, which that of the options multiplies.
 
     Returns:
         The feature maps, `AvgPool_1a`, `Logits` and `Predictions` by name.
     """
-    end_points = _features(images, style, options, depth_multiplier)
+    end_points = mobilenet_v1_features(images, style, options)
     mobilenet_parts.add_logits(
         end_points,
         end_points[LAST_END_POINT],
@@ -165,24 +154,6 @@ def _named_layers(
         )
 
 
-def _features(
-    images: tf.Tensor,
-    style: layers.LayerStyle,
-    options: registry.Options,
-    depth_multiplier: float = 1.0,
-) -> registry.EndPoints:
-    return mobilenet_v1_features(
-        images,
-        style,
-        depth_multiplier=depth_multiplier * options.depth_multiplier,
-        min_depth=int(options.get('min_depth', 8)),
-        output_stride=options.output_stride,
-        final_endpoint=options.final_endpoint or LAST_END_POINT,
-        last_channels=options.last_channels or _LAST_CHANNELS,
-        padding=options.padding,
-    )
-
-
 def _detection_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
     """Return the style for detection, which is published with regularized depthwise weights."""
     return mobilenet_v1_style(is_training, options).but(regularize_depthwise=True)
@@ -196,12 +167,11 @@ def _keras_layers() -> Tuple[str, ...]:
 
 
 def _register(name: str, depth_multiplier: float) -> None:
-    factor: Dict[str, Any] = {'depth_multiplier': depth_multiplier}
     registry.add(
         registry.Network(
             name=name,
             scope=SCOPE,
-            features=functools.partial(_features, **factor),
+            features=registry.scaled(mobilenet_v1_features, depth_multiplier),
             style=mobilenet_v1_style,
             detection_style=_detection_style,
             feature_maps={
@@ -212,8 +182,10 @@ def _register(name: str, depth_multiplier: float) -> None:
                 32: LAST_END_POINT,
             },
             honors=mobilenet_parts.HONORS,
-            second_stage=functools.partial(mobilenet_v1_second_stage, **factor),
-            build=functools.partial(mobilenet_v1, **factor),
+            second_stage=functools.partial(
+                mobilenet_v1_second_stage, depth_multiplier=depth_multiplier
+            ),
+            build=registry.scaled(mobilenet_v1, depth_multiplier),
             logits_scopes=(f'{SCOPE}/Logits',),
             keras_layers=_keras_layers(),
         )

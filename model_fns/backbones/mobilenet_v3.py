@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import tensorflow as tf
 
@@ -157,75 +157,52 @@ SMALL_SEGMENTATION = _with_narrow_end(SMALL, first_expansion=3)
 
 
 def mobilenet_v3_features(
+    architecture: Architecture,
     images: tf.Tensor,
     style: layers.LayerStyle,
-    architecture: Architecture,
-    *,
-    depth_multiplier: float = 1.0,
-    min_depth: int = 8,
-    divisor: int = 8,
-    output_stride: Optional[int] = None,
-    final_endpoint: Optional[str] = None,
-    padding: layers.Padding = 'SAME',
-) -> Dict[str, tf.Tensor]:
+    options: registry.Options = registry.PUBLISHED,
+) -> registry.EndPoints:
     """Return the feature maps of a network of this family.
 
     Args:
+        architecture: `LARGE`, `SMALL_DETECTION`, ...
         images: float32 [batch, height, width, channels], in [-1, 1].
         style: of all layers, but for the activation.
-        architecture: `LARGE`, `SMALL_DETECTION`, ...
-        depth_multiplier: factor on all channel counts.
-        min_depth: least channel count that the factor leaves.
-        divisor: channel counts are rounded to a multiple of it.
-        output_stride: 1, 2, 4, 8, 16 or 32: from there on convolutions are atrous instead of
-            strided; None: 32.
-        final_endpoint: `layer_<i>`: where to stop; None: at the end.
-        padding: `SAME`, or `FIXED` (what the published network calls explicit padding).
+        options: those of `mobilenet_parts.mobilenet_features` count.
 
     Returns:
-        End points by name: see `mobilenet_parts.mobilenet_features`.
+        End points by name, as `mobilenet_parts.mobilenet_features` does.
     """
     return mobilenet_parts.mobilenet_features(
-        images,
-        architecture.layers,
-        style,
-        Channels(depth_multiplier, min_depth, divisor),
-        scope=architecture.scope,
-        output_stride=output_stride,
-        final_endpoint=final_endpoint,
-        padding=padding,
+        images, architecture.layers, style, options, architecture.scope
     )
 
 
 def mobilenet_v3(
+    architecture: Architecture,
     images: tf.Tensor,
     num_classes: int,
     style: layers.LayerStyle,
     options: registry.Options,
-    architecture: Architecture,
-    depth_multiplier: float = 1.0,
 ) -> registry.EndPoints:
     """Return the classifier.
 
     A factor below 1 leaves the channels of the last layer before the logits.
 
     Args:
+        architecture: `LARGE`, `SMALL`, ...
         images: float32 [batch, height, width, channels], in [-1, 1].
         num_classes: how many logits.
         style: of all layers, but for the activation.
         options: factors and rounding of channels, `output_stride`, `padding` and dropout count.
-        architecture: `LARGE`, `SMALL`, ...
-        depth_multiplier: the network's own factor, which that of the options multiplies.
 
     Returns:
         The feature maps, `global_pool`, `Logits` and `Predictions` by name; where there is an
         embedding, the mean and the embedding are `layer_<i>` too.
     """
-    depth_multiplier *= options.depth_multiplier
-    architecture = _with_full_end(architecture, depth_multiplier)
-    options = options.but(depth_multiplier=depth_multiplier)
-    channels = Channels(depth_multiplier, int(options.get('min_depth', 8)))
-    end_points = _features(images, style, options, architecture)
+    architecture = _with_full_end(architecture, options.depth_multiplier)
+    channels = Channels.from_options(options)
+    end_points = mobilenet_v3_features(architecture, images, style, options)
     features = end_points[architecture.last_end_point]
     if architecture.embedding is not None:
         features = _embed(end_points, features, style, architecture, channels)
@@ -269,32 +246,14 @@ def _embed(
     return embedded
 
 
-def _features(
-    images: tf.Tensor,
-    style: layers.LayerStyle,
-    options: registry.Options,
-    architecture: Architecture,
-    depth_multiplier: float = 1.0,
-) -> registry.EndPoints:
-    return mobilenet_v3_features(
-        images,
-        style,
-        architecture,
-        depth_multiplier=depth_multiplier * options.depth_multiplier,
-        min_depth=int(options.get('min_depth', 8)),
-        divisor=int(options.get('channel_divisor', 8)),
-        output_stride=options.output_stride,
-        final_endpoint=options.final_endpoint,
-        padding=options.padding,
-    )
-
-
-def _network(name: str, architecture: Architecture, **rest: Any) -> registry.Network:
-    factor: Dict[str, Any] = {'depth_multiplier': rest.pop('depth_multiplier', 1.0)}
+def _network(
+    name: str, architecture: Architecture, depth_multiplier: float = 1.0, **rest: Any
+) -> registry.Network:
+    features = functools.partial(mobilenet_v3_features, architecture)
     return registry.Network(
         name=name,
         scope=architecture.scope,
-        features=functools.partial(_features, architecture=architecture, **factor),
+        features=registry.scaled(features, depth_multiplier),
         style=mobilenet_parts.mobilenet_style,
         detection_style=mobilenet_parts.detection_style,
         feature_maps=mobilenet_parts.feature_maps(architecture.layers),
@@ -305,15 +264,15 @@ def _network(name: str, architecture: Architecture, **rest: Any) -> registry.Net
 def _register_classifier(
     name: str, architecture: Architecture, depth_multiplier: float = 1.0
 ) -> None:
-    factor: Dict[str, Any] = {'depth_multiplier': depth_multiplier}
+    build = functools.partial(mobilenet_v3, architecture)
     registry.add(
         _network(
             name,
             architecture,
+            depth_multiplier,
             honors=mobilenet_parts.HONORS,
-            build=functools.partial(mobilenet_v3, architecture=architecture, **factor),
+            build=registry.scaled(build, depth_multiplier),
             logits_scopes=(f'{architecture.scope}/Logits',),
-            **factor,
         )
     )
 

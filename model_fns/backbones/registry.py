@@ -38,6 +38,7 @@ class Options:
         padding: of convolutions, `SAME` or `FIXED`, where a network leaves the choice.
         last_channels: of the last layers, before the factor; empty: the network's own.
         final_endpoint: where to stop; None: at the network's end.
+        pool_padding: of the pooling at the root of a ResNet, `SAME` or `FIXED`.
         subsample_after: whether residual blocks give their outputs before they stride.
         drop_path_keep_prob: least probability that training keeps an operation of a searched cell,
             or a branch of a residual unit (the EfficientNets and ConvNeXts); None: the network's
@@ -65,6 +66,7 @@ class Options:
     padding: layers.Padding = 'SAME'
     last_channels: Tuple[float, ...] = ()
     final_endpoint: Optional[str] = None
+    pool_padding: layers.Padding = 'SAME'
     subsample_after: bool = False
     strides_first: bool = False
     sum_activation: Optional[layers.Activation] = None
@@ -119,12 +121,26 @@ class Options:
 
     def changed(self) -> Tuple[str, ...]:
         """Return the names of the attributes that differ from the defaults."""
-        default = Options()
         return tuple(
             field.name
             for field in dataclasses.fields(self)
-            if getattr(self, field.name) != getattr(default, field.name)
+            if getattr(self, field.name) != getattr(PUBLISHED, field.name)
         )
+
+
+# A network as it was published.
+PUBLISHED = Options()
+
+
+def scaled(build: Callable[..., EndPoints], factor: float) -> Callable[..., EndPoints]:
+    """Return a function of a network whose options, its last argument, multiply this factor."""
+
+    def scaled_build(*arguments: Any) -> EndPoints:
+        *inputs, options = arguments
+        multiplier = factor * options.depth_multiplier
+        return build(*inputs, options.but(depth_multiplier=multiplier))
+
+    return scaled_build
 
 
 @dataclasses.dataclass(frozen=True)

@@ -95,35 +95,31 @@ def resnet_style(is_training: bool, options: registry.Options) -> layers.LayerSt
 
 
 def make_blocks(
-    units: Sequence[int],
-    multi_grid: Sequence[int] = (),
-    depth_multiplier: float = 1.0,
-    min_depth: int = 8,
-    strides_first: bool = False,
+    units: Sequence[int], options: registry.Options = registry.PUBLISHED
 ) -> Tuple[Block, ...]:
     """Return the four blocks of a network: 64, 128, 256, 512 narrow channels; strides 2, 2, 2, 1.
 
     Args:
         units: how many each block has.
-        multi_grid: factors on the atrous rates of the last block's units; empty: all 1.
-        depth_multiplier: factor on the channels.
-        min_depth: least number of narrow channels that the factor leaves.
-        strides_first: True: a block strides in its first convolution, so strides are 1, 2, 2, 2 and
-            each block's output has the stride that it has in the end.
+        options: factors on the narrow channels, `multi_grid` and `strides_first` count.
+            Where a block strides in its first convolution, strides are 1, 2, 2, 2 and each block's
+            output has the stride that it has in the end.
 
     Raises:
         errors.ConfigError: another number of multi_grid rates than of units.
     """
+    multi_grid, strides_first = options.multi_grid, options.strides_first
     if multi_grid and len(multi_grid) != units[-1]:
         raise errors.ConfigError(
             f'multi_grid: got {len(multi_grid)} rates ({", ".join(map(str, multi_grid))}); '
             f'expected none, or {units[-1]}: one for each unit of the last block.'
         )
     rates = [(1,) * count for count in units[:-1]] + [tuple(multi_grid) or (1,) * units[-1]]
+    least = int(options.get('min_depth', 8))
     return tuple(
         Block(
             name=f'block{index + 1}',
-            depth=max(int(64 * 2**index * depth_multiplier), min_depth),
+            depth=max(int(64 * 2**index * options.depth_multiplier), least),
             rates=rates[index],
             stride=1 if index == (0 if strides_first else len(units) - 1) else 2,
             strides_first=strides_first,
@@ -138,11 +134,7 @@ def stack_blocks(
     unit_function: UnitFunction,
     style: layers.LayerStyle,
     scope: str,
-    *,
-    output_stride: Optional[int] = None,
-    subsample_after: bool = False,
-    bounded: bool = False,
-    sum_activation: Optional[layers.Activation] = None,
+    options: registry.Options = registry.PUBLISHED,
 ) -> registry.EndPoints:
     """Run blocks in the current variable scope.
 
@@ -152,12 +144,10 @@ def stack_blocks(
         unit_function: makes a unit; its name is the units' scope.
         style: of all layers.
         scope: what the names of end points begin with.
-        output_stride: of the last output against the image: 4, 8, 16 or 32; None: 32.
-        subsample_after: end a block with a plain subsampling of its output, instead of striding in
-            its last unit, so that the block's end point has the stride of its input. Feature
-            pyramids are built on these.
-        bounded: whether all values are kept within [-6, 6], to fit a quantized range.
-        sum_activation: of the units' sums; None: ReLU.
+        options: `output_stride`, `bounded`, `sum_activation` and `subsample_after` count: with this
+            a block ends with a plain subsampling of its output, instead of striding in its last
+            unit, so that the block's end point has the stride of its input. Feature pyramids are
+            built on these.
 
     Returns:
         `<scope>/<block>/unit_<i>/<unit scope>` and the end points within the unit, for each unit;
@@ -166,7 +156,7 @@ def stack_blocks(
     Raises:
         errors.ConfigError: the network cannot have that output stride.
     """
-    steps = iter(_unit_steps(blocks, output_stride))
+    steps = iter(_unit_steps(blocks, options.output_stride))
     end_points: registry.EndPoints = {}
     outputs = inputs
     for block in blocks:
@@ -174,11 +164,11 @@ def stack_blocks(
             stride, rate = next(steps)
             shape = Unit(
                 block.depth,
-                1 if subsample_after else stride,
+                1 if options.subsample_after else stride,
                 rate * factor,
-                bounded,
+                options.bounded,
                 block.strides_first,
-                sum_activation or tf.nn.relu,
+                options.sum_activation or tf.nn.relu,
                 is_first=index == 0,
             )
             name = f'{block.name}/unit_{index + 1}/{unit_function.__name__}'
@@ -187,7 +177,7 @@ def stack_blocks(
             end_points.update({f'{scope}/{name}/{part}': value for part, value in parts.items()})
             end_points[f'{scope}/{name}'] = outputs
         end_points[f'{scope}/{block.name}'] = outputs
-        if subsample_after:
+        if options.subsample_after:
             outputs = subsample(outputs, stride)
     return end_points
 

@@ -98,41 +98,20 @@ def lite_bottleneck_v1(
 
 def resnet_v1_features(
     images: tf.Tensor,
-    name: str,
     style: layers.LayerStyle,
-    *,
-    output_stride: Optional[int] = None,
-    multi_grid: Tuple[int, ...] = (),
-    depth_multiplier: float = 1.0,
-    min_depth: int = 8,
-    subsample_after: bool = False,
-    strides_first: bool = False,
-    sum_activation: Optional[layers.Activation] = None,
-    bounded: bool = False,
-    pool_padding: layers.Padding = 'SAME',
-    final_endpoint: Optional[str] = None,
+    options: registry.Options,
+    name: str,
 ) -> registry.EndPoints:
     """Return the feature maps of a ResNet V1.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means; the
             `_beta` variants take [-1, 1].
-        name: one of `ARCHITECTURES`.
         style: of all layers.
-        output_stride: 4, 8, 16 or 32: from there on convolutions are atrous instead of strided;
-            None: 32.
-        multi_grid: factors on the atrous rates of block4's units; empty: all 1.
-        depth_multiplier: factor on the channels of the blocks, not on the root's.
-        min_depth: least number of narrow channels that the factor leaves.
-        subsample_after: end a block with a subsampling of its output instead of striding in its
-            last unit; feature pyramids are built on these.
-        strides_first: whether a block strides in its first convolution; else in the 3x3 convolution
-            of its last unit.
-        sum_activation: of the units' sums; None: ReLU.
-        bounded: ReLU6 instead of ReLU, and no value beyond [-6, 6] in a sum, so that all fit a
-            quantized range.
-        pool_padding: of the root's pooling: `SAME`, or `FIXED` for a border of zeros on all sides.
-        final_endpoint: the block to stop at, `<scope>/block3` say; None: the last one.
+        options: those of `resnet_blocks.HONORS`, `subsample_after`, `strides_first`,
+            `sum_activation`, `bounded`, `pool_padding` and `final_endpoint` (of a block) count. The
+            factor on channels is that of the blocks, not of the root.
+        name: one of `ARCHITECTURES`.
 
     Returns:
         float32 [batch, height', width', channels'] by name: `<scope>/conv1` (beta: `conv1_1` to
@@ -140,16 +119,15 @@ def resnet_v1_features(
         `/conv1`, `/conv2`, `/conv3`, where the scope is the architecture's.
     """
     architecture = ARCHITECTURES[name]
-    style = style.but(activation=tf.nn.relu6) if bounded else style
-    blocks = resnet_blocks.make_blocks(
-        architecture.units, multi_grid, depth_multiplier, min_depth, strides_first
-    )
+    style = style.but(activation=tf.nn.relu6) if options.bounded else style
+    blocks = resnet_blocks.make_blocks(architecture.units, options)
+    final_endpoint = options.final_endpoint
     if final_endpoint is not None:
         names = [f'{architecture.scope}/{block.name}' for block in blocks]
         blocks = blocks[: names.index(final_endpoint) + 1]
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
-        pooled = resnet_blocks.pool_root(list(end_points.values())[-1], pool_padding)
+        pooled = resnet_blocks.pool_root(list(end_points.values())[-1], options.pool_padding)
         end_points.update(
             resnet_blocks.stack_blocks(
                 pooled,
@@ -157,10 +135,7 @@ def resnet_v1_features(
                 lite_bottleneck_v1 if architecture.lite else bottleneck_v1,
                 style,
                 architecture.scope,
-                output_stride=output_stride,
-                subsample_after=subsample_after,
-                bounded=bounded,
-                sum_activation=sum_activation,
+                options,
             )
         )
     return end_points
@@ -168,8 +143,8 @@ def resnet_v1_features(
 
 def resnet_v1_block4(
     inputs: tf.Tensor,
-    name: str,
     style: layers.LayerStyle,
+    name: str,
     strides_first: bool = False,
     sum_activation: Optional[layers.Activation] = None,
 ) -> tf.Tensor:
@@ -177,8 +152,8 @@ def resnet_v1_block4(
 
     Args:
         inputs: float32 [batch, height, width, channels].
-        name: one of `ARCHITECTURES`.
         style: of all layers.
+        name: one of `ARCHITECTURES`.
         strides_first: whether its first convolution strides: then its output has half the size.
         sum_activation: of the units' sums; None: ReLU.
 
@@ -188,12 +163,11 @@ def resnet_v1_block4(
     """
     architecture = ARCHITECTURES[name]
     scope = architecture.scope
-    block = resnet_blocks.make_blocks(architecture.units, strides_first=strides_first)[-1]
+    options = registry.Options(strides_first=strides_first, sum_activation=sum_activation)
+    block = resnet_blocks.make_blocks(architecture.units, options)[-1]
     unit = lite_bottleneck_v1 if architecture.lite else bottleneck_v1
     with tf1.variable_scope(scope):
-        end_points = resnet_blocks.stack_blocks(
-            inputs, [block], unit, style, scope, sum_activation=sum_activation
-        )
+        end_points = resnet_blocks.stack_blocks(inputs, [block], unit, style, scope, options)
     return end_points[f'{scope}/{block.name}']
 
 
@@ -211,14 +185,14 @@ def resnet_v1(
         num_classes: how many logits.
         style: of all layers.
         options: those of `resnet_blocks.HONORS`, `subsample_after`, `strides_first`,
-            `sum_activation`, `bounded` and `final_endpoint` count.
+            `sum_activation`, `bounded` and `pool_padding` count.
         name: one of `ARCHITECTURES`.
 
     Returns:
         The feature maps and what `resnet_blocks.classify` returns, by name.
     """
     scope = ARCHITECTURES[name].scope
-    end_points = _features(images, style, options, name)
+    end_points = resnet_v1_features(images, style, options, name)
     with tf1.variable_scope(scope):
         last = end_points[f'{scope}/block4']
         end_points.update(resnet_blocks.classify(last, num_classes, style, scope))
@@ -267,25 +241,6 @@ def _conv3x3(
 ) -> tf.Tensor:
     return layers.conv2d(
         inputs, unit.depth, 3, style, scope, stride=unit.stride, rate=unit.rate, padding='FIXED'
-    )
-
-
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
-) -> registry.EndPoints:
-    return resnet_v1_features(
-        images,
-        name,
-        style,
-        output_stride=options.output_stride,
-        multi_grid=options.multi_grid,
-        depth_multiplier=options.depth_multiplier,
-        min_depth=int(options.get('min_depth', 8)),
-        subsample_after=options.subsample_after,
-        strides_first=options.strides_first,
-        sum_activation=options.sum_activation,
-        bounded=options.bounded,
-        final_endpoint=options.final_endpoint,
     )
 
 
@@ -350,20 +305,16 @@ def _register(name: str) -> None:
         registry.Network(
             name=name,
             scope=scope,
-            features=functools.partial(_features, name=name),
+            features=functools.partial(resnet_v1_features, name=name),
             style=resnet_blocks.resnet_style,
             feature_maps=resnet_blocks.feature_maps(scope),
             normalization=normalization,
             keras_layers=_keras_layers(architecture),
-            second_stage=functools.partial(_block4, name=name),
+            second_stage=functools.partial(resnet_v1_block4, name=name),
             segmentation=_segmentation(name) if name in _OF_DEEPLAB else None,
             **classifier,
         )
     )
-
-
-def _block4(inputs: tf.Tensor, style: layers.LayerStyle, name: str) -> tf.Tensor:
-    return resnet_v1_block4(inputs, name, style)
 
 
 for _name in ARCHITECTURES:

@@ -6,7 +6,7 @@ The sum of a unit is passed on as it is; one more normalization follows the last
 from __future__ import annotations
 
 import functools
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -115,42 +115,27 @@ def postnorm(features: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
 
 
 def resnet_v2_features(
-    images: tf.Tensor,
-    name: str,
-    style: layers.LayerStyle,
-    *,
-    output_stride: Optional[int] = None,
-    multi_grid: Tuple[int, ...] = (),
-    depth_multiplier: float = 1.0,
-    min_depth: int = 8,
-    subsample_after: bool = False,
-    pool_padding: layers.Padding = 'SAME',
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
 ) -> registry.EndPoints:
     """Return the feature maps of a ResNet V2.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
-        name: one of `ARCHITECTURES`, which is the variable scope too.
         style: of all layers.
-        output_stride: 4, 8, 16 or 32: from there on convolutions are atrous instead of strided;
-            None: 32.
-        multi_grid: factors on the atrous rates of block4's units; empty: all 1.
-        depth_multiplier: factor on the channels of the blocks, not on the root's.
-        min_depth: least number of narrow channels that the factor leaves.
-        subsample_after: end a block with a subsampling of its output instead of striding in its
-            last unit; feature pyramids are built on these.
-        pool_padding: of the root's pooling: `SAME`, or `FIXED` for a border of zeros on all sides.
+        options: those of `resnet_blocks.HONORS`, `subsample_after` and `pool_padding` count. The
+            factor on channels is that of the blocks, not of the root.
+        name: one of `ARCHITECTURES`, which is the variable scope too.
 
     Returns:
         float32 [batch, height', width', channels'] by name: `<name>/conv1`, `<name>/block<i>` and,
         within, `/unit_<k>/bottleneck_v2` and its `/shortcut`, `/conv1`, `/conv2`, `/conv3`. Block
         outputs are sums, neither normalized nor activated.
     """
-    blocks = resnet_blocks.make_blocks(ARCHITECTURES[name], multi_grid, depth_multiplier, min_depth)
+    blocks = resnet_blocks.make_blocks(ARCHITECTURES[name], options)
     with tf1.variable_scope(name):
         # The first unit normalizes the root's output.
         conv1 = layers.conv2d(images, 64, 7, style.linear(), 'conv1', stride=2, padding='FIXED')
-        pooled = resnet_blocks.pool_root(conv1, pool_padding)
+        pooled = resnet_blocks.pool_root(conv1, options.pool_padding)
         end_points = {f'{name}/conv1': conv1}
         end_points.update(
             resnet_blocks.stack_blocks(
@@ -159,8 +144,7 @@ def resnet_v2_features(
                 bottleneck_v2,
                 style,
                 name,
-                output_stride=output_stride,
-                subsample_after=subsample_after,
+                options,
             )
         )
     return end_points
@@ -210,7 +194,7 @@ def resnet_v2(
     Returns:
         The feature maps and what `resnet_blocks.classify` returns, by name.
     """
-    end_points = _features(images, style, options, name)
+    end_points = resnet_v2_features(images, style, options, name)
     with tf1.variable_scope(name):
         last = postnorm(end_points[f'{name}/block4'], style)
         end_points.update(resnet_blocks.classify(last, num_classes, style, name))
@@ -221,26 +205,11 @@ def _normalize(inputs: tf.Tensor, style: layers.LayerStyle, scope: str) -> tf.Te
     return tf.nn.relu(layers.batch_norm(inputs, style.batch_norm, style.is_training, scope))
 
 
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
-) -> registry.EndPoints:
-    return resnet_v2_features(
-        images,
-        name,
-        style,
-        output_stride=options.output_stride,
-        multi_grid=options.multi_grid,
-        depth_multiplier=options.depth_multiplier,
-        min_depth=int(options.get('min_depth', 8)),
-        subsample_after=options.subsample_after,
-    )
-
-
 def _segmentation_features(
     images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
 ) -> registry.EndPoints:
     """Return the feature maps, and the last of them normalized and activated: `postnorm`."""
-    end_points = _features(images, style, options, name)
+    end_points = resnet_v2_features(images, style, options, name)
     with tf1.variable_scope(name):
         end_points[f'{name}/postnorm'] = postnorm(end_points[f'{name}/block4'], style)
     return end_points
@@ -274,7 +243,7 @@ def _register(name: str) -> None:
         registry.Network(
             name=name,
             scope=name,
-            features=functools.partial(_features, name=name),
+            features=functools.partial(resnet_v2_features, name=name),
             style=resnet_blocks.resnet_style,
             feature_maps=resnet_blocks.feature_maps(name),
             normalization=registry.IMAGENET_MEANS,

@@ -33,18 +33,22 @@ def vgg_style(is_training: bool, options: registry.Options) -> layers.LayerStyle
     )
 
 
-def vgg_features(images: tf.Tensor, name: str, style: layers.LayerStyle) -> registry.EndPoints:
+def vgg_features(
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
+) -> registry.EndPoints:
     """Return the feature maps of a VGG network.
 
     Args:
         images: float32 [batch, height, width, channels], in [0, 255] less the channels' means.
-        name: one of `ARCHITECTURES`, which is the variable scope too.
         style: of all layers.
+        options: it has none that change feature maps.
+        name: one of `ARCHITECTURES`, which is the variable scope too.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<name>/conv<i>/conv<i>_<k>` and, of
         stride 2^i, `<name>/pool<i>`, for i from 1 to 5.
     """
+    del options
     end_points: registry.EndPoints = {}
     outputs = images
     with tf1.variable_scope(name):
@@ -80,7 +84,7 @@ def vgg(
         The feature maps, `<name>/fc6`, `<name>/fc7` [batch, height', width', 4096], and
         `<name>/fc8`, which is `registry.LOGITS`, [batch, num_classes].
     """
-    end_points = vgg_features(images, name, style)
+    end_points = vgg_features(images, style, options, name)
     keep_prob = options.get('dropout_keep_prob', 0.5)
     with tf1.variable_scope(name):
         outputs = layers.conv2d(end_points[f'{name}/pool5'], 4096, 7, style, 'fc6', padding='VALID')
@@ -96,13 +100,6 @@ def vgg(
     return end_points
 
 
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
-) -> registry.EndPoints:
-    del options  # It has none that change feature maps.
-    return vgg_features(images, name, style)
-
-
 def _register(name: str) -> None:
     lasts = enumerate(ARCHITECTURES[name], start=1)
     maps = {2 ** (index - 1): f'{name}/conv{index}/conv{index}_{last}' for index, last in lasts}
@@ -110,7 +107,7 @@ def _register(name: str) -> None:
         registry.Network(
             name=name,
             scope=name,
-            features=functools.partial(_features, name=name),
+            features=functools.partial(vgg_features, name=name),
             style=vgg_style,
             feature_maps={**maps, 32: f'{name}/pool5'},
             normalization=registry.IMAGENET_MEANS,

@@ -100,26 +100,17 @@ def xception_style(is_training: bool, options: registry.Options) -> layers.Layer
 
 
 def xception_features(
-    images: tf.Tensor,
-    name: str,
-    style: layers.LayerStyle,
-    *,
-    output_stride: Optional[int] = None,
-    multi_grid: Tuple[int, ...] = (),
-    bounded: bool = False,
+    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
 ) -> registry.EndPoints:
     """Return the feature maps of an Xception.
 
     Args:
         images: float32 [batch, height, width, channels], in [-1, 1].
-        name: one of `ARCHITECTURES`; also the variable scope.
         style: of all layers, but for the activation.
-        output_stride: 4, 8, 16 or 32: from there on convolutions are atrous instead of strided;
-            None: 32.
-        multi_grid: factors on the atrous rates of the last module's three convolutions; empty:
-            all 1.
-        bounded: ReLU6 instead of ReLU, and what is added or convolved without an activation is cut
-            to [-6, 6], so that all values fit a quantized range.
+        options: `output_stride`, `multi_grid` (of the last module's three convolutions) and
+            `bounded` count: ReLU6 instead of ReLU, and what is added or convolved without an
+            activation is cut to [-6, 6], so that all values fit a quantized range.
+        name: one of `ARCHITECTURES`; also the variable scope.
 
     Returns:
         Float32 [batch, height', width', channels'] by name: `<name>/entry_flow/conv1_1` and
@@ -129,6 +120,7 @@ def xception_features(
     Raises:
         errors.ConfigError: the network cannot have that output stride or that multi_grid.
     """
+    multi_grid, bounded = options.multi_grid, options.bounded
     if multi_grid and len(multi_grid) != 3:
         raise errors.ConfigError(
             f'multi_grid: got {len(multi_grid)} rates ({", ".join(map(str, multi_grid))}); '
@@ -139,7 +131,7 @@ def xception_features(
     with tf1.variable_scope(name):
         end_points = _root(images, style)
         outputs = end_points['entry_flow/conv1_2']
-        steps = iter(_steps(ARCHITECTURES[name], output_stride, multi_grid))
+        steps = iter(_steps(ARCHITECTURES[name], options.output_stride, multi_grid))
         for block in ARCHITECTURES[name]:
             for unit in range(block.units):
                 scope = f'{block.scope}/unit_{unit + 1}/xception_module'
@@ -171,7 +163,7 @@ def xception(
         The feature maps, `global_pool`, `<name>/logits` [batch, 1, 1, num_classes],
         `registry.LOGITS` [batch, num_classes] and `predictions` by name.
     """
-    end_points = _features(images, style, options, name)
+    end_points = xception_features(images, style, options, name)
     features = end_points[last_end_point(name)]
     with tf1.variable_scope(name):
         pooled = layers.global_mean(features)
@@ -261,19 +253,6 @@ def _limit(values: tf.Tensor, bounded: bool) -> tf.Tensor:
     return tf.clip_by_value(values, -_BOUND, _BOUND) if bounded else values
 
 
-def _features(
-    images: tf.Tensor, style: layers.LayerStyle, options: registry.Options, name: str
-) -> registry.EndPoints:
-    return xception_features(
-        images,
-        name,
-        style,
-        output_stride=options.output_stride,
-        multi_grid=options.multi_grid,
-        bounded=options.bounded,
-    )
-
-
 def _feature_maps(name: str) -> Mapping[int, str]:
     maps, stride = {_ROOT_STRIDE: f'{name}/entry_flow/conv1_2'}, _ROOT_STRIDE
     for block in ARCHITECTURES[name]:
@@ -302,7 +281,7 @@ for _name in ARCHITECTURES:
         registry.Network(
             name=_name,
             scope=_name,
-            features=functools.partial(_features, name=_name),
+            features=functools.partial(xception_features, name=_name),
             style=xception_style,
             feature_maps=_feature_maps(_name),
             honors=HONORS,

@@ -73,13 +73,9 @@ def resnet_v1_5_features(
         `resnet_blocks.stack_blocks`: [batch, height', width', channels'].
     """
     style = style.but(activation=tf.nn.relu6) if options.bounded else style
-    blocks = resnet_blocks.make_blocks(
-        UNITS[name],
-        options.multi_grid,
-        options.depth_multiplier,
-        int(options.get('min_depth', 8)),
-        strides_first=True,
-    )
+    # Sums have the activation of the published network, and blocks never subsample at their end.
+    options = options.but(strides_first=True, sum_activation=None, subsample_after=False)
+    blocks = resnet_blocks.make_blocks(UNITS[name], options)
     with tf1.variable_scope(name):
         root = layers.conv2d(images, 64, 7, style, 'conv1', stride=2, padding='FIXED')
         end_points = resnet_blocks.stack_blocks(
@@ -88,8 +84,7 @@ def resnet_v1_5_features(
             basic_v1_5 if name in _BASIC else bottleneck_v1_5,
             style,
             name,
-            output_stride=options.output_stride,
-            bounded=options.bounded,
+            options,
         )
     return {f'{name}/conv1': root, **end_points}
 

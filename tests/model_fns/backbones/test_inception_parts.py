@@ -42,7 +42,8 @@ def test_kernel_is_read_from_the_scope():
 
 @given(st.integers(1, 2000), st.floats(0.01, 2.0, allow_nan=False), st.integers(1, 64))
 def test_scaled_depth_rounds_down_and_has_a_floor(channels, multiplier, at_least):
-    depth = parts.scaled_depth(multiplier, at_least)(channels)
+    options = registry.Options(depth_multiplier=multiplier, min_depth=at_least)
+    depth = parts.scaled_depth(options)(channels)
     assert depth >= at_least
     if depth > at_least:
         assert depth <= channels * multiplier < depth + 1
@@ -103,18 +104,13 @@ def test_initial_weights_of_the_published_style():
     style = parts.inception_style(True, registry.Options())
     with tf.Graph().as_default():
         features = tf.zeros([1, 2, 2, 512])
-        for scope, convolution in (('a', 'Conv2d_1c_1x1'), ('b', None)):
-            parts.classify(
-                features,
-                20,
-                style,
-                registry.Options(),
-                scope=scope,
-                pooled='mean',
-                convolution=convolution,
-            )
+        for scope, convolution in (('a', 'Conv2d_1c_1x1'), ('b', '')):
+            network = parts.Inception(scope, (), pooled='mean', convolution=convolution)
+            network.classify(features, 20, style, registry.PUBLISHED)
         values = initial_values()
-    convolution, dense = values['a/Conv2d_1c_1x1/weights'], values['b/Logits/weights']
+    convolution, dense = (
+        values[f'{scope}/weights'] for scope in ('a/Logits/Conv2d_1c_1x1', 'b/Logits/Logits')
+    )
     # Variance 2 / 512, but for a factor of 1.3 that makes up for the cut tails, about.
     assert convolution.std() == pytest.approx(np.sqrt(2.6 / 512) * CUT_NORMAL_STDDEV, rel=0.03)
     # Xavier: uniform within sqrt(6 / (inputs + outputs)).
@@ -135,16 +131,9 @@ def test_options_change_the_published_style():
 def test_dropout_only_in_training(is_training):
     style = parts.inception_style(is_training, registry.Options())
     with tf.Graph().as_default(), tf1.Session() as session:
-        end = parts.classify(
-            tf.ones([4, 2, 2, 100]),
-            3,
-            style,
-            registry.Options(dropout_keep_prob=0.8),
-            scope='Logits',
-            pooled='mean',
-            dropped='kept',
-            convolution='Conv2d_1c_1x1',
-        )
+        network = parts.Inception('net', (), 'mean', 'kept', 'Conv2d_1c_1x1')
+        options = registry.Options(dropout_keep_prob=0.8)
+        end = network.classify(tf.ones([4, 2, 2, 100]), 3, style, options)
         session.run(tf1.global_variables_initializer())
         pooled, dropped = session.run([end['mean'], end['kept']])
     assert list(end) == ['mean', 'kept', registry.LOGITS, 'Predictions']
@@ -163,7 +152,8 @@ def test_dropout_only_in_training(is_training):
 def test_auxiliary_features_fit_the_map(size, kernel, scope):
     with tf.Graph().as_default():
         inputs = tf1.placeholder(tf.float32, [2, size, size, 8])
-        outputs = parts.auxiliary_features(inputs, PLAIN, last_scope='Conv2d_2a_{}x{}')
+        auxiliary = parts.Auxiliary('', 'Conv2d_2a_{}x{}', 'Logits')
+        outputs = auxiliary.features(inputs, PLAIN, int)
         names = {v.op.name: v.shape for v in tf1.trainable_variables()}
         assert outputs.shape == [2, 1, 1, 768]
         assert names[f'{scope or "Conv2d_2a_5x5"}/weights'] == [kernel, kernel, 128, 768]
@@ -172,7 +162,8 @@ def test_auxiliary_features_fit_the_map(size, kernel, scope):
 def test_auxiliary_features_of_a_map_of_unknown_size():
     with tf.Graph().as_default(), tf1.Session() as session:
         inputs = tf1.placeholder(tf.float32, [None, None, None, 1])
-        outputs = parts.auxiliary_features(inputs, PLAIN, lambda _: 2, last_scope='Conv2d_2a_5x5')
+        auxiliary = parts.Auxiliary('', 'Conv2d_2a_5x5', 'Logits')
+        outputs = auxiliary.features(inputs, PLAIN, lambda _: 2)
         session.run(tf1.global_variables_initializer())
         for size in (17, 23):
             # Means of 1, to 2 channels of 1, summed over 5x5 taps and 2 channels.

@@ -24,16 +24,8 @@ def built_variables():
     return {v.op.name: tuple(v.shape) for v in tf1.global_variables()}
 
 
-def test_variables_and_end_points_are_the_published_ones():
-    recorded_backbones.check_variables('inception_v2')
-
-
-def test_computes_what_was_recorded():
-    recorded_backbones.check_golden('inception_v2')
-
-
 def test_pools_are_the_published_kinds():
-    kinds = layer_kinds(inception_v2._LAYERS)
+    kinds = layer_kinds(inception_v2.NETWORK.layers)
     assert kinds['MaxPool'] == 5  # two between stages, two that halve, and that of Mixed_5c
     assert kinds['AvgPool'] == 7
 
@@ -56,9 +48,8 @@ def test_variables_of_the_ssd_features_are_the_published_ones():
     )
     with tf.Graph().as_default():
         with tf1.variable_scope('FeatureExtractor'):
-            end_points = inception_v2.inception_v2_features(
-                tf1.placeholder(tf.float32, [1, 300, 300, 3]), DETECTOR_STYLE
-            )
+            images = tf1.placeholder(tf.float32, [1, 300, 300, 3])
+            end_points = inception_v2.NETWORK.features(images, DETECTOR_STYLE)
         assert built_variables() == published
         # With those of the 8 extra layers and 12 predictors: the published 90.
         assert len(tf1.losses.get_regularization_losses()) == 90 - 8 - 12
@@ -74,31 +65,22 @@ def test_variables_of_both_stages_of_faster_rcnn_are_the_published_ones():
     }
     with tf.Graph().as_default():
         with tf1.variable_scope('FirstStageFeatureExtractor'):
-            first = inception_v2.inception_v2_features(
-                tf1.placeholder(tf.float32, [1, None, None, 3]),
-                DETECTOR_STYLE,
-                final_endpoint='Mixed_4e',
-            )
+            images = tf1.placeholder(tf.float32, [1, None, None, 3])
+            options = registry.Options(final_endpoint='Mixed_4e')
+            first = inception_v2.NETWORK.features(images, DETECTOR_STYLE, options)
         with tf1.variable_scope('SecondStageFeatureExtractor'):
-            second = inception_v2.inception_v2_features(
-                tf1.placeholder(tf.float32, [64, 14, 14, 576]),
-                DETECTOR_STYLE,
-                first_endpoint='Mixed_5a',
-            )
+            crops = tf1.placeholder(tf.float32, [64, 14, 14, 576])
+            second = inception_v2.second_stage(crops, DETECTOR_STYLE)
         assert built_variables() == published
     assert list(first)[-1] == 'Mixed_4e'
-    assert list(second) == ['Mixed_5a', 'Mixed_5b', 'Mixed_5c']
-    assert second['Mixed_5c'].shape == [64, 7, 7, 1024]
+    assert second.shape == [64, 7, 7, 1024]
 
 
 def test_depth_multiplier_scales_all_channels():
     with tf.Graph().as_default():
-        end_points = inception_v2.inception_v2_features(
-            tf.zeros([1, 32, 32, 3]),
-            DETECTOR_STYLE,
-            depth_multiplier=0.5,
-            min_depth=40,
-            final_endpoint='Mixed_3b',
+        options = registry.Options(depth_multiplier=0.5, min_depth=40, final_endpoint='Mixed_3b')
+        end_points = inception_v2.NETWORK.features(
+            tf.zeros([1, 32, 32, 3]), DETECTOR_STYLE, options
         )
         depthwise = built_variables()['InceptionV2/Conv2d_1a_7x7/depthwise_weights']
     channels = {point: value.shape[-1] for point, value in end_points.items()}
@@ -110,11 +92,7 @@ def test_depth_multiplier_scales_all_channels():
 
 def test_first_layer_has_no_more_channels_inside_than_it_gives_out():
     with tf.Graph().as_default():
-        inception_v2.inception_v2_features(
-            tf.zeros([1, 8, 8, 3]),
-            DETECTOR_STYLE,
-            depth_multiplier=0.25,
-            final_endpoint='Conv2d_1a_7x7',
-        )
+        options = registry.Options(depth_multiplier=0.25, final_endpoint='Conv2d_1a_7x7')
+        inception_v2.NETWORK.features(tf.zeros([1, 8, 8, 3]), DETECTOR_STYLE, options)
         depthwise = built_variables()['InceptionV2/Conv2d_1a_7x7/depthwise_weights']
     assert depthwise == (7, 7, 3, 5)  # 16 outputs, so 5 for each color

@@ -27,7 +27,7 @@ ARCHITECTURES = {
 
 def features(images, architecture, **options):
     style = mobiledet.mobiledet_style(False, registry.Options())
-    return mobiledet.mobiledet_features(images, style, architecture, **options)
+    return mobiledet.mobiledet_features(images, style, registry.Options(**options), architecture)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns import layers
-from model_fns.backbones import mobilenet_parts
+from model_fns.backbones import mobilenet_parts, registry
 from model_fns.backbones.mobilenet_parts import Channels, Convolution, InvertedResidual
 
 tf1 = tf.compat.v1
@@ -81,7 +81,7 @@ def test_inverted_residual(block, padding):
     style = layers.LayerStyle(batch_norm=layers.BatchNorm())
     with tf.Graph().as_default(), tf1.Session() as session:
         end_points = mobilenet_parts.mobilenet_features(
-            tf.constant(images), [block], style, Channels(), scope='net', padding=padding
+            tf.constant(images), [block], style, registry.Options(padding=padding), 'net'
         )
         session.run(tf1.global_variables_initializer())
         values = session.run(end_points)
@@ -123,7 +123,7 @@ def test_scopes_and_end_points_of_a_network():
     style = layers.LayerStyle(batch_norm=layers.BatchNorm())
     with tf.Graph().as_default():
         end_points = mobilenet_parts.mobilenet_features(
-            tf.zeros([1, 8, 8, 3]), network, style, Channels(), scope='net'
+            tf.zeros([1, 8, 8, 3]), network, style, registry.PUBLISHED, 'net'
         )
         scopes = {v.op.name.split('/')[1] for v in tf1.global_variables()}
     assert scopes == {'Conv', 'expanded_conv', 'expanded_conv_1', 'Conv_1'}

@@ -11,7 +11,7 @@ from model_fns.backbones import registry, resnet_blocks
 tf1 = tf.compat.v1
 
 
-def _planned(units, output_stride=None, multi_grid=(), subsample_after=False):
+def _planned(units, output_stride=None, **settings):
     """What each unit is asked for, and the width of each block's output for an image of 64."""
     asked = []
 
@@ -19,15 +19,15 @@ def _planned(units, output_stride=None, multi_grid=(), subsample_after=False):
         asked.append((shape.depth, shape.stride, shape.rate))
         return resnet_blocks.subsample(inputs, shape.stride), {'part': inputs}
 
+    options = registry.Options(output_stride=output_stride, **settings)
     with tf.Graph().as_default():
         end_points = resnet_blocks.stack_blocks(
             tf.zeros([1, 16, 16, 1]),
-            resnet_blocks.make_blocks(units, multi_grid),
+            resnet_blocks.make_blocks(units, options),
             unit,
             layers.LayerStyle(),
             'net',
-            output_stride=output_stride,
-            subsample_after=subsample_after,
+            options,
         )
     widths = [int(end_points[f'net/block{i + 1}'].shape[1]) for i in range(len(units))]
     return asked, widths, list(end_points)
@@ -81,13 +81,14 @@ def test_subsampling_after_a_block_leaves_its_end_point_large():
 
 
 def test_depth_multiplier_has_a_floor():
-    blocks = resnet_blocks.make_blocks([1, 1, 1, 1], depth_multiplier=0.25, min_depth=40)
+    options = registry.Options(depth_multiplier=0.25, min_depth=40)
+    blocks = resnet_blocks.make_blocks([1, 1, 1, 1], options)
     assert [block.depth for block in blocks] == [40, 40, 64, 128]
 
 
 def test_wrong_options_are_named():
     with pytest.raises(errors.ConfigError, match='multi_grid: got 2 rates .1, 2.; .* 3: one'):
-        resnet_blocks.make_blocks([3, 4, 6, 3], (1, 2))
+        resnet_blocks.make_blocks([3, 4, 6, 3], registry.Options(multi_grid=(1, 2)))
     with pytest.raises(errors.ConfigError, match='output_stride: got 2; .* 4 or more'):
         _planned([1, 1], 2)
     with pytest.raises(errors.ConfigError, match='output_stride: .* cannot have 12'):

@@ -34,7 +34,7 @@ def _features(name, size=33, is_training=False, batch=2, **settings):
     with graph.as_default():
         images = tf1.placeholder(tf.float32, [batch, size, size, 3])
         style = xception.xception_style(is_training, registry.Options())
-        end_points = xception.xception_features(images, name, style, **settings)
+        end_points = xception.xception_features(images, style, registry.Options(**settings), name)
     return recorded_backbones.Built(graph, images, end_points)
 
 
@@ -186,7 +186,8 @@ def _rates(graph, scope):
 def test_refuses_what_it_cannot_have(settings, message):
     with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match=message):
         style = xception.xception_style(False, registry.Options())
-        xception.xception_features(tf.zeros([1, 33, 33, 3]), 'xception_41', style, **settings)
+        images, options = tf.zeros([1, 33, 33, 3]), registry.Options(**settings)
+        xception.xception_features(images, style, options, 'xception_41')
 
 
 @pytest.mark.usefixtures('initial_values')

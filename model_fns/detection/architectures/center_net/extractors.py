@@ -283,12 +283,8 @@ def _blocks(end_points: registry.EndPoints, scope: str) -> List[tf.Tensor]:
 def _resnet_v1_base(name: str) -> Base:
     def build(images: tf.Tensor, settings: Settings, is_training: bool) -> List[tf.Tensor]:
         style = keras_style(settings, is_training, _RESNET_EPSILON)
-        return _blocks(
-            resnet_v1.resnet_v1_features(
-                images, name, style, strides_first=True, pool_padding='FIXED'
-            ),
-            name,
-        )
+        options = registry.Options(strides_first=True, pool_padding='FIXED')
+        return _blocks(resnet_v1.resnet_v1_features(images, style, options, name), name)
 
     return build
 
@@ -296,7 +292,8 @@ def _resnet_v1_base(name: str) -> Base:
 def _resnet_v2_base(name: str) -> Base:
     def build(images: tf.Tensor, settings: Settings, is_training: bool) -> List[tf.Tensor]:
         style = keras_style(settings, is_training, _RESNET_EPSILON).but(force_bias=False)
-        points = resnet_v2.resnet_v2_features(images, name, style, pool_padding='FIXED')
+        options = registry.Options(pool_padding='FIXED')
+        points = resnet_v2.resnet_v2_features(images, style, options, name)
         return _with_unused_norm(_blocks(points, name), style, name)
 
     return build

@@ -305,7 +305,7 @@ def _split_resnet(name: str) -> Extractor:
 
     def second(crops: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
         return resnet_v1.resnet_v1_block4(
-            crops, name, style, strides_first=True, sum_activation=style.activation
+            crops, style, name, strides_first=True, sum_activation=style.activation
         )
 
     return Extractor(name, first, strides=(16,), second_stage=second, second_part='block4')

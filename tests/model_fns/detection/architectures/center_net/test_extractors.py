@@ -8,7 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from model_fns.backbones import resnet_v2
+from model_fns.backbones import registry, resnet_v2
 from model_fns.detection.architectures.center_net import extractors
 from model_fns.detection.networks.feature_extractors import general
 from protos import center_net_pb2
@@ -83,9 +83,9 @@ def test_resnet_v2_is_that_of_keras(monkeypatch):
             style = extractors.keras_style(extractors.Settings(), False, 1.001e-5)
             points = resnet_v2.resnet_v2_features(
                 tf.constant(images),
-                'resnet_v2_50',
                 style.but(force_bias=False),
-                pool_padding='FIXED',
+                registry.Options(pool_padding='FIXED'),
+                'resnet_v2_50',
             )
         ours = [one for one in tf1.global_variables() if 'resnet_v2_50' in one.op.name]
         fed = {}
