@@ -146,10 +146,7 @@ class ClassificationTask(Task):
         """
         model = config.model.classification
         network = registry.get_network(model.backbone.name, 'model.classification.backbone.name')
-        size = (
-            model.image_height or network.image_size,
-            model.image_width or network.image_size,
-        )
+        size = (model.image_height or network.image_size, model.image_width or network.image_size)
         config_rules.check_size(network, size)
         image_channels = channels.from_config(config)
         is_gray = model.use_grayscale or network.image_channels == 1
@@ -459,22 +456,24 @@ class ClassificationTask(Task):
 
     def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
         """Report the number of images of each class, and what the labels mean."""
-        names = dict(enumerate(self.class_names(), self._labels_offset))
-        counts = class_report.counts_by_reader(examined)
-        meaning = self._check_meaning(class_report.annotated_by_reader(examined))
+        counts, names, meaning = self._count(examined)
         return record_reports.add(class_report.class_report(counts, names, 'images'), meaning)
+
+    def _count(self, examined: Mapping[str, Sequence[class_report.Record]]) -> Tuple[Any, ...]:
+        """Return counts of images by reader, names of classes by id, and what labels mean."""
+        return (
+            class_report.counts_by_reader(examined),
+            dict(enumerate(self.class_names(), self._labels_offset)),
+            self._check_meaning(class_report.annotated_by_reader(examined)),
+        )
 
     def label_figures(
         self, examined: Mapping[str, Sequence[class_report.Record]]
     ) -> Sequence[parts.Part]:
         """Return the number of images of each class, and what the labels mean."""
-        names = dict(enumerate(self.class_names(), self._labels_offset))
-        counts = class_report.counts_by_reader(examined)
-        meaning = self._check_meaning(class_report.annotated_by_reader(examined))
-        return [
-            *class_analysis.class_figures(counts, names, 'images'),
-            *record_reports.tables(meaning),
-        ]
+        counts, names, meaning = self._count(examined)
+        figures = class_analysis.class_figures(counts, names, 'images')
+        return [*figures, *record_reports.tables(meaning)]
 
     def create_analyzer(self) -> Analyzer:
         """Create an analyzer of one evaluation."""
