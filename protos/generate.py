@@ -56,13 +56,13 @@ def page() -> str:
         RuntimeError: the generator is missing or of another version, or a `.proto` file is wrong.
     """
     # Import here: the page shows the rules of `rules_pb2`, which `generate` may have just written.
-    from protos import reference
+    from tools import config_page
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / 'schema'
         _protoc(['--include_source_info', f'--descriptor_set_out={path}'])
         files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
-    return reference.render(reference.read_schema(files))
+    return config_page.render(config_page.read_schema(files))
 
 
 def _protoc(options: Sequence[str]) -> None:

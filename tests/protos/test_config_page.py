@@ -6,7 +6,8 @@ import re
 import pytest
 from google.protobuf import descriptor_pb2, text_format
 
-from protos import generate, pipeline_pb2, reference
+from protos import generate, pipeline_pb2
+from tools import config_page
 
 PAGE = generate.PAGE.read_text()
 
@@ -154,8 +155,8 @@ file {
 
 def test_a_page_by_hand(monkeypatch):
     files = text_format.Parse(FILE, descriptor_pb2.FileDescriptorSet())
-    monkeypatch.setattr(reference, 'BEHAVIORS', [('Title', ('New', 'Old.ours'))])
-    page = reference.render(reference.read_schema(files))
+    monkeypatch.setattr(config_page, 'BEHAVIORS', [('Title', ('New', 'Old.ours'))])
+    page = config_page.render(config_page.read_schema(files))
     assert page.partition('## What a run does\n')[2] == (
         """
 ### 1. Title
