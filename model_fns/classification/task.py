@@ -58,7 +58,6 @@ from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.layers import quantization
 from model_fns.structures import channels, images, label_map_files
 from model_fns.structures import label_map as label_maps
-from model_fns.structures.label_map import LabelMap
 from model_fns.structures.views import Views
 from protos import pipeline_pb2
 
@@ -108,7 +107,7 @@ class ClassificationTask(Task):
         labels_offset: int = 0,
         label_smoothing: float = 0.0,
         auxiliary_loss_weight: float = 0.4,
-        label_map: Optional[LabelMap] = None,
+        label_map: Optional[label_maps.LabelMap] = None,
         class_weights: Sequence[float] = (),
         focal_gamma: float = 0.0,
         max_pixels: int = images.MAX_PIXELS,
@@ -429,7 +428,7 @@ class ClassificationTask(Task):
         """Describe the first problem of a record; None: it has none."""
         return inputs.find_problem(serialized, *self._labeling(), self._preprocess.channels)
 
-    def _labeling(self) -> Tuple[int, int, Optional[LabelMap]]:
+    def _labeling(self) -> Tuple[int, int, Optional[label_maps.LabelMap]]:
         return self._num_classes, self._labels_offset, self._label_map
 
     def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
