@@ -88,8 +88,8 @@ setup(
     py_modules=['run_train_eval'],
     # model_fns/configs is a link to the folder of the root, where people see it.
     package_data={
-        'estimator_lib': ['py.typed'],
-        'model_fns': ['py.typed', 'cli/*.ini', 'configs/*.config'],
+        'estimator_lib': ['py.typed', 'analysis/report.*'],
+        'model_fns': ['py.typed', 'cli/*.ini', 'configs/*.config', 'datasets/*.config'],
         'vision_extras': ['py.typed'],
         'protos': ['py.typed', '*.proto', '*.pyi'],
     },

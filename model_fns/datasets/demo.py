@@ -22,7 +22,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.processes import path_names
-from model_fns.datasets import codecs, demo_pipelines, records, scenes, shapes
+from model_fns.datasets import codecs, records, scenes, shapes
 from model_fns.structures import images, label_map, label_map_files
 from protos import pipeline_pb2
 
@@ -78,11 +78,8 @@ SUBSETS: Mapping[str, Subset] = {
     ),
 }
 
-# By task: the subset that it trains on, and the rest of its pipeline.
-_PIPELINES = {
-    'detection': ('scenes', demo_pipelines.DETECTION),
-    'classification': ('classification', demo_pipelines.CLASSIFICATION),
-}
+# The subsets that tasks train on. The rest of their pipelines is in files named after the tasks.
+_SUBSETS = {'detection': 'scenes', 'classification': 'classification'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,14 +160,14 @@ def demo_pipeline_text(task: str = 'detection', paths: Optional[DemoDataset] = N
     Raises:
         errors.ConfigError: there is no demo of that task.
     """
-    if task not in _PIPELINES:
+    if task not in _SUBSETS:
         raise errors.ConfigError(
-            f'there is no demo of the task {task!r}{errors.did_you_mean(task, _PIPELINES)}'
+            f'there is no demo of the task {task!r}{errors.did_you_mean(task, _SUBSETS)}'
         )
     paths = paths or demo_dataset()
-    subset, pipeline = _PIPELINES[task]
+    subset, file = _SUBSETS[task], pathlib.Path(__file__).with_name(f'demo_{task}.config')
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    text_format.Parse(pipeline, config)
+    text_format.Parse(file.read_text(encoding='utf-8'), config)
     for split, reader in zip(_SPLITS, (config.train_input_reader, config.eval_input_reader.add())):
         reader.label_map_path = paths.label_map
         reader.tf_record_input_reader.input_path.append(paths.pattern(subset, split))

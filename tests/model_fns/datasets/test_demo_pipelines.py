@@ -1,15 +1,15 @@
+import pathlib
+
 import pytest
 from google.protobuf import text_format
 
-from model_fns.datasets import demo_pipelines, shapes
+from model_fns.datasets import demo, shapes
 from protos import pipeline_pb2
 
 
-@pytest.mark.parametrize(
-    'text, kind',
-    [(demo_pipelines.DETECTION, 'ssd'), (demo_pipelines.CLASSIFICATION, 'classification')],
-)
-def test_pipelines_parse_and_fit_the_shapes(text, kind):
+@pytest.mark.parametrize('task, kind', [('detection', 'ssd'), ('classification', 'classification')])
+def test_pipelines_parse_and_fit_the_shapes(task, kind):
+    text = pathlib.Path(demo.__file__).with_name(f'demo_{task}.config').read_text()
     config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
     assert config.model.WhichOneof('model') == kind
     assert getattr(config.model, kind).num_classes == len(shapes.NAMES)
