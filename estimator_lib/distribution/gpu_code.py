@@ -12,7 +12,7 @@ from estimator_lib.distribution import half_types
 _Capability = Tuple[int, ...]
 
 
-def built_for() -> List[_Capability]:
+def list_compiled() -> List[_Capability]:
     """Return the compute capabilities that TensorFlow was compiled for, lowest first.
 
     Returns:
@@ -26,7 +26,7 @@ def built_for() -> List[_Capability]:
 
 def description() -> str:
     """Describe the GPUs that TensorFlow has code for."""
-    built = built_for()
+    built = list_compiled()
     if not built:
         return 'TensorFlow has no code for GPUs with CUDA'
     return f'TensorFlow has code for GPUs of compute capability {_listed(built)}'
@@ -37,7 +37,7 @@ def warnings() -> List[str]:
 
     Code runs on GPUs of the same major number whose minor number is not lower.
     """
-    built = built_for()
+    built = list_compiled()
     present = {each for each in half_types.gpu_capabilities() if any(each)}
     without = sorted(each for each in present if not any(_runs(code, each) for code in built))
     if not without or not built:

@@ -47,7 +47,7 @@ def compute_factors(
     Returns:
         Factors by variable name, in [decay, 1].
     """
-    distances = _distances_to(loss)
+    distances = _measure_distances(loss)
     layers: Dict[str, int] = {}
     for variable in variables:
         name = partitioned.whole_name(variable)
@@ -86,23 +86,23 @@ class LayerRates(tf1.train.Optimizer):
         }
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
-        with self._rate_of(var):
+        with self._scaled_rate(var):
             return super()._apply_dense(grad, var)
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
-        with self._rate_of(var):
+        with self._scaled_rate(var):
             return super()._resource_apply_dense(grad, var)
 
     def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
-        with self._rate_of(var):
+        with self._scaled_rate(var):
             return super()._apply_sparse_duplicate_indices(grad, var)
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
-        with self._rate_of(handle):
+        with self._scaled_rate(handle):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
 
     @contextlib.contextmanager
-    def _rate_of(self, variable: tf.Variable) -> Iterator[None]:
+    def _scaled_rate(self, variable: tf.Variable) -> Iterator[None]:
         """Multiply the learning rate by the factor of a variable in the block."""
         factor = self._factors[variable.ref()]
         name = next(name for name in _RATES if getattr(self, name, None) is not None)
@@ -133,7 +133,7 @@ def _handles(variable: tf.Variable) -> List[tf.Operation]:
     return ops
 
 
-def _distances_to(loss: tf.Tensor) -> Dict[tf.Operation, int]:
+def _measure_distances(loss: tf.Tensor) -> Dict[tf.Operation, int]:
     """Count the products on the longest path from each op to a loss.
 
     A product counts for what is multiplied by its kernel, not for the kernel. So kernel, bias and

@@ -75,7 +75,7 @@ def compare_raw(
     if not _raw(expected[0]):
         return {}
     pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
-    wanted, got = ([_in_order(one) for one in side] for side in _sides(pairs))
+    wanted, got = ([_drop_proposals(one) for one in side] for side in _sides(pairs))
     parts = agreement.compare(wanted, got, exact)
     if not exact or fields.PROPOSAL_BOXES not in pairs[0][0]:
         return parts
@@ -130,7 +130,7 @@ def compare_rows(
 def largest_differences(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:
     """Compute the largest differences of sorted scores, and of raw predictions in order."""
     differences = [np.abs(_scores(want) - _scores(got)) for want, got in zip(expected, found)]
-    raw = ([_in_order(_raw(outputs)) for outputs in side] for side in (expected, found))
+    raw = ([_drop_proposals(_raw(outputs)) for outputs in side] for side in (expected, found))
     return {_IN_ORDER: float(np.max(differences)), **agreement.largest_differences(*raw)}
 
 
@@ -148,7 +148,7 @@ def _sides(pairs: Sequence[Tuple[Arrays, Arrays]]) -> Tuple[List[Arrays], List[A
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-def _in_order(raw: Arrays) -> Dict[str, np.ndarray]:
+def _drop_proposals(raw: Arrays) -> Dict[str, np.ndarray]:
     """Return raw predictions without those of proposals."""
     by_proposal = OF_PROPOSALS if fields.PROPOSAL_BOXES in raw else ()
     return {name: value for name, value in raw.items() if name not in by_proposal}

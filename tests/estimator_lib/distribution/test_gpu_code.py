@@ -24,12 +24,12 @@ def build(monkeypatch):
 
 def test_capabilities_are_read_from_the_build(build):
     build(NEW)
-    assert gpu_code.built_for() == [(6, 0), (7, 0), (8, 0), (8, 9), (9, 0)]
+    assert gpu_code.list_compiled() == [(6, 0), (7, 0), (8, 0), (8, 9), (9, 0)]
     assert gpu_code.description() == (
         'TensorFlow has code for GPUs of compute capability 6.0, 7.0, 8.0, 8.9, 9.0'
     )
     build({'cuda_compute_capabilities': ['compute_120', 'sm_90a']})
-    assert gpu_code.built_for() == [(9, 0), (12, 0)]
+    assert gpu_code.list_compiled() == [(9, 0), (12, 0)]
     build(NONE)
     assert gpu_code.description() == 'TensorFlow has no code for GPUs with CUDA'
 
