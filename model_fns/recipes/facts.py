@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Counter, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message
 
 from estimator_lib import errors
 from model_fns.datasets import examination, readers
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, reader_paths
-
-tf1 = tf.compat.v1
 
 BACKGROUND_ID = 0  # of a label map of masks
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
@@ -112,10 +111,11 @@ def _read(
         return
     from estimator_lib.data import records
 
-    for file in records.find_files(reader.tf_record_input_reader.input_path, 'input_path'):
-        kind = 'GZIP' if file.compression else ''
-        for record in tf1.io.tf_record_iterator(file.path, tf1.io.TFRecordOptions(kind)):
-            yield from_record(record, classes), 0
+    files = records.find_files(reader.tf_record_input_reader.input_path, 'input_path')
+    for record in records.usable_records(files):
+        facts = from_record(record, classes)
+        if facts is not None:
+            yield facts, 0
 
 
 def from_annotation(annotation: examination.Annotation) -> ImageFacts:
@@ -127,15 +127,18 @@ def from_annotation(annotation: examination.Annotation) -> ImageFacts:
     return _facts((header.height, header.width), columns, names)
 
 
-def from_record(record: bytes, classes: LabelMap) -> ImageFacts:
-    """Return the facts of an image from its `tf.train.Example`.
+def from_record(record: bytes, classes: LabelMap) -> Optional[ImageFacts]:
+    """Return the facts of an image from its `tf.train.Example`; None if it has no readable image.
 
     Args:
         record: the serialized example.
         classes: names the classes of records that have ids only.
     """
-    feature = tf.train.Example.FromString(record).features.feature
-    header = images.image_header(feature['image/encoded'].bytes_list.value[0])
+    try:
+        feature = tf.train.Example.FromString(record).features.feature
+        header = images.image_header(b''.join(feature['image/encoded'].bytes_list.value[:1]))
+    except (message.DecodeError, errors.DataError):
+        return None
     columns = [np.array(feature[key].float_list.value, np.float64) for key in _BOX_KEYS]
     names: List[str] = []
     for prefix in ('image/object/class', 'image/class'):

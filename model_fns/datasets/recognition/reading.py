@@ -6,11 +6,10 @@ import dataclasses
 import os
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-from estimator_lib import errors
 from estimator_lib.config import config_files
 from model_fns.datasets import conversion, readers
 from model_fns.datasets.files import splits
-from model_fns.datasets.recognition import layouts
+from model_fns.datasets.recognition import layouts, record_parts
 from model_fns.datasets.recognition.layouts import EVALUATION, TRAIN, DataSet, Folder
 from model_fns.structures import label_map_files
 from model_fns.structures.label_map import LabelMap
@@ -46,6 +45,7 @@ def create(data: DataSet, task: str, folder: str) -> Readers:
     Raises:
         errors.DataError: the data set cannot be listed or split.
     """
+    of_records = data.reader == _RECORDS
     label_map = data.label_map or os.path.join(os.path.abspath(folder), label_map_files.FILE)
     train = _reader(data, task, data.parts[TRAIN], label_map, folder, TRAIN)
     part, note = layouts.evaluation_part(data.parts)
@@ -59,7 +59,7 @@ def create(data: DataSet, task: str, folder: str) -> Readers:
             classes = name_keypoints(classes, data)
         conversion.write_label_map(classes, label_map)
     if not part:
-        parts, note = _split(data, train)
+        parts, note = _split_records(data, folder) if of_records else _split(data, train)
         notes.append(note)
         train = _reader(data, task, parts[TRAIN], label_map, folder, TRAIN)
         evaluation = _reader(data, task, parts[EVALUATION], label_map, folder, EVALUATION)
@@ -133,12 +133,8 @@ def _split(
     """Split a data set without an evaluation part; return its parts and a sentence on them.
 
     Raises:
-        errors.DataError: it is of TFRecords, or has one image.
+        errors.DataError: it has one image.
     """
-    if data.reader == _RECORDS:
-        raise errors.DataError(
-            'the TFRecords have no part for evaluation; expected a file with "val" in its name.'
-        )
     sources = readers.list_items(reader)
     flat = [(number, *each) for number, items in enumerate(sources) for each in items]
     names = [os.path.relpath(item.path, data.parts[TRAIN][n].images) for n, item, _ in flat]
@@ -154,9 +150,20 @@ def _split(
         parts[part] = [
             data.parts[TRAIN][number]._replace(names=lines) for number, lines in chosen.items()
         ]
-    note = (
-        f'without a part for evaluation in the data, {len(sides.evaluation)} of {len(flat)} images '
+    return parts, _describe_split(sides)
+
+
+def _split_records(data: DataSet, folder: str) -> Tuple[Dict[str, List[Folder]], str]:
+    """Split TFRecords without an evaluation part; return their parts and a sentence on them."""
+    patterns = [each.images for each in data.parts[TRAIN]]
+    parts, sides = record_parts.write_parts(patterns, folder)
+    return parts, f'{_describe_split(sides)}. Both parts are written again in {folder}'
+
+
+def _describe_split(sides: splits.Split) -> str:
+    total = len(sides.train) + len(sides.evaluation)
+    return (
+        f'without a part for evaluation in the data, {len(sides.evaluation)} of {total} images '
         f'became one: whole groups of {sides.num_groups} (copies, frames of a scene), always the '
         'same ones'
     )
-    return parts, note
