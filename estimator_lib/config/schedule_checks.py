@@ -6,7 +6,8 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
 
 from google.protobuf import message as message_lib
 
-from estimator_lib.config.rules import Problem
+from estimator_lib.config import message_checks
+from estimator_lib.config.rules import ConfigRules, Problem
 from protos import optimizer_pb2, train_pb2
 
 
@@ -25,8 +26,43 @@ def check_optimizer(optimizer: optimizer_pb2.Optimizer, num_steps: int) -> Itera
     if kind is None:
         yield Problem(path, f'not set; expected one of: {_members(optimizer, "optimizer")}.')
         return
-    path = f'{path}.{kind}.learning_rate'
     rate = getattr(optimizer, kind).learning_rate
+    path = f'{path}.{kind}.learning_rate'
+    yield from _check_rate(path, rate, num_steps)
+    # An evaluation builds the schedule too, and its run need not have an end.
+    stable = rate.warmup_stable_decay_learning_rate
+    if stable.cool_down_steps and not (stable.total_steps or num_steps):
+        yield Problem(
+            f'{path}.warmup_stable_decay_learning_rate.cool_down_steps',
+            'the run has no end to cool down for; expected train_config.num_steps or total_steps.',
+        )
+
+
+def require_optimizer(optimizer: optimizer_pb2.Optimizer) -> None:
+    """Check an optimizer that is built without the rest of its config, but for its schedule.
+
+    Raises:
+        errors.ConfigError: there are problems; the message lists all.
+    """
+    message_checks.check_message(ConfigRules(), optimizer, 'train_config.optimizer')
+
+
+def require_rate(rate: optimizer_pb2.LearningRate, num_steps: int) -> None:
+    """Check a schedule that is built without the rest of its config.
+
+    Args:
+        rate: the message.
+        num_steps: `train_config.num_steps`.
+
+    Raises:
+        errors.ConfigError: there are problems; the message lists all.
+    """
+    path = 'learning_rate'
+    message_checks.check_message(ConfigRules(), rate, path, _check_rate(path, rate, num_steps))
+
+
+def _check_rate(path: str, rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterator[Problem]:
+    """Check a schedule beyond the ranges of single fields."""
     schedule = rate.WhichOneof('learning_rate')
     if schedule is None:
         yield Problem(path, f'not set; expected one of: {_members(rate, "learning_rate")}.')
@@ -93,11 +129,6 @@ def _warmup_stable_decay(path: str, schedule: Any, num_steps: int) -> Iterator[P
         yield Problem(
             f'{path}.total_steps',
             f'{total}; expected at least {least}, warmup_steps and cool_down_steps.',
-        )
-    if not total and not num_steps and schedule.cool_down_steps:
-        yield Problem(
-            f'{path}.cool_down_steps',
-            'the run has no end to cool down for; expected train_config.num_steps or total_steps.',
         )
 
 

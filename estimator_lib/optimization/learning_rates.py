@@ -8,12 +8,13 @@ is float32 in the order of the published formulas, so that values near zero agre
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, Mapping, Sequence
+from typing import Any, Callable, Dict, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import message as message_lib
 
-from estimator_lib import errors
+from estimator_lib.config import schedule_checks
 from estimator_lib.optimization import deeplab_learning_rates
 from estimator_lib.optimization import schedule_parts as parts
 from protos import optimizer_pb2
@@ -22,7 +23,6 @@ from protos import optimizer_pb2
 def constant(step: tf.Tensor, *, learning_rate: float) -> tf.Tensor:
     """Return the same rate at each step: float32 scalar."""
     del step
-    parts.require_rate('constant_learning_rate.learning_rate', learning_rate)
     return tf.constant(learning_rate, tf.float32)
 
 
@@ -46,15 +46,7 @@ def exponential_decay(
 
     Returns:
         float32 scalar.
-
-    Raises:
-        errors.ConfigError: a value is out of its range.
     """
-    name = 'exponential_decay_learning_rate'
-    parts.require_rate(f'{name}.initial_learning_rate', initial_learning_rate)
-    parts.require_rate(f'{name}.burnin_learning_rate', burnin_learning_rate)
-    parts.require_rate(f'{name}.min_learning_rate', min_learning_rate)
-    parts.require_decay(name, decay_steps, decay_factor)
     rate = parts.exponential(
         step - burnin_steps, initial_learning_rate, decay_steps, decay_factor, staircase
     )
@@ -82,22 +74,11 @@ def exponential_decay_with_warmup(
 
     Returns:
         float32 scalar.
-
-    Raises:
-        errors.ConfigError: a value is out of its range.
     """
-    name = 'exponential_decay_with_warmup_learning_rate'
-    parts.require_rate(f'{name}.learning_rate_base', learning_rate_base)
-    parts.require_rate(f'{name}.warmup_learning_rate', warmup_learning_rate)
-    parts.require_rate(f'{name}.min_learning_rate', min_learning_rate)
-    parts.require_decay(name, decay_steps, decay_factor)
     rate = parts.exponential(
         step - warmup_steps, learning_rate_base, decay_steps, decay_factor, staircase
     )
-    if warmup_steps > 0:
-        parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
-        ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
-        rate = tf.where(step < warmup_steps, ramp, rate)
+    rate = parts.warm_up(step, rate, warmup_learning_rate, learning_rate_base, warmup_steps)
     return parts.apply_minimum(rate, min_learning_rate)
 
 
@@ -110,19 +91,11 @@ def manual_step(
     `warmup` the rate goes linearly from `rates[0]` to `rates[1]` before `boundaries[0]`. Example:
     boundaries (5, 10), rates (0.1, 0.01, 0.001): 0.1 at step 4, 0.01 at step 5. Without boundaries
     the one rate holds forever.
-
-    Raises:
-        errors.ConfigError: boundaries do not grow from above 0; a rate is not valid.
     """
-    name = 'manual_step_learning_rate'
-    if boundaries:
-        parts.require_boundaries(f'{name}.schedule', boundaries)
-    parts.require_piecewise_rates(f'{name}.schedule', boundaries, rates)
     piecewise = parts.piecewise(step, boundaries, rates)
     if not (warmup and boundaries):
         return piecewise
-    ramp = parts.line(step, rates[0], rates[1], boundaries[0])
-    return tf.where(step < boundaries[0], ramp, piecewise)
+    return parts.warm_up(step, piecewise, rates[0], rates[1], boundaries[0])
 
 
 def cosine_decay(
@@ -145,33 +118,15 @@ def cosine_decay(
 
     Returns:
         float32 scalar.
-
-    Raises:
-        errors.ConfigError: `total_steps` is 0 or less than `warmup_steps`, the base rate is less
-            than the warm-up rate, or a rate is not valid.
     """
-    name = 'cosine_decay_learning_rate'
-    parts.require_rate(f'{name}.learning_rate_base', learning_rate_base)
-    parts.require_rate(f'{name}.warmup_learning_rate', warmup_learning_rate)
-    least = max(warmup_steps, 1)
-    parts.require(
-        total_steps >= least,
-        f'{name}.total_steps',
-        total_steps,
-        f'at least {least} (the first decaying step comes after warmup_steps)',
-    )
     held = warmup_steps + hold_base_rate_steps
     angle = math.pi * tf.cast(step - held, tf.float32) / max(total_steps - held, 1)
-    parts.require_end_rate(name, end_learning_rate, learning_rate_base)
     rate = 0.5 * (learning_rate_base - end_learning_rate) * (1.0 + tf.cos(angle))
     if end_learning_rate > 0:
         rate += end_learning_rate
     if hold_base_rate_steps > 0:
         rate = tf.where(step > held, rate, tf.constant(learning_rate_base, tf.float32))
-    if warmup_steps > 0:
-        parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
-        ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
-        rate = tf.where(step < warmup_steps, ramp, rate)
+    rate = parts.warm_up(step, rate, warmup_learning_rate, learning_rate_base, warmup_steps)
     return tf.where(step > total_steps, tf.constant(end_learning_rate, tf.float32), rate)
 
 
@@ -191,26 +146,13 @@ def warmup_stable_decay(
     `cool_down_steps` before `total_steps` (Haegele et al. 2024, arXiv 2405.18392, section 4), and
     the end rate after them. Example: base 0.1, total 10, cool-down 4: 0.1 at step 6, 0.05 at step 7
     (x = 1 / 4), 0 at step 10.
-
-    Raises:
-        errors.ConfigError: warm-up and cool-down take more than `total_steps`, the base rate is
-            less than the warm-up or the end rate, or a rate is not valid.
     """
-    name = 'warmup_stable_decay_learning_rate'
-    parts.require_rate(f'{name}.learning_rate_base', learning_rate_base)
-    parts.require_rate(f'{name}.warmup_learning_rate', warmup_learning_rate)
-    parts.require_end_rate(name, end_learning_rate, learning_rate_base)
-    least = warmup_steps + cool_down_steps
-    parts.require(total_steps >= least, f'{name}.total_steps', total_steps, f'at least {least}')
     rate = tf.constant(learning_rate_base, tf.float32)
     if cool_down_steps > 0:
         done = tf.cast(step - (total_steps - cool_down_steps), tf.float32) / cool_down_steps
         root = tf.sqrt(tf.clip_by_value(done, 0.0, 1.0))
         rate = learning_rate_base - (learning_rate_base - end_learning_rate) * root
-    if warmup_steps > 0:
-        parts.require_warmup(name, warmup_learning_rate, learning_rate_base)
-        ramp = parts.line(step, warmup_learning_rate, learning_rate_base, warmup_steps)
-        rate = tf.where(step < warmup_steps, ramp, rate)
+    rate = parts.warm_up(step, rate, warmup_learning_rate, learning_rate_base, warmup_steps)
     return rate
 
 
@@ -241,15 +183,7 @@ def polynomial_decay(
     """Compute polynomial decay.
 
     The rate is `(initial - end) * (1 - min(step, decay_steps) / decay_steps) ** power + end`.
-
-    Raises:
-        errors.ConfigError: a value is out of its range.
     """
-    name = 'polynomial_decay_learning_rate'
-    parts.require_rate(f'{name}.initial_learning_rate', initial_learning_rate)
-    parts.require_rate(f'{name}.end_learning_rate', end_learning_rate)
-    parts.require(decay_steps > 0, f'{name}.decay_steps', decay_steps, 'at least 1')
-    parts.require(power > 0, f'{name}.power', power, 'more than 0')
     return parts.polynomial(step, initial_learning_rate, end_learning_rate, decay_steps, power)
 
 
@@ -269,11 +203,8 @@ def create_learning_rate(
     Raises:
         errors.ConfigError: no schedule is chosen, or a value is out of its range.
     """
+    schedule_checks.require_rate(config, num_steps)
     chosen = config.WhichOneof('learning_rate')
-    if chosen is None:
-        raise errors.ConfigError(
-            f'learning_rate is empty; expected one of {", ".join(sorted(_SCHEDULES))}.'
-        )
     with tf.name_scope('learning_rate_schedule'):
         step = tf.convert_to_tensor(global_step)
         rate = _SCHEDULES[chosen](getattr(config, chosen), step, num_steps)
@@ -303,7 +234,7 @@ def compute_rates(
 
 def _from_fields(schedule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     """Return a schedule whose arguments are the fields of its message."""
-    return lambda config, step, num_steps: schedule(step, **_all_fields(config))
+    return lambda config, step, num_steps: schedule(step, **numbers_of(config))
 
 
 def _create_manual_step(config, step, num_steps):
@@ -317,7 +248,7 @@ def _create_manual_step(config, step, num_steps):
 
 
 def _create_cosine_decay(config, step, num_steps):
-    fields = _all_fields(config)
+    fields = numbers_of(config)
     if num_steps and not config.HasField('total_steps'):
         # A run that is shorter than the warm-up is no error; it consists of warm-up only.
         fields['total_steps'] = max(num_steps, config.warmup_steps + config.hold_base_rate_steps)
@@ -325,7 +256,7 @@ def _create_cosine_decay(config, step, num_steps):
 
 
 def _create_warmup_stable_decay(config, step, num_steps):
-    fields = _all_fields(config)
+    fields = numbers_of(config)
     fields['total_steps'] = warmup_stable_decay_length(config, num_steps)
     if not fields['total_steps']:
         # A run without an end has no cool-down.
@@ -334,14 +265,12 @@ def _create_warmup_stable_decay(config, step, num_steps):
 
 
 def _create_polynomial_decay(config, step, num_steps):
-    fields = _all_fields(config)
-    fields['decay_steps'] = parts.length(
-        'polynomial_decay_learning_rate.decay_steps', config.decay_steps, num_steps
-    )
+    fields = numbers_of(config)
+    fields['decay_steps'] = config.decay_steps or num_steps
     return polynomial_decay(step, **fields)
 
 
-def _all_fields(config) -> Dict[str, float]:
+def numbers_of(config: message_lib.Message) -> Dict[str, Any]:
     """Return a message's numbers and flags by name, defaults included."""
     fields = config.DESCRIPTOR.fields
     return {field.name: getattr(config, field.name) for field in fields if not field.message_type}

@@ -142,5 +142,5 @@ def test_replicas_have_the_rates_of_one_device():
 
 def test_a_decay_out_of_range_is_refused():
     config = text_format.Parse('sgd_optimizer { } layer_decay: 0', optimizer_pb2.Optimizer())
-    with pytest.raises(errors.ConfigError, match='layer_decay is 0.0; expected more than 0'):
+    with pytest.raises(errors.ConfigError, match='layer_decay: 0; expected more than 0'):
         optimizers.create_optimizer(config, 0.1)

@@ -152,17 +152,11 @@ def test_update_rule_and_slot_names(text, rule, slots):
     }
 
 
+# The ranges are those of the fields, and have their tests with the rules.
 BAD = [
     ('', 'optimizer is empty; expected one of adadelta_optimizer, .*sgd_optimizer'),
-    ('rms_prop_optimizer { decay: 1 }', 'rms_prop_optimizer.decay is 1.0; expected at least 0 and'),
-    ('rms_prop_optimizer { epsilon: 0 }', 'epsilon is 0.0; expected more than 0'),
-    ('momentum_optimizer { momentum_optimizer_value: -0.5 }', 'momentum_optimizer_value is -0.5'),
-    ('adam_optimizer { beta1: 1.5 }', 'beta1 is 1.5'),
-    ('adam_optimizer { epsilon: nan }', 'epsilon is nan'),
-    ('adagrad_optimizer { initial_accumulator_value: 0 }', 'initial_accumulator_value is 0.0'),
-    ('adadelta_optimizer { rho: 1 }', 'rho is 1.0'),
-    ('ftrl_optimizer { learning_rate_power: 1 }', 'learning_rate_power is 1.0; expected at most 0'),
-    ('ftrl_optimizer { l1: -1 }', 'l1 is -1.0; expected at least 0'),
+    ('rms_prop_optimizer { decay: 1 }', 'rms_prop_optimizer.decay: 1; expected at least 0 and'),
+    ('adam_optimizer { epsilon: nan }', 'epsilon: nan; expected a finite number'),
 ]
 
 
