@@ -7,7 +7,7 @@ AdamW is a class of this package with the slots of Adam.
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Union
+from typing import Mapping, Union
 
 import tensorflow as tf
 
@@ -61,7 +61,7 @@ def _chosen(config: optimizer_pb2.Optimizer) -> str:
     return chosen
 
 
-_OPTIMIZERS: Mapping[str, Callable[..., tf1.train.Optimizer]] = {
+_OPTIMIZERS: Mapping[str, type] = {
     'rms_prop_optimizer': tf1.train.RMSPropOptimizer,
     'momentum_optimizer': tf1.train.MomentumOptimizer,
     'adam_optimizer': tf1.train.AdamOptimizer,
