@@ -294,13 +294,13 @@ def modes():
 def serving_inputs():
     from model_fns.cli import flag_definitions
 
-    return flag_definitions.INPUT_TYPES
+    return flag_definitions.choices('input_type')
 
 
 def export_formats():
     from model_fns.cli import flag_definitions
 
-    return flag_definitions.FORMATS
+    return flag_definitions.choices('format')
 
 
 def quantizes():

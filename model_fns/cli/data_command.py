@@ -34,7 +34,7 @@ from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
-# The modules of the decisions of each task, see `flag_definitions.TASKS`. They are imported on use.
+# The modules of the decisions of each task, of `task` in `flags.ini`. They are imported on use.
 _RECIPES = {
     'classification': 'model_fns.classification.recipe',
     'detection': 'model_fns.detection.recipe',

@@ -47,7 +47,9 @@ def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:
     for name, modes in flag_definitions.flag_modes().items():
         if modes is None or values.mode in modes or not _is_set(values[name]):
             continue
-        instead = _INSTEAD.get(name, '').format(values[name].value)
+        value = values[name].value
+        # Flags of benchmarks mean the same in training, where other programs have them.
+        instead = _INSTEAD.get(name, '').format(value) or legacy_flags.replacement(name, str(value))
         raise errors.UserError(
             f'--{name} is not read by --mode={values.mode}; expected --mode={" or ".join(modes)}'
             + (f'; {instead}' if instead else '.')

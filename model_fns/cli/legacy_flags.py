@@ -78,6 +78,11 @@ def answer(arguments: Sequence[str]) -> Optional[str]:
     return '\n'.join([_TITLE, *answers.values()]) if answers else None
 
 
+def replacement(name: str, value: str) -> str:
+    """Return the replacement for a flag with a value; empty where it is of no other program."""
+    return _replacement(name, value) if name in replacements().names() else ''
+
+
 def _flags(arguments: Sequence[str]) -> List[Tuple[str, str, str]]:
     """Find the flags of other programs on a command line: (as written, name, value or empty)."""
     flags, known = [], replacements().names()

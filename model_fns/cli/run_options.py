@@ -12,8 +12,8 @@ from estimator_lib import errors
 class RunOptions:
     """Options of a run: an attribute for each flag that a mode reads, named like the flag.
 
-    `flag_definitions` documents the flags in `--help`; `flag_parsing` refuses a value out of its
-    range or a flag that the mode does not read. The flags have the same defaults.
+    `flag_definitions` makes the flags of them, with the texts of `flags.ini`; `flag_parsing`
+    refuses a value out of its range or a flag that the mode does not read.
 
     Attributes that are `None` by default are optional.
     """

@@ -188,7 +188,7 @@ def test_options_that_do_not_fit_are_refused(more, message, tmp_path):
 
 
 def test_each_task_of_the_flag_has_its_decisions():
-    assert set(data_command._RECIPES) == set(flag_definitions.TASKS)
+    assert set(data_command._RECIPES) == set(flag_definitions.choices('task'))
 
 
 def test_check_writes_a_config_that_fits_the_data(tmp_path, capsys):

@@ -29,15 +29,16 @@ def front_door(*flags):
 
 
 def test_the_formats_of_the_front_door_are_those_that_there_are():
-    assert list(flag_definitions.FORMATS) == list(formats.WRITERS)
+    choices = flag_definitions.choices
+    assert list(choices('format')) == list(formats.WRITERS)
     writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
-    assert set(flag_definitions.QUANTIZES) == {kind for one in writers for kind in one.quantizes}
-    assert set(flag_definitions.SUPPRESSIONS) == set(file_forms.KINDS)
-    assert set(flag_definitions.BATCHES) == {onnx_files.DYNAMIC}
-    assert flag_definitions.SERVING_WEIGHTS == (saved_model.VARIABLES, saved_model.CONSTANTS)
-    assert flag_definitions.INPUTS == (whole_images.IMAGE,)
-    assert set(flag_definitions.PICTURES) == {predict.NO_PICTURES, *visualization.FORMATS}
-    assert set(flag_definitions.INPUT_TYPES) == set(serving.SERVING_INPUTS)
+    assert set(choices('quantize')) == {kind for one in writers for kind in one.quantizes}
+    assert set(choices('suppression')) == set(file_forms.KINDS)
+    assert set(choices('batch')) == {onnx_files.DYNAMIC}
+    assert choices('serving_weights') == (saved_model.VARIABLES, saved_model.CONSTANTS)
+    assert choices('input') == (whole_images.IMAGE,)
+    assert set(choices('pictures')) == {predict.NO_PICTURES, *visualization.FORMATS}
+    assert set(choices('input_type')) == set(serving.SERVING_INPUTS)
     modes = flag_definitions.flag_modes()
     assert all('export' in modes[name] for name in formats.option_names())
 

@@ -113,7 +113,9 @@ LEGACY = {
 
 
 # Of these two mean the same, and `quantize` names its values.
-OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize', 'eval_timeout'}
+OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize', 'eval_timeout', 'batch_size', 'image_size'}
+# These are of one mode here: others refuse them with what there is for them.
+OF_ONE_MODE = {'batch_size', 'image_size'}
 # A task of a cluster has a number, and one of this program a name.
 NUMBERS = {'task'}
 
@@ -136,9 +138,20 @@ def test_every_flag_of_the_program_is_answered(program, capsys):
 
 
 def test_no_answer_hides_a_flag_of_this_program():
-    assert legacy_flags.replacements().names() & set(flag_definitions.define_flags()) == NUMBERS
+    assert legacy_flags.replacements().names() & set(flag_definitions.define_flags()) == (
+        NUMBERS | OF_ONE_MODE
+    )
     for name in NUMBERS:
         assert legacy_flags.answer([f'--{name}=detection']) is None
+
+
+def test_a_flag_of_one_mode_is_answered_in_others(capsys):
+    for name in OF_ONE_MODE:
+        with pytest.raises(SystemExit):
+            run_train_eval.main(['run_train_eval.py', f'--{name}=7'])
+        said = capsys.readouterr().err
+        assert f'--{name} is not read by --mode=train_and_evaluate' in said
+        assert '--set model.classification.image' in said or 'train_config.batch_size' in said
 
 
 def test_no_flag_is_answered_twice():
