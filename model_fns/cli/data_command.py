@@ -16,7 +16,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import distribution, environment, errors
 from estimator_lib.checkpoints import checkpoint_files, model_dirs
 from estimator_lib.commands import check, outline, step_times
-from estimator_lib.config import config_files
+from estimator_lib.config import config_files, field_settings
 from estimator_lib.run_records import run_file
 from model_fns import build_task, durations_in_steps, make_task, validate
 from model_fns.cli import builtin_configs
@@ -65,6 +65,8 @@ def check_options(options: RunOptions) -> None:
     for name in ('pipeline_config_path', 'checkpoint_dir'):
         if getattr(options, name):
             raise errors.UserError(f'--data makes a config; leave out --{name}.')
+    if options.mode == 'create_config' and options.config_override:
+        raise errors.UserError('--mode=create_config takes --set, and no --config_override.')
     if options.minutes is not None and options.epochs is not None:
         raise errors.UserError(
             f'--minutes={options.minutes:g} and --epochs={options.epochs:g}: expected one of them.'
@@ -88,6 +90,11 @@ def prepare(options: RunOptions) -> bool:
     saved = config_lib.saved_pipeline_config(folder)
     if saved:
         _check_command(folder, command)
+        if options.mode == 'create_config' and options.set:
+            raise errors.UserError(
+                f'--set={options.set[0]}: {saved} is there already; change it, or use another '
+                '--model_dir.'
+            )
         return options.mode != 'create_config' and _is_finished(folder, saved)
     model_dirs.ensure_writable(folder)
     recipe, lines = create_recipe(options, os.path.join(folder, _FOLDER))
@@ -153,15 +160,24 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
     def decide(chosen: Wishes) -> Recipe:
         recipe = Recipe(config_lib.merge_pipeline_configs(config))
         module.decide(recipe, task, facts, chosen, data.mirrored_keypoints)
+        _apply_settings(recipe, options.set)  # steps are timed with them
         return recipe
 
     recipe, seconds = _decide_size(decide, module, wishes)
     batch_size = recipe.config.train_config.batch_size
     plan = decisions.schedule(wishes, len(facts.train), batch_size, seconds)
     recipe.decide(*decisions.schedule_decisions(plan, wishes.minutes, module.SCHEDULED_RATE))
+    _apply_settings(recipe, options.set)
     for warning in recipe.warnings:
         log.warning('%s', warning)
     return recipe, [*lines, *(f'Warning: {warning}.' for warning in recipe.warnings)]
+
+
+def _apply_settings(recipe: Recipe, settings: Sequence[str]) -> None:
+    """Set the fields that `--set` names, over what was decided."""
+    for setting in settings:
+        field_settings.apply_setting(recipe.config, setting)
+        recipe.reasons[setting.partition('=')[0]] = 'As --set asks for'
 
 
 def write_improved(config: pipeline_pb2.TrainEvalPipelineConfig, path: str) -> None:

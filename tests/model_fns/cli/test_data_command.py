@@ -122,6 +122,24 @@ def test_a_config_is_valid_short_and_has_its_reasons(case, tmp_path):
     assert 'Training starts from scratch.' in ' '.join(text.replace('#', ' ').split())
 
 
+def test_settings_count_before_steps_are_timed_and_after_all_decisions(tmp_path, monkeypatch):
+    public.write_yolo(tmp_path / 'set')
+    timed = []
+    monkeypatch.setattr(
+        step_times,
+        'measure',
+        lambda task, config: timed.append(config.train_config.batch_size) or 1,
+    )
+    settings = ('train_config.batch_size=2', 'train_config.num_steps=7')
+    front_door.run(options_of(tmp_path, set=settings))
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    assert timed == [2]
+    assert '# As --set asks for.\n  batch_size: 2' in text
+    assert '# As --set asks for.\n  num_steps: 7' in text
+    with pytest.raises(errors.UserError, match='is there already; change it, or use another'):
+        front_door.run(options_of(tmp_path, set=('train_config.num_steps=8',)))
+
+
 def test_names_with_sides_are_not_mirrored(tmp_path):
     public.write_yolo(tmp_path / 'set')
     data_file = tmp_path / 'set' / 'data.yaml'
@@ -177,6 +195,7 @@ def test_an_archive_is_extracted_below_the_run(tmp_path):
         ({'model_dir': None}, 'needs --model_dir'),
         ({'minutes': 1.0, 'epochs': 1.0}, '--minutes=1 and --epochs=1: expected one of them.'),
         ({'pipeline_config_path': 'x'}, 'leave out --pipeline_config_path'),
+        ({'config_override': ('a',)}, 'takes --set, and no --config_override'),
         ({'task': 'keypoints'}, '--task=keypoints: the data .* is for detection'),
     ],
 )
