@@ -58,12 +58,11 @@ def run_options(values: flags.FlagValues) -> RunOptions:
 
     names = [field.name for field in dataclasses.fields(RunOptions) if field.name != 'model_dirs']
     options = {name: values[name].value for name in names}
+    # Flags that may repeat have lists.
+    options.update({key: tuple(one) for key, one in options.items() if isinstance(one, list)})
     # As of any other flag, the last value counts, but for a comparison.
-    options['model_dirs'] = tuple(options['model_dir'] or ())
+    options['model_dirs'] = options['model_dir'] or ()
     options['model_dir'] = next(reversed(options['model_dirs']), None)
-    # Lists of flags that may repeat.
-    for name in ('config_override', 'set', 'without', 'additional_channels', 'only_class'):
-        options[name] = tuple(options[name])
     return RunOptions(**options)
 
 

@@ -37,9 +37,9 @@ def find_advice(
     with figures.tolerated('suggestions for the next run'):
         table = results_table.read(os.path.join(model_dir, results.RESULTS_FILE))
         for name, last in list(metrics.items())[:1]:
-            main = [each for each in evaluating.main_metrics(task, config) if each in last][:1]
-            for metric in main:
-                higher = metric_choices.improves_upward(metric)
+            metric = evaluating.main_metric(task, config, last)
+            if metric:
+                higher = metric_choices.direction(config, metric)
                 curve = table.curve(f'{EVAL}{name}/{metric}')
                 found += advise_on_curve(curve, task.metric_title(metric), higher is not False)
             analyzer = task.create_analyzer()

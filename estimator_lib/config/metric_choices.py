@@ -65,6 +65,17 @@ def higher_is_better(choice: Choice) -> bool:
     return known
 
 
+def direction(config: pipeline_pb2.TrainEvalPipelineConfig, name: str) -> Optional[bool]:
+    """Return whether larger values of a metric are better; None if nothing says so.
+
+    Args:
+        config: may say it, where it chooses the metric.
+        name: of the metric.
+    """
+    chosen = [choice for _, choice in choices(config) if choice.metric == name]
+    return higher_is_better(chosen[0]) if chosen else improves_upward(name)
+
+
 def check(config: pipeline_pb2.TrainEvalPipelineConfig, known: Sequence[str], owner: str) -> None:
     """Check that each chosen metric is known, and whether larger values of it are better.
 

@@ -8,7 +8,18 @@ import logging
 import os
 import time
 from concurrent import futures
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Container,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -218,6 +229,13 @@ def main_metrics(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Li
     """Return the names of the metrics, those that the config names first."""
     chosen = (config.export_config.best.metric, config.train_config.early_stopping.metric)
     return [*dict.fromkeys(name for name in (*chosen, *task.metric_names()) if name)]
+
+
+def main_metric(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, metrics: Container[str]
+) -> str:
+    """Return the first of `main_metrics` that an evaluation reports; '' without one."""
+    return next((name for name in main_metrics(task, config) if name in metrics), '')
 
 
 def create_pictures(

@@ -202,7 +202,7 @@ def benchmark(
         parts = _Benchmark(source, metrics, images, folder, settings)
         rows = [results.Row(_CHECKPOINT, metrics, results.CHECKPOINT)]
         rows += [parts.row(name, writer) for name, writer in writers.items()]
-    metric = main_metric(task, config, metrics)
+    metric = evaluating.main_metric(task, config, metrics)
     tf.io.gfile.makedirs(output_dir)
     table = results.to_csv(rows, settings.batch_size)
     checkpoint_files.write_atomically(os.path.join(output_dir, CSV_FILE), table)
@@ -230,13 +230,6 @@ def flatten(task: Task, metrics: Metrics) -> Dict[str, float]:
         for name, value in values.items()
         if name not in loss_names
     }
-
-
-def main_metric(
-    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, metrics: Mapping[str, float]
-) -> str:
-    """Return the metric to show: that of the best export or early stopping, else the first."""
-    return next((name for name in evaluating.main_metrics(task, config) if name in metrics), '')
 
 
 def _png(rows: Sequence[results.Row], metric: str) -> bytes:

@@ -42,6 +42,9 @@ def test_the_config_decides_where_the_name_does_not_say(field):
         assert metric_choices.higher_is_better(choice) is value
         metric_choices.check(config, ['height'], 'line')
         assert not list(metric_choices.contradictions(config))
+        assert metric_choices.direction(config, 'height') is value
+    assert metric_choices.direction(config, 'width') is None
+    assert metric_choices.direction(config, 'accuracy') is True
 
 
 def test_a_direction_against_the_name_is_kept_with_a_warning():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
+from estimator_lib.evaluation import evaluating
 from estimator_lib.export import formats
 from estimator_lib.export.devices.onnx_files import OnnxWriter
 from tests.estimator_lib import line_task, tiny_task
@@ -175,9 +176,9 @@ def test_a_disagreement_of_a_saved_model_is_measured(run, monkeypatch):
 def test_the_metric_of_the_best_export_is_shown(run):
     _, config, _ = run
     metrics = {'error': 1.0, 'other': 2.0}
-    assert benchmark.main_metric(DeployedLine(), config, metrics) == 'error'
+    assert evaluating.main_metric(DeployedLine(), config, metrics) == 'error'
     changed = type(config)()
     changed.CopyFrom(config)
     changed.export_config.best.metric = 'other'
-    assert benchmark.main_metric(DeployedLine(), changed, metrics) == 'other'
-    assert benchmark.main_metric(DeployedLine(), config, {}) == ''
+    assert evaluating.main_metric(DeployedLine(), changed, metrics) == 'other'
+    assert evaluating.main_metric(DeployedLine(), config, {}) == ''
