@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import logging
 import os
+import tempfile
 from typing import Dict, Iterator, List, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import building, distribution, logs, tf_estimator
+from estimator_lib import building, distribution, errors, logs, tf_estimator
 
 # Programs that call `tf.estimator` themselves take these parts from here, see docs/python.md.
 from estimator_lib.building import (
@@ -23,6 +24,7 @@ from estimator_lib.building import (
 )
 from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths, run_folder
 from estimator_lib.cluster import run_lock, running
+from estimator_lib.config import metric_choices
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
 from estimator_lib.export import export_policies, exported_model, serving
@@ -33,6 +35,7 @@ from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
 from estimator_lib.run_records import cool_down, resumed_rates, run_files
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces import agreement
 from protos import pipeline_pb2
 
 tf1 = tf.compat.v1
@@ -49,6 +52,7 @@ __all__ = [
     'evaluate',
     'evaluate_checkpoints',
     'evaluate_file',
+    'measure_file',
     'prepared_model_dir',
     'train_and_evaluate',
     'train_input_fn',
@@ -211,6 +215,37 @@ def evaluate_file(
         model_dir,
         analyze,
     )
+
+
+def measure_file(
+    task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str, path: str
+) -> agreement.MetricPair:
+    """Evaluate a checkpoint and a file of it on the first evaluation set, by the main metric.
+
+    Args:
+        task: the task of both.
+        config: has the evaluation set, and may choose the metric (`export_config.best`).
+        checkpoint: its prefix.
+        path: of the `.tflite` or `.onnx` file.
+
+    Raises:
+        errors.UserError: one cannot be evaluated, or no metric of the file has a direction.
+    """
+    first = type(config)()
+    first.CopyFrom(config)
+    del first.eval_input_reader[1:]
+    first.eval_config.num_visualizations = 0
+    with tempfile.TemporaryDirectory() as folder:
+        (expected,) = evaluate(task, first, folder, checkpoint).values()
+    (values,) = evaluate_file(task, first, path).values()
+    name = evaluating.main_metric(task, config, values)
+    is_higher = metric_choices.direction(config, name)
+    if is_higher is None:
+        raise errors.ConfigError(
+            f'--max_loss: whether larger values of the metric {name!r} are better is not known; '
+            'expected export_config.best with metric and higher_is_better.'
+        )
+    return agreement.MetricPair(name, is_higher, expected[name], values[name])
 
 
 def evaluate_checkpoints(

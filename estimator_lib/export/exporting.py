@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
 from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated
 from estimator_lib.export import artifacts, export_folders
 from estimator_lib.export.metadata import client_program, model_card
-from estimator_lib.export.writers import GraphHook, Source, Writer
+from estimator_lib.export.writers import GraphHook, Measure, Source, Writer
 from estimator_lib.task import Task
 from protos import pipeline_pb2
 
@@ -25,6 +25,7 @@ def export(
     directory: str,
     writer: Writer[Any],
     graph_hook_fn: GraphHook = None,
+    measure: Optional[Measure] = None,
 ) -> str:
     """Write the model of a checkpoint as `directory/<timestamp>/`.
 
@@ -39,6 +40,8 @@ def export(
         directory: created where it is missing.
         writer: the format, with its options.
         graph_hook_fn: called when the network is built, as in training; None: nothing is called.
+        measure: evaluates the checkpoint and a file of it, for writers with a `max_loss`; see
+            `training.measure_file`.
 
     Returns:
         The path of the new folder.
@@ -52,7 +55,7 @@ def export(
     task = task.as_exported()
     prefix = checkpoint_files.resolve_checkpoint(checkpoint)
     class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
-    source = Source(task, config, prefix, graph_hook_fn)
+    source = Source(task, config, prefix, graph_hook_fn, measure)
     model = writer.build(source)
 
     def write(unfinished: str) -> None:

@@ -6,9 +6,11 @@ import abc
 from typing import Any, Callable, ClassVar, Dict, Generic, NamedTuple, Optional, TypeVar
 
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces.agreement import MetricPair
 from protos import pipeline_pb2
 
 GraphHook = Optional[Callable[[], None]]
+Measure = Callable[[str], MetricPair]
 Model = TypeVar('Model')
 
 
@@ -20,12 +22,15 @@ class Source(NamedTuple):
         config: says whether moving averages of the variables are exported.
         checkpoint: prefix of the checkpoint.
         graph_hook_fn: called when the network is built, as in training; None: nothing is called.
+        measure: evaluates the checkpoint and a file of it, by the path of the file; None: a metric
+            cannot be required.
     """
 
     task: Task
     config: pipeline_pb2.TrainEvalPipelineConfig
     checkpoint: str
     graph_hook_fn: GraphHook = None
+    measure: Optional[Measure] = None
 
 
 class Writer(abc.ABC, Generic[Model]):

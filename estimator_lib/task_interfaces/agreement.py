@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Dict, Mapping, Sequence
+from typing import Dict, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -98,6 +98,50 @@ def require(parts: Mapping[str, float], least: float, path: str, images: str) ->
             f'{os.path.basename(path)} was written and computes something else than the model: '
             f'{parts[worst]:.1%} of {worst} agree; expected at least {least:.0%}. '
             'No export is left.'
+        )
+
+
+class MetricPair(NamedTuple):
+    """Metric of a checkpoint, and of a file of it on the same examples.
+
+    Attributes:
+        name: of the metric.
+        higher_is_better: whether larger values are better.
+        checkpoint: its value.
+        file: its value.
+    """
+
+    name: str
+    higher_is_better: bool
+    checkpoint: float
+    file: float
+
+    @property
+    def loss(self) -> float:
+        """Amount by which the file is worse: 0.02 for accuracies of 0.9 and 0.88."""
+        change = self.file - self.checkpoint
+        return -change if self.higher_is_better else change
+
+
+def require_metric(pair: MetricPair, most: float, path: str) -> None:
+    """Log what a file loses of a metric, and refuse one that loses too much.
+
+    Args:
+        pair: the metric.
+        most: that it may lose.
+        path: of the file.
+
+    Raises:
+        errors.UserError: it loses more, or a value is not a number.
+    """
+    name = os.path.basename(path)
+    values = (
+        f'{pair.name} of {name} is {pair.file:.6g}, and of the checkpoint {pair.checkpoint:.6g}'
+    )
+    log.info('%s', values)
+    if not pair.loss <= most:  # also where one is not a number
+        raise errors.UserError(
+            f'{values}; expected at most {most:g} worse (--max_loss). No export is left.'
         )
 
 

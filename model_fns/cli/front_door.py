@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import shlex
@@ -267,7 +268,8 @@ def _export(options: RunOptions) -> None:
         _changed(options, formats.option_names()),
         _changed(options, _TASK_OPTIONS),
     )
-    path = exporting.export(task, config, checkpoint, options.export_dir, writer)
+    measure = functools.partial(training.measure_file, task, config, checkpoint)
+    path = exporting.export(task, config, checkpoint, options.export_dir, writer, measure=measure)
     if options.repository:
         log.info('config of the model for Triton: %s', triton.write_config(path))
     print(path)

@@ -65,6 +65,8 @@ class RunOptions:
     repository: Optional[str] = None
     quantize: Optional[str] = None
     representative_examples: int = 100
+    keep_float: Tuple[str, ...] = ()
+    max_loss: Optional[float] = None
     max_detections: Optional[int] = None
     fast_nms: bool = False
     batch: Optional[str] = None

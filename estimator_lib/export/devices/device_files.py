@@ -78,6 +78,9 @@ class DeviceWriter(Writer[DeviceModel]):
         quantize: one of `quantizes`; None: `INT8` where the network was trained for it, else
             `NONE`.
         representative_examples: how many images the ranges of `INT8` are measured on.
+        keep_float: names of tensors that `INT8` leaves in float.
+        max_loss: of the main metric against the checkpoint, for files that round; None: outputs
+            must agree with those of the network.
         task_options: see `Task.deployable`.
         ops: what the format computes with.
         quantizes: the kinds of arithmetic that the format has.
@@ -88,6 +91,8 @@ class DeviceWriter(Writer[DeviceModel]):
 
     quantize: Optional[str] = None
     representative_examples: int = _EXAMPLES
+    keep_float: Tuple[str, ...] = ()
+    max_loss: Optional[float] = None
     task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     ops: ClassVar[Ops]
@@ -150,6 +155,11 @@ class DeviceWriter(Writer[DeviceModel]):
         del graph
         return self.load(path)
 
+    def explain(self, model: DeviceModel) -> Sequence[str]:
+        """Return lines on why a file computes something else than the network, if known."""
+        del self, model
+        return ()
+
     def build(self, source: Source) -> DeviceModel:
         """Build the network of constants, and the images for quantization."""
         task, config = source.task, source.config
@@ -182,11 +192,18 @@ class DeviceWriter(Writer[DeviceModel]):
         computed = [one for batch in images for one in _apart(file.run(batch))]
         in_tensorflow = graph.run(images, self.shows_intermediates)
         expected = [one for batch in in_tensorflow for one in _apart(batch)]
-        agreement.require_change(expected, computed, path)
         # What is rounded differs by a step where numbers differ by rounding.
         arithmetic = INT8 if graph.is_quantized else model.quantize
         parts = deployable.agreement(expected, computed, exact=arithmetic == NONE)
-        agreement.require(parts, _LEAST_AGREEMENT[arithmetic], path, str(sample))
+        pair = None if self.max_loss is None else _measure(source, path)
+        least = _LEAST_AGREEMENT[arithmetic] if pair is None else 0.0
+        try:
+            agreement.require_change(expected, computed, path)
+            agreement.require(parts, least, path, str(sample))
+            if pair is not None:
+                agreement.require_metric(pair, self.max_loss, path)
+        except errors.UserError as error:
+            raise errors.UserError('\n'.join([str(error), *self.explain(model)])) from error
         return {
             'quantize': model.quantize,
             'quantization_aware': graph.is_quantized,
@@ -197,6 +214,7 @@ class DeviceWriter(Writer[DeviceModel]):
                 'outputs': parts,
                 'largest_differences': deployable.largest_differences(expected, computed),
             },
+            **({} if pair is None else {'metric': {**pair._asdict(), 'max_loss': self.max_loss}}),
             **artifacts.describe_file(path),
         }
 
@@ -213,7 +231,7 @@ class DeviceWriter(Writer[DeviceModel]):
 
         Raises:
             errors.UserError: the format has no such kind, the network was trained for another, or
-                examples are given for a kind that needs none.
+                an option is given that its kind does not have.
         """
         is_aware = config.graph_rewriter.HasField('quantization') and INT8 in self.quantizes
         quantize = self.quantize or (INT8 if is_aware else NONE)
@@ -232,7 +250,30 @@ class DeviceWriter(Writer[DeviceModel]):
                 f'--representative_examples={self.representative_examples} is of --quantize=int8; '
                 'leave it out.'
             )
+        for name in self.keep_float[:1]:
+            if quantize != INT8:
+                raise errors.UserError(f'--keep_float={name} is of --quantize=int8; leave it out.')
+            if is_aware:
+                raise errors.UserError(
+                    f'--keep_float={name}: the model was trained for int8 '
+                    '(graph_rewriter.quantization), with a range for each tensor; leave it out.'
+                )
+        if quantize == NONE and self.max_loss is not None:
+            raise errors.UserError(
+                f'--max_loss={self.max_loss:g} is of files that round (--quantize); leave it out.'
+            )
         return quantize
+
+
+def _measure(source: Source, path: str) -> agreement.MetricPair:
+    """Evaluate a file beside its checkpoint.
+
+    Raises:
+        errors.UserError: the caller has not said how.
+    """
+    if source.measure is None:
+        raise errors.UserError('max_loss needs an evaluation: pass measure to export().')
+    return source.measure(path)
 
 
 def _in_batches(images: Sequence[np.ndarray]) -> List[np.ndarray]:

@@ -7,15 +7,16 @@ int8. Outputs are float32 (and int64 classes).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.export.devices import static_graph, tflite_interpreter
+from estimator_lib.export.devices import int8_tensors, static_graph, tflite_interpreter
 from estimator_lib.export.devices.device_files import (
     DYNAMIC,
     FLOAT16,
@@ -35,6 +36,7 @@ tf1 = tf.compat.v1
 
 _PIXELS = (0.0, 255.0)
 _SIGNATURE = 'serving_default'
+_EXPLAINED_IMAGES = 20  # on which a refused file is compared tensor by tensor
 
 
 class TfliteWriter(DeviceWriter):
@@ -74,16 +76,22 @@ class TfliteWriter(DeviceWriter):
         representative: Sequence[np.ndarray] = (),
     ) -> None:
         """Convert a network with the converter of TensorFlow."""
-        if quantize == INT8:
-            _check_representative(representative, graph.deployable.input_shape)
-        with tempfile.TemporaryDirectory() as folder:
-            saved_model = os.path.join(folder, 'saved_model')
-            _save(graph, saved_model, is_int8=quantize == INT8)
-            custom_ops = graph.deployable.custom_ops(self.ops)
-            content = _converted(saved_model, quantize, representative, bool(custom_ops))
-        _require_custom_ops(content, custom_ops, path)
+        with _converter(graph, quantize, representative) as converter:
+            if self.keep_float:
+                content = int8_tensors.convert(converter, representative, self.keep_float)
+            else:
+                content = converter.convert()
+        _require_custom_ops(content, graph.deployable.custom_ops(self.ops), path)
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(content)
+
+    def explain(self, model: DeviceModel) -> Sequence[str]:
+        """List the tensors that lose most in int8; those with ranges of training are not known."""
+        if model.quantize != INT8 or model.graph.is_quantized:
+            return ()
+        images = model.representative[:_EXPLAINED_IMAGES]
+        with _converter(model.graph, INT8, images) as converter:
+            return int8_tensors.describe(converter, images, self.keep_float)
 
     def write(self, model: DeviceModel, source: Source, folder: str) -> None:
         """Convert the network, and add the metadata of its input, outputs and classes."""
@@ -183,34 +191,43 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
         tf1.saved_model.simple_save(session, path, {static_graph.INPUT: image}, outputs)
 
 
-def _converted(
-    path: str, quantize: str, representative: Sequence[np.ndarray], custom_ops: bool
-) -> bytes:
-    """Convert the SavedModel, and return the content of the file.
+@contextlib.contextmanager
+def _converter(
+    graph: StaticGraph, quantize: str, representative: Sequence[np.ndarray]
+) -> Iterator[Any]:
+    """Return TensorFlow's converter of a network, and make its errors sentences.
 
     Raises:
         errors.UserError: the network has an op that TFLite does not.
     """
-    converter = tf.lite.TFLiteConverter.from_saved_model(path)
-    # Without this, an unknown op would become a custom op that no interpreter can run.
-    converter.allow_custom_ops = custom_ops
-    if quantize != NONE:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if quantize == FLOAT16:
-        converter.target_spec.supported_types = [tf.float16]
     if quantize == INT8:
-        converter.representative_dataset = lambda: ([image] for image in representative)
-        converter.target_spec.supported_ops = [
-            tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
-            tf.lite.OpsSet.TFLITE_BUILTINS,
-        ]
-        converter.inference_input_type = tf.uint8
-    try:
-        with tflite_interpreter.quiet():
-            return converter.convert()
-    except Exception as error:  # the converter raises errors of any type
-        reason = errors.first_line(error)
-        raise errors.UserError(f'the network cannot be converted to TFLite: {reason}') from error
+        _check_representative(representative, graph.deployable.input_shape)
+    with tempfile.TemporaryDirectory() as folder:
+        _save(graph, os.path.join(folder, 'saved_model'), is_int8=quantize == INT8)
+        converter = tf.lite.TFLiteConverter.from_saved_model(os.path.join(folder, 'saved_model'))
+        # Without this, an unknown op would become a custom op that no interpreter can run.
+        converter.allow_custom_ops = bool(graph.deployable.custom_ops(Ops.TFLITE))
+        if quantize != NONE:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantize == FLOAT16:
+            converter.target_spec.supported_types = [tf.float16]
+        if quantize == INT8:
+            converter.representative_dataset = lambda: ([image] for image in representative)
+            converter.target_spec.supported_ops = [
+                tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
+                tf.lite.OpsSet.TFLITE_BUILTINS,
+            ]
+            converter.inference_input_type = tf.uint8
+        try:
+            with tflite_interpreter.quiet():
+                yield converter
+        except errors.UserError:
+            raise
+        except Exception as error:  # the converter raises errors of any type
+            reason = errors.first_line(error)
+            raise errors.UserError(
+                f'the network cannot be converted to TFLite: {reason}'
+            ) from error
 
 
 def _require_custom_ops(content: bytes, names: Sequence[str], path: str) -> None:

@@ -1,6 +1,7 @@
 """Files for devices evaluated on records, beside the checkpoint that they were written from."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -47,24 +48,24 @@ class DeployedLine(line_task.Line):
 
 @pytest.fixture(scope='module', name='model')
 def _model(tmp_path_factory):
-    """A config, and the file of the line y = 2 x at step 5."""
+    """A config, and the checkpoint and the file of the line y = 2 x at step 5."""
     folder = tmp_path_factory.mktemp('line')
     config = line_task.create_config(folder)
     config.eval_config.num_visualizations = 3
     checkpoint = tiny_task.save(folder / 'model.ckpt-5', {'slope': np.float32(2.0)})
     path = exporting.export(DeployedLine(), config, checkpoint, str(folder), TfliteWriter())
-    return config, f'{path}/model.tflite'
+    return config, checkpoint, f'{path}/model.tflite'
 
 
 def test_the_metrics_of_all_sets_without_losses(model):
-    config, path = model
+    config, _, path = model
     metrics = training.evaluate_file(DeployedLine(), config, path)
     # 2 x instead of 3 x, of the points 1, 2, 3 and 4 in batches of 3 and 1.
     assert metrics == {'0': {'error': 2.5}, 'again': {'error': 2.5}}
 
 
 def test_events_pictures_and_metrics_are_written_where_there_is_a_folder(model, tmp_path):
-    config, path = model
+    config, _, path = model
     training.evaluate_file(DeployedLine(), config, path, str(tmp_path / 'run'))
     written = json.loads((tmp_path / 'run' / 'model.tflite.metrics.json').read_text())
     assert written == {'0': {'error': 2.5}, 'again': {'error': 2.5}}
@@ -86,7 +87,7 @@ class AnalyzedFile(DeployedLine):
 
 
 def test_an_analysis_is_written_on_request(model, tmp_path):
-    config, path = model
+    config, _, path = model
     training.evaluate_file(AnalyzedFile(), config, path, str(tmp_path))
     assert not (tmp_path / 'analysis').exists()
     training.evaluate_file(AnalyzedFile(), config, path, str(tmp_path), analyze=True)
@@ -98,7 +99,7 @@ def test_an_analysis_is_written_on_request(model, tmp_path):
 
 
 def test_a_record_that_is_none_is_named(model, tmp_path):
-    config, path = model
+    config, _, path = model
     changed = type(config)()
     changed.CopyFrom(config)
     records = tmp_path / 'points.tfrecord'
@@ -114,10 +115,38 @@ def test_a_file_that_fails_while_it_runs_gives_its_reason(model, monkeypatch):
     def fail(*_):
         raise ValueError('the second input has 3 sides')
 
-    config, path = model
+    config, _, path = model
     monkeypatch.setattr('estimator_lib.export.exported_file.ExportedFile._run', fail)
     with pytest.raises(errors.UserError) as caught:
         training.evaluate_file(DeployedLine(), config, path)
     assert str(caught.value) == (
         f'{path} fails while it runs: ValueError: the second input has 3 sides.'
     )
+
+
+def test_a_file_is_measured_beside_its_checkpoint(model, tmp_path):
+    config, _, path = model
+    # y = 2.5 x is 0.5 x from the labels of 1, 2, 3 and 4.
+    better = tiny_task.save(tmp_path / 'model.ckpt', {'slope': np.float32(2.5)})
+    pair = training.measure_file(DeployedLine(), config, better, path)
+    assert pair == ('error', False, 1.25, 2.5) and pair.loss == 1.25
+    assert {name.partition('.')[0] for name in os.listdir(tmp_path)} == {'checkpoint', 'model'}
+
+
+class Nameless(DeployedLine):
+    def metrics(self, outputs, features, labels):
+        return {'height': super().metrics(outputs, features, labels)['error']}
+
+    def metric_names(self):
+        return ('height',)
+
+
+def test_a_metric_without_a_direction_measures_no_loss(model):
+    config, checkpoint, path = model
+    with pytest.raises(errors.ConfigError, match="--max_loss: .* 'height' are better is not known"):
+        training.measure_file(Nameless(), config, checkpoint, path)
+    chosen = type(config)()
+    chosen.CopyFrom(config)
+    chosen.export_config.best.metric = 'height'
+    chosen.export_config.best.higher_is_better = True
+    assert training.measure_file(Nameless(), chosen, checkpoint, path).loss == 0.0

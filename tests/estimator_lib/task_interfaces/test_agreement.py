@@ -60,3 +60,32 @@ def test_a_file_that_answers_all_images_alike_is_refused_where_the_model_does_no
     agreement.require_change(differing, differing, 'model.bin')
     with pytest.raises(errors.UserError, match=r'model\.bin .* every image with the same outputs'):
         agreement.require_change(differing, alike, 'model.bin')
+
+
+@pytest.mark.parametrize(
+    ('is_higher', 'file', 'most', 'is_refused'),
+    [
+        (True, 0.88, 0.0201, False),
+        (True, 0.88, 0.0199, True),
+        (True, 0.95, 0.0, False),  # better
+        (True, 0.9, 0.0, False),
+        (False, 0.92, 0.0201, False),
+        (False, 0.92, 0.0199, True),
+        (True, float('nan'), 1.0, True),
+    ],
+)
+def test_a_file_that_loses_too_much_of_a_metric_is_refused(
+    is_higher, file, most, is_refused, caplog
+):
+    caplog.set_level('INFO', 'estimator_lib')
+    pair = agreement.MetricPair('accuracy', is_higher, 0.9, file)
+    said = f'accuracy of model.bin is {file:g}, and of the checkpoint 0.9'
+    if is_refused:
+        with pytest.raises(errors.UserError) as caught:
+            agreement.require_metric(pair, most, 'x/model.bin')
+        assert str(caught.value) == (
+            f'{said}; expected at most {most:g} worse (--max_loss). No export is left.'
+        )
+    else:
+        agreement.require_metric(pair, most, 'x/model.bin')
+    assert caplog.messages == [said]

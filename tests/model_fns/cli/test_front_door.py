@@ -197,6 +197,30 @@ def test_seeds_train_one_run_after_the_other(has_data, tmp_path, monkeypatch, ca
     assert calls[:-2] == (['prepare'] if has_data else [])
 
 
+def test_an_export_has_its_options_and_measures_the_file_beside_its_checkpoint(
+    results_of, tmp_path, monkeypatch, capsys
+):
+    def export(task, config, checkpoint, folder, writer, measure):
+        del task, config, folder
+        assert (writer.keep_float, writer.max_loss) == (('a', 'b'), 0.0)
+        return f'{checkpoint} {measure("model.tflite")}'
+
+    del results_of
+    monkeypatch.setattr(front_door.exporting, 'export', export)
+    monkeypatch.setattr(front_door.training, 'measure_file', lambda *arguments: arguments[2:])
+    options = RunOptions(
+        mode='export',
+        model_dir=str(tmp_path),
+        export_dir=str(tmp_path),
+        format='tflite',
+        quantize='int8',
+        keep_float=('a', 'b'),
+        max_loss=0.0,
+    )
+    front_door.run(options)
+    assert capsys.readouterr().out == "a-1 ('a-1', 'model.tflite')\n"
+
+
 @pytest.mark.parametrize('count, training', [(1, False), (2, False), (1, True)])
 def test_coco_files_are_those_of_one_set(results_of, tmp_path, monkeypatch, count, training):
     config = pipeline_pb2.TrainEvalPipelineConfig()

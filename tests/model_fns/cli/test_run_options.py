@@ -49,6 +49,13 @@ def test_values_have_the_types_of_their_options():
         assert type(getattr(options, name)) in expected, name
 
 
+def test_options_of_an_int8_file():
+    given = '--keep_float=net/a;b', '--keep_float=c', '--max_loss=0'
+    options = options_of('--mode=export', *given)
+    assert options.keep_float == ('net/a;b', 'c') and options.max_loss == 0.0
+    assert not options.has_default('max_loss') and not options.has_default('keep_float')
+
+
 def test_options_do_not_change():
     options = RunOptions(mode='train')
     with pytest.raises(dataclasses.FrozenInstanceError):

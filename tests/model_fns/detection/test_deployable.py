@@ -1,5 +1,7 @@
 """Files of a single-shot detector, run by TFLite's interpreter."""
 
+import shlex
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,6 +10,7 @@ from google.protobuf import text_format
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.export import formats, samples
+from estimator_lib.export.devices import device_files, int8_tensors
 from estimator_lib.task_interfaces.deployable import Ops
 from model_fns import build_task
 from model_fns.detection import fields
@@ -153,6 +156,21 @@ def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):
     # the version of the converter. The mean does not: 0.043 on TensorFlow 2.15 and 2.21, for 6 and
     # for 30 images. Scores of other images differ by 0.19, sqrt(2) times their deviation.
     assert np.sqrt(np.mean((scores - wanted) ** 2)) < 0.06
+
+
+def test_tensors_of_a_detector_that_lose_most_are_listed_and_stay_float(deployed, tmp_path):
+    pixels = [deployed.pixels(image) for image in tiny_deployed.images(4, 50, 64)]
+    writer, path = formats.create_writer('tflite'), str(tmp_path / 'model.tflite')
+    device_model = device_files.DeviceModel(deployed.graph, 'int8', pixels, {})
+    listed = [line.rpartition('--keep_float=')[2] for line in writer.explain(device_model)[1:]]
+    assert len(listed) == 5
+    (name,) = shlex.split(listed[0])
+    writer = formats.create_writer('tflite', {'keep_float': (name,)})
+    writer.convert(deployed.graph, path, 'int8', pixels)
+    with open(path, 'rb') as file:
+        kinds = [op.kind for op in int8_tensors.read_ops(file.read())]
+    assert 'CUSTOM' in kinds and kinds.count('QUANTIZE') > 1  # after the tensor again
+    assert writer.load(path).run(pixels[0])[fields.NUM_DETECTIONS] > 0
 
 
 EFFICIENT = 'type: "ssd_efficientnet-b0_bifpn_keras" bifpn { max_level: 4 }'

@@ -9,6 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export import exporting
 from estimator_lib.export.devices import device_files, tflite
+from estimator_lib.task_interfaces import agreement
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -66,9 +67,9 @@ def model(tmp_path_factory):
     return config, tiny_task.save(folder / 'model.ckpt', tiny_task.values())
 
 
-def export(model, folder, writer, config=None):
+def export(model, folder, writer, config=None, **options):
     kept, prefix = model
-    return exporting.export(Recorded(), config or kept, prefix, str(folder), writer)
+    return exporting.export(Recorded(), config or kept, prefix, str(folder), writer, **options)
 
 
 def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
@@ -146,3 +147,65 @@ def test_arithmetic_that_a_format_does_not_have(model, tmp_path):
     assert str(caught.value) == (
         '--quantize=float16: --format=tflite has none and int8; expected none.'
     )
+
+
+@pytest.mark.parametrize(
+    ('options', 'said'),
+    [
+        ({'keep_float': ('a', 'b')}, '--keep_float=a is of --quantize=int8; leave it out.'),
+        ({'max_loss': 0.01}, '--max_loss=0.01 is of files that round (--quantize); leave it out.'),
+        (
+            {'quantize': 'int8', 'max_loss': 0.5},
+            'max_loss needs an evaluation: pass measure to export().',
+        ),
+    ],
+)
+def test_options_of_int8_alone(model, tmp_path, options, said):
+    with pytest.raises(errors.UserError) as caught:
+        export(model, tmp_path, Writer(**options))
+    assert str(caught.value) == said
+
+
+def test_ranges_of_training_are_those_of_all_tensors(model, tmp_path):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.graph_rewriter.quantization.delay = 0
+    with pytest.raises(errors.UserError, match='--keep_float=a: the model was trained for int8'):
+        export(model, tmp_path, Writer(keep_float=('a',)), config)
+
+
+class Explained(Writer):
+    def explain(self, model):
+        return ['because of', f'  {model.quantize}']
+
+
+def test_a_bound_on_the_metric_replaces_that_on_the_outputs(model, tmp_path, monkeypatch):
+    def shift(outputs):
+        return {**outputs, 'logits': outputs['logits'] + 9.0}
+
+    def measure(path):
+        paths.append(path)
+        return agreement.MetricPair('accuracy', True, 0.75, 0.7)
+
+    paths = []
+    monkeypatch.setattr(Writer, 'changed', staticmethod(shift))
+    with pytest.raises(errors.UserError, match=r'No export is left\.\nbecause of\n  int8$'):
+        export(model, tmp_path, Explained('int8'), measure=measure)
+    assert not paths
+    with pytest.raises(errors.UserError) as caught:
+        export(model, tmp_path, Explained('int8', max_loss=0.04), measure=measure)
+    assert str(caught.value) == (
+        'accuracy of model.tflite is 0.7, and of the checkpoint 0.75; expected at most 0.04 worse '
+        '(--max_loss). No export is left.\nbecause of\n  int8'
+    )
+    assert os.listdir(tmp_path) == []
+    folder = export(model, tmp_path, Explained('int8', max_loss=0.06), measure=measure)
+    about = json.loads(pathlib.Path(folder, 'export.json').read_text())
+    assert about['metric'] == {
+        'name': 'accuracy',
+        'higher_is_better': True,
+        'checkpoint': 0.75,
+        'file': 0.7,
+        'max_loss': 0.06,
+    }
+    assert about['agreement']['outputs']['logits'] == 0.0
+    assert [os.path.basename(path) for path in paths] == ['model.tflite'] * 2
