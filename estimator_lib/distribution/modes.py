@@ -247,14 +247,8 @@ def _replicas_to_aggregate(
 
 def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
     """Return the startup delay in steps; synchronous workers begin together, without delay."""
-    delay = train_config.startup_delay_steps
-    if mode is not Mode.ASYNC_PARAMETER_SERVERS:
-        return 0.0
-    if not delay >= 0:
-        raise errors.ConfigError(
-            f'train_config.startup_delay_steps is {delay}; expected a number that is not negative.'
-        )
-    return delay
+    is_asynchronous = mode is Mode.ASYNC_PARAMETER_SERVERS
+    return train_config.startup_delay_steps if is_asynchronous else 0.0
 
 
 def idle_fields(plan: Plan, train_config: train_pb2.TrainConfig) -> List[str]:

@@ -8,7 +8,7 @@ from typing import Any, Collection, Dict, Optional, Sequence, Union
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config import schedule_checks
 from estimator_lib.optimization.partitioned import (
     MOVING_AVERAGE,
     components,
@@ -51,14 +51,10 @@ class MovingAverages:
         """
         if not config.use_moving_average:
             return None
-        decay = config.moving_average_decay
-        if not 0 <= decay < 1:
-            raise errors.ConfigError(
-                f'optimizer.moving_average_decay is {decay}; expected at least 0 and less than 1.'
-            )
+        schedule_checks.require_optimizer(config)
         if config.moving_averages != optimizer_pb2.Optimizer.OF_THE_TASK:
             of_model = config.moving_averages == optimizer_pb2.Optimizer.MODEL_VARIABLES
-        return cls(decay, of_model)
+        return cls(config.moving_average_decay, of_model)
 
     def update(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from model_fns.detection.config_rules import checks
 from protos import post_processing_pb2
 
 # Points (x, y) of a piecewise linear function, ordered by x.
@@ -92,18 +93,11 @@ def build_calibration(
     Raises:
         errors.ConfigError: the message is empty, or its points are not a function.
     """
+    checks.check_part(config, where)
     kind = config.WhichOneof('calibrator')
-    if kind is None:
-        raise errors.ConfigError(
-            f'{where}: empty; expected function_approximation, class_id_function_approximations, '
-            'sigmoid_calibration, class_id_sigmoid_calibrations or '
-            'temperature_scaling_calibration.'
-        )
     where = f'{where}.{kind}'
     chosen = getattr(config, kind)
     if kind == 'temperature_scaling_calibration':
-        if not chosen.scaler > 0:
-            raise errors.ConfigError(f'{where}.scaler: {chosen.scaler:g}; expected more than 0.')
         return Calibration(temperature=chosen.scaler)
     return Calibration(score_function=_FUNCTIONS[kind](chosen, where, columns))
 
@@ -158,8 +152,6 @@ _FUNCTIONS = {
 
 def _points(config: post_processing_pb2.XYPairs, where: str) -> Points:
     points = [(pair.x, pair.y) for pair in config.x_y_pair]
-    if not points:
-        raise errors.ConfigError(f'{where}: empty; expected at least one x_y_pair.')
     for index, (before, after) in enumerate(zip(points, points[1:]), start=1):
         if not after[0] >= before[0]:
             raise errors.ConfigError(
@@ -170,8 +162,6 @@ def _points(config: post_processing_pb2.XYPairs, where: str) -> Points:
 
 
 def _check_columns(columns: Mapping[int, object], where: str, num_columns: int) -> None:
-    if not columns:
-        raise errors.ConfigError(f'{where}: empty; expected at least one class.')
     for column in sorted(columns):
         if not 0 <= column < num_columns:
             raise errors.ConfigError(

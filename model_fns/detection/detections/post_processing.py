@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, Mapping, Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors
 from estimator_lib.task import Features, Tensors
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import Boxes, BoxFamily
@@ -166,10 +165,7 @@ def build_post_processing(
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
     """
-    if not config.logit_scale > 0:
-        raise errors.ConfigError(
-            f'{where}.logit_scale: {config.logit_scale:g}; expected more than 0.'
-        )
+    checks.check_part(config, where)
     calibrated = calibration.Calibration()
     if config.HasField('calibration_config'):
         calibrated = calibration.build_calibration(

@@ -155,7 +155,6 @@ REFUSED = {
         'replicas_to_aggregate is 4, but 3 processes train; expected 1 to 3',
     ),
     'no replicas': ('sync_replicas: true replicas_to_aggregate: 0', SERVERS, 'is 0, but 3'),
-    'a delay back in time': ('startup_delay_steps: -1', SERVERS, 'startup_delay_steps is -1.0'),
 }
 
 

@@ -213,5 +213,5 @@ def test_what_a_config_asks_for():
     assert averages('moving_averages: MODEL_VARIABLES').of_model
     assert not averages('moving_averages: TRAINED_VARIABLES', of_model=True).of_model
     assert averages('use_moving_average: false') is None
-    with pytest.raises(errors.ConfigError, match='moving_average_decay is 1.0'):
+    with pytest.raises(errors.ConfigError, match='moving_average_decay: 1; expected'):
         averages('moving_average_decay: 1')
