@@ -79,20 +79,8 @@ class SsdGeneral(_GeneralExtractor):
             return stacked_maps(end_points, stack_layout(taps), self.settings)
 
 
-class SsdGeneralFpn(_GeneralExtractor):
-    """Feature extractor with levels 3 to 7, by default, of a feature pyramid."""
-
-    unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
-
-    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
-        return pyramids.tapped_pyramid(
-            self.end_points(images),
-            self.network,
-            self.settings,
-            'bottom_up_block{}',
-            first_coarse=5,
-        )
+class SsdGeneralFpn(_GeneralExtractor, pyramids.PyramidExtractor):
+    """Feature extractor with a feature pyramid."""
 
 
 for _network in NETWORKS:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from model_fns.detection.networks.feature_extractors.extractor import EXTRACTORS
+import functools
+
+from model_fns.detection.networks.feature_extractors.extractor import EXTRACTORS, Settings
 from model_fns.detection.networks.feature_extractors.stacks import StackedExtractor, stack_layout
 
 
-@EXTRACTORS.register('ssd_mobiledet_cpu')
-class SsdMobileDetCpu(StackedExtractor):
-    """Feature extractor for CPUs: maps of strides 16 and 32, four stacked (Xiong et al. 2020)."""
+class SsdMobileDet(StackedExtractor):
+    """Feature extractor with maps of strides 16 and 32, and four stacked (Xiong et al. 2020).
 
-    backbone = 'mobiledet_cpu'
+    Args:
+        settings: settings from the config.
+        network: name of the backbone.
+    """
+
     layout = stack_layout(['C4', 'C5'])
     unsupported = (
         *StackedExtractor.unsupported,
@@ -18,23 +23,10 @@ class SsdMobileDetCpu(StackedExtractor):
         ('override_base', 'its backbone always has its published style'),
     )
 
-
-@EXTRACTORS.register('ssd_mobiledet_dsp')
-class SsdMobileDetDsp(SsdMobileDetCpu):
-    """Feature extractor for digital signal processors."""
-
-    backbone = 'mobiledet_dsp'
+    def __init__(self, settings: Settings, network: str):
+        super().__init__(settings)
+        self.backbone = network
 
 
-@EXTRACTORS.register('ssd_mobiledet_edgetpu')
-class SsdMobileDetEdgeTpu(SsdMobileDetCpu):
-    """Feature extractor for the EdgeTPU."""
-
-    backbone = 'mobiledet_edgetpu'
-
-
-@EXTRACTORS.register('ssd_mobiledet_gpu')
-class SsdMobileDetGpu(SsdMobileDetCpu):
-    """Feature extractor for graphics processors."""
-
-    backbone = 'mobiledet_gpu'
+for _name in ('mobiledet_cpu', 'mobiledet_dsp', 'mobiledet_edgetpu', 'mobiledet_gpu'):
+    EXTRACTORS.add(f'ssd_{_name}', functools.partial(SsdMobileDet, network=_name))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import types
-from typing import List
+from typing import Any, List
 
 import tensorflow as tf
 
+from model_fns.backbones import registry
 from model_fns.detection.networks.feature_extractors import pyramids
 from model_fns.detection.networks.feature_extractors.extractor import (
     EXTRACTORS,
@@ -40,23 +41,16 @@ class EmbeddedSsdMobileNetV1(SsdMobileNetV1):
 
 
 @EXTRACTORS.register('ssd_mobilenet_v1_fpn')
-class SsdMobileNetV1Fpn(FeatureExtractor):
-    """Feature extractor with levels 3 to 7, by default, of a feature pyramid."""
+class SsdMobileNetV1Fpn(pyramids.PyramidExtractor):
+    """Feature extractor with a feature pyramid."""
 
     backbone = 'mobilenet_v1'
-    min_size = 33
-    unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
+    coarse_scope, first_coarse = 'bottom_up_Conv2d_{}', 14
 
-    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
+        """Compute the backbone's feature maps, [B, height', width', channels'] each."""
         last_channels = _LITE_LAST_CHANNELS if self.settings.use_depthwise else ()
-        return pyramids.tapped_pyramid(
-            self.end_points(images, last_channels=last_channels),
-            self.network,
-            self.settings,
-            'bottom_up_Conv2d_{}',
-            first_coarse=14,
-        )
+        return super().end_points(images, last_channels=last_channels, **options)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v1_ppn')

@@ -50,24 +50,17 @@ class SsdMobileNetV2(StackedExtractor):
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2_fpn')
-class SsdMobileNetV2Fpn(FeatureExtractor):
-    """Feature extractor with levels 3 to 7, by default, of a feature pyramid."""
+class SsdMobileNetV2Fpn(pyramids.PyramidExtractor):
+    """Feature extractor with a feature pyramid."""
 
     backbone = 'mobilenet_v2'
-    min_size = 33
-    unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
+    coarse_scope, first_coarse = 'bottom_up_Conv2d_{}', 20
 
-    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
+    def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
+        """Compute the backbone's feature maps, [B, height', width', channels'] each."""
         narrows = self.settings.use_depthwise and self.settings.generation.narrows_lite
         last_channels = _LITE_LAST_CHANNELS if narrows else _last_channels(self.settings)
-        return pyramids.tapped_pyramid(
-            self.end_points(images, last_channels=last_channels),
-            self.network,
-            self.settings,
-            'bottom_up_Conv2d_{}',
-            first_coarse=20,
-        )
+        return super().end_points(images, last_channels=last_channels, **options)
 
 
 @EXTRACTORS.register('ssd_mobilenet_v2_mnasfpn')

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from typing import List, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.backbones import registry
-from model_fns.detection.networks.feature_extractors.extractor import Pyramid, Settings
+from model_fns.detection.networks.feature_extractors.extractor import (
+    FeatureExtractor,
+    Pyramid,
+    Settings,
+)
 
 tf1 = tf.compat.v1
 
@@ -18,6 +22,25 @@ LEVELS_ARE_THOSE_OF_FPN = 'its feature maps are the levels that `fpn` names'
 
 # A map of level L has a stride of 2^L; levels above these are added.
 _TAPPED_LEVELS = (2, 3, 4, 5)
+
+
+class PyramidExtractor(FeatureExtractor):
+    """Feature extractor with levels 3 to 7, by default, of a feature pyramid.
+
+    Attributes:
+        coarse_scope: name of the layers of the levels above the last tap; `{}` is their number.
+        first_coarse: number of the first such layer.
+    """
+
+    min_size = 33
+    unsupported: Tuple[Tuple[str, str], ...] = (('num_layers', LEVELS_ARE_THOSE_OF_FPN),)
+    coarse_scope = 'bottom_up_block{}'
+    first_coarse = 5
+
+    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
+        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
+        layers_above = self.coarse_scope, self.first_coarse
+        return tapped_pyramid(self.end_points(images), self.network, self.settings, *layers_above)
 
 
 def tapped_pyramid(

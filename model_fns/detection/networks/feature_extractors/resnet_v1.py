@@ -71,24 +71,14 @@ class _ResNetV1Extractor(FeatureExtractor):
         )
 
 
-class SsdResNetV1Fpn(_ResNetV1Extractor):
-    """Feature extractor with levels 3 to 7, by default, of RetinaNet (Lin et al. 2017)."""
+class SsdResNetV1Fpn(_ResNetV1Extractor, pyramids.PyramidExtractor):
+    """Feature extractor of RetinaNet (Lin et al. 2017)."""
 
     unsupported = (
-        ('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),
+        *pyramids.PyramidExtractor.unsupported,
         ('padding', 'its padding does not depend on it'),
         ('use_depthwise', 'its pyramid is published with full convolutions only'),
     )
-
-    def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
-        """Compute the levels of the feature pyramid: [B, height', width', channels'] each."""
-        return pyramids.tapped_pyramid(
-            self.end_points(images),
-            self.network,
-            self.settings,
-            'bottom_up_block{}',
-            first_coarse=5,
-        )
 
 
 class SsdResNetV1Ppn(_ResNetV1Extractor):
