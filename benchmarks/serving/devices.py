@@ -187,7 +187,7 @@ def describe(parts: Mapping[str, float], differences: Mapping[str, float]) -> st
     worst = min(parts, key=lambda name: parts[name])
     if parts[worst] < _LEAST_AGREEMENT:
         return f'differs: {parts[worst]:.0%} of {worst} agree'
-    rest = '' if parts[worst] == 1.0 else f', {parts[worst]:.1%} of {worst}'
+    rest = '' if parts[worst] == 1.0 else f', {parts[worst]:.2%} of {worst}'
     return f'agrees to {max(differences.values(), default=0.0):.0e}{rest}'
 
 

@@ -14,8 +14,8 @@ from estimator_lib import errors
 from estimator_lib.processes import child_processes
 
 Run = Callable[[np.ndarray], Mapping[str, np.ndarray]]
-# Lines of errors that tell places in the sources of a runtime.
-_PLACES = ('Exception from', 'Check ', 'While validating', 'OpenCV(')
+# Starts of lines of errors that tell places in the sources of a runtime, or nothing.
+_PLACES = ('Exception from', 'Check ', 'While validating', 'Model was', 'OpenCV(')
 _MOST_CHARACTERS = 120
 
 
@@ -63,7 +63,7 @@ LOADERS: Mapping[str, Callable[[str, Sequence[str]], Run]] = {
 
 def reason(error: Exception) -> str:
     """Return the line of an error that says most, shortened."""
-    lines = [line.strip('> ') for line in str(error).splitlines() if line.strip('> ')]
+    lines = [line.strip('>- ') for line in str(error).splitlines() if line.strip('>- ')]
     told = [line for line in lines if not line.startswith(_PLACES) and not line.endswith(':')]
     text = ' '.join((told or lines or [type(error).__name__])[0].split())
     return text if len(text) <= _MOST_CHARACTERS else f'{text[:_MOST_CHARACTERS]} ..'

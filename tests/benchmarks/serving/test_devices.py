@@ -20,7 +20,7 @@ def test_families_and_formats_exist():
     'parts, differences, cell',
     [
         ({'a': 1.0}, {'a': 3.2e-07, 'b': 1e-09}, 'agrees to 3e-07'),
-        ({'a': 0.985, 'b': 1.0}, {'a': 0.5}, 'agrees to 5e-01, 98.5% of a'),
+        ({'a': 0.985, 'b': 1.0}, {'a': 0.5}, 'agrees to 5e-01, 98.50% of a'),
         ({'a': 1.0, 'b': 0.25}, {'a': 0.0}, 'differs: 25% of b agree'),
         ({'a': 1.0}, {}, 'agrees to 0e+00'),
     ],
