@@ -2,9 +2,9 @@
 
 The graph is the static one that all formats share, in operations of the standard alone; suppression
 is one of them, `NonMaxSuppression`. A file takes pixels from 0 to 255, by default as float32 [1,
-height, width, channels], and computes in float32. Of a network that was trained to be quantized it
-computes what the evaluation computes: pairs of `QuantizeLinear` and `DequantizeLinear` round what
-is rounded.
+height, width, channels], and computes in float32; in float16, if that is asked for, with inputs and
+outputs in float32. Of a network that was trained to be quantized it computes what the evaluation
+computes: pairs of `QuantizeLinear` and `DequantizeLinear` round what is rounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ import tensorflow as tf
 
 from estimator_lib import environment, errors, logs
 from estimator_lib.export.devices import onnx_ops, static_graph, whole_images
-from estimator_lib.export.devices.device_files import NONE, DeviceModel, DeviceWriter, FileModel
+from estimator_lib.export.devices.device_files import (
+    FLOAT16,
+    NONE,
+    DeviceModel,
+    DeviceWriter,
+    FileModel,
+)
 from estimator_lib.export.devices.static_graph import StaticGraph
 from estimator_lib.export.metadata import model_facts
 from estimator_lib.export.metadata.client_program import Runtime
@@ -68,7 +74,7 @@ class OnnxWriter(DeviceWriter):
     name: ClassVar[str] = 'onnx'
     file_name: ClassVar[str] = 'model.onnx'
     ops: ClassVar[Ops] = Ops.CORE
-    quantizes: ClassVar[Tuple[str, ...]] = (NONE,)
+    quantizes: ClassVar[Tuple[str, ...]] = (NONE, FLOAT16)
     shows_intermediates: ClassVar[bool] = True
     runtime: ClassVar[Runtime] = Runtime(
         packages=('onnxruntime',),
@@ -123,12 +129,20 @@ class OnnxWriter(DeviceWriter):
         quantize: str,
         representative: Sequence[np.ndarray] = (),
     ) -> None:
-        """Convert a network with tf2onnx."""
+        """Convert a network with tf2onnx, and to float16 with the converter of onnxruntime."""
+        if quantize == FLOAT16 and graph.is_quantized:
+            raise errors.UserError(
+                f'--quantize={quantize}: the model was trained for int8 '
+                f'(graph_rewriter.quantization), and opset {OPSET} rounds float32 only; leave it '
+                'out.'
+            )
         with tf.Graph().as_default() as built:
             image = graph.input()
             outputs = graph.add_evaluated(image, self.ops, with_intermediates=True)
         model = _converted(built.as_graph_def(), image, outputs)
         onnx_ops.hide_outputs(model, INTERMEDIATE)
+        if quantize == FLOAT16:
+            model = _in_float16(model)
         node = graph.deployable.plugin_node()
         if node is not None:
             onnx_ops.append_plugin(model, node)
@@ -307,6 +321,22 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
         model, {'opset': str(opset), 'made_with': f'tf2onnx {tf2onnx.__version__}'}
     )
     return model
+
+
+def _in_float16(model: Any) -> Any:
+    """Return a `ModelProto` that computes in float16, with the same inputs and outputs."""
+    from onnxruntime.transformers import float16
+
+    # It would give a `Resize` sizes and scales, which is invalid.
+    blocked = [*float16.DEFAULT_OP_BLOCK_LIST, 'Resize']
+    try:
+        with logs.silenced(('onnxruntime.transformers.float16',), logging.CRITICAL):
+            return float16.convert_float_to_float16(
+                model, keep_io_types=True, op_block_list=blocked
+            )
+    except Exception as error:  # the converter raises errors of any type
+        reason = errors.first_line(error)
+        raise errors.UserError(f'the network cannot be converted to float16: {reason}') from error
 
 
 def _keep_loops(graph_def: tf1.GraphDef) -> None:

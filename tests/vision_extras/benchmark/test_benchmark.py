@@ -57,7 +57,8 @@ def _rows(run):
 def test_all_formats_and_quantizations_are_measured():
     names = list(benchmark.list_writers())
     tflite = [f'tflite {name}' for name in ('none', 'dynamic', 'float16', 'int8')]
-    assert names == ['saved_model', 'frozen_graph', *tflite, 'onnx', 'onnx batches']
+    onnx = ['onnx none', 'onnx float16', 'onnx batches']
+    assert names == ['saved_model', 'frozen_graph', *tflite, *onnx]
     assert benchmark.list_writers()['onnx batches'].batch_size is None
     assert {name.split()[0] for name in names} == set(formats.WRITERS)
 
@@ -85,8 +86,8 @@ def test_size_agreement_and_times_of_each_export(rows):
 
 def test_refused_formats_have_their_reason(rows):
     lines, by_name, _ = rows
-    assert by_name['onnx']['refused'] == 'the package onnx is not installed.'
-    assert lines[-2] == 'onnx: refused: the package onnx is not installed.'
+    assert by_name['onnx none']['refused'] == 'the package onnx is not installed.'
+    assert lines[-3] == 'onnx none: refused: the package onnx is not installed.'
 
 
 def test_of_each_export_the_log_has_one_line(rows):
@@ -100,7 +101,7 @@ def test_of_each_export_the_log_has_one_line(rows):
     'exports, names',
     [
         ((), list(benchmark.list_writers())),
-        (('onnx',), ['onnx', 'onnx batches']),
+        (('onnx',), ['onnx none', 'onnx float16', 'onnx batches']),
         (('onnx batches', 'frozen_graph'), ['frozen_graph', 'onnx batches']),
         (('tflite int8',), ['tflite int8']),
     ],

@@ -106,6 +106,50 @@ def test_a_file_computes_the_network(tmp_path):
     assert tf.executing_eagerly()
 
 
+def weights(path):
+    import onnx
+
+    model = onnx.load(path)
+    types = [onnx.TensorProto.DataType.Name(one.data_type) for one in model.graph.initializer]
+    return {'FLOAT16', 'FLOAT'} & set(types)
+
+
+@writes
+def test_a_file_in_float16_takes_and_returns_float32(tmp_path):
+    checkpoint = tiny_task.save(tmp_path / 'model.ckpt', tiny_task.values())
+    config, task = pipeline_pb2.TrainEvalPipelineConfig(), tiny_task.TinyTask()
+    writer = onnx_files.OnnxWriter(quantize='float16')
+    path = os.path.join(
+        exporting.export(task, config, checkpoint, str(tmp_path), writer), 'model.onnx'
+    )
+    assert weights(path) == {'FLOAT16'}
+    model = onnx_files.OnnxModel(path, num_threads=1)
+    assert model.about['inputs']['image']['dtype'] == 'float32'
+    expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
+    for image, logits in zip(IMAGES, expected):
+        found = model.run(image[np.newaxis].astype(np.float32))['logits']
+        assert found.dtype == np.float32
+        # A number of float16 has 11 bits, and sums have some more of them wrong.
+        np.testing.assert_allclose(found, [logits], atol=2**-8 * np.abs(expected).max())
+
+
+@writes
+def test_a_resized_image_has_a_valid_form_in_float16(tmp_path):
+    graph = Graph(lambda pixels: {'y': tf.image.resize(pixels, [4, 4])}, 'y').static()
+    path = str(tmp_path / 'model.onnx')
+    onnx_files.OnnxWriter().convert(graph, path, 'float16')
+    image = np.random.RandomState(0).randint(0, 256, [1, SIZE, SIZE, 4]).astype(np.float32)
+    # The center of two pixels each, half of each pixel.
+    expected = image.reshape(1, 4, 2, 4, 2, 4).mean(axis=(2, 4))
+    np.testing.assert_allclose(onnx_files.OnnxModel(path).run(image)['y'], expected, atol=0.25)
+
+
+def test_a_network_that_was_trained_for_int8_is_refused_in_float16(tmp_path):
+    graph = Graph(lambda pixels: {'y': pixels}, 'y').static()._replace(is_quantized=True)
+    with pytest.raises(errors.UserError, match='--quantize=float16: the model was trained for int'):
+        onnx_files.OnnxWriter().convert(graph, str(tmp_path / 'model.onnx'), 'float16')
+
+
 def suppressed(boxes, scores, iou_threshold, score_threshold, most):
     """Suppress boxes by hand: (score, class, box) of survivors of all classes, the best first."""
     found = []
