@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
@@ -51,6 +52,7 @@ from estimator_lib.optimization.loss_scale import LossScale
 from estimator_lib.task import SOURCE_ID, Features, Labels, Metric, Task, Tensors
 from protos import pipeline_pb2, train_pb2
 
+log = logging.getLogger('estimator_lib')
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
 
@@ -121,6 +123,11 @@ def create_model_fn(
         if config is not None and config.model_dir:
             model_dirs.require_listed(config.model_dir)
         if mode == ModeKeys.EVAL:
+            if pipeline.eval_config.tiles.size:
+                log.warning(
+                    'eval_config.tiles has no effect in Estimator.evaluate, which sees whole '
+                    'images; training.evaluate and the front door evaluate by tiles'
+                )
             create_graph = evaluation.create_evaluation_fn(task, pipeline, graph_hook_fn)
             return evaluation.create_spec(task, pipeline, create_graph(features, labels))
         batch = batches.receive(task.batch_spec(), features, labels, mode)

@@ -26,10 +26,17 @@ from estimator_lib.checkpoints import checkpoint_files, model_dirs, plain_paths,
 from estimator_lib.cluster import run_lock, running
 from estimator_lib.config import metric_choices
 from estimator_lib.data import inputs
-from estimator_lib.evaluation import evaluating, evaluators, file_evaluation, scheduling, watching
+from estimator_lib.evaluation import (
+    evaluating,
+    evaluators,
+    file_evaluation,
+    scheduling,
+    tiles,
+    watching,
+)
 from estimator_lib.export import export_policies, exported_model, serving
-from estimator_lib.export.exported_file import ExportedFile
-from estimator_lib.export.foreign.foreign_file import EvaluatedPredictor
+from estimator_lib.export.evaluated_predictor import EvaluatedPredictor
+from estimator_lib.export.exported_file import ExportedFile, FilePredictor
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.hooks import progress
 from estimator_lib.processes import preemption
@@ -104,7 +111,7 @@ def train_and_evaluate(
     distribution.require_own_batches(plan, task.across_replicas())
     for field in distribution.idle_fields(plan, config.train_config):
         log.warning('%s has no effect: training uses %s', field, plan.mode.value)
-    evaluators.check_metric_names(task, config)
+    evaluators.check(task, config)
     writes = task_of_cluster is None or task_of_cluster.is_chief
     if writes:
         for warning in inputs.check_first_examples(task, config.train_input_reader):
@@ -199,13 +206,17 @@ def evaluate_file(
     Raises:
         errors.UserError: the file cannot be run, or its model does not belong to the task.
     """
+    tiling = tiles.from_config(config.eval_config)
+    tiles.check(task, config.eval_config)
+    if tiling is not None and predictor is None:
+        predictor = FilePredictor(task, path)
     file: file_evaluation.EvaluatedFile
     if predictor is None:
         file = ExportedFile(task, path)
         task = serving.with_requests(task) if file.takes_images else task
     else:
         task = serving.with_requests(task)
-        file = EvaluatedPredictor(task, predictor)
+        file = EvaluatedPredictor(task, predictor, tiling)
     return file_evaluation.evaluate_file(
         task,
         config.eval_config,

@@ -106,7 +106,7 @@ def check(
         task = make_task(config)
     if task is not None:
         with problems.collecting():
-            evaluators.check_metric_names(task, config)
+            evaluators.check(task, config)
         with problems.collecting():
             task.check_evaluation()
         _check_data(task, config, check_all, problems)

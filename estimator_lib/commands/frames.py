@@ -11,8 +11,8 @@ from typing import Deque, Generator, Iterable, Iterator, Optional
 import numpy as np
 
 from estimator_lib import errors
-from estimator_lib.commands import inference, predict
-from estimator_lib.export import exported_model
+from estimator_lib.commands import predict
+from estimator_lib.export import exported_model, inference
 from estimator_lib.task import Arrays, Description, Task
 
 # Frames in memory beside those of a batch: they are described, or wait for earlier ones.

@@ -23,11 +23,11 @@ import numpy as np
 import tqdm
 
 from estimator_lib import errors
-from estimator_lib.commands import annotation_files, inference, prediction_files
-from estimator_lib.commands.inference import BATCH_SIZE, Image, Loaded, Report
+from estimator_lib.commands import annotation_files, prediction_files
 from estimator_lib.drawing import visualization
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export import exported_model
+from estimator_lib.export import exported_model, inference
+from estimator_lib.export.inference import BATCH_SIZE, Image, Loaded, Report
 from estimator_lib.processes import journals, path_names
 from estimator_lib.task import AS_CONFIGURED, IMAGE, Arrays, Description, Region, Shown, Task
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import List, NamedTuple, Sequence
 
+_LARGEST_OVERLAP = 200  # of tiles by default, in pixels
+
 
 class Window(NamedTuple):
     """A part of an image, in pixels."""
@@ -12,6 +14,11 @@ class Window(NamedTuple):
     left: int
     height: int
     width: int
+
+
+def default_overlap(size: int) -> int:
+    """Return the usual overlap of tiles: a quarter of their side, at most 200 pixels."""
+    return min(_LARGEST_OVERLAP, size // 4)
 
 
 class Tiling(NamedTuple):

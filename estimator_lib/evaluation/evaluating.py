@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import time
@@ -29,8 +30,8 @@ from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated
 from estimator_lib.data import corrupt_records, epochs, inputs
 from estimator_lib.drawing import figures, sheets
-from estimator_lib.evaluation import early_stopping, evaluation_session
-from estimator_lib.export import export_policies
+from estimator_lib.evaluation import early_stopping, evaluation_session, tiles
+from estimator_lib.export import export_policies, exported_model, serving
 from estimator_lib.graphs import evaluation, losses, task_checks
 from estimator_lib.hooks import summaries
 from estimator_lib.run_records import results
@@ -92,7 +93,12 @@ class Evaluator:
         self._estimator = estimator
         self._sets = list(sets)
         self._exporters = list(exporters)
-        self._sessions: Dict[str, evaluation_session.EvaluationSession] = {}
+        tiles.check(task, config.eval_config)
+        self._tiling = tiles.from_config(config.eval_config)
+        self._create_tile_predictor = functools.lru_cache(maxsize=1)(
+            lambda: exported_model.RestoringPredictor(task, config, graph_hook_fn)
+        )
+        self._sessions: Dict[str, evaluation_session.Passes] = {}
         self._pictures: Dict[str, summaries.ExamplePictures] = {}
         self._results = results.Results(
             estimator.model_dir,
@@ -195,20 +201,21 @@ class Evaluator:
         The graph and the session are kept for the next checkpoint, unless an error occurs.
         """
         with explained(examples.input_fn):
-            session = self._sessions.pop(examples.name, None)
-            if session is None:
-                session = evaluation_session.EvaluationSession(
-                    self._evaluation_fn,
-                    self._estimator.config,
-                    examples.input_fn,
-                    self._hooks(examples),
-                )
+            session = self._sessions.pop(examples.name, None) or self._create_session(examples)
             if self._analyzed_step is not None and self._labels is None:
                 # Building the graph takes all of Python; the network leaves time to it.
                 self._labels = label_samples.start_drawing(self._task, self._config)
             values = session.evaluate(checkpoint_path)
         self._sessions[examples.name] = session
         return values, session.seconds_to_first_batch
+
+    def _create_session(self, examples: EvaluationSet) -> evaluation_session.Passes:
+        common = examples.input_fn, self._estimator.config, self._hooks(examples)
+        if self._tiling is None:
+            return evaluation_session.EvaluationSession(self._evaluation_fn, *common)
+        task = serving.with_requests(self._task)
+        predictor = self._create_tile_predictor()
+        return evaluation_session.TiledSession(task, predictor, self._tiling, *common)
 
     def _hooks(self, examples: EvaluationSet) -> List[tf_estimator.SessionRunHook]:
         hooks: List[tf_estimator.SessionRunHook] = []

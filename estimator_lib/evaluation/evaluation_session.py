@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import abc
 import time
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.data import inputs
+from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.export.evaluated_predictor import EvaluatedPredictor
+from estimator_lib.export.exported_file import ExportedFile
+from estimator_lib.export.exported_model import RestoringPredictor
 from estimator_lib.graphs import evaluation, losses
-from estimator_lib.task import Metric
+from estimator_lib.hooks import summaries
+from estimator_lib.task import Metric, Task
 
 tf1 = tf.compat.v1
+
+EvaluatedFile = Union[ExportedFile, EvaluatedPredictor]
 
 
 class Measured(NamedTuple):
@@ -59,6 +66,10 @@ class Passes(abc.ABC):
             self._values.update(measured.values)
         graph.finalize()
         self._session = tf1.Session(graph=graph, config=config.session_config)
+
+    @abc.abstractmethod
+    def evaluate(self, checkpoint_path: str) -> Dict[str, Any]:
+        """Run one pass with the variables of a checkpoint, and return the metrics by name."""
 
     @abc.abstractmethod
     def _measure(self) -> Measured:
@@ -110,16 +121,16 @@ class EvaluationSession(Passes):
 
     Args:
         evaluation_fn: builds the evaluation graph.
-        config: the config of the session, passed to `input_fn` too.
         input_fn: one pass over the examples.
+        config: the config of the session, passed to `input_fn` too.
         hooks: session hooks, as in `Passes`.
     """
 
     def __init__(
         self,
         evaluation_fn: evaluation.EvaluationFn,
-        config: tf_estimator.RunConfig,
         input_fn: inputs.RecordInput,
+        config: tf_estimator.RunConfig,
         hooks: Sequence[tf1.train.SessionRunHook] = (),
     ):
         self._evaluation_fn = evaluation_fn
@@ -155,3 +166,81 @@ class EvaluationSession(Passes):
 
     def _begin(self, session: tf1.Session) -> None:
         self._saver.restore(session, self._checkpoint_path)
+
+
+class FileSession(Passes):
+    """Evaluation of a file on one set of examples.
+
+    There are no losses: they need the raw outputs of the network, which a file with final outputs
+    does not have.
+
+    Args:
+        task: has the metrics.
+        file: the file to evaluate.
+        input_fn: one pass over the examples.
+        config: the config of the session, as in `Passes`.
+        hooks: session hooks, as in `Passes`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        file: EvaluatedFile,
+        input_fn: inputs.RecordInput,
+        config: tf_estimator.RunConfig,
+        hooks: Sequence[tf1.train.SessionRunHook] = (),
+    ):
+        self._task = task
+        self._file = file
+        self._input_fn = input_fn
+        super().__init__(config, hooks)
+
+    def evaluate(self, checkpoint_path: str = '') -> Dict[str, Any]:
+        """Run one pass, and return the metrics by name; the file is its own checkpoint."""
+        del checkpoint_path
+        return self._run_pass()
+
+    def _measure(self) -> Measured:
+        features, labels = self._input_fn()
+        features, state = inputs.pop_reader_state(features)
+        outputs = self._file.outputs(features)
+        metrics = self._task.metrics(outputs, features, labels)
+        summaries.offer_examples(features, outputs, labels, state and state.records)
+        return Measured(metrics, {})
+
+
+class TiledSession(FileSession):
+    """Evaluation of checkpoints of one model by tiles; the other arguments are of `FileSession`.
+
+    Args:
+        task: from `serving.with_requests`.
+        predictor: runs the model on tiles.
+        tiling: the tiles of larger images.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        predictor: RestoringPredictor,
+        tiling: Tiling,
+        input_fn: inputs.RecordInput,
+        config: tf_estimator.RunConfig,
+        hooks: Sequence[tf1.train.SessionRunHook] = (),
+    ):
+        self._predictor = predictor
+        self._tiled = EvaluatedPredictor(task, predictor, tiling)
+        super().__init__(task, self._tiled, input_fn, config, hooks)
+
+    def evaluate(self, checkpoint_path: str = '') -> Dict[str, Any]:
+        """Run one pass with the variables of a checkpoint, and return the metrics by name.
+
+        Raises:
+            errors.UserError: the model fails on an image.
+        """
+        self._predictor.restore(checkpoint_path)
+        try:
+            return self._run_pass()
+        except tf.errors.OpError as error:
+            if self._tiled.problem is None:
+                raise
+            raise self._tiled.problem from error

@@ -10,8 +10,8 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.config import metric_choices
 from estimator_lib.data import inputs
-from estimator_lib.evaluation import early_stopping, evaluating
-from estimator_lib.export import export_policies
+from estimator_lib.evaluation import early_stopping, evaluating, tiles
+from estimator_lib.export import export_policies, serving
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
 from estimator_lib.run_records import results
@@ -152,29 +152,37 @@ def _input_fn(
     config: pipeline_pb2.TrainEvalPipelineConfig,
     reader: input_reader_pb2.InputReader,
 ) -> inputs.RecordInput:
-    """Create the input function of one pass over the examples of a reader."""
-    eval_config = config.eval_config
+    """Create the input function of one pass over the examples of a reader.
+
+    By tiles images come one by one: they are large, and there are no losses of a batch.
+    """
+    eval_config, batch_size = config.eval_config, config.eval_config.batch_size
+    if tiles.from_config(eval_config) is not None:
+        task, batch_size = serving.with_requests(task), 1
     return inputs.create_input_fn(
         task,
         reader,
         tf_estimator.ModeKeys.EVAL,
-        batch_size=eval_config.batch_size,
+        batch_size=batch_size,
         seed=config.train_config.random_seed,
         num_epochs=1,
         max_examples=eval_config.num_examples if eval_config.HasField('num_examples') else None,
     )
 
 
-def metric_names(task: Task) -> List[str]:
-    """Return every name that an evaluation of the task may report."""
-    return [*task.metric_names(), *losses.loss_metric_names(task)]
+def metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:
+    """Return every name that an evaluation may report; by tiles there are no losses."""
+    by_tiles = tiles.from_config(config.eval_config) is not None
+    return [*task.metric_names(), *([] if by_tiles else losses.loss_metric_names(task))]
 
 
-def check_metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
-    """Refuse a metric that no evaluation will report, before training begins.
+def check(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Refuse tiles that cannot be merged, and metrics that no evaluation will report.
 
     Raises:
         errors.ConfigError: the metric is unknown, and the message has the field and known metrics;
-            or it is not known whether larger values are better.
+            it is not known whether larger values are better; or the task cannot be evaluated by
+            the config's tiles.
     """
-    metric_choices.check(config, metric_names(task), task.name)
+    tiles.check(task, config.eval_config)
+    metric_choices.check(config, metric_names(task, config), task.name)

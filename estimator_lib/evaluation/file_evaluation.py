@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Dict, Iterator, List, Optional, Sequence
 
 import tensorflow as tf
 
@@ -13,59 +13,12 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.analysis import collecting
 from estimator_lib.analysis import files as analysis_files
 from estimator_lib.checkpoints import checkpoint_files, evaluated
-from estimator_lib.data import inputs
 from estimator_lib.evaluation import evaluating
-from estimator_lib.evaluation.evaluation_session import Measured, Passes
+from estimator_lib.evaluation.evaluation_session import EvaluatedFile, FileSession
 from estimator_lib.export import artifacts
-from estimator_lib.export.exported_file import ExportedFile
-from estimator_lib.export.foreign.foreign_file import EvaluatedPredictor
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Task
 from protos import eval_pb2
-
-tf1 = tf.compat.v1
-
-EvaluatedFile = Union[ExportedFile, EvaluatedPredictor]
-
-
-class FileSession(Passes):
-    """Evaluation of a file on one set of examples.
-
-    There are no losses: they need the raw outputs of the network, which a file with final outputs
-    does not have.
-
-    Args:
-        task: has the metrics.
-        file: the file to evaluate.
-        input_fn: one pass over the examples.
-        config: the config of the session, as in `Passes`.
-        hooks: session hooks, as in `Passes`.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        file: EvaluatedFile,
-        input_fn: inputs.RecordInput,
-        config: tf_estimator.RunConfig,
-        hooks: Sequence[tf1.train.SessionRunHook] = (),
-    ):
-        self._task = task
-        self._file = file
-        self._input_fn = input_fn
-        super().__init__(config, hooks)
-
-    def evaluate(self) -> Dict[str, Any]:
-        """Run one pass, and return the metrics by name."""
-        return self._run_pass()
-
-    def _measure(self) -> Measured:
-        features, labels = self._input_fn()
-        features, state = inputs.pop_reader_state(features)
-        outputs = self._file.outputs(features)
-        metrics = self._task.metrics(outputs, features, labels)
-        summaries.offer_examples(features, outputs, labels, state and state.records)
-        return Measured(metrics, {})
 
 
 @contextlib.contextmanager

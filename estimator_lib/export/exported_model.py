@@ -8,11 +8,17 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated, plain_paths
+from estimator_lib import errors, tf_estimator
+from estimator_lib.checkpoints import (
+    checkpoint_files,
+    class_match,
+    evaluated,
+    plain_paths,
+    savers,
+)
 from estimator_lib.export import artifacts, export_folders, inference_graph, serving
 from estimator_lib.export.inference_graph import InferenceGraph
-from estimator_lib.export.writers import Source
+from estimator_lib.export.writers import GraphHook, Source
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 
@@ -48,8 +54,10 @@ class Predictor:
 
     def _open(self, load: Callable[[tf1.Session], Any]) -> None:
         """Open a session of a new graph, where `load` adds the model and returns its signature."""
+        # Threads of its own: it also runs inside of ops of other sessions, which hold theirs.
+        config = tf1.ConfigProto(use_per_session_threads=True)
         with tf.Graph().as_default() as graph:
-            self._session = tf1.Session(graph=graph)
+            self._session = tf1.Session(graph=graph, config=config)
             signature = load(self._session)
         self._input, self._kind = _image_input(signature, self.path)
         self._outputs = {key: output.name for key, output in signature.outputs.items()}
@@ -116,6 +124,42 @@ class CheckpointPredictor(Predictor):
     def metrics(self) -> Dict[str, float]:
         """Metrics of the checkpoint on the first evaluation set; empty where there are none."""
         return evaluated.first_set(evaluated.read(self.path))
+
+
+class RestoringPredictor(Predictor):
+    """Predictor of the checkpoints of a run, one after the other, as evaluations compute outputs.
+
+    Args:
+        task: builds the network.
+        config: the pipeline config.
+        graph_hook_fn: changes the graph, as in `model_fn.create_model_fn`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        config: pipeline_pb2.TrainEvalPipelineConfig,
+        graph_hook_fn: GraphHook = None,
+    ):
+        self.path = 'the model'
+
+        def load(session: tf1.Session) -> Any:
+            del session
+            receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+            outputs = inference_graph.build_outputs(
+                task, receiver.features, graph_hook_fn, tf_estimator.ModeKeys.EVAL
+            )
+            averages = config.eval_config.use_moving_averages
+            self._saver = savers.create_inference_saver(averages, task)
+            received = {serving.INPUT_KEY: receiver.receiver_tensors[serving.INPUT_KEY]}
+            return tf1.saved_model.predict_signature_def(received, outputs)
+
+        self._open(load)
+
+    def restore(self, checkpoint: str) -> None:
+        """Take the variables of a checkpoint, whose prefix is given."""
+        self.path = checkpoint
+        self._saver.restore(self._session, checkpoint)
 
 
 def _find(folder: str) -> str:

@@ -75,9 +75,14 @@ def build(source: Source, serving_input: int, images: Sequence[np.ndarray] = ())
     return InferenceGraph(frozen, inputs, outputs, expected)
 
 
-def build_outputs(task: Task, features: Features, graph_hook_fn: GraphHook = None) -> Tensors:
+def build_outputs(
+    task: Task,
+    features: Features,
+    graph_hook_fn: GraphHook = None,
+    mode: str = tf_estimator.ModeKeys.PREDICT,
+) -> Tensors:
     """Build the outputs of the signature, each named as its key in the graph."""
-    predictions = task.predict(features, tf_estimator.ModeKeys.PREDICT)
+    predictions = task.predict(features, mode)
     if graph_hook_fn is not None:
         graph_hook_fn()
     outputs = task.export_outputs(task.postprocess(predictions, features))

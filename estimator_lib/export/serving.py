@@ -111,12 +111,14 @@ def with_requests(task: Task) -> Task:
     return changed
 
 
-def read_request(request: bytes) -> np.ndarray:
-    """Return the image of a `REQUEST`: uint8 [height, width, channels]."""
+def read_request(request: bytes, dtype: tf.DType = tf.uint8) -> np.ndarray:
+    """Return the image of a `REQUEST`, [height, width, channels]; uint8 is rounded."""
     from tensorflow.core.framework import tensor_pb2
 
     image = tf.make_ndarray(tensor_pb2.TensorProto.FromString(request))
-    return np.clip(np.round(image), 0, 255).astype(np.uint8)
+    if dtype == tf.uint8:
+        image = np.clip(np.round(image), 0, 255)
+    return image.astype(dtype.as_numpy_dtype)
 
 
 def _example(image: np.ndarray) -> bytes:

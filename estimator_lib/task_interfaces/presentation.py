@@ -263,6 +263,17 @@ class Presentation:
         del tiles, size
         return None
 
+    def tiled_outputs(self) -> Sequence[str]:
+        """Return the names of the outputs that evaluations by tiles merge.
+
+        `Task.metrics` must need no others. Empty: there are no evaluations by tiles.
+        """
+        return ()
+
+    def evaluated_tiles(self, merged: Arrays) -> Arrays:
+        """Return the outputs of `merge_tiles` as arrays of numbers, for `metrics`."""
+        return merged
+
     def merges_whole_image(self) -> bool:
         """Return whether the last tile of `merge_tiles` may be the whole image."""
         return True

@@ -175,6 +175,7 @@ def _network(config: pipeline_pb2.TrainEvalPipelineConfig) -> str:
 
 
 def _evaluate(options: RunOptions) -> None:
+    options = prediction.with_tiles(options)
     file = chosen_models.chosen_file(options)
     if file:
         _evaluate_file(options, file)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import glob
 import logging
 import math
-from typing import List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, texts
 from estimator_lib.commands import predict
 from estimator_lib.config import validation
-from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.drawing.tiling import Tiling, default_overlap
 from estimator_lib.processes import journals
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from estimator_lib.task_interfaces.image_format import COLOR
@@ -22,8 +23,6 @@ from model_fns.datasets import image_sources
 from model_fns.structures import images
 
 log = logging.getLogger('estimator_lib')
-
-_LARGEST_OVERLAP = 200  # of tiles by default, in pixels
 
 
 def predict_files(options: RunOptions) -> None:
@@ -37,8 +36,11 @@ def predict_files(options: RunOptions) -> None:
     if options.runner:
         beam_runs = extras.load('beam.runs', '--runner')
         runner = beam_runs.parse_runner(options.runner, options.runner_options)
-    tiling = _tiling(options)
+    tiling = read_tiling(options)
     predictor, task, source = chosen_models.chosen_model(options)
+    if tiling is None and source.config is not None and source.config.eval_config.tiles.size:
+        text = 'the model was evaluated by tiles: --tile=%d predicts as its evaluation does'
+        log.warning(text, source.config.eval_config.tiles.size)
     max_pixels = (
         images.MAX_PIXELS if source.config is None else validation.pixel_limit(source.config)
     )
@@ -153,18 +155,35 @@ def _print_predicted(kind: str, count: int, skipped: Sequence[str], output_dir: 
         print(f'skipped: {texts.printable(problem)}')
 
 
-def _tiling(options: RunOptions) -> Optional[Tiling]:
-    """Return the tiling of images; None where they stay whole."""
+def read_tiling(options: RunOptions) -> Optional[Tiling]:
+    """Return the tiling that the options ask for; None where they ask for none.
+
+    Raises:
+        errors.UserError: the options contradict each other.
+    """
     if options.tile is None:
         for name in ('whole_image', 'overlap'):
             if not options.has_default(name):
                 raise errors.UserError(f'--{name} has no effect without --tile.')
         return None
-    overlap = options.overlap
-    if overlap is None:
-        overlap = min(_LARGEST_OVERLAP, options.tile // 4)
+    overlap = default_overlap(options.tile) if options.overlap is None else options.overlap
     if overlap >= options.tile:
         raise errors.UserError(
             f'--overlap is {overlap}; expected less than --tile, {options.tile}.'
         )
     return Tiling(options.tile, overlap, options.whole_image)
+
+
+def with_tiles(options: RunOptions) -> RunOptions:
+    """Return options of an evaluation whose config has the tiles that they ask for.
+
+    Raises:
+        errors.UserError: the options contradict each other.
+    """
+    tiling = read_tiling(options)
+    if tiling is None:
+        return options
+    fields: Dict[str, object] = {'size': tiling.size, 'overlap': tiling.overlap}
+    fields.update({'whole_image': 'true'} if tiling.whole else {})
+    settings = [f'eval_config.tiles.{name}={value}' for name, value in fields.items()]
+    return dataclasses.replace(options, set=(*options.set, *settings))

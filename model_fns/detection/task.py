@@ -45,7 +45,7 @@ from model_fns.detection import (
 from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import analyzer, label_figures, resampling
 from model_fns.detection.boxes import targets
-from model_fns.detection.data import augmentation, inputs, sequences
+from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
 from model_fns.detection.detections import descriptions, merging, pictures, post_processing
 from model_fns.detection.metrics import best_f1
 from model_fns.detection.metrics.coco import CocoEvaluator
@@ -107,7 +107,7 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
-        self._analyzed, self._views = analyzed, views
+        self._analyzed, self._views, self._tile_size = analyzed, views, 0
         self.image_format = model.channels.format
 
     @classmethod
@@ -128,7 +128,7 @@ class DetectionTask(Task):
             channels.from_config(config),
         )
         label_map = label_map_files.read_label_maps(config, model.num_classes)
-        return cls(
+        task = cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
             augmentation.build_augmentation(config.train_config.data_augmentation_options),
@@ -146,6 +146,8 @@ class DetectionTask(Task):
             metrics.build_analyzed(config.eval_config, model.num_classes, label_map),
             merged_views.build_views(config.eval_config, model),
         )
+        task._tile_size = config.eval_config.tiles.size
+        return task
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode a record, a string scalar, into named tensors; see `inputs.Reader.decode`."""
@@ -174,7 +176,10 @@ class DetectionTask(Task):
                 for name, value in example.items()
                 if name not in _LEARNED_FOR or _LEARNED_FOR[name] in self._model.outputs
             }
-        return self._reader.prepare(example, self._model.resizer, mode)
+        resizer: inputs.Resizer = self._model.resizer
+        if mode != ModeKeys.TRAIN and self._tile_size and self._reader.mask_type is not None:
+            resizer = image_resizers.SmallImageResizer(resizer, self._tile_size)
+        return self._reader.prepare(example, resizer, mode)
 
     def batch_spec(self) -> BatchSpec:
         """Declare images and padded groundtruth; see `batch_spec`."""
@@ -318,29 +323,23 @@ class DetectionTask(Task):
             return None
         return merging.merge(tiles, size)
 
+    def tiled_outputs(self) -> Sequence[str]:
+        """Return the names of what `merge_tiles` merges; empty for models with keypoints."""
+        if fields.DETECTION_KEYPOINTS in self._model.outputs:
+            return ()
+        corners = [fields.DETECTION_CORNERS] if self._model.family.IS_ROTATED else []
+        return (*merging.NAMES, *corners, *({fields.DETECTION_MASKS} & self._model.outputs))
+
+    def evaluated_tiles(self, merged: Arrays) -> Arrays:
+        """Return detections whose masks, if there are any, have one size."""
+        return merging.with_even_masks(merged)
+
     def serving_features(self, images: tf.Tensor) -> Features:
         """Resize each image to the network's input size."""
-        signature = {
-            fields.IMAGE: tf.TensorSpec(
-                [*(self._model.resizer.static_size or (None, None)), None], tf.float32
-            ),
-            fields.TRUE_IMAGE_SHAPE: tf.TensorSpec([3], tf.int32),
-        }
-
-        @tf.autograph.experimental.do_not_convert
-        def resized(image: tf.Tensor) -> Features:
-            result = self._model.resizer.resize(image)
-            return {fields.IMAGE: result.image, fields.TRUE_IMAGE_SHAPE: result.true_shape}
-
-        features = tf.map_fn(resized, images, fn_output_signature=signature)
-        features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
-        batch, height, width, _ = tf.unstack(tf.shape(images))
-        if self._model.family.IS_ROTATED:
-            # Sides and angles refer to the original image, not to the resized one.
-            features[fields.ORIGINAL_SHAPE] = tf.tile([[height, width]], [batch, 1])
-        if fields.REFRAMED_MASKS in self._model.outputs:
-            features[fields.SERVED_SHAPE] = tf.tile([[height, width]], [batch, 1])
-        return features
+        is_reframed = fields.REFRAMED_MASKS in self._model.outputs
+        return inputs.serving_features(
+            images, self._model.resizer, self._model.family.IS_ROTATED, is_reframed
+        )
 
     def serving_side_inputs(
         self, batch_size: tf.Tensor, examples: Optional[tf.Tensor]

@@ -10,7 +10,7 @@ seam. Instances of two tiles are one if each covers more than half of the other 
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from estimator_lib import errors
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import Arrays
 from model_fns.segmentation import fields
+from protos import segmentation_pb2
 
 _SAME_INSTANCE = 0.5
 _BLOCK_ROWS = 256  # of maps that are changed in place
@@ -71,6 +72,17 @@ def merge(
     if edges is not None:
         merged[fields.EDGE_PREDICTIONS] = edges
     return merged
+
+
+def tiled_outputs(model: segmentation_pb2.Segmentation) -> Sequence[str]:
+    """Return the names of the outputs that evaluations by tiles merge; empty: there are none.
+
+    Heads of instances have metrics of heat maps and offsets, which are not merged.
+    """
+    if model.HasField('instance_center') or model.HasField('offset'):
+        return ()
+    edges = [fields.EDGE_PREDICTIONS] if model.HasField('edge') else []
+    return (fields.SEMANTIC_PREDICTIONS, *edges)
 
 
 class _Ends(NamedTuple):

@@ -154,7 +154,9 @@ class SegmentationTask(Task):
         )
         readers = config.train_input_reader, config.eval_input_reader
         data = _Data(dataset, *readers, validation.pixel_limit(config), label_map)
-        return cls(model, network, preprocessor, data)
+        task = cls(model, network, preprocessor, data)
+        task._sizes_are_checked = config.eval_config.tiles.size > 0  # tiles of any image fit
+        return task
 
     @property
     def name(self) -> str:
@@ -286,14 +288,8 @@ class SegmentationTask(Task):
     ) -> Dict[str, Metric]:
         """Build mean IoU and pixel accuracy over the last steps, where the config asks for them."""
         del features
-        window = self._model.evaluation.training_metrics_window
-        if window and tf.distribute.has_strategy():
-            log.warning(
-                'model.segmentation.evaluation.training_metrics_window has no effect in a '
-                'distribution strategy (MIRRORED, MULTI_WORKER_MIRRORED): each replica would '
-                'report its own part.'
-            )
-        if not window or tf.distribute.has_strategy():
+        window = metrics.training_window(self._model.evaluation)
+        if not window:
             return {}
         logits = predictions[f'{fields.SEMANTIC_HEAD}/{image_pyramid.MERGED_LOGITS}']
         values, update = metrics.training_metrics(
@@ -359,6 +355,10 @@ class SegmentationTask(Task):
     def merge_tiles(self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
         """Merge the outputs of tiles, see `merging.merge`."""
         return merging.merge(tiles, size, self._grouping.things() if self._grouping else None)
+
+    def tiled_outputs(self) -> Sequence[str]:
+        """Return classes and edges; empty with heads of instances."""
+        return merging.tiled_outputs(self._model)
 
     def merges_whole_image(self) -> bool:
         """Return False: each pixel is in a tile, at its own size."""

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export import exported_model, serving
-from estimator_lib.task import Features, Task, Tensors
+from estimator_lib.task import Tensors
 
 tf1 = tf.compat.v1
 
@@ -123,60 +123,6 @@ class ForeignPredictor(exported_model.Predictor):
             return tf1.saved_model.predict_signature_def({serving.INPUT_KEY: received}, named)
 
         self._open(load)
-
-
-class EvaluatedPredictor:
-    """Predictor whose outputs are evaluated, as those of the network.
-
-    Args:
-        task: the task of the model, from `serving.with_requests`.
-        predictor: the model.
-
-    Attributes:
-        path: of the model.
-    """
-
-    def __init__(self, task: Task, predictor: exported_model.Predictor):
-        self.path = predictor.path
-        self._task = task
-        self._predictor = predictor
-        self._types = predictor.output_types
-
-    def outputs(self, features: Features) -> Tensors:
-        """Build the outputs of `Task.postprocess`, computed by the model from whole images.
-
-        Args:
-            features: of a task of `serving.with_requests`, in evaluation.
-        """
-        names = list(self._types)
-        types = [tf.int32, *self._types.values()]
-        computed = tf.numpy_function(
-            self._predict, [features[serving.REQUEST]], types, stateful=False
-        )
-        computed[0].set_shape([None, 2])
-        for name, output in zip(names, computed[1:]):
-            sides = self._predictor.output_shapes[name]
-            output.set_shape(None if sides is None else [None, *sides])
-        served = dict(zip(names, computed[1:]))
-        return self._task.evaluated_outputs(served, computed[0], features)
-
-    def _predict(self, requests: Sequence[bytes]) -> Sequence[np.ndarray]:
-        """Run the model on each image; return their sizes and the outputs of the batch."""
-        images = [serving.read_request(request) for request in requests]
-        rows = [self._predictor.predict(image[np.newaxis]) for image in images]
-        sizes = np.array([image.shape[:2] for image in images], np.int32)
-        return [sizes, *(_stacked([row[name][0] for row in rows]) for name in self._types)]
-
-
-def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Stack the outputs of images; smaller ones are padded with zeros at their ends."""
-    if not rows[0].ndim:
-        return np.array(rows)
-    largest = np.max([row.shape for row in rows], axis=0)
-    stacked = np.zeros([len(rows), *largest], rows[0].dtype)
-    for target, row in zip(stacked, rows):
-        target[tuple(map(slice, row.shape))] = row
-    return stacked
 
 
 def _sides(shape: tf.TensorShape) -> Optional[Shape]:

@@ -216,6 +216,37 @@ class IdentityResizer(ImageResizer):
         return Resized(tf.cast(image, tf.float32), masks, tf.shape(image))
 
 
+class SmallImageResizer:
+    """Resizer of images that fit in a tile; larger ones, and their masks, stay whole.
+
+    Evaluations by tiles compare masks with those of whole images. At the size of the network's
+    input those of small objects would have no pixels.
+
+    Args:
+        resizer: for images that fit.
+        tile: side of a tile in pixels.
+    """
+
+    def __init__(self, resizer: ImageResizer, tile: int):
+        self._resizer = resizer
+        self._tile = tile
+
+    def resize(self, image: tf.Tensor, masks: tf.Tensor) -> Resized:
+        """Resize an image and its masks; see `ImageResizer.resize`."""
+
+        def whole() -> Tuple[tf.Tensor, ...]:
+            return tf.cast(image, tf.float32), masks, tf.shape(image)
+
+        def resized() -> Tuple[tf.Tensor, ...]:
+            own = self._resizer.resize(image, masks)
+            return own.image, own.masks, own.true_shape
+
+        is_large = tf.reduce_any(tf.shape(image)[:2] > self._tile)
+        pixels, masks, true_shape = tf.cond(is_large, whole, resized)
+        pixels.set_shape([None, None, image.shape[-1]])
+        return Resized(pixels, tf.ensure_shape(masks, [None, None, None]), true_shape)
+
+
 class ConditionalShapeResizer(ImageResizer):
     """Resizer of images above (or below) a size to that size; others stay.
 

@@ -24,7 +24,7 @@ from model_fns.detection.data import (
     record_repair,
 )
 from model_fns.detection.data.examples import fill_missing, keep_boxes
-from model_fns.detection.data.image_resizers import ImageResizer
+from model_fns.detection.data.image_resizers import ImageResizer, SmallImageResizer
 from model_fns.detection.data.keypoints import KeypointDecoder
 from model_fns.detection.data.masks import decode_masks
 from model_fns.structures import channels as image_channels
@@ -83,6 +83,8 @@ _DEFAULTS = {
     fields.GROUP_OF: ('image/object/group_of', tf.bool, False),
     fields.WEIGHTS: ('image/object/weight', tf.float32, 1.0),
 }
+
+Resizer = Union[ImageResizer, SmallImageResizer]
 
 _MAX_BOXES = 'max_number_of_boxes'
 
@@ -189,9 +191,7 @@ class Reader:
         example = keep_boxes(example, self._is_usable(example))
         return example if self.hierarchy is None else self.hierarchy.expand_boxes(example)
 
-    def prepare(
-        self, example: Example, resizer: ImageResizer, mode: str
-    ) -> Tuple[Features, Labels]:
+    def prepare(self, example: Example, resizer: Resizer, mode: str) -> Tuple[Features, Labels]:
         """Resize an example to the network's input, and pad its groundtruth to a number of boxes.
 
         Boxes and keypoints stay normalized to the image without padding.
@@ -382,6 +382,38 @@ class Reader:
         whole = (fields.IMAGE_CLASSES, fields.LABELED_CLASSES, *_LVIS_KEYS)
         labels.update({name: example[name] for name in whole if name in example})
         return labels
+
+
+def serving_features(
+    images: tf.Tensor, resizer: ImageResizer, is_rotated: bool, is_reframed: bool
+) -> Features:
+    """Build the features of served images, each resized to the network's input.
+
+    Args:
+        images: [batch, height, width, channels].
+        resizer: resizes an image to an input.
+        is_rotated: whether boxes are rotated: sides and angles refer to the images as served.
+        is_reframed: whether masks of the size of the images are asked for.
+    """
+    signature = {
+        fields.IMAGE: tf.TensorSpec([*(resizer.static_size or (None, None)), None], tf.float32),
+        fields.TRUE_IMAGE_SHAPE: tf.TensorSpec([3], tf.int32),
+    }
+
+    @tf.autograph.experimental.do_not_convert
+    def resized(image: tf.Tensor) -> Features:
+        result = resizer.resize(image)
+        return {fields.IMAGE: result.image, fields.TRUE_IMAGE_SHAPE: result.true_shape}
+
+    features = tf.map_fn(resized, images, fn_output_signature=signature)
+    features[fields.IMAGE].set_shape([None, None, None, images.shape[-1]])
+    batch, height, width, _ = tf.unstack(tf.shape(images))
+    size = tf.tile([[height, width]], [batch, 1])
+    if is_rotated:
+        features[fields.ORIGINAL_SHAPE] = size
+    if is_reframed:
+        features[fields.SERVED_SHAPE] = size
+    return features
 
 
 def build_reader(

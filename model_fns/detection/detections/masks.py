@@ -25,6 +25,7 @@ _ROUNDING = 1e-4
 _BLOCK_PIXELS = 1 << 22
 _HALF = 0.5  # pixels above it belong to the object
 _MOST_CELLS = 512  # of a side of a joint mask
+_EVEN_CELLS = 1 << 26  # of all masks of an image that have one size
 
 
 def paste_masks(
@@ -93,6 +94,28 @@ def list_masks(masks: Iterable[np.ndarray]) -> np.ndarray:
     for index, mask in enumerate(copies):
         listed[index] = mask
     return listed
+
+
+def even_masks(listed: Union[np.ndarray, Sequence[np.ndarray]]) -> np.ndarray:
+    """Return masks as one array, with the cells of the finest where memory allows.
+
+    The values of coarser ones are interpolated between their cells.
+
+    Args:
+        listed: see `list_masks`.
+
+    Returns:
+        float32 [n, mask height, mask width]; without masks [0, 1, 1].
+    """
+    shapes = np.array([mask.shape for mask in listed] or [(1, 1)])
+    least, most = shapes.min(axis=0), shapes.max(axis=0)
+    share = _EVEN_CELLS / max(len(listed) * int(most.prod()), 1)
+    cells = np.maximum(least, (most * min(share, 1.0) ** 0.5).astype(int))
+    whole = np.array([0, 0, 1, 1], np.float32)
+    even = np.zeros([len(listed), *cells], np.float32)
+    for target, mask in zip(even, listed):
+        target[:] = mask if target.shape == mask.shape else paste_masks(mask, whole, *cells)
+    return even
 
 
 def join_masks(masks: Sequence[np.ndarray], boxes: np.ndarray, box: np.ndarray) -> np.ndarray:

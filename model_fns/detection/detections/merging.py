@@ -42,6 +42,13 @@ _SAME_OBJECT = 0.5
 # A box that ends this near to the border of its tile, as a fraction of the tile, may be cut there.
 _BORDER = 0.02
 
+# Merged outputs of every detector.
+NAMES = (
+    fields.DETECTION_BOXES,
+    fields.DETECTION_SCORES,
+    fields.DETECTION_CLASSES,
+    fields.NUM_DETECTIONS,
+)
 # Outputs of a tile that are kept.
 _KEPT = (fields.DETECTION_SCORES, fields.DETECTION_CLASSES)
 # Keys of the tile's number, and of the scores that compare detections of several tiles.
@@ -93,6 +100,14 @@ def merge(tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arra
         detections[fields.DETECTION_CORNERS] = corners / np.tile(size, 4)
     count = np.float32(len(boxes))
     return {**detections, fields.NUM_DETECTIONS: count}
+
+
+def with_even_masks(merged: Arrays) -> Arrays:
+    """Return the result of `merge` with masks of one size, if there are any: float32 [n, h, w]."""
+    if fields.DETECTION_MASKS not in merged:
+        return merged
+    even = masks.even_masks(merged[fields.DETECTION_MASKS])
+    return {**merged, fields.DETECTION_MASKS: even}
 
 
 def _cores(windows: Sequence[Window], margin: float) -> List[Tuple[float, float, float, float]]:

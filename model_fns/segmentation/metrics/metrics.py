@@ -278,6 +278,23 @@ def confusion_matrix(
     return tf.reshape(counts, [num_classes, num_classes])
 
 
+def training_window(evaluation: segmentation_pb2.SegmentationEvaluation) -> int:
+    """Return the number of steps that training reports metrics of; 0: it reports none.
+
+    Args:
+        evaluation: `model.segmentation.evaluation`.
+    """
+    window = evaluation.training_metrics_window
+    if window and tf.distribute.has_strategy():
+        log.warning(
+            'model.segmentation.evaluation.training_metrics_window has no effect in a '
+            'distribution strategy (MIRRORED, MULTI_WORKER_MIRRORED): each replica would '
+            'report its own part.'
+        )
+        return 0
+    return window
+
+
 def training_metrics(
     predictions: tf.Tensor, labels: tf.Tensor, num_classes: int, ignore_label: int, window: int
 ) -> Tuple[Dict[str, tf.Tensor], tf.Operation]:

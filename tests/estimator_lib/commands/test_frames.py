@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.commands import frames, inference, predict
+from estimator_lib.commands import frames, predict
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.export import inference
 from estimator_lib.task import Description, Shown
 from tests.estimator_lib.commands.test_predict import Merging, Recording
 

@@ -22,7 +22,7 @@ from model_fns.cli.run_options import RunOptions
     ],
 )
 def test_small_tiles_overlap_less(given, overlap):
-    tiling = prediction._tiling(RunOptions(mode='predict', **given))
+    tiling = prediction.read_tiling(RunOptions(mode='predict', **given))
     assert tiling == Tiling(given['tile'], overlap)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from estimator_lib import errors
-from estimator_lib.commands import inference
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.export import inference
 from tests.estimator_lib import tiny_task
 from tests.estimator_lib.commands.test_predict import Recording, image, pixels
 

@@ -1,0 +1,104 @@
+"""Predictors whose outputs are evaluated in place of those of the network."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_lib import errors
+from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.export import exported_model, inference, serving
+from estimator_lib.task import SOURCE_ID, Arrays, Features, Task, Tensors
+
+
+class EvaluatedPredictor:
+    """Predictor whose outputs for whole images are evaluated, as those of the network.
+
+    Args:
+        task: the task of the model, from `serving.with_requests`.
+        predictor: the model.
+        tiling: the tiles that larger images are cut into; None: images are not cut.
+
+    Attributes:
+        path: of the model.
+        problem: that ended an evaluation; TensorFlow only keeps its text. None: there was none.
+    """
+
+    problem: Optional[errors.UserError] = None
+
+    def __init__(
+        self, task: Task, predictor: exported_model.Predictor, tiling: Optional[Tiling] = None
+    ):
+        self.path = predictor.path
+        self._task = task
+        self._predictor = predictor
+        self._plan = None if tiling is None else inference.Plan(tiling=tiling)
+        names = list(predictor.output_types if tiling is None else task.tiled_outputs())
+        self._types = {name: predictor.output_types[name] for name in names}
+
+    def outputs(self, features: Features) -> Tensors:
+        """Build the outputs of `Task.postprocess`, computed by the model from whole images.
+
+        Args:
+            features: of a task of `serving.with_requests`, in evaluation.
+        """
+        names = list(self._types)
+        types = [tf.int32, *self._types.values()]
+        images = [features[serving.REQUEST], features[SOURCE_ID]]
+        computed = tf.numpy_function(self._predict, images, types, stateful=False)
+        computed[0].set_shape([None, 2])
+        for name, output in zip(names, computed[1:]):
+            sides = self._predictor.output_shapes[name]
+            if self._plan is not None and sides is not None:
+                sides = [None] * len(sides)  # the tiles of an image have more than one tile
+            output.set_shape(None if sides is None else [None, *sides])
+        served = dict(zip(names, computed[1:]))
+        return self._task.evaluated_outputs(served, computed[0], features)
+
+    def _predict(self, requests: Sequence[bytes], ids: Sequence[bytes]) -> Sequence[np.ndarray]:
+        """Run the model on each image; return their sizes and the outputs of the batch."""
+        dtype = self._task.image_format.dtype
+        images = [serving.read_request(request, dtype) for request in requests]
+        rows = [
+            self._run(image, name.decode('utf-8', 'replace')) for image, name in zip(images, ids)
+        ]
+        sizes = np.array([image.shape[:2] for image in images], np.int32)
+        return [
+            sizes,
+            *(
+                _stacked([row[name] for row in rows]).astype(dtype.as_numpy_dtype)
+                for name, dtype in self._types.items()
+            ),
+        ]
+
+    def _run(self, image: np.ndarray, name: str) -> Arrays:
+        """Run the model on an image or on its tiles; return the outputs without a batch."""
+        if self._plan is None:
+            batch = self._predictor.predict(image[np.newaxis])
+            return {key: value[0] for key, value in batch.items()}
+        loaded = [(inference.Image(name, '', 0, lambda: image), image)]
+        results = inference.run(self._predictor, self._task, loaded, self._plan, _stop)
+        try:
+            ((_, _, merged),) = results
+        except errors.UserError as problem:
+            self.problem = problem
+            raise
+        return self._task.evaluated_tiles(merged)
+
+
+def _stop(problem: errors.DataError) -> None:
+    """Raise the problem of an image: an evaluation leaves out none."""
+    raise problem
+
+
+def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack the outputs of images; smaller ones are padded with zeros at their ends."""
+    if not np.ndim(rows[0]):
+        return np.array(rows)
+    largest = np.max([row.shape for row in rows], axis=0)
+    stacked = np.zeros([len(rows), *largest], rows[0].dtype)
+    for target, row in zip(stacked, rows):
+        target[tuple(map(slice, row.shape))] = row
+    return stacked
